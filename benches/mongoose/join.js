@@ -1,4 +1,4 @@
-// The join of the benchmark by Mongoose: reads a category from each line, and answers with the number of parts that it has found.
+// The join of the benchmark with Mongoose: reads a category from each input line, and prints the number of parts in the products.
 import { createInterface } from "node:readline";
 import mongoose from "mongoose";
 

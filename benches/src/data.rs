@@ -1,15 +1,15 @@
-//! The documents: products with parts, the same for every contender.
+//! The documents of the benchmark: products with parts, equal for every contender.
 
 use odm::prelude::*;
 
-/// An address, for the weight of an embedded struct.
+/// An address, for the cost of an embedded struct.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 pub(crate) struct Origin {
     pub(crate) city: String,
     pub(crate) country: String,
 }
 
-/// What a product is made of.
+/// A part of a product.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "parts")]
 pub(crate) struct Part {
@@ -19,7 +19,7 @@ pub(crate) struct Part {
     pub(crate) price: f64,
 }
 
-/// A product, of about 300 bytes.
+/// A product of about 300 bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "products")]
 pub(crate) struct Product {
@@ -36,7 +36,7 @@ pub(crate) struct Product {
     pub(crate) parts: Vec<Ref<Part>>,
 }
 
-/// Who has tasks.
+/// A person with tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "persons")]
 pub(crate) struct Person {
@@ -46,7 +46,7 @@ pub(crate) struct Person {
     pub(crate) tasks: Vec<Ref<Task>>,
 }
 
-/// Listed by its owner.
+/// A task in the inverse of the owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "tasks")]
 pub(crate) struct Task {
@@ -57,21 +57,21 @@ pub(crate) struct Task {
     pub(crate) owner: Ref<Person>,
 }
 
-/// All of them.
+/// The schema of all benchmark models.
 #[derive(Debug, Schema)]
 #[schema(models(Part, Product, Person, Task))]
 pub(crate) struct Shop;
 
-/// How many products a category has.
-pub(crate) const IN_CATEGORY: i64 = 100;
-/// How many parts there are.
-const PARTS: i64 = 1_000;
+/// The number of products in a category.
+pub(crate) const PRODUCTS_PER_CATEGORY: i64 = 100;
+/// The number of parts.
+const PART_COUNT: i64 = 1_000;
 
-/// How many people there are, with one task each.
-pub(crate) const PERSONS: i64 = 20;
+/// The number of persons, with a single task each.
+pub(crate) const PERSON_COUNT: i64 = 20;
 
 pub(crate) fn parts() -> Vec<Part> {
-    (0..PARTS)
+    (0..PART_COUNT)
         .map(|id| Part {
             id,
             name: format!("part number {id}"),
@@ -84,7 +84,7 @@ pub(crate) fn product(id: i64) -> Product {
     Product {
         id,
         name: format!("product number {id}"),
-        category: id / IN_CATEGORY,
+        category: id / PRODUCTS_PER_CATEGORY,
         price: 9.75,
         description: "A product with a description that is neither short nor long, as most are. "
             .repeat(2),
@@ -93,7 +93,7 @@ pub(crate) fn product(id: i64) -> Product {
             country: "de".to_owned(),
         },
         parts: (1..=10)
-            .map(|n| Ref::new((id * 31 + n * 97) % PARTS))
+            .map(|n| Ref::new((id * 31 + n * 97) % PART_COUNT))
             .collect(),
     }
 }

@@ -1,53 +1,54 @@
-//! What the mapper costs, beside what one would use instead.
+//! Measures the cost of odm, compared with alternatives.
 //!
-//! Two pairs: `odm` on its engine beside SQLite with JSONB, and `odm` on MongoDB beside MongoDB's driver by hand; with `--mongoose` a third
-//! one beside Mongoose's `populate`. What copies and counts cost is measured beside the same by hand, on the engine and by MongoDB's
-//! driver; what a long array that overflows costs, beside a short one. Both of a pair do the same work on the same data, in turns, so that a busy machine is busy for both; the ratio is the
-//! median over the rounds of one time divided by the other.
+//! Two pairs: `odm` on the engine with SQLite and JSONB, and `odm` on MongoDB with the handwritten driver. The option
+//! `--mongoose` adds a third pair with Mongoose's `populate`. Further benchmarks compare copies and rollups with handwritten
+//! code, on the engine and with MongoDB's driver, and compare a long overflow array with a short array. Both contenders of a pair
+//! do the same work on the same data in turns, so that load on the machine affects both. The ratio is the median of the ratios of
+//! all rounds.
 
 mod contender;
 mod data;
-mod derived;
+mod derived_data;
 mod measure;
 mod mongoose;
 mod overflow;
 
 use clap::Parser;
 use contender::{Contender, driver::Driver, odm::Odm, sqlite::Sqlite};
-use derived::hand::{driver::ByDriver, engine::ByEngine};
+use derived_data::handwritten::{driver::ByDriver, engine::ByEngine};
 use odm_mongod as mongod;
 
-/// The benchmarks of odm, beside SQLite and beside MongoDB's driver.
+/// Benchmarks of odm, compared with SQLite and with MongoDB's driver.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many products are in the database.
+    /// The number of products in the database.
     #[arg(long, default_value_t = 20_000)]
     products: i64,
-    /// How many documents copy from one.
+    /// The number of dependents of a source.
     #[arg(long, default_value_t = 10_000)]
     dependents: i64,
-    /// How many documents copy from one in the large fan-out.
+    /// The number of dependents of the source in the large fan-out.
     #[arg(long, default_value_t = 1_000_000)]
     many: i64,
-    /// How many elements the long array has, of those that overflow.
+    /// The number of elements in the long overflow array.
     #[arg(long, default_value_t = 1_000_000)]
     elements: i64,
-    /// How often each contender does each task.
+    /// The number of rounds for each task and contender.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// Few documents and rounds: whether it runs, not how fast.
+    /// Uses few documents and rounds, to test the program and not the speed.
     #[arg(long)]
     quick: bool,
-    /// Join beside Mongoose too: needs Node.js and npm, which installs it.
+    /// Also compares a join with Mongoose: needs Node.js, and npm to install Mongoose.
     #[arg(long)]
     mongoose: bool,
-    /// Only the tasks with this in their name: `--only join`.
+    /// Runs only the tasks with this text in the name: `--only join`.
     #[arg(long, default_value = "")]
     only: String,
-    /// Leave the embedded engine out.
+    /// Skips the embedded engine.
     #[arg(long)]
     no_engine: bool,
-    /// Leave MongoDB out.
+    /// Skips MongoDB.
     #[arg(long)]
     no_mongodb: bool,
 }
@@ -60,7 +61,7 @@ async fn main() -> contender::Result<()> {
         (arguments.dependents, arguments.many) = (1_000, 3_000);
         arguments.elements = 10_000;
     }
-    let derived = derived::Sizes {
+    let derived = derived_data::DerivedSizes {
         dependents: arguments.dependents,
         many: arguments.many,
         comments: if arguments.quick { 5 } else { 20 },
@@ -68,11 +69,11 @@ async fn main() -> contender::Result<()> {
         alone: if arguments.quick { 100 } else { 1_000 },
         rounds: arguments.rounds,
     };
-    let overflow = overflow::Sizes {
+    let overflow = overflow::OverflowSizes {
         elements: arguments.elements,
         rounds: arguments.rounds,
     };
-    let sizes = measure::Sizes {
+    let sizes = measure::MeasureSizes {
         products: arguments.products,
         rounds: arguments.rounds,
     };
@@ -87,10 +88,10 @@ async fn main() -> contender::Result<()> {
         let url = format!("odm:{}", files.path().join("bench.odm").display());
         let mut engine = Odm::open("odm, engine on disk", &url).await?;
         let mut sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
-        measure::pair(&mut engine, &mut sqlite, sizes, only).await?;
+        measure::compare_contenders(&mut engine, &mut sqlite, sizes, only).await?;
         let url = |name: &str| format!("odm:{}", files.path().join(name).display());
         let hand = ByEngine::open(&url("hand.odm")).await?;
-        derived::compare(engine.name(), &url("derived.odm"), &hand, derived, only).await?;
+        derived_data::compare(engine.name(), &url("derived.odm"), &hand, derived, only).await?;
         overflow::compare(engine.name(), &url("overflow.odm"), overflow, only).await?;
     }
     if !arguments.no_mongodb {
@@ -98,11 +99,11 @@ async fn main() -> contender::Result<()> {
         let url = server.fresh_url();
         let mut odm = Odm::open("odm, MongoDB", &url).await?;
         let mut driver = Driver::open(&server.fresh_url()).await?;
-        measure::pair(&mut odm, &mut driver, sizes, only).await?;
+        measure::compare_contenders(&mut odm, &mut driver, sizes, only).await?;
         let hand = ByDriver::open(&server.fresh_url()).await?;
-        derived::compare(odm.name(), &server.fresh_url(), &hand, derived, only).await?;
+        derived_data::compare(odm.name(), &server.fresh_url(), &hand, derived, only).await?;
         overflow::compare(odm.name(), &server.fresh_url(), overflow, only).await?;
-        if arguments.mongoose && measure::JOIN.contains(only) {
+        if arguments.mongoose && measure::JOIN_TASK.contains(only) {
             mongoose::compare(&mut odm, &url, sizes).await?;
         }
     }

@@ -1,4 +1,4 @@
-//! Mongoose's `populate`, in a process of Node.js beside this one.
+//! A benchmark of Mongoose's `populate`, in a separate Node.js process.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,14 +9,14 @@ use std::{
 
 use crate::{
     contender::{Contender, Result, odm::Odm},
-    data::IN_CATEGORY,
-    measure::{self, Sizes},
+    data::PRODUCTS_PER_CATEGORY,
+    measure::{self, MeasureSizes},
 };
 
-/// How many joins each does in a round, one after the other.
-const JOINS: usize = 10;
+/// The number of sequential joins in a round.
+const JOINS_PER_ROUND: usize = 10;
 
-/// The other process.
+/// The Node.js process.
 struct Mongoose {
     child: Child,
     asked: ChildStdin,
@@ -24,7 +24,7 @@ struct Mongoose {
 }
 
 impl Mongoose {
-    /// Installs what it needs beside the build, and connects it.
+    /// Installs Mongoose in the target directory, starts the process and connects to the database.
     fn start(url: &str) -> Result<Self> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("mongoose");
         let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mongoose");
@@ -64,7 +64,7 @@ impl Mongoose {
         Ok(line.trim_end().to_owned())
     }
 
-    /// How many parts the products of a category have.
+    /// Returns the number of parts in the products of a category.
     fn join(&mut self, category: i64) -> Result<usize> {
         writeln!(self.asked, "{category}")?;
         self.asked.flush()?;
@@ -79,37 +79,38 @@ impl Drop for Mongoose {
     }
 }
 
-/// Both join the same products with their parts, in turns, on a database that is filled.
-pub(crate) async fn compare(odm: &mut Odm, url: &str, sizes: Sizes) -> Result<()> {
+/// Joins the same products with the parts in turns, on a filled database.
+pub(crate) async fn compare(odm: &mut Odm, url: &str, sizes: MeasureSizes) -> Result<()> {
     let mut mongoose = Mongoose::start(url)?;
     let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=sizes.rounds {
         let category = |n: usize| -> Result<i64> {
-            Ok(i64::try_from(round * JOINS + n)? * 7 % (sizes.products / IN_CATEGORY))
+            Ok(i64::try_from(round * JOINS_PER_ROUND + n)? * 7
+                % (sizes.products / PRODUCTS_PER_CATEGORY))
         };
         let (mut own_parts, mut other_parts) = (0, 0);
         let start = Instant::now();
-        for n in 0..JOINS {
+        for n in 0..JOINS_PER_ROUND {
             let joined = odm.join(category(n)?).await?;
             own_parts += joined.iter().map(|(_, parts)| parts.len()).sum::<usize>();
         }
-        let own = start.elapsed().as_secs_f64() / JOINS as f64;
+        let odm_seconds = start.elapsed().as_secs_f64() / JOINS_PER_ROUND as f64;
         let start = Instant::now();
-        for n in 0..JOINS {
+        for n in 0..JOINS_PER_ROUND {
             other_parts += mongoose.join(category(n)?)?;
         }
-        let other = start.elapsed().as_secs_f64() / JOINS as f64;
+        let other = start.elapsed().as_secs_f64() / JOINS_PER_ROUND as f64;
         if own_parts != other_parts {
             return Err("the contenders do not agree".into());
         }
-        // The first round warms up and is left out.
+        // The first round is a warm-up and does not count.
         if round > 0 {
-            times_a.push(own);
+            times_a.push(odm_seconds);
             times_b.push(other);
-            ratios.push(own / other);
+            ratios.push(odm_seconds / other);
         }
     }
-    measure::head("odm, MongoDB", "Mongoose");
-    measure::line(measure::JOIN, &mut times_a, &mut times_b, &mut ratios);
+    measure::print_head("odm, MongoDB", "Mongoose");
+    measure::print_line(measure::JOIN_TASK, &mut times_a, &mut times_b, &mut ratios);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Arrays that overflow: a push to many elements beside one to few, and reads beside documents with many.
+//! Benchmarks of overflow arrays: a push to a long array compared with a short array, and reads next to long arrays.
 
 use std::time::{Duration, Instant};
 
@@ -6,28 +6,28 @@ use odm::{Database, prelude::*};
 
 use crate::{contender::Result, measure};
 
-/// How much is measured.
+/// The sizes of the benchmarks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// How many elements the long array has.
+pub(crate) struct OverflowSizes {
+    /// The number of elements in the long overflow array.
     pub(crate) elements: i64,
     pub(crate) rounds: usize,
 }
 
-/// How many elements the short one has.
-const FEW: i64 = 100;
+/// The number of elements in the short array.
+const SHORT_ARRAY_LENGTH: i64 = 100;
 
-/// How many there are in the long one that does not overflow: a document ends at 16 MiB, and one of them in each round.
-const IN_ONE: i64 = 200_000;
+/// The number of elements in the long plain array. A document is limited to 16 MiB, and every round adds elements.
+const MAX_PLAIN_ARRAY_LENGTH: i64 = 200_000;
 
-/// How many operations each round has: twice as many as stay in the document, so that each has its part of what is written elsewhere.
-const OPERATIONS: i64 = 100;
+/// The number of operations in a round: twice the number of resident elements, so that each round includes spills.
+const OPERATIONS_PER_ROUND: i64 = 100;
 
-/// How many elements are pushed at once, before it is measured.
-const AT_ONCE: i64 = 10_000;
+/// The number of elements in a single push before the measurement.
+const ELEMENTS_PER_PUSH: i64 = 10_000;
 
-/// How many documents there are to be read.
-const DOCUMENTS: i64 = 1_000;
+/// The number of documents for the reads.
+const DOCUMENT_COUNT: i64 = 1_000;
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "sales")]
@@ -39,10 +39,10 @@ struct Sale {
     customers: Overflow<i64>,
 }
 
-/// The same in a collection without outliers.
+/// The same model in a collection without spilled elements.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "quiet_sales")]
-struct QuietSale {
+struct SaleWithoutSpill {
     #[serde(rename = "_id")]
     id: i64,
     text: String,
@@ -50,10 +50,10 @@ struct QuietSale {
     customers: Overflow<i64>,
 }
 
-/// One whose array stays in it.
+/// A document with a plain array.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "whole_sales")]
-struct WholeSale {
+struct PlainSale {
     #[serde(rename = "_id")]
     id: i64,
     #[embed(unbounded)]
@@ -61,22 +61,22 @@ struct WholeSale {
 }
 
 #[derive(Debug, Schema)]
-#[schema(models(Sale, QuietSale, WholeSale))]
+#[schema(models(Sale, SaleWithoutSpill, PlainSale))]
 struct Shop;
 
-/// What is measured, by which `--only` names it.
+/// The task names that `--only` selects.
 const TASKS: [&str; 2] = ["push", "read"];
 
-/// Measures each task with `only` in its name.
-pub(crate) async fn compare(name: &str, url: &str, sizes: Sizes, only: &str) -> Result<()> {
+/// Measures each task with `only` in the name.
+pub(crate) async fn compare(name: &str, url: &str, sizes: OverflowSizes, only: &str) -> Result<()> {
     let is_wanted = |task: usize| TASKS[task].contains(only);
     if !(0..TASKS.len()).any(is_wanted) {
         return Ok(());
     }
     let db: Database<Shop> = Database::open(url).await?;
     db.sync_indexes().await?;
-    fill(&db, 0, sizes.elements).await?;
-    measure::head(&format!("{name}: to many"), "to few");
+    insert_sale(&db, 0, sizes.elements).await?;
+    measure::print_head(&format!("{name}: to many"), "to few");
     if is_wanted(0) {
         push(&db, sizes).await?;
     }
@@ -86,39 +86,39 @@ pub(crate) async fn compare(name: &str, url: &str, sizes: Sizes, only: &str) -> 
     Ok(())
 }
 
-async fn push(db: &Database<Shop>, sizes: Sizes) -> Result<()> {
-    let name = format!("push to {} and {FEW}", sizes.elements);
+async fn push(db: &Database<Shop>, sizes: OverflowSizes) -> Result<()> {
+    let name = format!("push to {} and {SHORT_ARRAY_LENGTH}", sizes.elements);
     let few = |round: usize| -> Result<i64> { Ok(1_000_000 + i64::try_from(round)?) };
-    measure::turns(
+    measure::measure_in_turns(
         &name,
         sizes.rounds,
         async |_| push_to(db, 0).await,
         async |round| {
             let id = few(round)?;
-            fill(db, id, FEW).await?;
+            insert_sale(db, id, SHORT_ARRAY_LENGTH).await?;
             push_to(db, id).await
         },
     )
     .await?;
-    let in_one = sizes.elements.min(IN_ONE);
-    fill_whole(db, 0, in_one).await?;
-    let name = format!("$push to {in_one} and {FEW}");
-    measure::turns(
+    let in_one = sizes.elements.min(MAX_PLAIN_ARRAY_LENGTH);
+    insert_plain_sale(db, 0, in_one).await?;
+    let name = format!("$push to {in_one} and {SHORT_ARRAY_LENGTH}");
+    measure::measure_in_turns(
         &name,
         sizes.rounds,
-        async |_| push_to_whole(db, 0).await,
+        async |_| push_to_plain_array(db, 0).await,
         async |round| {
             let id = few(round)?;
-            fill_whole(db, id, FEW).await?;
-            push_to_whole(db, id).await
+            insert_plain_sale(db, id, SHORT_ARRAY_LENGTH).await?;
+            push_to_plain_array(db, id).await
         },
     )
     .await
 }
 
-async fn read(db: &Database<Shop>, sizes: Sizes) -> Result<()> {
+async fn read(db: &Database<Shop>, sizes: OverflowSizes) -> Result<()> {
     let text = "what is said of a book, about as long as this";
-    for id in 1..=DOCUMENTS {
+    for id in 1..=DOCUMENT_COUNT {
         let customers: Overflow<i64> = (0..id % 10).collect();
         let (text, quiet) = (text.to_owned(), customers.clone());
         let sale = Sale {
@@ -127,33 +127,33 @@ async fn read(db: &Database<Shop>, sizes: Sizes) -> Result<()> {
             customers,
         };
         db.insert(sale).await?;
-        db.insert(QuietSale {
+        db.insert(SaleWithoutSpill {
             id,
             text,
             customers: quiet,
         })
         .await?;
     }
-    measure::turns(
+    measure::measure_in_turns(
         "read of a typical one",
         sizes.rounds,
         async |_| {
             let start = Instant::now();
-            for id in 1..=OPERATIONS {
+            for id in 1..=OPERATIONS_PER_ROUND {
                 db.get::<Sale>(id).await?;
             }
-            each(start)
+            time_per_operation(start)
         },
         async |_| {
             let start = Instant::now();
-            for id in 1..=OPERATIONS {
-                db.get::<QuietSale>(id).await?;
+            for id in 1..=OPERATIONS_PER_ROUND {
+                db.get::<SaleWithoutSpill>(id).await?;
             }
-            each(start)
+            time_per_operation(start)
         },
     )
     .await?;
-    measure::turns(
+    measure::measure_in_turns(
         "read of 100, one with many",
         sizes.rounds,
         async |_| {
@@ -167,7 +167,7 @@ async fn read(db: &Database<Shop>, sizes: Sizes) -> Result<()> {
         },
         async |_| {
             let start = Instant::now();
-            db.find::<QuietSale>()
+            db.find::<SaleWithoutSpill>()
                 .sort(|s| s.id().asc())
                 .limit(100)
                 .all()
@@ -180,30 +180,30 @@ async fn read(db: &Database<Shop>, sizes: Sizes) -> Result<()> {
 
 async fn push_to(db: &Database<Shop>, id: i64) -> Result<Duration> {
     let start = Instant::now();
-    for customer in 0..OPERATIONS {
+    for customer in 0..OPERATIONS_PER_ROUND {
         db.update::<Sale>(id)
             .push(|s| s.customers(), customer)
             .await?;
     }
-    each(start)
+    time_per_operation(start)
 }
 
-async fn push_to_whole(db: &Database<Shop>, id: i64) -> Result<Duration> {
+async fn push_to_plain_array(db: &Database<Shop>, id: i64) -> Result<Duration> {
     let start = Instant::now();
-    for customer in 0..OPERATIONS {
-        db.update::<WholeSale>(id)
+    for customer in 0..OPERATIONS_PER_ROUND {
+        db.update::<PlainSale>(id)
             .push(|s| s.customers(), customer)
             .await?;
     }
-    each(start)
+    time_per_operation(start)
 }
 
-fn each(start: Instant) -> Result<Duration> {
-    Ok(start.elapsed() / u32::try_from(OPERATIONS)?)
+fn time_per_operation(start: Instant) -> Result<Duration> {
+    Ok(start.elapsed() / u32::try_from(OPERATIONS_PER_ROUND)?)
 }
 
-/// A document with so many elements.
-async fn fill(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
+/// Inserts a document with this number of elements.
+async fn insert_sale(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
     let (text, customers) = (String::new(), Overflow::new());
     db.insert(Sale {
         id,
@@ -211,8 +211,8 @@ async fn fill(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
         customers,
     })
     .await?;
-    for start in (0..elements).step_by(usize::try_from(AT_ONCE)?) {
-        let some = start..elements.min(start + AT_ONCE);
+    for start in (0..elements).step_by(usize::try_from(ELEMENTS_PER_PUSH)?) {
+        let some = start..elements.min(start + ELEMENTS_PER_PUSH);
         db.update::<Sale>(id)
             .push_each(|s| s.customers(), some)
             .await?;
@@ -220,8 +220,8 @@ async fn fill(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
     Ok(())
 }
 
-async fn fill_whole(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
+async fn insert_plain_sale(db: &Database<Shop>, id: i64, elements: i64) -> Result<()> {
     let customers = (0..elements).collect();
-    db.insert(WholeSale { id, customers }).await?;
+    db.insert(PlainSale { id, customers }).await?;
     Ok(())
 }

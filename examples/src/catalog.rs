@@ -1,14 +1,14 @@
-//! The Debian package index as documents: read from a `Packages` file, loaded, and asked joined questions.
+//! The Debian package index as documents: reading a `Packages` file, loading a database, and queries with joins.
 //!
-//! [`model`] says how it is laid out, [`index`] reads the file, [`order`] says in which order it can be inserted, [`load`] fills
-//! a database, [`ask`] holds the questions.
+//! [`model`] defines the layout, [`index`] reads the file, [`order`] computes the insert order, [`load`] fills a database, and
+//! [`queries`] contains the queries.
 
-pub mod ask;
 pub mod index;
 pub mod load;
 pub mod memory;
 pub mod model;
 pub mod order;
+pub mod queries;
 pub mod table;
 
 pub use model::Db;

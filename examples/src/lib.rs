@@ -1,6 +1,6 @@
-//! What the example programs share.
+//! Shared code of the example programs.
 //!
-//! The programs are in `src/bin`: the numbered ones show one way to lay out data each, `catalog` does a whole job on
-//! real data.
+//! The programs are in `src/bin`. The program `catalog` runs a complete job on real data. Each of the remaining programs shows a
+//! single pattern. `README.md` lists the programs by problem.
 
 pub mod catalog;

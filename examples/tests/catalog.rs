@@ -1,4 +1,4 @@
-//! The catalog says the same on every backend.
+//! Tests that the catalog gives the same results on every backend.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,43 +14,43 @@ use odm::{
 };
 use odm_examples::catalog::{
     Db,
-    ask::{self, Requirements},
     load::{self, Input, Source},
     model::{Card, Maintainer, Package, Section},
+    queries::{self, Requirements},
 };
 
 #[tokio::test]
 async fn in_memory() {
-    says_what_the_index_says(backend::open("memory:").await.unwrap()).await;
-    a_part_is_loaded_and_again(backend::open("memory:").await.unwrap()).await;
+    assert_catalog_equals_index(backend::open("memory:").await.unwrap()).await;
+    load_a_part_twice(backend::open("memory:").await.unwrap()).await;
 }
 
 #[tokio::test]
 async fn on_disk() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("odm:{}", directory.path().join("catalog.odm").display());
-    says_what_the_index_says(backend::open(&url).await.unwrap()).await;
+    assert_catalog_equals_index(backend::open(&url).await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn on_a_replica_set() {
+async fn failures_on_a_replica_set() {
     let fixture = odm_tests::Fixture::mongodb_replica_set().await;
     let cleanup = fixture.cleanup();
-    says_what_the_index_says(fixture.backend()).await;
+    assert_catalog_equals_index(fixture.backend()).await;
     cleanup.await;
 }
 
-/// There each package is linked by itself, so that all of the sample would take its time.
+/// A standalone server links each package separately, so the whole sample would take too long.
 #[tokio::test]
-async fn on_a_standalone_server() {
+async fn failures_on_a_standalone_server() {
     let fixture = odm_tests::Fixture::mongodb_standalone().await;
     let cleanup = fixture.cleanup();
-    a_part_is_loaded_and_again(fixture.backend()).await;
+    load_a_part_twice(fixture.backend()).await;
     cleanup.await;
 }
 
-/// The numbers are those of `python3 examples/data/sample.py count examples/data/debian-12-sample.gz`.
-async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
+/// The numbers come from `python3 examples/data/sample.py count examples/data/debian-12-sample.gz`.
+async fn assert_catalog_equals_index(backend: Arc<dyn Backend>) {
     let recorder = Arc::new(Recorder::new(backend));
     let db = Db::with_backend(recorder.clone());
     load::load(&db, Source::Sample.read().unwrap())
@@ -58,7 +58,7 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
         .unwrap();
 
     let requirements = Requirements::count(&db).await.unwrap();
-    let totals = ask::totals(&db, &requirements).await.unwrap();
+    let totals = queries::totals(&db, &requirements).await.unwrap();
     assert_eq!(totals.packages, 7_163);
     assert_eq!(totals.maintainers, 840);
     assert_eq!(totals.sections, 48);
@@ -67,10 +67,10 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     assert_eq!(totals.most_required, Some(("libc6".into(), 3_375)));
     assert_eq!(totals.outliers, 12);
     pages_cost_the_same(&db, &recorder).await;
-    both_sides_agree(&db).await;
-    of_maintainers_and_sections(&db).await;
+    assert_inverses_agree(&db).await;
+    assert_rollups_and_copies_current(&db).await;
 
-    // What one side lists, the index on the other one finds.
+    // The index on `depends` finds the same packages as the inverse lists.
     let on_libc = db
         .find::<Package>()
         .filter(|p| p.depends().contains(Ref::<Package>::new("libc6")))
@@ -79,7 +79,7 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     let refused = db.delete::<Package>("libc6").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Restricted);
 
-    // A join is one query for each edge and level, whatever the number of documents.
+    // A join needs a query for each edge and level, for any number of documents.
     recorder.clear();
     let packages = db
         .find::<Package>()
@@ -92,7 +92,7 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     assert_eq!(recorder.queries(), 4);
 
     recorder.clear();
-    let exim = ask::package(&db, "exim4-base", 10).await.unwrap();
+    let exim = queries::package(&db, "exim4-base", 10).await.unwrap();
     assert_eq!(recorder.queries(), 5);
     assert!(exim.contains("required by 5 packages"), "{exim}");
     assert!(exim.contains("exim4-daemon-heavy"), "{exim}");
@@ -106,8 +106,8 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     assert_eq!(versions.count().await.unwrap(), 1);
 }
 
-/// A page of a list reads no more than a tenth more where the greatest outlier is one of its packages: as little as if there were none,
-/// if it is read without its links.
+/// A page with the largest outlier reads at most 10 % more bytes than a page without the outlier. A projection without references
+/// reads as few bytes as a page without the outlier.
 async fn pages_cost_the_same(db: &Db, recorder: &Recorder) {
     let ids = db.find::<Package>().sort(|p| p.id().asc());
     let ids = ids.select::<Card>().all().await.unwrap();
@@ -138,8 +138,9 @@ async fn pages_cost_the_same(db: &Db, recorder: &Recorder) {
     }
 }
 
-/// The first packages of the sample, with some that depend on each other in a circle, and so many on one of them that they overflow.
-async fn a_part_is_loaded_and_again(backend: Arc<dyn Backend>) {
+/// Loads the first packages of the sample, some packages that depend on each other in a cycle, and enough dependent packages for
+/// an overflow.
+async fn load_a_part_twice(backend: Arc<dyn Backend>) {
     let mut text = String::new();
     GzDecoder::new(&include_bytes!("../data/debian-12-sample.gz")[..])
         .read_to_string(&mut text)
@@ -160,7 +161,7 @@ async fn a_part_is_loaded_and_again(backend: Arc<dyn Backend>) {
 
     let db = Db::with_backend(backend);
     load::load(&db, input()).await.unwrap();
-    both_sides_agree(&db).await;
+    assert_inverses_agree(&db).await;
     let outlier = db.get::<Package>("libc6").await.unwrap().required_by;
     assert!(outlier.has_more() && outlier.len() > 210, "{outlier:?}");
     let depends_on = async |name: &str| db.get::<Package>(name).await.unwrap().depends;
@@ -172,13 +173,13 @@ async fn a_part_is_loaded_and_again(backend: Arc<dyn Backend>) {
     assert!(load::import(&db).await.unwrap().is_none());
     assert!(!db.find::<Package>().exists().await.unwrap());
     load::load(&db, input()).await.unwrap();
-    both_sides_agree(&db).await;
+    assert_inverses_agree(&db).await;
     let import = load::import(&db).await.unwrap();
     assert!(import.is_some_and(|import| import.finished.is_some()));
 }
 
-/// Read from all packages, and then said by the library too.
-async fn both_sides_agree(db: &Db) {
+/// Asserts that the inverses agree with the references of all packages, and that the check agrees too.
+async fn assert_inverses_agree(db: &Db) {
     let packages = db.find::<Package>().all().await.unwrap();
     let mut required: HashMap<Ref<Package>, HashSet<Ref<Package>>> = HashMap::new();
     let mut links = 0;
@@ -193,7 +194,7 @@ async fn both_sides_agree(db: &Db) {
         let depending = required.remove(&package.to_ref()).unwrap_or_default();
         let len = depending.len() as u64;
         assert_eq!(package.required_by.len(), len, "{}", package.id);
-        // What overflows is of outliers alone.
+        // Only outliers have spilled elements.
         assert_eq!(package.required_by.has_more(), len > 200, "{}", package.id);
         let listed = match package.required_by.has_more() {
             true => db
@@ -207,46 +208,48 @@ async fn both_sides_agree(db: &Db) {
         assert_eq!(listed.len() as u64, len, "{}", package.id);
         assert_eq!(HashSet::from_iter(listed), depending, "{}", package.id);
     }
-    // None of them leads nowhere.
+    // No dependency is dangling.
     assert!(required.is_empty(), "{required:?}");
 
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    // Each link has two sides; each package has a section and a maintainer.
+    // Each dependency has a reference and an inverse entry. Each package has a section and a maintainer.
     let references = 2 * links + 2 * packages.len() as u64;
     assert_eq!(report.references, references);
-    assert!(report.to_string().ends_with("all is as the schema says"));
+    assert!(report.to_string().ends_with("no findings"));
 }
 
-/// What maintainers and sections have of their packages, and these of them.
-async fn of_maintainers_and_sections(db: &Db) {
-    db.settled().await.unwrap();
+/// Asserts that rollups of maintainers and sections, and copies in packages, are current.
+async fn assert_rollups_and_copies_current(db: &Db) {
+    db.wait_for_pending().await.unwrap();
     let packages = db.find::<Package>().all().await.unwrap();
     for maintainer in db.find::<Maintainer>().all().await.unwrap() {
-        let own = packages.iter();
-        let own = own.filter(|package| *package.maintainer.id() == maintainer.id);
-        let names = own.map(|package| &package.maintained_by);
+        let matching = packages.iter();
+        let matching = matching.filter(|package| *package.maintainer.id() == maintainer.id);
+        let names = matching.map(|package| &package.maintained_by);
         let names: Vec<_> = names.collect();
         assert_eq!(maintainer.packages, i64::try_from(names.len()).unwrap());
         assert!(names.iter().all(|name| **name == maintainer.name));
     }
     for section in db.find::<Section>().all().await.unwrap() {
-        let own = packages.iter();
-        let own = own.filter(|package| *package.section.id() == section.id);
-        let mut own: Vec<_> = own.map(|package| (package.uploaded, &package.id)).collect();
-        assert_eq!(section.packages, i64::try_from(own.len()).unwrap());
-        own.sort();
-        let latest = own.iter().rev().take(3).map(|(uploaded, _)| *uploaded);
+        let matching = packages.iter();
+        let matching = matching.filter(|package| *package.section.id() == section.id);
+        let mut matching: Vec<_> = matching
+            .map(|package| (package.uploaded, &package.id))
+            .collect();
+        assert_eq!(section.packages, i64::try_from(matching.len()).unwrap());
+        matching.sort();
+        let latest = matching.iter().rev().take(3).map(|(uploaded, _)| *uploaded);
         let uploads = section.uploads.iter().map(|upload| upload.uploaded);
         assert!(uploads.eq(latest), "{section:?}");
     }
-    // The oldest of them comes anew: it is the first, and the last of the latest is one no more.
+    // A new date for the oldest package: the package becomes the first upload, and the last upload leaves the list.
     let before = db.get::<Section>("mail").await.unwrap();
-    let own = packages.iter();
-    let own = own.filter(|package| package.section.id() == "mail");
-    let oldest = own.min_by_key(|package| package.uploaded).unwrap();
-    let anew = db.update::<Package>(&oldest.id);
-    anew.set(|p| p.uploaded(), DateTime::now()).await.unwrap();
+    let matching = packages.iter();
+    let matching = matching.filter(|package| package.section.id() == "mail");
+    let oldest = matching.min_by_key(|package| package.uploaded).unwrap();
+    let update = db.update::<Package>(&oldest.id);
+    update.set(|p| p.uploaded(), DateTime::now()).await.unwrap();
     let after = db.get::<Section>("mail").await.unwrap();
     assert_eq!(after.uploads[0].summary, oldest.summary);
     assert_eq!(after.uploads[1..], before.uploads[..2]);

@@ -3,26 +3,26 @@ use std::ops::Range;
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use odm_engine::{Aggregate, Count, Database, Find, Result, Update};
 
-use crate::collections::{all, assert_whole, found, sorted};
-use crate::generate::{EXPRESSION_DEPTH, Generator, Kind, OTHER, ordered, raw};
+use crate::collections::{all, assert_valid_bson, find_documents, sorted};
+use crate::generate::{EXPRESSION_DEPTH, Generator, OTHER_COLLECTION, ValueKind, ordered, raw};
 
-/// The collection that pipelines are run on.
-const OWN: &str = "own";
+/// The collection of the pipelines.
+const OWN_COLLECTION: &str = "own";
 
-/// How deep pipelines nest.
-const DEPTH: usize = 2;
+/// The maximum nesting depth of pipelines.
+const MAX_PIPELINE_DEPTH: usize = 2;
 
-/// The same documents with and without indexes.
+/// Two databases with the same documents, with and without indexes.
 struct Pair {
     plain: Database,
     indexed: Database,
 }
 
-/// Pipelines give the same with and without indexes, as aggregations, as updates, and so do expressions in
-/// filters and projections.
+/// Tests that pipelines give the same results with and without indexes, as aggregations and as updates. The same holds for
+/// expressions in filters and projections.
 pub fn pipeline(data: &[u8]) {
     let mut generator = Generator::new(data);
-    // The documents may use up the bytes.
+    // Choose the kind of test first, because the documents may use up the bytes.
     let way = generator.below(4);
     let pair = Pair::new(&mut generator);
     match way {
@@ -41,9 +41,9 @@ fn aggregation(pair: &Pair, generator: &mut Generator<'_>) {
             filter: raw(&filter),
             ..Count::default()
         };
-        let count = database.count(OWN, &count).ok();
+        let count = database.count(OWN_COLLECTION, &count).ok();
         let counted = aggregate(database, &counted).ok();
-        // Nothing has no count.
+        // `$count` returns no document for an empty input.
         let counted = counted.map(|counted| counted.first().map_or(Some(0), number));
         assert_eq!(counted, count.map(Some), "{filter}");
     }
@@ -54,17 +54,17 @@ fn aggregation(pair: &Pair, generator: &mut Generator<'_>) {
         assert_eq!(sorted(plain), sorted(indexed), "{filter}");
     }
     let mut stages = ordered(vec![matching]);
-    stages.extend(generator.stages(DEPTH, &[]));
+    stages.extend(generator.stages(MAX_PIPELINE_DEPTH, &[]));
     let plain = aggregate(&pair.plain, &stages);
     let indexed = aggregate(&pair.indexed, &stages);
     assert_same(&stages, plain, indexed);
-    // And the other way round: the planner is not asked of a filter behind another stage.
+    // The reverse order: a planner does not use an index for a filter after a different stage.
     let mut late = vec![doc! { "$skip": 0 }];
     late.append(&mut stages);
     let _ = aggregate(&pair.indexed, &late);
 }
 
-/// An update by a pipeline makes of each document what the pipeline does.
+/// An update with a pipeline changes documents equally with and without indexes.
 fn update(pair: &Pair, generator: &mut Generator<'_>) {
     let stages = generator.transforms();
     let filter = filter(generator);
@@ -76,7 +76,7 @@ fn update(pair: &Pair, generator: &mut Generator<'_>) {
         ..Update::default()
     };
     let reports = [&pair.plain, &pair.indexed].map(|database| {
-        let report = database.update(OWN, &update).ok();
+        let report = database.update(OWN_COLLECTION, &update).ok();
         report.filter(|report| report.failure.is_none())
     });
     let is_inserted = |report: &Option<_>| {
@@ -94,31 +94,34 @@ fn update(pair: &Pair, generator: &mut Generator<'_>) {
     {
         assert_eq!(plain.matched, indexed.matched, "{filter} {stages:?}");
         assert_eq!(plain.modified, indexed.modified, "{filter} {stages:?}");
-        let (plain, indexed) = (all(&pair.plain, OWN), all(&pair.indexed, OWN));
+        let (plain, indexed) = (
+            all(&pair.plain, OWN_COLLECTION),
+            all(&pair.indexed, OWN_COLLECTION),
+        );
         assert_eq!(plain, indexed, "{filter} {stages:?}");
     }
     for database in [&pair.plain, &pair.indexed] {
-        all(database, OWN)
+        all(database, OWN_COLLECTION)
             .iter()
-            .for_each(|document| assert_whole(document));
+            .for_each(|document| assert_valid_bson(document));
         database
             .validate()
             .expect("an update leaves the indexes in agreement with the documents");
     }
 }
 
-/// An expression is true of a document in a filter where it computes to what is true, and a projection of
-/// a query gives what a stage does.
+/// A filter with an expression finds the documents where the expression computes a true value. A projection of a query gives the
+/// same result as a `$project` stage.
 fn expression(pair: &Pair, generator: &mut Generator<'_>) {
-    let expression = generator.expression(Kind::Boolean, EXPRESSION_DEPTH, &[]);
+    let expression = generator.expression(ValueKind::Boolean, EXPRESSION_DEPTH, &[]);
     let filter = doc! { "$expr": expression.clone() };
     let find = Find {
         filter: raw(&filter),
         sort: Some(rawdoc! { "_id": 1 }),
         ..Find::default()
     };
-    let plain = found(&pair.plain, OWN, &find);
-    let indexed = found(&pair.indexed, OWN, &find);
+    let plain = find_documents(&pair.plain, OWN_COLLECTION, &find);
+    let indexed = find_documents(&pair.indexed, OWN_COLLECTION, &find);
     let stages = ordered(vec![doc! { "$match": filter }]);
     assert_same(&stages, plain, indexed);
     let truth = doc! { "truth": { "$cond": [expression, true, false] }, "document": "$$ROOT" };
@@ -128,7 +131,11 @@ fn expression(pair: &Pair, generator: &mut Generator<'_>) {
         doc! { "$replaceWith": "$document" },
     ]);
     let computed = aggregate(&pair.plain, &stages);
-    assert_same(&stages, computed, found(&pair.plain, OWN, &find));
+    assert_same(
+        &stages,
+        computed,
+        find_documents(&pair.plain, OWN_COLLECTION, &find),
+    );
 
     let projection = generator.computed_projection(&[]);
     let find = Find {
@@ -139,20 +146,24 @@ fn expression(pair: &Pair, generator: &mut Generator<'_>) {
     let mut stages = ordered(Vec::new());
     stages.push(doc! { "$project": projection });
     let projected = aggregate(&pair.indexed, &stages);
-    assert_same(&stages, projected, found(&pair.indexed, OWN, &find));
+    assert_same(
+        &stages,
+        projected,
+        find_documents(&pair.indexed, OWN_COLLECTION, &find),
+    );
 }
 
 impl Pair {
-    /// Indexes that do not fit the documents are left out.
+    /// Creates both databases. Skips indexes that do not fit the documents.
     fn new(generator: &mut Generator<'_>) -> Pair {
         let pair = Pair {
             plain: Database::memory(),
             indexed: Database::memory(),
         };
-        for (collection, indexes) in [(OWN, 0..4), (OTHER, 0..3)] {
+        for (collection, indexes) in [(OWN_COLLECTION, 0..4), (OTHER_COLLECTION, 0..3)] {
             let documents: Vec<_> = generator.typed_documents().iter().map(raw).collect();
             for database in [&pair.plain, &pair.indexed] {
-                // A document that cannot be stored ends the insertion in both.
+                // A document that cannot be stored ends the insert in both databases.
                 let _ = database.insert(collection, documents.clone());
             }
             let indexes: Range<usize> = indexes;
@@ -170,7 +181,7 @@ fn filter(generator: &mut Generator<'_>) -> Document {
     match generator.below(4) {
         0 => Document::new(),
         1 => generator.filter_document(1),
-        _ => doc! { "$expr": generator.expression(Kind::Boolean, EXPRESSION_DEPTH, &[]) },
+        _ => doc! { "$expr": generator.expression(ValueKind::Boolean, EXPRESSION_DEPTH, &[]) },
     }
 }
 
@@ -179,17 +190,19 @@ fn aggregate(database: &Database, stages: &[Document]) -> Result<Vec<RawDocument
         pipeline: stages.iter().map(raw).collect(),
         ..Aggregate::default()
     };
-    database.aggregate(OWN, &aggregate)?.collect()
+    database.aggregate(OWN_COLLECTION, &aggregate)?.collect()
 }
 
-/// What came of stages in two ways. The second, by indexes, need not meet what fails the first.
+/// Asserts that two runs of stages give the same results. The second run uses indexes, and may avoid an error of the first run.
 fn assert_same(
     stages: &[Document],
     first: Result<Vec<RawDocumentBuf>>,
     second: Result<Vec<RawDocumentBuf>>,
 ) {
     for documents in [&first, &second].into_iter().flatten() {
-        documents.iter().for_each(|document| assert_whole(document));
+        documents
+            .iter()
+            .for_each(|document| assert_valid_bson(document));
     }
     if let Ok(first) = first
         && is_determined(stages)
@@ -199,7 +212,7 @@ fn assert_same(
     }
 }
 
-/// Whether stages give the same each time: nothing in them is by chance or by the time.
+/// Returns whether stages always give the same result, without randomness and without the current time.
 fn is_determined(stages: &[Document]) -> bool {
     fn in_value(value: &Bson) -> bool {
         match value {
@@ -217,7 +230,7 @@ fn is_determined(stages: &[Document]) -> bool {
     stages.iter().all(in_document)
 }
 
-/// What `$count` gave.
+/// Returns the number of a `$count` result.
 fn number(document: &RawDocumentBuf) -> Option<u64> {
     let (_, value) = document.iter().next()?.ok()?;
     let number = value.as_i32().map(i64::from).or(value.as_i64());

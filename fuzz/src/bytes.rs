@@ -1,10 +1,10 @@
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Aggregate, Count, Database, Find, Update};
 
-use crate::collections::{all, assert_whole};
+use crate::collections::{all, assert_valid_bson};
 
-/// Arbitrary bytes as a document: what is stored is returned, and is BSON. Then as everything else that a
-/// document can be.
+/// Tests arbitrary bytes as a document: the engine returns a stored document as valid BSON. The bytes also serve as every further
+/// kind of document argument.
 pub fn bson(data: &[u8]) {
     let Ok(document) = RawDocumentBuf::from_bytes(data.to_vec()) else {
         return;
@@ -15,7 +15,7 @@ pub fn bson(data: &[u8]) {
         let [stored] = &all(&database, "c")[..] else {
             panic!("one document was stored");
         };
-        assert_whole(stored);
+        assert_valid_bson(stored);
         let id = stored
             .get("_id")
             .expect("it is whole")
@@ -83,5 +83,5 @@ pub fn bson(data: &[u8]) {
     database.validate().expect("what was stored is sound");
     all(&database, "c")
         .iter()
-        .for_each(|stored| assert_whole(stored));
+        .for_each(|stored| assert_valid_bson(stored));
 }

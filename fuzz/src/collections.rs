@@ -1,20 +1,20 @@
-//! The same documents with and without indexes, and what they answer.
+//! Collections with the same documents, with and without indexes, and the query results.
 
 use bson::{RawDocument, RawDocumentBuf};
 use odm_engine::{Database, Error, Find};
 
 use crate::generate::Generator;
 
-/// The collection without indexes, and the one with them.
+/// The names of the collection without indexes and the collection with indexes.
 pub(crate) const PLAIN: &str = "plain";
 pub(crate) const INDEXED: &str = "indexed";
 
-/// A database with generated documents in both collections. Indexes that do not fit them are left out.
+/// Returns a database with the same generated documents in both collections. Skips indexes that do not fit the documents.
 pub(crate) fn database(generator: &mut Generator<'_>) -> Database {
     let database = Database::memory();
     let documents = generator.documents();
     for collection in [PLAIN, INDEXED] {
-        // A document that cannot be stored ends the insertion in both.
+        // A document that cannot be stored ends the insert in both collections.
         let _ = database.insert(collection, documents.clone());
     }
     for _ in 0..generator.below(4) {
@@ -23,8 +23,8 @@ pub(crate) fn database(generator: &mut Generator<'_>) -> Database {
     database
 }
 
-/// The documents that a query finds, in its order.
-pub(crate) fn found(
+/// Returns the documents of a query in the order of the query.
+pub(crate) fn find_documents(
     database: &Database,
     collection: &str,
     find: &Find,
@@ -32,19 +32,19 @@ pub(crate) fn found(
     database.find(collection, find)?.collect()
 }
 
-/// The documents in the order of their bytes.
+/// Returns the documents in byte order.
 pub(crate) fn sorted(mut documents: Vec<RawDocumentBuf>) -> Vec<RawDocumentBuf> {
     documents.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     documents
 }
 
-/// All documents of a collection in the order of their bytes.
+/// Returns all documents of a collection in byte order.
 pub(crate) fn all(database: &Database, collection: &str) -> Vec<RawDocumentBuf> {
-    let all = found(database, collection, &Find::default());
+    let all = find_documents(database, collection, &Find::default());
     sorted(all.expect("a query without conditions is valid"))
 }
 
-/// Fails if the bytes of a document are not BSON to the last one.
-pub(crate) fn assert_whole(document: &RawDocument) {
+/// Panics if the bytes of a document are not completely valid BSON.
+pub(crate) fn assert_valid_bson(document: &RawDocument) {
     bson::Document::try_from(document).expect("what the engine returns is BSON");
 }

@@ -5,18 +5,18 @@ use odm_engine::{Database, Delete, Direction, Find, Index, Update};
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 use twox_hash::XxHash3_64;
 
-use crate::collections::assert_whole;
+use crate::collections::assert_valid_bson;
 use crate::generate::Generator;
 use crate::storage::Storage;
 
-/// The table of the engine, as the document of the format names it.
+/// The table of the engine, named as in the format specification.
 const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new("odm-engine");
 
-/// A database file with damaged bytes opens or does not, but nothing panics.
+/// Tests that opening a database file with damaged bytes does not panic.
 pub fn file(data: &[u8]) {
     let mut generator = Generator::new(data);
-    let [closed, open] = images();
+    let [closed, open] = database_files();
     let mut content = if generator.one_in(2) {
         open.clone()
     } else {
@@ -39,18 +39,18 @@ pub fn file(data: &[u8]) {
     use_all(&Storage::new(content));
 }
 
-/// Keys and values that are damaged within a sound file, with a checksum that is right or not: nothing panics.
+/// Tests that damaged keys and values in a valid file do not cause a panic, with correct and with wrong checksums.
 pub fn stored(data: &[u8]) {
     let mut generator = Generator::new(data);
-    let storage = Storage::new(images()[0].clone());
+    let storage = Storage::new(database_files()[0].clone());
     damage(&storage, &mut generator).expect("the file is sound");
     use_all(&storage);
 }
 
-/// Any bytes as the keys of an index that answers a query by itself: each is a document or an error.
+/// Tests arbitrary bytes as the keys of an index that answers a query alone: each key gives a document or an error.
 pub fn decoding(data: &[u8]) {
     static IMAGE: OnceLock<Vec<u8>> = OnceLock::new();
-    let image = IMAGE.get_or_init(|| covered().expect("the file is sound"));
+    let image = IMAGE.get_or_init(|| covering_index_file().expect("the file is sound"));
     let storage = Storage::new(image.clone());
     replace_keys(&storage, data).expect("the file is sound");
     let database = Database::open_storage(storage).expect("only keys were changed");
@@ -69,27 +69,27 @@ pub fn decoding(data: &[u8]) {
         }
         for found in database.find("c", &find).expect("it is valid") {
             match found {
-                Ok(document) => assert_whole(&document),
+                Ok(document) => assert_valid_bson(&document),
                 Err(error) => assert!(error.is_damaged(), "{error:?}"),
             }
         }
     }
 }
 
-/// A database with an index of two fields.
-fn covered() -> odm_engine::Result<Vec<u8>> {
+/// Returns the file of a database with an index on two fields.
+fn covering_index_file() -> odm_engine::Result<Vec<u8>> {
     let storage = Storage::default();
     let database = Database::open_storage(storage.clone())?;
     let keys = [("a", Direction::Ascending), ("b", Direction::Descending)];
     database.create_indexes("c", &[Index::new(keys)])?;
     database
         .insert("c", vec![rawdoc! { "a": 1, "b": "x" }])?
-        .all()?;
+        .into_result()?;
     drop(database);
     Ok(storage.content())
 }
 
-/// Gives the index other keys: pieces of the input, each with its length before it.
+/// Replaces the keys of the index with pieces of the input. Each piece has a length prefix.
 fn replace_keys(storage: &Storage, mut data: &[u8]) -> Result<(), redb::Error> {
     const ENTRY: u8 = 0x03;
     let database =
@@ -108,15 +108,15 @@ fn replace_keys(storage: &Storage, mut data: &[u8]) -> Result<(), redb::Error> {
             let (piece, rest) = rest.split_at(usize::from(*length).min(rest.len()));
             data = rest;
             let key = [prefix, piece, record].concat();
-            table.insert(key.as_slice(), sealed(&key, &[]).as_slice())?;
+            table.insert(key.as_slice(), with_checksum(&key, &[]).as_slice())?;
         }
     }
     write.commit()?;
     Ok(())
 }
 
-/// A value with its checksum, as the document of the format describes it.
-fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
+/// Returns a value with the checksum of the format specification.
+fn with_checksum(key: &[u8], value: &[u8]) -> Vec<u8> {
     let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
     [value, &hash.to_be_bytes()[4..]].concat()
 }
@@ -144,15 +144,15 @@ fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::
             };
             table.remove(key.as_slice())?;
             if generator.one_in(8) {
-                change(&mut value, generator);
+                change_bytes(&mut value, generator);
             } else {
                 value.truncate(value.len().saturating_sub(4));
                 match generator.below(4) {
-                    0 => change(&mut key, generator),
+                    0 => change_bytes(&mut key, generator),
                     1 => continue,
-                    _ => change(&mut value, generator),
+                    _ => change_bytes(&mut value, generator),
                 }
-                value = sealed(&key, &value);
+                value = with_checksum(&key, &value);
             }
             table.insert(key.as_slice(), value.as_slice())?;
         }
@@ -161,8 +161,8 @@ fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::
     Ok(())
 }
 
-/// Changes, adds and takes away some bytes.
-fn change(bytes: &mut Vec<u8>, generator: &mut Generator<'_>) {
+/// Changes, adds or removes some bytes.
+fn change_bytes(bytes: &mut Vec<u8>, generator: &mut Generator<'_>) {
     for _ in 0..1 + generator.below(3) {
         let place = generator.below(bytes.len() + 1);
         match generator.below(4) {
@@ -177,7 +177,7 @@ fn change(bytes: &mut Vec<u8>, generator: &mut Generator<'_>) {
     }
 }
 
-/// Reads and writes by every way there is. All of it may fail.
+/// Reads and writes in every way of the public interface. Errors are allowed.
 fn use_all(storage: &Storage) {
     let Ok(database) = Database::open_storage(storage.clone()) else {
         return;
@@ -228,8 +228,8 @@ fn use_all(storage: &Storage) {
     let _ = database.delete_expired();
 }
 
-/// The file of a database that was closed, and of one whose process died.
-fn images() -> &'static [Vec<u8>; 2] {
+/// Returns the file of a closed database, and the file of a database at a crash.
+fn database_files() -> &'static [Vec<u8>; 2] {
     static IMAGES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     IMAGES.get_or_init(|| {
         let storage = Storage::default();
@@ -238,7 +238,7 @@ fn images() -> &'static [Vec<u8>; 2] {
     })
 }
 
-/// Makes a database; the result is its file while it was open.
+/// Fills a database, and returns the file of the open database.
 fn fill(storage: &Storage) -> odm_engine::Result<Vec<u8>> {
     let database = Database::open_storage(storage.clone())?;
     let indexes = [
@@ -253,8 +253,10 @@ fn fill(storage: &Storage) -> odm_engine::Result<Vec<u8>> {
         let when = bson::DateTime::from_millis(4_000_000_000_000);
         rawdoc! { "_id": n, "n": n % 7, "tags": [n % 3, "x"], "in": { "text": n.to_string() }, "when": when }
     });
-    database.insert("c", documents.collect())?.all()?;
-    database.insert("d", vec![rawdoc! { "_id": 1 }])?.all()?;
+    database.insert("c", documents.collect())?.into_result()?;
+    database
+        .insert("d", vec![rawdoc! { "_id": 1 }])?
+        .into_result()?;
     database.delete(
         "c",
         &Delete {

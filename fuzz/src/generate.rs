@@ -1,6 +1,6 @@
-//! Documents, filters and updates out of arbitrary bytes.
+//! Generators of documents, filters and updates from arbitrary bytes.
 //!
-//! Names and values come from few, so that filters find something and paths lead somewhere.
+//! Names and values come from small sets, so that filters match and paths exist.
 
 mod expression;
 mod operators;
@@ -15,12 +15,12 @@ use bson::{
 };
 use odm_engine::{Direction, Index};
 
-pub(crate) use expression::DEPTH as EXPRESSION_DEPTH;
-pub(crate) use operators::Kind;
-pub(crate) use pipeline::{OTHER, ordered};
+pub(crate) use expression::MAX_EXPRESSION_DEPTH as EXPRESSION_DEPTH;
+pub(crate) use operators::ValueKind;
+pub(crate) use pipeline::{OTHER_COLLECTION, ordered};
 
-/// How deep generated values nest.
-const DEPTH: usize = 4;
+/// The maximum nesting depth of generated values.
+const MAX_VALUE_DEPTH: usize = 4;
 
 const NAMES: [&str; 10] = ["a", "b", "c", "_id", "x", "0", "1", "2", "a b", "é"];
 const TEXTS: [&str; 12] = [
@@ -96,8 +96,7 @@ const UPDATE_OPERATORS: [&str; 15] = [
     "$unset",
 ];
 
-/// Turns bytes into what an application might ask for. Once they are used up, everything is the simplest
-/// there is.
+/// A generator that turns bytes into requests of an application. After the last byte, the generator returns the simplest values.
 pub(crate) struct Generator<'b>(Unstructured<'b>);
 
 impl<'b> Generator<'b> {
@@ -129,12 +128,12 @@ impl<'b> Generator<'b> {
         &from[self.below(from.len())]
     }
 
-    /// Documents with `_id`s from 0 on.
+    /// Returns documents with `_id`s from 0 on.
     pub(crate) fn documents(&mut self) -> Vec<RawDocumentBuf> {
         let count = 1 + self.below(5);
         let documents = (0..count).map(|id| {
             let mut document = doc! { "_id": id as i32 };
-            for (name, value) in self.document(DEPTH) {
+            for (name, value) in self.document(MAX_VALUE_DEPTH) {
                 document.entry(name).or_insert(value);
             }
             raw(&document)
@@ -225,7 +224,7 @@ impl<'b> Generator<'b> {
     }
 
     pub(crate) fn filter(&mut self) -> RawDocumentBuf {
-        raw(&self.filter_document(DEPTH))
+        raw(&self.filter_document(MAX_VALUE_DEPTH))
     }
 
     pub(crate) fn filter_document(&mut self, depth: usize) -> Document {
@@ -247,7 +246,7 @@ impl<'b> Generator<'b> {
         filter
     }
 
-    /// What a field is set against.
+    /// Returns a condition on a field.
     fn condition(&mut self, depth: usize) -> Bson {
         if self.one_in(3) {
             return self.value(2);
@@ -298,7 +297,7 @@ impl<'b> Generator<'b> {
 
     pub(crate) fn update(&mut self) -> RawDocumentBuf {
         if self.one_in(8) {
-            return raw(&self.document(DEPTH));
+            return raw(&self.document(MAX_VALUE_DEPTH));
         }
         let mut update = Document::new();
         for _ in 0..1 + self.below(3) {
@@ -425,7 +424,7 @@ impl<'b> Generator<'b> {
         raw(&projection)
     }
 
-    /// An order without ties: by some paths, then by `_id`.
+    /// Returns a sort without ties: by some paths, then by `_id`.
     pub(crate) fn sort(&mut self) -> RawDocumentBuf {
         let mut sort = Document::new();
         for _ in 0..self.below(3) {
@@ -455,7 +454,7 @@ impl<'b> Generator<'b> {
     }
 }
 
-/// The document as bytes. A name or a pattern with a zero byte has none: then it is empty.
+/// Returns the document as bytes. A name or a pattern with a zero byte is not valid BSON, and gives an empty document.
 pub(crate) fn raw(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
 use bson::{Bson, doc};
 use odm_engine::{Database, Direction, Find, Index};
 
-use crate::collections::{INDEXED, PLAIN, found};
+use crate::collections::{INDEXED, PLAIN, find_documents};
 use crate::generate::{Generator, raw};
 
-/// The order of the bytes in an index is the order of the values, in both directions and for two fields.
+/// Tests that the byte order of index keys is the order of the values, in both directions and for two fields.
 pub fn keys(data: &[u8]) {
     let mut generator = Generator::new(data);
     let value = |generator: &mut Generator<'_>| match generator.value(3) {
-        // An array has a key for each element, which is about queries, not about keys.
+        // An array has a key for each element, which is not a matter of the key order.
         Bson::Array(items) => doc! { "in": items }.into(),
         value => value,
     };
@@ -22,7 +22,7 @@ pub fn keys(data: &[u8]) {
         let report = database
             .insert(collection, documents.clone())
             .expect("the name is valid");
-        report.all().expect("the documents are valid");
+        report.into_result().expect("the documents are valid");
     }
     let (up, down) = (Direction::Ascending, Direction::Descending);
     let second = if generator.one_in(2) { up } else { down };
@@ -40,10 +40,10 @@ pub fn keys(data: &[u8]) {
         };
         let explained = database.explain(INDEXED, &find).expect("the sort is valid");
         assert!(explained.sorted_by_index);
-        let plain = found(&database, PLAIN, &find).expect("the sort is valid");
+        let plain = find_documents(&database, PLAIN, &find).expect("the sort is valid");
         assert_eq!(
             plain,
-            found(&database, INDEXED, &find).expect("the sort is valid")
+            find_documents(&database, INDEXED, &find).expect("the sort is valid")
         );
     }
     for document in &documents {
@@ -64,8 +64,8 @@ pub fn keys(data: &[u8]) {
                 ..Find::default()
             };
             match (
-                found(&database, PLAIN, &find),
-                found(&database, INDEXED, &find),
+                find_documents(&database, PLAIN, &find),
+                find_documents(&database, INDEXED, &find),
             ) {
                 (Ok(plain), Ok(indexed)) => assert_eq!(plain, indexed, "{find:?}"),
                 (plain, indexed) => assert_eq!(plain.is_err(), indexed.is_err(), "{find:?}"),

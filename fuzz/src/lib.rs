@@ -1,40 +1,40 @@
-//! Fuzz targets for the engine. Each is a function of bytes that panics where the engine is wrong.
+//! Fuzz targets for the engine. Each target is a function of bytes that panics if the engine is wrong.
 //!
-//! They go through the public interface only, with documents, filters and updates made from the bytes by
-//! a generator (`src/generate.rs`), as random bytes would hardly ever be one. `run` fuzzes them; the tests of
-//! this crate run each on fixed inputs, on any toolchain.
+//! The targets use only the public interface. A generator (`src/generate.rs`) makes documents, filters and updates from the
+//! bytes, because random bytes are almost never valid BSON. `run` fuzzes the targets. The tests of this crate run each target on
+//! fixed inputs, with any toolchain.
 
 mod aggregation;
 mod bytes;
 mod collections;
 mod damage;
+mod find;
 mod generate;
 mod keys;
 mod panics;
-mod reading;
 mod storage;
-mod writing;
+mod update;
 
 pub use aggregation::pipeline;
 pub use bytes::bson;
 pub use damage::{decoding, file, stored};
+pub use find::{filter, find};
 pub use keys::keys;
 pub use panics::start;
-pub use reading::{filter, reading};
-pub use writing::update;
+pub use update::update;
 
-/// What a target does with an input.
+/// A fuzz target: a function of an input.
 pub type Target = fn(&[u8]);
 
-/// The targets by their names, as the files in `fuzz_targets` are named.
+/// The targets by name, equal to the file names in `fuzz_targets`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("bson", bson),
     ("decoding", decoding),
     ("file", file),
     ("filter", filter),
+    ("find", find),
     ("keys", keys),
     ("pipeline", pipeline),
-    ("reading", reading),
     ("stored", stored),
     ("update", update),
 ];

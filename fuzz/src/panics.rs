@@ -1,7 +1,7 @@
 use std::panic;
 
-/// Lets the engine catch the panics of redb over damaged pages, which the fuzzer would take for a crash;
-/// all others remain one.
+/// Hides redb's panics on damaged pages from the fuzzer, because the engine catches a panic of redb. Every different panic
+/// remains a crash.
 pub fn start() {
     let crash = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -1,13 +1,13 @@
-//! A file in memory.
+//! A database file in memory.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A storage for redb; a clone is another handle to it.
+/// A storage for redb. A clone is a handle to the same storage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Storage(Arc<Mutex<Vec<u8>>>);
 
-/// More than any target needs: a damaged length must not fill the memory.
+/// The maximum file size, above the need of any target: a damaged length must not fill the memory.
 const MAX_LENGTH: usize = 64 << 20;
 
 impl Storage {

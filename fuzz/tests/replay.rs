@@ -1,12 +1,12 @@
-//! Each target on fixed inputs: what the fuzzer has found before, and some that nobody has chosen.
+//! Runs each target on fixed inputs: earlier findings of the fuzzer, and pseudo-random inputs.
 
 use std::fs;
 use std::path::Path;
 
-/// How long inputs of chance are at most.
-const LENGTH: u64 = 2400;
+/// The maximum length of pseudo-random inputs.
+const MAX_INPUT_BYTES: u64 = 2400;
 
-/// The same numbers for the same seed (splitmix64).
+/// Returns the next number of the seed (splitmix64).
 fn next(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *seed;
@@ -15,7 +15,7 @@ fn next(seed: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Runs a target on what is kept for it, and on so many inputs of chance.
+/// Runs a target on the regression inputs, and on a number of pseudo-random inputs.
 fn run(name: &str, inputs: u64) {
     let (_, target) = odm_fuzz::TARGETS
         .iter()
@@ -29,7 +29,7 @@ fn run(name: &str, inputs: u64) {
     }
     for number in 0..inputs {
         let mut seed = number;
-        let length = next(&mut seed) % LENGTH;
+        let length = next(&mut seed) % MAX_INPUT_BYTES;
         let bytes: Vec<u8> = (0..length).map(|_| next(&mut seed) as u8).collect();
         target(&bytes);
     }
@@ -66,8 +66,8 @@ fn pipeline() {
 }
 
 #[test]
-fn reading() {
-    run("reading", 600);
+fn find() {
+    run("find", 600);
 }
 
 #[test]

@@ -1,38 +1,38 @@
-//! Attributes, parsed into what they say.
+//! Parsers of the derive attributes.
 
 mod computed;
-mod derived;
-mod filled;
+mod copy;
+mod garde;
 mod id;
 mod index;
 mod layout;
 mod link;
+mod managed;
 mod overflow;
-mod rule;
+mod rollup;
 mod serde;
 mod setting;
 mod shard_key;
-mod tally;
 mod unknown;
 
-pub(crate) use computed::{Computed, Formula, Operator};
-pub(crate) use derived::{Derived, Pace, Source};
-pub(crate) use filled::{Filled, What};
-pub(crate) use id::{IdTemplate, Part, Segment, parse_id};
+pub(crate) use computed::{ArithmeticOp, ComputedAttr, Formula};
+pub(crate) use copy::{CopyMode, CopySource, DerivedValue};
+pub(crate) use garde::FieldRules;
+pub(crate) use id::{IdField, IdSegment, IdTemplate, parse_id};
 pub(crate) use index::{
-    Before, Direction, ID_HAS_AN_INDEX, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options,
-    parse_compound, parse_field,
+    DeclaredIndexes, ID_HAS_AN_INDEX, IndexAttr, IndexKey, IndexOptions, KeyDirection,
+    OPTIONS_AFTER_SEMICOLON, parse_field_index, parse_struct_index,
 };
 pub(crate) use layout::{Layout, is_overflow};
-pub(crate) use link::{Link, OnDelete, no_links};
-pub(crate) use overflow::{Order, Overflow};
-pub(crate) use rule::Rule;
+pub(crate) use link::{LinkAttr, OnDelete, no_links_message};
+pub(crate) use managed::{ManagedField, ManagedKind};
+pub(crate) use overflow::{OrderAttr, OverflowAttr};
+pub(crate) use rollup::{RollupAttr, RollupKind};
 pub(crate) use serde::{SerdeContainer, SerdeDefault, SerdeField, SerdeVariant};
-use setting::{Once, ends, flag, value, value_by};
+use setting::{SeenSettings, expect_end, expect_flag, parse_value, parse_value_with};
 pub(crate) use shard_key::{ShardField, parse_shard_key};
-pub(crate) use tally::{Keeps, Tally};
 pub(crate) use unknown::is_misspelt;
-use unknown::unknown;
+use unknown::unknown_setting;
 
 use std::{fmt, str::FromStr};
 
@@ -48,15 +48,15 @@ use syn::{
 
 use crate::ctxt::Ctxt;
 
-/// What stands on the type: `#[document(…)]`, `#[embedded(…)]`, `#[schema(…)]` or `#[projection(…)]`.
-pub(crate) struct Container {
+/// The settings of a type: `#[document(…)]`, `#[embedded(…)]`, `#[schema(…)]` or `#[projection(…)]`.
+pub(crate) struct ContainerAttrs {
     /// The path of the crate `odm`.
     pub(crate) krate: Path,
     pub(crate) collection: Option<LitStr>,
     pub(crate) indexes: Vec<IndexAttr>,
-    /// The fields that the framework writes.
-    pub(crate) filled: Vec<Filled>,
-    /// Of what the `_id` is made.
+    /// The managed fields: fields that the framework fills.
+    pub(crate) managed_fields: Vec<ManagedField>,
+    /// The template of an `_id` that is composed of fields.
     pub(crate) id: Option<IdTemplate>,
     /// The fields of the shard key.
     pub(crate) shard_key: Vec<ShardField>,
@@ -64,33 +64,33 @@ pub(crate) struct Container {
     pub(crate) upgrade: Option<Path>,
     pub(crate) models: Vec<Type>,
     pub(crate) of: Option<Type>,
-    /// The enum of whose variants the document is one.
+    /// The enum of a model that is one of its variants.
     pub(crate) variant_of: Option<Type>,
     /// The fields that all variants of an enum share.
     pub(crate) shared: Vec<(Ident, Type)>,
-    /// The word `validate`: writes keep to the rules of the fields.
+    /// `validate`: writes check the rules of the fields.
     pub(crate) validate: Option<Path>,
-    /// The word `companion`: what is embedded has fields that the framework fills.
-    pub(crate) companion: Option<Path>,
-    /// The word `hooks`: the model says what is done before and after its writes.
+    /// `insert_struct`: an embedded struct has managed fields, so the type needs an insert struct.
+    pub(crate) insert_struct: Option<Path>,
+    /// `hooks`: the model implements `odm::Hooks`.
     pub(crate) hooks: Option<Path>,
-    /// What was said so far.
-    once: Once,
+    /// The settings that were parsed so far.
+    seen: SeenSettings,
 }
 
-impl Container {
-    /// Parses the attributes with this name; `known` are the settings that it has, beside `crate`.
+impl ContainerAttrs {
+    /// Parses the attributes with this name. `accepted` lists the settings beside `crate`.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         input: &DeriveInput,
         attribute: &str,
-        known: &[&str],
+        accepted: &[&str],
     ) -> Self {
         let mut container = Self {
             krate: syn::parse_quote!(::odm),
             collection: None,
             indexes: Vec::new(),
-            filled: Vec::new(),
+            managed_fields: Vec::new(),
             id: None,
             shard_key: Vec::new(),
             schema_version: None,
@@ -100,60 +100,65 @@ impl Container {
             variant_of: None,
             shared: Vec::new(),
             validate: None,
-            companion: None,
+            insert_struct: None,
             hooks: None,
-            once: Once::default(),
+            seen: SeenSettings::default(),
         };
-        for attr in named(&input.attrs, attribute) {
-            settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
+        for attr in attrs_named(&input.attrs, attribute) {
+            parse_settings(ctxt, attr, |meta| {
+                container.parse_setting(meta, attribute, accepted)
+            });
         }
         container
     }
 
-    /// Whether there is such a setting, though it may be wrong, which was reported then.
-    pub(crate) fn says(&self, setting: &str) -> bool {
-        self.once.has(setting)
+    /// Returns whether the setting is present, even if its value was rejected.
+    pub(crate) fn has_setting(&self, setting: &str) -> bool {
+        self.seen.has_name(setting)
     }
 
-    /// Whether it says where the documents are, though that may be wrong, which is reported.
-    pub(crate) fn says_where(&self, attrs: &[Attribute]) -> bool {
-        self.says("collection") || self.says("variant_of") || is_misspelt(attrs)
+    /// Returns whether the type names its collection, even if the value was rejected. Prevents a second error about a missing
+    /// collection.
+    pub(crate) fn has_collection_setting(&self, attrs: &[Attribute]) -> bool {
+        self.has_setting("collection") || self.has_setting("variant_of") || is_misspelt(attrs)
     }
 
-    fn setting(
+    fn parse_setting(
         &mut self,
         meta: &ParseNestedMeta<'_>,
         attribute: &str,
-        known: &[&str],
+        accepted: &[&str],
     ) -> syn::Result<()> {
         let (path, input) = (&meta.path, meta.input);
         let name = path.to_token_stream().to_string();
-        // Of these there can be several, or they go on.
+        // These settings may be repeated.
         if !matches!(name.as_str(), "index" | "models" | "shared") {
-            self.once.check(path)?;
+            self.seen.ensure_new(path)?;
         }
         if name == "crate" {
-            self.krate = value(path, input, CRATE)?;
+            self.krate = parse_value(path, input, CRATE_USAGE)?;
             return Ok(());
         }
-        if matches!(name.as_str(), "hooks" | "validate") && known.contains(&"shared") {
+        if matches!(name.as_str(), "hooks" | "validate") && accepted.contains(&"shared") {
             return Err(meta.error(format!(
-                "an enum of documents has no `{name}` yet: what is written through its variants would go around it"
+                "a model that is an enum cannot have `{name}` yet, because writes through its variants would bypass it: remove \
+                 `{name}`"
             )));
         }
-        if name == "shard_key" && known.contains(&"shared") {
-            return Err(meta.error("an enum of documents has no shard key yet"));
+        if name == "shard_key" && accepted.contains(&"shared") {
+            return Err(meta
+                .error("a model that is an enum cannot have a shard key yet: remove `shard_key`"));
         }
-        if name == "id" && known.contains(&"shared") {
+        if name == "id" && accepted.contains(&"shared") {
             return Err(meta.error(
-                "the `_id` of an enum of documents cannot be made of fields yet: leave `id = …` out",
+                "the `_id` of a model that is an enum cannot be composed of fields yet: remove `id = …`",
             ));
         }
-        if !known.contains(&name.as_str()) {
+        if !accepted.contains(&name.as_str()) {
             return Err(meta.error(format!(
                 "{}: `#[{attribute}(…)]` has {}",
-                unknown("setting", &name, known),
-                known
+                unknown_setting("setting", &name, accepted),
+                accepted
                     .iter()
                     .map(|name| format!("`{name}`, "))
                     .collect::<String>()
@@ -162,147 +167,156 @@ impl Container {
         }
         match name.as_str() {
             "collection" => {
-                let collection: LitStr = value(path, input, COLLECTION)?;
-                let refused = refuse_collection(&collection.value())
+                let collection: LitStr = parse_value(path, input, COLLECTION_USAGE)?;
+                let error = collection_name_error(&collection.value())
                     .map(|reason| syn::Error::new_spanned(&collection, reason));
                 self.collection = Some(collection);
-                refused.map_or(Ok(()), Err)?;
+                error.map_or(Ok(()), Err)?;
             }
-            "index" => self.indexes.push(parse_compound(meta)?),
-            "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
-            "variant_of" => self.variant_of = Some(value(path, input, VARIANT_OF)?),
+            "index" => self.indexes.push(parse_struct_index(meta)?),
+            "timestamps" => self.managed_fields.extend(managed::parse_timestamps(meta)?),
+            "variant_of" => self.variant_of = Some(parse_value(path, input, VARIANT_OF_USAGE)?),
             "shared" => {
-                let shared = in_parentheses(meta, SHARED, |content| {
+                let shared = in_parentheses(meta, SHARED_USAGE, |content| {
                     content.parse_terminated(name_and_type, Token![,])
                 });
                 self.shared.extend(shared?);
             }
-            "companion" | "hooks" | "validate" => {
-                flag(path, input)?;
-                let said = match name.as_str() {
-                    "companion" => &mut self.companion,
+            "insert_struct" | "hooks" | "validate" => {
+                expect_flag(path, input)?;
+                let flag = match name.as_str() {
+                    "insert_struct" => &mut self.insert_struct,
                     "hooks" => &mut self.hooks,
                     _ => &mut self.validate,
                 };
-                *said = Some(path.clone());
+                *flag = Some(path.clone());
             }
-            "version" => self.filled.push(filled::parse_version(meta)?),
+            "version" => self.managed_fields.push(managed::parse_version(meta)?),
             "id" => self.id = Some(parse_id(meta)?),
             "shard_key" => self.shard_key = parse_shard_key(meta)?,
             "schema_version" => {
-                let version: LitInt = value(path, input, SCHEMA_VERSION)?;
-                number::<u32>(&version, SCHEMA_VERSION)?;
+                let version: LitInt = parse_value(path, input, SCHEMA_VERSION_USAGE)?;
+                parse_number::<u32>(&version, SCHEMA_VERSION_USAGE)?;
                 self.schema_version = Some(version);
             }
-            "upgrade" => self.upgrade = Some(value(path, input, UPGRADE)?),
-            "soft_delete" => self.filled.push(filled::parse_soft_delete(meta)?),
-            "scope" => self.filled.push(filled::parse_scope(meta)?),
+            "upgrade" => self.upgrade = Some(parse_value(path, input, UPGRADE_USAGE)?),
+            "soft_delete" => self.managed_fields.push(managed::parse_soft_delete(meta)?),
+            "scope" => self.managed_fields.push(managed::parse_scope(meta)?),
             "models" => {
-                let models = in_parentheses(meta, MODELS, |content| {
+                let models = in_parentheses(meta, MODELS_USAGE, |content| {
                     content.parse_terminated(Type::parse, Token![,])
                 });
                 self.models.extend(models?);
             }
-            _ => self.of = Some(value(path, input, OF)?),
+            _ => self.of = Some(parse_value(path, input, OF_USAGE)?),
         }
         Ok(())
     }
 }
 
-const CRATE: &str = "where is the crate `odm`? Say its path: `crate = mapper`";
-const COLLECTION: &str = "in which collection? Its name is a text: `collection = \"parts\"`";
-const VARIANT_OF: &str = "of which enum? Say its name: `variant_of = Shape`";
-const SHARED: &str = "which fields, and of which types? Say `shared(area: f64, name: String)`";
-const SCHEMA_VERSION: &str = "a version is a number, from 2 to 4294967295: `schema_version = 2`";
-const UPGRADE: &str = "which function? Say its path: `upgrade = function`";
-const MODELS: &str = "which models? Say `models(Product, Part)`";
-const OF: &str = "of which model? Say its name: `of = Product`";
+const CRATE_USAGE: &str = "missing path of the crate `odm`: write `crate = mapper`";
+const COLLECTION_USAGE: &str = "the collection name must be a string: `collection = \"parts\"`";
+const VARIANT_OF_USAGE: &str = "`variant_of` needs the name of an enum: `variant_of = Shape`";
+const SHARED_USAGE: &str = "`shared` needs fields with types: `shared(area: f64, name: String)`";
+const SCHEMA_VERSION_USAGE: &str =
+    "`schema_version` must be an integer from 2 to 4294967295: `schema_version = 2`";
+const UPGRADE_USAGE: &str = "`upgrade` needs the path of a function: `upgrade = function`";
+const MODELS_USAGE: &str = "`models` needs a list of models: `models(Product, Part)`";
+const OF_USAGE: &str = "`of` needs the name of a model: `of = Product`";
 
-/// What stands in parentheses behind a setting's name; `say` is how it is written.
+/// Parses the parentheses after the name of a setting. `usage` is the error message: how to write the setting.
 fn in_parentheses<T>(
     meta: &ParseNestedMeta<'_>,
-    say: &str,
+    usage: &str,
     parse: impl FnOnce(ParseStream<'_>) -> syn::Result<T>,
 ) -> syn::Result<T> {
     if !meta.input.peek(Paren) {
-        return Err(meta.error(say));
+        return Err(meta.error(usage));
     }
     let content;
     syn::parenthesized!(content in meta.input);
-    let inside = parse(&content);
-    if inside.is_err() {
-        // What is left would be an error of its own.
+    let parsed = parse(&content);
+    if parsed.is_err() {
+        // The rest of the content would be reported as a second error.
         content.parse::<TokenStream>()?;
     }
-    ends(meta.input, say)?;
-    inside
+    expect_end(meta.input, usage)?;
+    parsed
 }
 
-/// A number that fits; `say` is which ones do.
-fn number<N: FromStr<Err: fmt::Display>>(literal: &LitInt, say: &str) -> syn::Result<N> {
+/// Parses a number. `usage` is the error message for a number out of range.
+fn parse_number<N: FromStr<Err: fmt::Display>>(literal: &LitInt, usage: &str) -> syn::Result<N> {
     literal
         .base10_parse()
-        .map_err(|_| syn::Error::new_spanned(literal, say))
+        .map_err(|_| syn::Error::new_spanned(literal, usage))
 }
 
-/// `area: f64`.
+/// Parses `area: f64`.
 fn name_and_type(input: ParseStream<'_>) -> syn::Result<(Ident, Type)> {
     let name = input.call(Ident::parse_any)?;
     if !input.peek(Token![:]) {
         return Err(syn::Error::new_spanned(
             &name,
-            format!("of which type? Say `{name}: …`, as in the struct of each variant"),
+            format!(
+                "missing type: write `{name}: …`, with the same type as in the struct of each variant"
+            ),
         ));
     }
     input.parse::<Token![:]>()?;
     Ok((name, input.parse()?))
 }
 
-/// MongoDB's rules for collections, and ours for the prefix of bookkeeping.
-fn refuse_collection(name: &str) -> Option<&'static str> {
+/// Returns why a collection name is invalid, by the rules of MongoDB and the reserved prefix `_odm.`.
+fn collection_name_error(name: &str) -> Option<&'static str> {
     if name.is_empty() {
-        Some("a collection has a name")
+        Some("a collection name cannot be empty: `collection = \"parts\"`")
     } else if name.contains(['$', '\0']) {
-        Some("the name of a collection has no `$` and no null byte")
+        Some("a collection name cannot contain `$` or a null byte: choose another name")
     } else if name.starts_with("system.") {
-        Some("collections named `system.…` belong to MongoDB")
+        Some(
+            "collection names that begin with `system.` are reserved for MongoDB: choose another name",
+        )
     } else if name.starts_with("_odm.") {
-        Some("collections named `_odm.…` hold the framework's own documents")
+        Some(
+            "collection names that begin with `_odm.` are reserved for the framework: choose another name",
+        )
     } else {
         None
     }
 }
 
-/// Reads each setting of an attribute; an error in one does not hide those behind it. Tells whether there was none.
-pub(crate) fn settings(
+/// Calls `parse_setting` for each setting of an attribute. Returns whether all settings are valid.
+///
+/// An error in one setting does not hide errors in later settings.
+pub(crate) fn parse_settings(
     ctxt: &mut Ctxt,
     attr: &Attribute,
-    mut read: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
+    mut parse_setting: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
 ) -> bool {
     if attr.meta.require_list().is_err() {
         let name = attr.path().to_token_stream().to_string();
-        // serde says so itself.
+        // serde reports its own attributes.
         if name != "serde" {
-            ctxt.error(
+            ctxt.error_at(
                 attr,
-                format!("the settings of an attribute stand in parentheses: `#[{name}(…)]`"),
+                format!("the settings of an attribute must be in parentheses: `#[{name}(…)]`"),
             );
         }
         return false;
     }
-    let mut are_understood = true;
+    let mut are_valid = true;
     let parsed = attr.parse_nested_meta(|meta| {
-        if let Err(error) = read(&meta) {
+        if let Err(error) = parse_setting(&meta) {
             ctxt.push(error);
-            are_understood = false;
+            are_valid = false;
             skip_value(&meta)?;
         }
         Ok(())
     });
-    ctxt.ok(parsed).is_some() && are_understood
+    ctxt.ok_or_report(parsed).is_some() && are_valid
 }
 
-/// Goes on to the next setting.
+/// Skips the value of a setting.
 pub(crate) fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     while !meta.input.is_empty() && !meta.input.peek(Token![,]) {
         meta.input.parse::<TokenTree>()?;
@@ -310,7 +324,10 @@ pub(crate) fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     Ok(())
 }
 
-/// The attributes with this name.
-pub(crate) fn named<'a>(attrs: &'a [Attribute], name: &str) -> impl Iterator<Item = &'a Attribute> {
+/// Returns the attributes with this name.
+pub(crate) fn attrs_named<'a>(
+    attrs: &'a [Attribute],
+    name: &str,
+) -> impl Iterator<Item = &'a Attribute> {
     attrs.iter().filter(move |attr| attr.path().is_ident(name))
 }

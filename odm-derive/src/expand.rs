@@ -1,10 +1,10 @@
-//! From a model to code.
+//! Code generation from parsed models.
 //!
-//! Types with names stand beside the user's, with every path written out in full; what is said of them is in one block, where
-//! `odm::__private` has a short name. Nothing depends on what the user imported.
+//! Named types stand beside the user's type and use full paths. All `impl` blocks are in one unnamed constant, where
+//! `odm::__private` has a short name. The generated code does not depend on the user's imports.
 
 mod computed;
-mod derived;
+mod copy;
 pub(crate) mod document;
 pub(crate) mod embedded;
 pub(crate) mod enum_document;
@@ -16,34 +16,34 @@ mod insertable;
 mod link;
 mod overflow;
 pub(crate) mod projection;
+mod rollup;
 mod rules;
 pub(crate) mod schema;
 pub(crate) mod scope;
 mod shard_key;
-mod tally;
 
-pub(crate) use fields::mentions;
+pub(crate) use fields::mentions_ident;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{GenericParam, Generics, Path, Type, parse_quote};
 
-/// The module that generated code calls, as this names it.
+/// The path of `odm::__private` in generated code.
 #[derive(Clone)]
-pub(crate) struct Private {
+pub(crate) struct PrivatePath {
     path: Path,
     name: TokenStream,
 }
 
-impl Private {
-    pub(crate) fn of(krate: &Path) -> Self {
+impl PrivatePath {
+    pub(crate) fn of_crate(krate: &Path) -> Self {
         Self {
             path: parse_quote!(#krate::__private),
             name: quote!(_odm),
         }
     }
 
-    /// The same beside the user's types, where nothing is imported.
-    fn outside(&self) -> Self {
+    /// Returns the full path, for code beside the user's types, where the short name is not imported.
+    fn full_path(&self) -> Self {
         Self {
             path: self.path.clone(),
             name: self.path.to_token_stream(),
@@ -51,28 +51,28 @@ impl Private {
     }
 }
 
-impl ToTokens for Private {
+impl ToTokens for PrivatePath {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.name.to_tokens(tokens);
     }
 }
 
-/// What a derive makes.
+/// The code that a derive generates.
 #[derive(Default)]
-pub(crate) struct Code {
-    /// The types that have names of their own.
+pub(crate) struct GeneratedCode {
+    /// The generated types with names.
     types: TokenStream,
-    /// What is said of these and of the user's: it has no names.
+    /// The `impl` blocks and checks.
     rest: TokenStream,
 }
 
-impl Code {
-    pub(crate) fn finish(self, private: &Private) -> TokenStream {
-        let (Self { types, rest }, path, quiet) = (self, &private.path, quiet());
+impl GeneratedCode {
+    pub(crate) fn into_tokens(self, private: &PrivatePath) -> TokenStream {
+        let (Self { types, rest }, path, lints) = (self, &private.path, allow_lints());
         quote! {
             #types
 
-            #quiet
+            #lints
             const _: () = {
                 use #path as _odm;
 
@@ -82,7 +82,7 @@ impl Code {
     }
 }
 
-impl From<TokenStream> for Code {
+impl From<TokenStream> for GeneratedCode {
     fn from(rest: TokenStream) -> Self {
         Self {
             rest,
@@ -91,22 +91,22 @@ impl From<TokenStream> for Code {
     }
 }
 
-impl Extend<Self> for Code {
-    fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
-        for Self { types, rest } in others {
+impl Extend<Self> for GeneratedCode {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, parts: I) {
+        for Self { types, rest } in parts {
             self.types.extend(types);
             self.rest.extend(rest);
         }
     }
 }
 
-/// A type as it is spelled.
-pub(crate) fn text(ty: &Type) -> String {
+/// Returns a type as spelled, without blanks.
+pub(crate) fn type_text(ty: &Type) -> String {
     ty.to_token_stream().to_string().replace(' ', "")
 }
 
-/// Lints that speak about code a person wrote.
-pub(crate) fn quiet() -> TokenStream {
+/// Returns an attribute that allows lints about hand-written code.
+pub(crate) fn allow_lints() -> TokenStream {
     quote! {
         #[allow(
             dead_code,
@@ -124,18 +124,18 @@ pub(crate) fn quiet() -> TokenStream {
     }
 }
 
-/// The parameters of a type with others put before them: `<M: 'static, T: Bound>` and `<M, T>`.
+/// Returns the generic parameters of a type with other parameters before them: `<M: 'static, T: Bound>` and `<M, T>`.
 pub(crate) fn with_params(
     generics: &Generics,
     before: &TokenStream,
     before_names: &TokenStream,
 ) -> (TokenStream, TokenStream) {
-    let own: Vec<_> = generics
+    let declarations: Vec<_> = generics
         .params
         .iter()
         .cloned()
         .map(|mut param| {
-            // A default belongs to the type alone.
+            // Defaults are valid in a type declaration only, not in an `impl`.
             match &mut param {
                 GenericParam::Type(param) => {
                     param.default = None;
@@ -157,28 +157,29 @@ pub(crate) fn with_params(
             GenericParam::Lifetime(param) => param.lifetime.to_token_stream(),
         })
         .collect();
-    let listed = |all: TokenStream| around(&all, |all| quote!(<#all>)).unwrap_or_default();
+    let bracketed =
+        |all: TokenStream| wrap_nonempty(&all, |all| quote!(<#all>)).unwrap_or_default();
     (
-        listed(quote!(#before #(#own),*)),
-        listed(quote!(#before_names #(#names),*)),
+        bracketed(quote!(#before #(#declarations),*)),
+        bracketed(quote!(#before_names #(#names),*)),
     )
 }
 
-/// Whether one of these is so.
-pub(crate) fn any(terms: impl Iterator<Item = TokenStream>) -> Option<TokenStream> {
+/// Joins conditions with `||`. Returns `None` without conditions.
+pub(crate) fn any_of(terms: impl Iterator<Item = TokenStream>) -> Option<TokenStream> {
     let terms: Vec<_> = terms.collect();
     (!terms.is_empty()).then(|| quote!(#(#terms)||*))
 }
 
-/// An item with these tokens in it; nothing without any.
-pub(crate) fn around(
-    inside: &TokenStream,
+/// Wraps tokens in an item. Returns `None` without tokens.
+pub(crate) fn wrap_nonempty(
+    tokens: &TokenStream,
     item: impl FnOnce(&TokenStream) -> TokenStream,
 ) -> Option<TokenStream> {
-    (!inside.is_empty()).then(|| item(inside))
+    (!tokens.is_empty()).then(|| item(tokens))
 }
 
-/// The bounds of a `where` clause, with a comma behind each.
+/// Returns the bounds of a `where` clause, each followed by a comma.
 pub(crate) fn where_bounds(generics: &Generics) -> TokenStream {
     generics
         .where_clause

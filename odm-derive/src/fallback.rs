@@ -1,17 +1,17 @@
-//! What stands in for a type that no derive can understand: enough that its uses give no errors of their own.
+//! Stubs for types that a derive cannot expand, so that uses of the type do not cause more errors.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Fields, Type};
 
 use crate::{
-    attr::Container,
+    attr::ContainerAttrs,
     ctxt::Ctxt,
-    expand::{self, Code, Private, scope::in_any_scope, text},
+    expand::{self, GeneratedCode, PrivatePath, scope::in_any_scope, type_text},
 };
 
-/// All settings that there are.
-const KNOWN: &[&str] = &[
+/// All settings of all derives.
+const ALL_SETTINGS: &[&str] = &[
     "collection",
     "hooks",
     "id",
@@ -30,19 +30,19 @@ const KNOWN: &[&str] = &[
     "version",
 ];
 
-/// A document without fields.
-pub(crate) fn document(input: &DeriveInput) -> TokenStream {
-    if fits_nothing(input) {
+/// Returns a document without fields.
+pub(crate) fn document_stub(input: &DeriveInput) -> TokenStream {
+    if cannot_implement(input) {
         return TokenStream::new();
     }
-    let private = krate(input, "document");
-    let container = Container::parse(&mut Ctxt::default(), input, "document", KNOWN);
+    let private = private_path(input, "document");
+    let container = ContainerAttrs::parse(&mut Ctxt::default(), input, "document", ALL_SETTINGS);
     let variant = container
         .variant_of
         .as_ref()
-        .map(|of| expand::document::variant_of(input, of, &private));
-    let listed = match &container.variant_of {
-        Some(of) => quote!(#of),
+        .map(|enum_type| expand::document::variant_of_impl(input, enum_type, &private));
+    let model = match &container.variant_of {
+        Some(enum_type) => quote!(#enum_type),
         None => quote!(Self),
     };
     let variants = has_variants(input, &private);
@@ -54,22 +54,22 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
         impl #impl_generics #private::Document for #name #type_generics #where_clause {
             type Id = ::std::primitive::i64;
             type Fields = #private::Path;
-            type Listed = #listed;
+            type Listed = #model;
             type Itself = Self;
             type Sharding = #private::Unsharded;
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }
         }
-        impl #impl_generics #private::Whole for #name #type_generics #where_clause {}
+        impl #impl_generics #private::InsertedAsIs for #name #type_generics #where_clause {}
         #variant
         #variants
     };
-    Code::from(code).finish(&private)
+    GeneratedCode::from(code).into_tokens(&private)
 }
 
-/// What the models of an enum's variants rely on.
-fn has_variants(input: &DeriveInput, private: &Private) -> TokenStream {
+/// Returns the `HasVariant` implementations that the models of an enum's variants need.
+fn has_variants(input: &DeriveInput, private: &PrivatePath) -> TokenStream {
     let Data::Enum(data) = &input.data else {
         return TokenStream::new();
     };
@@ -81,21 +81,21 @@ fn has_variants(input: &DeriveInput, private: &Private) -> TokenStream {
     };
     let mut types: Vec<Type> = Vec::new();
     for ty in data.variants.iter().filter_map(newtype) {
-        if types.iter().all(|other| text(other) != text(&ty)) {
+        if types.iter().all(|other| type_text(other) != type_text(&ty)) {
             types.push(ty);
         }
     }
     let none = String::new();
     let pairs = types.iter().map(|ty| (&none, ty));
-    expand::enum_document::has_variants(input, "", "", pairs, private)
+    expand::enum_document::has_variant_impls(input, "", "", pairs, private)
 }
 
-/// An embedded struct without fields.
-pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
-    if fits_nothing(input) {
+/// Returns an embedded struct without fields.
+pub(crate) fn embedded_stub(input: &DeriveInput) -> TokenStream {
+    if cannot_implement(input) {
         return TokenStream::new();
     }
-    let private = krate(input, "embedded");
+    let private = private_path(input, "embedded");
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let code = quote! {
@@ -108,18 +108,18 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
         impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
             type Of = Self;
-            const READS: #private::Reads = #private::Reads::Whole;
+            const FIELDS: #private::ProjectedFields = #private::ProjectedFields::Whole;
         }
     };
-    Code::from(code).finish(&private)
+    GeneratedCode::from(code).into_tokens(&private)
 }
 
-/// A schema of nothing.
-pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
+/// Returns a schema without models.
+pub(crate) fn schema_stub(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();
     }
-    let private = krate(input, "schema");
+    let private = private_path(input, "schema");
     let name = &input.ident;
     let code = quote! {
         impl #private::Schema for #name {
@@ -129,37 +129,39 @@ pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
             }
         }
     };
-    Code::from(code).finish(&private)
+    GeneratedCode::from(code).into_tokens(&private)
 }
 
-/// A projection of everything.
-pub(crate) fn projection(input: &DeriveInput) -> TokenStream {
-    if fits_nothing(input) {
+/// Returns a projection of everything.
+pub(crate) fn projection_stub(input: &DeriveInput) -> TokenStream {
+    if cannot_implement(input) {
         return TokenStream::new();
     }
-    let private = krate(input, "projection");
-    let of = Container::parse(&mut Ctxt::default(), input, "projection", KNOWN).of;
-    let of = of.map_or_else(|| quote!(Self), |of| quote!(#of));
+    let private = private_path(input, "projection");
+    let model = ContainerAttrs::parse(&mut Ctxt::default(), input, "projection", ALL_SETTINGS).of;
+    let model = model.map_or_else(|| quote!(Self), |model| quote!(#model));
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let (decl, _) = expand::with_params(&input.generics, &quote!(__Of,), &quote!());
     let code = quote! {
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
-            type Of = #of;
-            const READS: #private::Reads = #private::Reads::Whole;
+            type Of = #model;
+            const FIELDS: #private::ProjectedFields = #private::ProjectedFields::Whole;
         }
         impl #decl #private::ProjectionOf<__Of> for #name #type_generics #where_clause {}
         impl #decl #private::InScope<__Of> for #name #type_generics #where_clause {}
     };
-    Code::from(code).finish(&private)
+    GeneratedCode::from(code).into_tokens(&private)
 }
 
-/// No implementation fits a type with lifetimes, or a union.
-fn fits_nothing(input: &DeriveInput) -> bool {
+/// Returns whether no implementation is possible: for a type with lifetimes, or a union.
+fn cannot_implement(input: &DeriveInput) -> bool {
     input.generics.lifetimes().next().is_some() || matches!(input.data, Data::Union(_))
 }
 
-/// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
-fn krate(input: &DeriveInput, attribute: &str) -> Private {
-    Private::of(&Container::parse(&mut Ctxt::default(), input, attribute, KNOWN).krate)
+/// Returns the path of the crate, if the attribute can be parsed. The derive reports errors in the attribute.
+fn private_path(input: &DeriveInput, attribute: &str) -> PrivatePath {
+    PrivatePath::of_crate(
+        &ContainerAttrs::parse(&mut Ctxt::default(), input, attribute, ALL_SETTINGS).krate,
+    )
 }

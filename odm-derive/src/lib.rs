@@ -1,7 +1,7 @@
-//! The derives of the crate `odm`, which re-exports them: use them from there.
+//! The derives of the crate `odm`, which re-exports them: import the derives from `odm`.
 //!
-//! Each is three steps: parse the input into a model, check it, expand it. All errors of an input are reported at once,
-//! each at the token that it is about.
+//! Each derive parses the input into a model, checks the model, and expands the model to code. All errors of an input are
+//! reported at once, each at the token that caused the error.
 
 mod attr;
 mod ctxt;
@@ -17,296 +17,306 @@ mod variant;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct or an enum the model of a collection's documents. The trait of the same name has an example of every
-/// attribute.
+/// Makes a struct or an enum the model of a collection's documents. The trait of the same name has an example of every attribute.
 ///
-/// The struct has named fields and derives serde's `Serialize` and `Deserialize`; the field that serde calls `_id` is the
-/// id. Type parameters are fine (`struct Batch<T: Embedded>`, with `#[serde(bound = "")]`), lifetimes are not.
+/// The struct has named fields and derives serde's `Serialize` and `Deserialize`. The field that serde stores as `_id` is the id.
+/// Type parameters are supported (`struct Batch<T: Embedded>`, with `#[serde(bound = "")]`), lifetimes are not.
 ///
 /// # On the struct: `#[document(…)]`
 ///
-/// | setting | says |
+/// | setting | meaning |
 /// |---|---|
-/// | `collection = "parts"` | where the documents are; there is no default |
-/// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; its options stand behind the semicolon |
-/// | `version`, `version = field` | the framework counts the writes of a document in this `i64`, and a save of what is out of date is a conflict |
-/// | `timestamps`, `timestamps(created = field, updated = field)` | the framework keeps there when a document was inserted and when it was written last; the fields are `created_at` and `updated_at` unless named |
-/// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
-/// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, `deleted_at` unless named, and nothing finds the document from then on but what asks for it: [`SoftDelete`](../odm/trait.SoftDelete.html) |
-/// | `scope = tenant` | the field says whose a document is, and only sessions for that one reach it: [`Session::scope`](../odm/struct.Session.html#method.scope) |
-/// | `id = "{user}/payments/{#number:06}"` | the `_id` is made of fields: see below |
-/// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | by what a sharded cluster spreads the documents: see below |
-/// | `schema_version = 2`, `upgrade = function` | documents of older versions become those of this one when they are read or written; a write then costs one indexed look more: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
-/// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
-/// | `companion` | a companion for inserting, as something embedded has fields that the framework fills |
-/// | `hooks` | the model says by `impl odm::Hooks` what is done before and after its writes |
-/// | `crate = mapper` | the path of the crate `odm`, if it has another name |
+/// | `collection = "parts"` | the collection of the documents; there is no default |
+/// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; options follow the semicolon |
+/// | `version`, `version = field` | the framework counts the writes of a document in this `i64`; saving an outdated document is a conflict |
+/// | `timestamps`, `timestamps(created = field, updated = field)` | the framework stores the times of the insert and of the last write; the default fields are `created_at` and `updated_at` |
+/// | `variant_of = Shape` | the documents are one variant of an enum; replaces `collection` |
+/// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, by default `deleted_at`; queries skip the document unless they ask for deleted documents: [`SoftDelete`](../odm/trait.SoftDelete.html) |
+/// | `scope = tenant` | the field with the scope of a document; only sessions of that scope reach the document: [`Session::scope`](../odm/struct.Session.html#method.scope) |
+/// | `id = "{user}/payments/{#number:06}"` | the `_id` is composed of fields: see below |
+/// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | the shard key of the collection on a sharded cluster: see below |
+/// | `schema_version = 2`, `upgrade = function` | documents of older versions are upgraded when they are read or written; a write then costs an additional indexed lookup: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
+/// | `validate` | every typed write checks the rules of the crate `garde` on the fields: see below |
+/// | `insert_struct` | generates an insert struct, because an embedded struct has managed fields |
+/// | `hooks` | the model implements `odm::Hooks`, which run before and after writes |
+/// | `crate = mapper` | the path of the crate `odm`, if the crate has a different name |
 ///
-/// Of a model with fields that the framework fills, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
+/// A model with managed fields, here `Task`, gets an insert struct `NewTask` without these fields. Applications insert a
+/// `NewTask`.
 ///
 /// # On a field
 ///
-/// | attribute | says |
+/// | attribute | meaning |
 /// |---|---|
-/// | `#[embed]` | an embedded struct or a map, or an `Option` of one |
-/// | `#[embed(max = N)]` | an array of at most `N` elements; every write keeps to it |
-/// | `#[embed(unbounded)]` | an array that grows without end; a document holds 16 MB at most |
+/// | `#[embed]` | an embedded struct or a map, or an `Option` of these |
+/// | `#[embed(max = N)]` | an array of at most `N` elements; every write checks the limit |
+/// | `#[embed(unbounded)]` | an array without a limit; a document holds at most 16 MB |
 /// | `#[reference]` | a `Ref`, an `Option<Ref>` or a `Vec<Ref>` |
 /// | `#[reference(max = N)]` | a `Vec<Ref>` of at most `N` elements |
-/// | `#[reference(exists, on_delete = …)]` | a reference to a document that is there, [see below](#references-with-rules); an array of them with `max = N` |
-/// | `#[reference(inverse = field, on_delete = …)]` | the same, and the other side knows of it, [see below](#two-way-links) |
-/// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>`, with `max = N` a `Vec<Ref>`, or with `overflow(…)` an `Overflow<Ref>` |
-/// | `#[denormalize(from = host.ipaddr)]` | a copy that follows its source, [see below](#copies-and-snapshots); with `sync` or `background` |
-/// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | what others make of it that refer to it, [see below](#counts-sums-and-the-latest) |
-/// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once; with `origin` it is remembered of what and when |
+/// | `#[reference(exists, on_delete = …)]` | a reference with an existing target, [see below](#references-with-rules); an array with `max = N` |
+/// | `#[reference(inverse = field, on_delete = …)]` | additionally, the target stores the inverse, [see below](#two-way-links) |
+/// | `#[reference(inverse_of = field)]` | the inverse: an `Option<Ref>`, with `max = N` a `Vec<Ref>`, or with `overflow(…)` an `Overflow<Ref>` |
+/// | `#[denormalize(from = host.ipaddr)]` | a copy that fan-outs keep up to date, [see below](#copies-and-snapshots); with `sync` or `background` |
+/// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | a rollup of child documents, [see below](#counts-sums-and-the-latest) |
+/// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is set once; with `origin`, the framework also stores the source and the time |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
-/// A field of one value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
+/// A field with a single value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
 ///
 /// # The options of an index
 ///
-/// | option | says |
+/// | option | meaning |
 /// |---|---|
-/// | `unique` | no two documents have the same; of an `Option`, which is stored as null, with a `partial` that asks for what is there: `partial = \|m\| m.nick().gt("")` |
+/// | `unique` | no two documents have the same value; an `Option`, which is stored as null, needs a `partial` condition for present values: `partial = \|m\| m.nick().gt("")` |
 /// | `sparse` | documents without the field are left out |
 /// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
 /// | `descending` | largest first, for an index of one field |
-/// | `expire_after_seconds = N` | documents are deleted so long after the date in the field |
-/// | `name = "…"` | its name; made of its fields otherwise |
+/// | `expire_after_seconds = N` | MongoDB deletes documents `N` seconds after the date in the field |
+/// | `name = "…"` | the name; by default derived from the fields |
 ///
 /// # Enums
 ///
-/// An enum is the model of a collection with documents of several kinds: it has `#[serde(tag = "kind")]`, and each variant
-/// holds a struct that is a model too, with `#[document(variant_of = Shape)]`. The trait `VariantOf` has an example.
+/// An enum can be the model of a collection with several kinds of documents. The enum has `#[serde(tag = "kind")]`, and each
+/// variant holds a struct that is a model too, with `#[document(variant_of = Shape)]`. The trait `VariantOf` has an example.
 ///
-/// | setting | says |
+/// | setting | meaning |
 /// |---|---|
-/// | `collection`, `index(…)`, `version`, `timestamps` | as for a struct; the latter two are said of each variant's struct too |
-/// | `shared(area: f64, name: String)` | fields that the struct of every variant has: of all documents they can be asked for, updated, sorted by, read |
+/// | `collection`, `index(…)`, `version`, `timestamps` | as for a struct; `version` and `timestamps` are declared on each variant's struct too |
+/// | `shared(area: f64, name: String)` | fields that the struct of every variant has: usable in queries, updates and sorts of all documents |
 ///
-/// Of all documents there are also the `id()`, the tag under its own name (`kind()`, if that can be one in Rust), and a closure for
-/// each variant, as for an embedded enum: `s.circle(|c| c.radius().gt(2.0))`, `s.is_circle()`. A schema lists the enum,
-/// which brings the models of its variants along. The indexes of a variant's struct are over its documents alone
+/// Queries of all documents also have `id()`, the tag under its stored name (`kind()`, if valid in Rust), and a closure for each
+/// variant, as for an embedded enum: `s.circle(|c| c.radius().gt(2.0))`, `s.is_circle()`. A schema lists the enum, which includes
+/// the models of the variants. The indexes of a variant's struct contain only documents of that variant
 /// (`partialFilterExpression`), and their default names end with the tag, `radius_1_circle`.
 ///
-/// `rename` and `rename_all` name the variants in the tag. Other representations cannot be documents: without a `tag`, and with
-/// a `content`, serde stores the `_id` one level down, and in what is `untagged` nothing tells the variants apart. Nor can
-/// variants with `skip`, as they are not stored.
+/// `rename` and `rename_all` change the stored tags. Documents need an internally tagged enum. Without a `tag`, and with a
+/// `content`, serde stores the `_id` one level down; an `untagged` enum stores no variant. Variants with `skip` are not
+/// supported, because serde does not store them.
 ///
 /// # Validation
 ///
-/// With `validate` and the feature `garde` of the crate `odm`, the model derives `garde::Validate` as well, and typed writes keep to its
-/// rules. What breaks one is an error of kind `Validation`, with all violations by their stored paths; nothing is written then.
+/// With `validate` and the feature `garde` of the crate `odm`, the model also derives `garde::Validate`, and typed writes check
+/// the rules. A violated rule is an error of kind `Validation`, with all violations by stored path; no document is written then.
 /// `insert`, `insert_many`, `or_insert`, `save`, `modify` and inserts of a bulk check the whole document. Updates:
 ///
-/// | update | is checked |
+/// | update | check |
 /// |---|---|
-/// | `set`, `min`, `max` of a field, or of an element | its value, by all rules of the field, before anything is sent |
-/// | `set` of a field of an embedded struct that has `#[garde(dive)]` and `#[embedded(validate)]` | the same, by the rules of that field |
+/// | `set`, `min`, `max` of a field, or of an element | the value, by all rules of the field, before the request is sent |
+/// | `set` of a field of an embedded struct that has `#[garde(dive)]` and `#[embedded(validate)]` | the value, by the rules of that field |
 /// | `unset` | as `None`: `required` |
 /// | `push`, `push_each`, `push_with`, `add_to_set` | the elements, by `inner` and `dive` |
-/// | the same, `pull`, `pop`, where the array has a `length` or a rule as a whole; `inc`, `mul`, `bit_…`, `current_date` where there is any rule; `rename` to a field with one | the outcome |
-/// | `set` of a field whose rules look at others (`matches`, `self.other`), or at which those of others look | the outcome |
-/// | `set` inside of a value with a rule as a whole (`custom`), of an embedded struct without `#[embedded(validate)]`, of an enum, and in a generic struct | the outcome |
+/// | `push…`, `add_to_set`, `pull`, `pop` of an array with a `length` or a rule as a whole; `inc`, `mul`, `bit_…`, `current_date` with any rule; `rename` to a field with a rule | the outcome |
+/// | `set` of a field with rules that read other fields (`matches`, `self.other`), or of a field that such rules read | the outcome |
+/// | `set` inside a value with a rule as a whole (`custom`), an embedded struct without `#[embedded(validate)]`, an enum, or a generic struct | the outcome |
 ///
-/// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
-/// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
-/// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
+/// The outcome is checked in the caller's transaction or in a new transaction. The framework reads the documents after the update
+/// and rolls the update back if a rule is violated at a path that the update may have changed. On a standalone server such an
+/// update is an error of kind `Unsupported`; use `modify` instead. Two concurrent saves of two fields that a single rule reads
+/// are detected only with a `version`.
 ///
 /// # References with rules
 ///
-/// A plain `#[reference]` may lead to a document that is not there. One with `exists` or `on_delete` leads to one that is, for the session
-/// that writes it: not deleted by a mark, of its scope. Writing another one is an error of kind `Dangling`, also if the document is
-/// deleted at the same time. What its deletion does to those that refer to it is said by `on_delete`:
+/// A plain `#[reference]` may dangle. A reference with `exists` or `on_delete` has a target that exists for the writing session:
+/// in the same scope, and not soft-deleted. Writing any other id is an error of kind `Dangling`, even if the target is deleted
+/// concurrently. `on_delete` is the delete rule for referrers of a deleted target:
 ///
-/// | `on_delete` | does |
+/// | `on_delete` | effect |
 /// |---|---|
-/// | `restrict`, if nothing is said | the deletion is an error of kind `Restricted`, and nothing is deleted |
-/// | `cascade` | they are deleted too, by their own rules |
-/// | `nullify`, of an `Option<Ref>` | they refer to nothing |
-/// | `pull`, of a `Vec<Ref>` | it leaves their arrays |
-/// | `keep` | they refer to what is not there |
+/// | `restrict`, the default | the delete is an error of kind `Restricted`, and no document is deleted |
+/// | `cascade` | referrers are deleted too, by their own delete rules |
+/// | `nullify`, of an `Option<Ref>` | the reference is set to `None` |
+/// | `pull`, of a `Vec<Ref>` | the reference is removed from the array |
+/// | `keep` | the reference stays and dangles |
 ///
-/// All that goes in one deletion is looked at together: a document that goes itself keeps no other one from going, and if something that
-/// stays does, nothing is deleted.
+/// The rules apply to the whole delete set: a referrer inside the delete set does not restrict the delete. If a referrer outside
+/// of the delete set does, no document is deleted.
 ///
-/// A reference of an embedded struct has such rules too, at any depth of structs, options and arrays of structs: `lines.product`. Those of
-/// several elements are looked at together; `cascade` deletes the document; `nullify` empties the reference in each element that has it;
-/// and `pull`, of a reference that is alone in its struct, takes the whole struct out of the nearest array, which there must be. In maps,
-/// in arrays directly inside of arrays, in variants, and in a struct that holds itself there are none yet.
+/// References in embedded structs have delete rules too, at any depth of structs, options and arrays of structs: `lines.product`.
+/// References of several elements are handled together. `cascade` deletes the document, and `nullify` empties the reference in
+/// each element. `pull` removes the whole struct from the nearest array, which must exist, if the reference is the only one in
+/// its struct. Delete rules are not supported yet in maps, arrays of arrays, variants, and structs that contain themselves.
 ///
-/// It is done to all of them: those of other scopes too, and those that are deleted by a mark. A mark itself is no deletion here: what it
-/// is set on can come back. What a cascade deletes is deleted for good.
+/// Delete rules apply to all referrers, including documents of other scopes and soft-deleted documents. A soft delete does not
+/// trigger delete rules, because `restore` can undo the soft delete. A cascade deletes documents permanently.
 ///
-/// They are found by an index of the reference, which is declared with it unless there is one that begins so.
+/// The framework finds referrers by an index of the reference. The derive declares this index unless a declared index starts with
+/// the same fields.
 ///
-/// All that belongs to a write is one transaction, the caller's or one of its own, in which the documents that are referred to from now on
-/// are written to: two that refer to one document at the same time come one after the other. A deletion of its own that takes more than
-/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many` and `insert_many` go
-/// document by document, and an error leaves those before it written. What goes with a document is marked first, and goes once it is known
-/// that nothing keeps any of it. `delete_many` does so for one after the other; one that is kept is tried again behind the others where
-/// these may be what keeps it, and then the error is told. `Database::settle` finishes what a process that died has begun.
+/// A write and its consequences are one transaction, the caller's or a new one, which also writes to all new targets. Concurrent
+/// writes that refer to the same target therefore run one after the other. A delete of more than 10,000 documents runs in several
+/// transactions unless the caller has opened one. On a standalone server each document is written separately: `update_many` and
+/// `insert_many` go document by document, and an error leaves earlier documents written. A delete without a single transaction
+/// first sets tombstones on the delete set, and removes the documents once no referrer restricts the delete. `delete_many`
+/// deletes one document after the other. A restricted document is retried after the rest, because the delete of its referrers may
+/// have removed the restriction; otherwise the error is returned. `Database::run_pending` finishes the work of a process that
+/// died.
 ///
-/// With `keep`, a document that is inserted again under the same `_id` does not list what still refers to it: the check finds that, and
-/// the repair mends it.
+/// With `keep`, a document that is inserted again under the same `_id` has an incomplete inverse: references that were kept are
+/// missing. The integrity check finds the missing entries, and the repair adds them.
 ///
 /// # Two-way links
 ///
-/// A reference with `inverse = field` is one with rules, written by the application. The field of that name in the model that it leads to
-/// has `inverse_of`, and follows by itself: it has no setter, is missing in the companion that is inserted, and a `save` that changes it is
-/// an error. It can be filtered by and joined as any reference. A schema checks that both sides name each other.
+/// A reference with `inverse = field` is a reference with delete rules, which the application writes. The target model has a
+/// field of that name with `inverse_of`, the inverse, which the framework maintains. The inverse has no setter, is missing in the
+/// insert struct, and a `save` that changes the inverse is an error. Queries can filter by and join the inverse like any
+/// reference. A schema checks that both sides name each other.
 ///
-/// The inverse must have room: for one (`AlreadyLinked`) or for `max` (`TooManyElements`).
+/// The inverse must have room: for a single reference (`AlreadyLinked`) or for `max` references (`TooManyElements`).
 ///
 /// # Copies and snapshots
 ///
-/// `#[denormalize(from = host.ipaddr)]` is a copy of a field of the document to which the reference `host` beside it leads, and follows it: in a
-/// document as in an embedded struct, also in arrays. The copy has the type of its source, through an `Option<Ref>` an `Option` of that. It
-/// can be a whole embedded struct, or a copy itself. It is filled when the document is inserted and whenever the reference changes, which is
-/// an error of kind `Dangling` where there is nothing to copy from. It has no setter, and is missing in the companion that is inserted.
+/// `#[denormalize(from = host.ipaddr)]` is a copy of a field of the document that the reference `host` in the same struct refers
+/// to. The struct can be a document or an embedded struct, also in arrays. The copy has the type of the source field, or an
+/// `Option` of that type with an `Option<Ref>`. A copy can be a whole embedded struct, and the source field can be a copy. The
+/// copy is filled at the insert and at every change of the reference; a missing source document is an error of kind `Dangling`.
+/// The copy has no setter, and is missing in the insert struct.
 ///
-/// Every typed write of the source leads to its copies being changed: before the answer up to 500 of them, with `sync` all, with
-/// `background` none; where there are transactions, what is before the answer is in the write's own. They are found by an index of the
-/// reference, which `sync_indexes` creates; without it such a write is an error of kind `Unsupported`. `Database::settled` waits for what is
-/// behind the answer. A source that is deleted leaves its last value, unless the reference goes with it.
+/// Every typed write of the source starts a fan-out, which writes the new value to the copies. Before the write returns, the
+/// fan-out writes up to 500 copies, with `sync` all, with `background` none. With transactions, these copies are part of the
+/// write's transaction. The fan-out finds dependents by an index of the reference, which `sync_indexes` creates; without the
+/// index the write is an error of kind `Unsupported`. `Database::wait_for_pending` waits for the rest of the fan-out. A deleted
+/// source leaves its last value in the copies, unless the delete rule removes the reference.
 ///
-/// `#[snapshot(from = product.price)]` is taken in the same way, once: when the document is inserted, or the struct is pushed into its
-/// array. A field with `#[snapshot]` alone is said when the document is inserted. No update changes them, and a `save` that does is an error
-/// of kind `Invalid`. With `origin` it is remembered, in `_odm` beside it, of which document a snapshot was taken, and when; what has become of
-/// its source since is found by `find().drift()`.
+/// `#[snapshot(from = product.price)]` is filled once: when the document is inserted, or when the struct is pushed into its
+/// array. The application provides the value of a plain `#[snapshot]` at the insert. No update changes a snapshot, and a `save`
+/// that does is an error of kind `Invalid`. With `origin`, the framework stores the source document and the time of the snapshot
+/// under `_odm`. `find().drift()` compares snapshots with the current values of their sources.
 ///
-/// A struct that embeds some with such fields says `companion`: then `NewOrder` has a `Vec<NewOrderLine>`.
+/// A struct that embeds structs with copies or snapshots declares `insert_struct`: then `NewOrder` has a `Vec<NewOrderLine>`.
 ///
 /// # Computed fields
 ///
-/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64` or `Decimal128`. It is made of fields, also inside of
-/// embedded structs, of numbers, `+`, `-`, `*`, and of
+/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64` or `Decimal128`. A formula consists of
+/// fields, including fields of embedded structs, of numbers, `+`, `-`, `*`, and of
 ///
-/// | function | gives |
+/// | function | result |
 /// |---|---|
 /// | `sum(a, b)` | `a + b` |
 /// | `sum(lines.price * lines.quantity)` | the sum over the elements of the array `lines` |
-/// | `len(lines)` | how many elements an array has, or keys a map |
+/// | `len(lines)` | the number of elements of an array, or of keys of a map |
 ///
-/// What is missing or null counts as 0. It is filled when the document is inserted, and right behind every typed update, in the same atomic
-/// operation. It has no setter, is missing in the companion that is inserted, and a `save` that changes it is an error of kind `Invalid`;
-/// so is a write after which it would be beyond an `i64`. It can be made of snapshots and of other computed fields, not of copies, which
-/// other writes change. In embedded structs and in variants there are none yet. The guide, `docs/guide/computed.md`, says which updates need
-/// a transaction.
+/// A missing value or null counts as 0. The field is computed at the insert and with every typed update, in the same atomic
+/// operation. A computed field has no setter, is missing in the insert struct, and a `save` that changes the field is an error of
+/// kind `Invalid`. A write with a result outside of the range of `i64` is an error of kind `Invalid` too. A formula can use
+/// snapshots and other computed fields, but no copies, because fan-outs change copies. Embedded structs and variants cannot have
+/// computed fields yet. The book, `book/src/computed.md`, lists the updates that need a transaction.
 ///
 /// # Counts, sums and the latest
 ///
-/// A document can have what others make of it that refer to it:
+/// A parent document can store rollups of its child documents, the documents that refer to the parent:
 ///
-/// | attribute | on | is |
+/// | attribute | type | value |
 /// |---|---|---|
-/// | `#[count(of = Comment::post)]` | `i64` | how many there are |
-/// | `#[sum(of = Comment::post, value = likes)]` | `i64` | the sum of a field, which is an integer |
-/// | `#[latest(10, of = Comment::post, by = at)]` | `Vec<Excerpt>` | the ten that have most in a field, the first of them first |
+/// | `#[count(of = Comment::post)]` | `i64` | the number of children |
+/// | `#[sum(of = Comment::post, value = likes)]` | `i64` | the sum of an integer field |
+/// | `#[latest(10, of = Comment::post, by = at)]` | `Vec<Excerpt>` | the ten children with the greatest values of a field, in descending order |
 ///
-/// `of` names their model and the reference there that leads here: a `Ref`, an `Option` of one, or a `Vec`. With `when(is_shown = true)`
-/// only those count that have these values in these fields. What stands among the latest is an embedded struct with some of the
-/// fields, each as the model has it: `#[embedded(of = Comment)]`.
+/// `of` names the child model and its reference to the parent: a `Ref`, an `Option` of a `Ref`, or a `Vec`.
+/// `when(is_shown = true)` restricts the rollup to children with these values. An element of `latest` is an embedded struct with
+/// some fields of the child model, with equal names and types: `#[embedded(of = Comment)]`.
 ///
-/// They are 0, or nothing, when the document is inserted, unless others refer to it already; and they are right before a write of those is
-/// answered. They have no setter, are missing in the companion that is inserted, and a `save` that changes one is an error of kind `Invalid`.
-/// The guide, `docs/guide/counts.md`, says what is guaranteed, and what it costs.
+/// A new parent starts with 0 or an empty array, unless children exist already. Rollups are up to date before a write of a child
+/// returns. Rollups have no setter, are missing in the insert struct, and a `save` that changes a rollup is an error of kind
+/// `Invalid`. The book, `book/src/rollups.md`, describes guarantees and costs.
 ///
 /// # Arrays that overflow
 ///
-/// `#[embed(overflow(after = 50, into = "extra_sales"))]` on an `Overflow<T>` keeps the first 50 elements in the document and the others in
-/// documents of the collection `extra_sales`:
+/// `#[embed(overflow(after = 50, into = "extra_sales"))]` on an `Overflow<T>` keeps the first 50 elements resident in the
+/// document and spills the rest to chunk documents in the collection `extra_sales`:
 ///
-/// | setting | is |
+/// | setting | meaning |
 /// |---|---|
-/// | `after = 50` | how many elements stay in the document |
-/// | `gather`, in the place of `after` | all stay there, up to 4 MiB, and `fold` brings others back, up to 3 MiB: the way to an array that does not overflow |
-/// | `into = "extra_sales"` | the collection of the others, which is no model's |
-/// | `owner = "book_id"` | in its documents the field with the `_id` of the document; `owner` without it |
-/// | `seq = "number"` | the field with the number of the document; `seq` |
-/// | `elements = "rest"` | the field with the elements; the name of the array, with `_extra` behind it |
-/// | `flag = "has_more"` | the field of the document that says that there are others, and is not there otherwise; `has_extras` |
-/// | `first_by = seconds` | the elements are in the order of this field of theirs, and the first ones stay in the document |
-/// | `latest_by = at` | the same, from the greatest to the least |
+/// | `after = 50` | the number of resident elements |
+/// | `inline`, instead of `after` | all new elements stay in the document, up to 4 MiB, and `fold` moves spilled elements back, up to 3 MiB: the way to an array without overflow |
+/// | `into = "extra_sales"` | the collection of the chunk documents, which no model uses |
+/// | `owner = "book_id"` | the field of a chunk document with the `_id` of the owner document; default `owner` |
+/// | `seq = "number"` | the field of a chunk document with its number; default `seq` |
+/// | `elements = "rest"` | the field of a chunk document with the elements; default: the name of the array with the suffix `_extra` |
+/// | `flag = "has_more"` | the field of the owner document that exists while elements are spilled; default `has_extras` |
+/// | `first_by = seconds` | the elements are sorted by this element field, and the first elements are resident |
+/// | `latest_by = at` | the elements are sorted by this element field in descending order |
 ///
-/// Elements may have snapshots, but no copies that follow. References overflow by `#[reference(overflow(…))]` on an `Overflow<Ref<T>>`,
-/// with `exists`, `on_delete` and `inverse` or without, and so does the inverse of a link: `#[reference(inverse_of = field, overflow(…))]`.
+/// Elements may have snapshots, but no copies. References overflow with `#[reference(overflow(…))]` on an `Overflow<Ref<T>>`,
+/// optionally with `exists`, `on_delete` and `inverse`. An inverse overflows with
+/// `#[reference(inverse_of = field, overflow(…))]`.
 ///
-/// The guide, `docs/guide/overflow.md`, says what is guaranteed, and what it costs.
+/// The book, `book/src/overflow.md`, describes guarantees and costs.
 ///
-/// # An `_id` made of fields
+/// # An `_id` composed of fields
 ///
-/// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document
-/// is inserted, and what it is made of never changes: no update sets it, and a `save` that would is an error of kind `Invalid`. The trait
-/// `IdPart` has an example.
+/// `id = "…"` is a template that composes the `_id`, a `String`, of texts and fields with slashes between them. The `_id` is
+/// computed at the insert, and its parts never change: no update sets a part, and a `save` that changes a part is an error of
+/// kind `Invalid`. The trait `IdPart` has an example.
 ///
-/// | part | is |
+/// | part | meaning |
 /// |---|---|
 /// | `users` | this text |
-/// | `{name}` | the value of a field: a text, an integer, an `ObjectId`, a `Uuid`, a `Ref` to a document with such an `_id`; the `scope` too |
-/// | `{number:06}` | an integer of six digits, with zeros in front; a larger one, and a negative one, is an error |
-/// | `{#number}`, `{#number:06}` | an integer that the framework gives: the next one among all with the same before it |
+/// | `{name}` | the value of a field: a text, an integer, an `ObjectId`, a `Uuid`, a `Ref` to a document with such an `_id`; also the `scope` |
+/// | `{number:06}` | an integer of six digits, padded with zeros; a longer or negative integer is an error |
+/// | `{#number}`, `{#number:06}` | an integer that the framework assigns: the next number after the same preceding parts |
 ///
-/// Of a model `Payment` with `id = "{user}/payments/{#number:06}"` there are
+/// A model `Payment` with `id = "{user}/payments/{#number:06}"` has
 ///
-/// - `Payment::id_for(&user, 7)`, which makes the `_id` of its parts, and `Payment::parts_of(&payment)`, which finds them again in an
-///   `_id`, as a struct `PaymentIdParts`: neither takes a query, and both are an error of kind `Invalid` for what the model does not make;
-/// - `db.find::<Payment>().under(&user)`, if something stands behind the first part: the documents whose ids begin so.
+/// - `Payment::id_for(&user, 7)`, which builds the `_id` from its parts, and `Payment::parts_of(&payment)`, which splits an `_id`
+///   into a struct `PaymentIdParts`. Neither needs a query, and invalid input is an error of kind `Invalid`;
+/// - `db.find::<Payment>().under(&user)`, if a part follows the first part: all documents with this first part.
 ///
-/// No two different documents have the same `_id`, whatever is in their parts. A text, and the `_id` of a model that does not say of what it is
-/// made, is one segment: in it, `/`, `%` and control characters are escaped (`a/b` is `a%2Fb`), and it is not empty. A reference to a model
-/// with such ids stands there as it is, with as many segments as that model says.
+/// Documents with different parts never have the same `_id`. A text is one segment, and so is the `_id` of
+/// a model without a template. `/`, `%` and control characters in a segment are escaped (`a/b` becomes `a%2Fb`), and a segment is
+/// never empty. A reference to a model with a template is not escaped and has as many segments as that template.
 ///
-/// Ids sort as texts, in which `10` comes before `2`. Numbers that are to sort have a width that they never outgrow.
+/// Ids sort as texts, where `10` comes before `2`. Give numbers that must sort a width that they never exceed.
 ///
-/// Numbers begin with 1, and each is given once, whoever inserts at the same time. They come from a counter in the collection
-/// `_odm.numbers`, which costs an insert one write more (and `insert_many` one for each parent), and begins behind the largest number that
-/// is there when it is first needed. The number of a deleted document is never given again, so an old id leads to no other document; an
-/// insert that fails, or a transaction that is taken back, leaves a gap. What is inserted around the framework afterwards, with
-/// a number of its own, is not counted: an insert that then meets it is a `DuplicateKey`.
+/// Numbers start at 1, and each number is assigned once, also with concurrent inserts. They come from a counter in the collection
+/// `_odm.sequences`, which costs an insert one additional write (`insert_many`: one for each parent). A new counter starts after
+/// the largest stored number. The number of a deleted document is never reused, so an old id never identifies another document. A
+/// failed insert or an aborted transaction leaves a gap. Documents that are inserted with a number outside of the framework are
+/// not counted: an insert that reaches such a number is a `DuplicateKey` error.
 ///
 /// # The shard key
 ///
-/// `shard_key(…)` says by which fields a sharded cluster of MongoDB spreads the documents over its shards. The model is then used in the
-/// same way everywhere, on a single server and on the embedded engine too, so that the way to a cluster is the URL:
+/// `shard_key(…)` names the fields by which a sharded MongoDB cluster distributes the documents over its shards. The model
+/// behaves the same on a single server and on the embedded engine, so an application moves to a cluster by changing the URL:
 ///
-/// - a field of the key never changes: no update sets it, and a `save` that would is an error of kind `Invalid`;
-/// - a write of one document says on which shard it is. It names the document that was read, `db.update::<Order>(&order)`, or its `_id` with
-///   the rest of the key by a struct that is made for that, `OrderKey { id, customer }`; the `_id` alone does not compile, unless it
-///   is the key, or the rest of the key is the `scope` of the session;
-/// - `update_first` and `delete_first` ask for one value of each field of the key, or are an error of kind `Invalid`; what writes to all
-///   that match, and what reads, asks for anything;
-/// - there is an index that begins with the key, one more if none of the declared ones does. A unique one begins with the key as well;
-/// - `Database::sync_indexes` shards the collection, if the database is a cluster and the collection is not sharded yet; elsewhere its
-///   report says that it is not.
+/// - a field of the key never changes: no update sets the field, and a `save` that does is an error of kind `Invalid`;
+/// - a write of one document must identify the shard. The caller passes the document that was read, `db.update::<Order>(&order)`,
+///   or a generated struct with the `_id` and the rest of the key, `OrderKey { id, customer }`. The `_id` alone does not compile,
+///   unless the `_id` is the key, or the rest of the key is the `scope` of the session;
+/// - `update_first` and `delete_first` need a condition with one value for each field of the key, or return an error of kind
+///   `Invalid`; reads, and writes to all matching documents, accept any condition;
+/// - there is an index that begins with the key; the derive adds the index if no declared index does. A unique index must begin
+///   with the key;
+/// - `Database::sync_indexes` shards the collection, if the database is a cluster and the collection is not sharded yet;
+///   otherwise the report says that the collection is not sharded.
 ///
-/// The fields are single values that are always there, at the top of the document. One of them may be `hashed(…)`, which spreads
-/// neighbouring values. The key of a collection cannot be chosen again by the framework, so choose it with care: most reads and writes
-/// should know it, and no value of it should be that of very many documents. An `_id` is unique on each shard only, unless it is the key: let ids
-/// be such that no two are the same.
+/// The fields are single values that are always present, at the top level of the document. One field may be `hashed(…)`, which
+/// distributes neighbouring values. The framework cannot change the key of a collection later. Choose a key that most reads and
+/// writes know, and that has no value shared by very many documents. An `_id` is unique only within a shard, unless the `_id` is
+/// the key: use globally unique ids.
 ///
-/// *How this is tested:* there is no cluster in the tests. What they check are the recorded commands: that every write of one document has
-/// the key in its filter, on every backend, and what is sent to a router that only says that it is one.
+/// *How this is tested:* the tests run without a cluster. They check that the recorded commands of every single-document write
+/// contain the key in the filter, on every backend, and which commands a simulated router receives.
 ///
 /// # serde
 ///
-/// `rename`, `rename_all`, `skip` and `bound` have the meaning that serde gives them, everywhere a field has a name.
+/// `rename`, `rename_all`, `skip` and `bound` have serde's meaning, in every place with a field name.
 ///
-/// A value has one stored form, whichever action writes it:
+/// A value has one stored form, whichever action writes the value:
 ///
-/// - `skip_serializing_if = "Option::is_none"` leaves `None` out of the document. So does `set(…, None)`, and so do `on_delete`,
-///   links and copies. Without it, `None` is stored as null. Filters treat a missing field and null alike.
-/// - `skip_serializing_if` of an array or a map that is empty likewise; `has_len(0)` and `eq` of nothing find both forms.
-/// - `default` of an `Option`, an array or a map: a missing field reads as none of it, and is found as that.
-/// - `default` of any other field: a stored document may lack the value that it reads as, and the database knows no default. Such a
-///   field can be read, set, and asked for by `exists()`. Conditions on its value, sorts, groups, `inc` and copies do not
-///   compile. To use the field in them, store the default once,
-///   `db.update_many::<Post>(|p| !p.level().exists()).set(|p| p.level(), 3)`, and leave `default` out.
+/// - `skip_serializing_if = "Option::is_none"` leaves `None` out of the document. `set(…, None)`, `on_delete`, links and copies
+///   do the same. Without the attribute, `None` is stored as null. Filters treat a missing field and null alike.
+/// - `skip_serializing_if` of an empty array or map behaves the same; `has_len(0)` and `eq` of an empty value find both forms.
+/// - `default` of an `Option`, an array or a map: a missing field reads as empty, and filters for an empty value find the missing
+///   field.
+/// - `default` of any other field: a stored document may lack the value, and the database does not know the default. Such a field
+///   can be read, set, and tested by `exists()`. Conditions on the value, sorts, groups, `inc` and copies do not compile. To use
+///   the field there, store the default once, `db.update_many::<Post>(|p| !p.level().exists()).set(|p| p.level(), 3)`, and remove
+///   `default`.
 ///
-/// These attributes do not compile, as the stored form would differ from the value that is read or from the name in filters:
+/// These attributes do not compile, because the stored form would differ from the value in Rust or from the name in filters:
 ///
 /// - `alias`, and `default` of a whole type: use a `schema_version` with an `upgrade`.
-/// - `flatten`, `with` and similar ones: put them on a newtype that derives `Embedded`.
+/// - `flatten`, `with` and similar attributes: put them on a newtype that derives `Embedded`.
 /// - different names for writing and reading, `skip_serializing` or `skip_deserializing` alone, `deny_unknown_fields`.
 /// - `transparent`, `from` and `into` on a document.
 #[proc_macro_derive(
@@ -325,54 +335,55 @@ use syn::{DeriveInput, parse_macro_input};
     )
 )]
 pub fn document(input: TokenStream) -> TokenStream {
-    run(
+    run_derive(
         parse_macro_input!(input as DeriveInput),
         expand::document::expand,
-        fallback::document,
+        fallback::document_stub,
     )
 }
 
-/// Makes a type one that can stand in a document.
+/// Makes a type storable in a document.
 ///
-/// A struct with named fields is embedded: its fields can be asked for and updated one by one. They may have `#[embed]`,
-/// `#[reference]`, `#[denormalize]` and `#[snapshot]`, as for `Document`; indexes are declared by the document. A newtype, and a struct that serde stores
-/// as something else (`transparent`, `from`, `into`) is one value, asked for and set as a whole; a newtype can be an
-/// `_id`, and compared by order if what is inside can.
+/// A struct with named fields is embedded: queries and updates can use each field. The fields may have `#[embed]`,
+/// `#[reference]`, `#[denormalize]` and `#[snapshot]`, as for `Document`; the document declares the indexes. A newtype, and a
+/// struct that serde stores as another type (`transparent`, `from`, `into`), is one value, compared and set as a whole. A newtype
+/// can be an `_id`, and has an order if the inner type has an order.
 ///
 /// # Enums
 ///
-/// An enum with data is embedded too, so that a field which holds it has `#[embed]`. Each variant has a method that asks
-/// for it, and one that takes a closure about what is in it:
+/// An enum with data is embedded too, so a field of this type has `#[embed]`. Each variant has a method that tests for the
+/// variant, and a method that takes a closure about its content:
 ///
-/// | variant | asked for by | and what is in it |
+/// | variant | test | condition on the content |
 /// |---|---|---|
 /// | `Card { number: String }` | `p.payment().is_card()` | `p.payment().card(\|c\| c.number().eq("1"))` |
 /// | `Invoice(InvoiceData)` | `p.payment().is_invoice()` | `p.payment().invoice(\|i\| i.due().lt(now))` |
 /// | `Transfer(String, i64)` | `p.payment().is_transfer()` | `p.payment().transfer(\|from, amount\| amount.gt(5))` |
 /// | `Cash` | `p.payment().is_cash()` | |
 ///
-/// The trait of the same name has an example. The condition holds for values that *are* of the variant, and in an array
-/// for one element: `p.payments().any(|x| x.card(|c| …))`. In an update the closure names a field, which is written only
-/// where the value is of the variant. A whole value is compared and set as of any type.
+/// The trait of the same name has an example. The condition holds only for values of the variant, and in an array for one
+/// element: `p.payments().any(|x| x.card(|c| …))`. In an update the closure returns a field, which is written only in documents
+/// with this variant. A whole value is compared and set as of any type.
 ///
-/// Each of serde's tagged representations is understood: none said (`{"Card": {…}}`), `tag`, and `tag` with `content`; so
-/// are `rename`, `rename_all`, `rename_all_fields`, `skip` and `other`
-/// (any variant that has no name here). In an internally tagged enum a newtype variant holds an embedded struct. The
-/// fields of variants have `#[embed]` and `#[reference]` as those of structs; in a tuple, a struct or a map needs none, an
-/// array or a `Ref` does: `Tags(#[embed(max = 20)] Vec<String>)`.
+/// The derive supports serde's tagged representations: external (`{"Card": {…}}`), `tag`, and `tag` with `content`, with
+/// `rename`, `rename_all`, `rename_all_fields`, `skip` and `other` (any variant without a name here). In an internally tagged
+/// enum a newtype variant holds an embedded struct. The fields of variants have `#[embed]` and `#[reference]` as the fields of
+/// structs. In a tuple, a struct or a map needs no attribute, but an array or a `Ref` does:
+/// `Tags(#[embed(max = 20)] Vec<String>)`.
 ///
-/// An enum of unit variants alone is one value, and its field has no attribute: `p.state().eq(State::Open)`. It sorts by
-/// its stored names. So is an enum that is `untagged`: nothing in a document tells its variants apart.
+/// An enum with unit variants only is one value, and its field has no attribute: `p.state().eq(State::Open)`. The enum sorts by
+/// its stored names. An `untagged` enum is one value too, because documents do not store the variant.
 ///
 /// # Both
 ///
-/// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
+/// A struct may contain itself (`replies: Vec<Comment>`); two structs that contain each other are not supported yet.
 ///
-/// `#[embedded(of = Comment)]` says that the struct has some fields of a model, each as it is there: what `#[latest(…)]` keeps of documents.
+/// `#[embedded(of = Comment)]` declares that the struct has some fields of a model, with equal types: an element of
+/// `#[latest(…)]`.
 ///
-/// `#[embedded(validate)]` makes the rules of a struct's fields known one by one, for updates of them: see `Document`.
+/// `#[embedded(validate)]` makes the rules of each field available to updates: see `Document`.
 ///
-/// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
+/// `#[embedded(crate = mapper)]` is the path of the crate `odm`, if the crate has a different name.
 #[proc_macro_derive(
     Embedded,
     attributes(
@@ -389,53 +400,54 @@ pub fn document(input: TokenStream) -> TokenStream {
     )
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {
-    run(
+    run_derive(
         parse_macro_input!(input as DeriveInput),
         expand::embedded::expand,
-        fallback::embedded,
+        fallback::embedded_stub,
     )
 }
 
 /// Makes a struct without parameters the schema of a database: `#[schema(models(Product, Part))]`.
 ///
-/// It is an error if a model refers to one that is not there, if two are on one collection, and if one is there twice.
+/// A reference to a model outside of the schema, two models on one collection, and a model listed twice are compile errors.
 ///
-/// `#[schema(crate = mapper)]` says the path of the crate `odm`, if it has another name.
+/// `#[schema(crate = mapper)]` is the path of the crate `odm`, if the crate has a different name.
 #[proc_macro_derive(Schema, attributes(schema))]
 pub fn schema(input: TokenStream) -> TokenStream {
-    run(
+    run_derive(
         parse_macro_input!(input as DeriveInput),
         expand::schema::expand,
-        fallback::schema,
+        fallback::schema_stub,
     )
 }
 
-/// Makes a struct hold some fields of a model's documents, or of an embedded struct: `#[projection(of = Product)]`.
+/// Makes a struct a projection: some fields of a model's documents, or of an embedded struct: `#[projection(of = Product)]`.
 ///
-/// It derives serde's `Deserialize`, and each field has the name, the stored name and the type that it has there; in the
-/// place of an embedded struct, and of an option, an array or a map of one, may stand a projection of that struct.
+/// The struct derives serde's `Deserialize`. Each field has the name, the stored name and the type of the model's field. Instead
+/// of an embedded struct, and of an option, an array or a map of such structs, a field may have a projection of that struct.
 ///
-/// `#[projection(crate = mapper)]` says the path of the crate `odm`, if it has another name.
+/// `#[projection(crate = mapper)]` is the path of the crate `odm`, if the crate has a different name.
 #[proc_macro_derive(Projection, attributes(projection))]
 pub fn projection(input: TokenStream) -> TokenStream {
-    run(
+    run_derive(
         parse_macro_input!(input as DeriveInput),
         expand::projection::expand,
-        fallback::projection,
+        fallback::projection_stub,
     )
 }
 
-/// What an expansion gives: code, or that there were errors.
+/// The expansion of a derive: returns code, or `None` after errors.
 type Expand = fn(&mut ctxt::Ctxt, &DeriveInput) -> Option<proc_macro2::TokenStream>;
 type Fallback = fn(&DeriveInput) -> proc_macro2::TokenStream;
 
-/// On an error the code is what could be made of the rest, or the fallback, so that uses of the type give no errors of
-/// their own.
-fn run(input: DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
-    let input = &self_type::write_out(input);
+/// Runs a derive. After errors, the output is the code of the valid parts, or a stub from `fallback`, so that uses of the type do
+/// not cause more errors.
+fn run_derive(input: DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
+    let input = &self_type::expand_self(input);
     let mut ctxt = ctxt::Ctxt::default();
     let expanded = expand(&mut ctxt, input);
     let code = expanded.unwrap_or_else(|| fallback(input));
+    let checks = ctxt.compiler_checks();
     let errors = ctxt.into_errors();
-    quote::quote!(#errors #code).into()
+    quote::quote!(#errors #code #checks).into()
 }

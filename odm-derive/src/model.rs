@@ -1,4 +1,4 @@
-//! The input of `Document` and `Embedded`: parsed, and checked as far as the input alone tells.
+//! Parsing and checks of the input of `Document` and `Embedded`.
 
 use quote::{ToTokens, format_ident};
 use syn::{
@@ -8,11 +8,12 @@ use syn::{
 
 use crate::{
     attr::{
-        Computed, Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeDefault,
-        SerdeField, Tally, What, named, parse_field,
+        ComputedAttr, DerivedValue, FieldRules, IndexOptions, Layout, LinkAttr, ManagedField,
+        ManagedKind, RollupAttr, SerdeContainer, SerdeDefault, SerdeField, attrs_named,
+        parse_field_index,
     },
     ctxt::Ctxt,
-    expand::mentions,
+    expand::mentions_ident,
 };
 
 /// A struct with named fields.
@@ -24,61 +25,65 @@ pub(crate) struct Model<'a> {
     pub(crate) serde: SerdeContainer,
 }
 
-/// A field that is stored.
+/// A stored field.
 pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) vis: &'a Visibility,
     pub(crate) ty: &'a Type,
     pub(crate) docs: Vec<&'a Attribute>,
-    /// The name under which serde writes it.
+    /// serde's attributes.
+    pub(crate) serde_attrs: Vec<&'a Attribute>,
+    /// Whether serde's `rename` names the field.
+    pub(crate) has_own_name: bool,
+    /// The stored name.
     pub(crate) stored: String,
     pub(crate) layout: Layout,
-    pub(crate) indexes: Vec<Options>,
-    /// serde's `default` on it: a document may lack it.
+    pub(crate) indexes: Vec<IndexOptions>,
+    /// serde's `default`: stored documents may lack the field.
     pub(crate) default: Option<SerdeDefault>,
     /// serde's `skip_serializing_if`.
     pub(crate) skip_if: Option<LitStr>,
     /// serde's `with = "odm::native"`.
     pub(crate) native: bool,
-    /// What the framework keeps in it.
-    pub(crate) filled: Option<What>,
-    /// The side of a two-way link that it is.
-    pub(crate) link: Option<Link>,
-    /// Where its value comes from, if not from the application alone.
-    pub(crate) derived: Option<Derived>,
-    /// What it is made of by other documents.
-    pub(crate) tally: Option<Tally>,
-    /// How it is computed, if it is.
-    pub(crate) computed: Option<Computed>,
-    /// The rules for its values.
-    pub(crate) rule: Rule<'a>,
-    /// Whether nothing is wrong with its attributes.
-    pub(crate) is_right: bool,
+    /// The kind of managed value, if the framework manages the field.
+    pub(crate) managed: Option<ManagedKind>,
+    /// The link settings of a reference.
+    pub(crate) link: Option<LinkAttr>,
+    /// The copy or snapshot settings.
+    pub(crate) derived: Option<DerivedValue>,
+    /// The rollup settings.
+    pub(crate) rollup: Option<RollupAttr>,
+    /// The formula of a computed field.
+    pub(crate) computed: Option<ComputedAttr>,
+    /// The validation rules.
+    pub(crate) rules: FieldRules<'a>,
+    /// Whether all attributes of the field are valid.
+    pub(crate) is_valid: bool,
 }
 
-/// What a variant is called in messages.
+/// The name of a variant in error messages.
 pub(crate) const VARIANT: &str = "a variant of an enum";
 
 impl<'a> Model<'a> {
-    /// Understands a struct with named fields; `what` is the derive that asks.
+    /// Parses a struct with named fields. `derive_name` is for error messages.
     ///
-    /// `place` says what it is: not everywhere can be links.
+    /// `place` decides which attributes are allowed: links, for example, only in documents.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         input: &'a DeriveInput,
-        what: &str,
-        place: Place,
+        derive_name: &str,
+        place: FieldPlace,
     ) -> Option<Self> {
         let serde = SerdeContainer::parse(ctxt, &input.attrs);
         let mut skipped = Vec::new();
         let mut fields = Vec::new();
-        for field in named_fields(ctxt, input, what)? {
+        for field in named_fields(ctxt, input, derive_name)? {
             match Field::parse(ctxt, field, &serde, place) {
                 Some(field) => fields.push(field),
                 None => skipped.extend(&field.ident),
             }
         }
-        refuse_same_names(ctxt, &fields);
+        ensure_distinct_names(ctxt, &fields);
         Some(Self {
             input,
             fields,
@@ -87,79 +92,90 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Finds the fields that the framework writes.
-    pub(crate) fn fill(&mut self, ctxt: &mut Ctxt, filled: &[Filled]) {
-        for Filled { what, field: name } in filled {
+    /// Marks the managed fields that the settings of the struct name, and reports missing fields.
+    pub(crate) fn mark_managed(&mut self, ctxt: &mut Ctxt, managed_fields: &[ManagedField]) {
+        for ManagedField { kind, field: name } in managed_fields {
             let Some(field) = self.fields.iter_mut().find(|field| field.ident == name) else {
-                ctxt.error(
+                ctxt.error_at(
                     name,
-                    format!("there is no field `{name}`: {}", what.remedy()),
+                    format!("there is no field `{name}`: {}", kind.declaration_hint()),
                 );
                 continue;
             };
-            if field.filled.replace(*what).is_some() {
-                ctxt.error(name, format!("the framework fills `{name}` already"));
+            if field.managed.replace(*kind).is_some() {
+                ctxt.error_at(
+                    name,
+                    format!("`{name}` is a managed field already: remove one of the settings"),
+                );
             }
-            let is_one = match what {
-                What::Scope => matches!(field.layout, Layout::Plain | Layout::Reference),
+            let is_single_value = match kind {
+                ManagedKind::Scope => matches!(field.layout, Layout::Plain | Layout::Reference),
                 _ => field.layout.is_plain(),
             };
-            if field.stored == "_id" || !is_one {
-                ctxt.error(name, what.remedy());
+            if field.stored == "_id" || !is_single_value {
+                ctxt.error_at(name, kind.declaration_hint());
             }
-            if *what == What::Scope && is_parameter(self.input, field.ty) {
-                ctxt.error(field.ty, "the type of a scope is no parameter of the model");
+            if *kind == ManagedKind::Scope && is_parameter(self.input, field.ty) {
+                ctxt.error_at(
+                    field.ty,
+                    "the type of a scope cannot be a type parameter of the model: use a concrete type",
+                );
             }
         }
     }
 
-    /// What a field says itself that the framework fills it, where that is refused.
-    pub(crate) fn forget_filled(&mut self) {
+    /// Clears managed kinds that a field's own attributes declare, for models that do not support these attributes.
+    pub(crate) fn clear_field_managed(&mut self) {
         for field in &mut self.fields {
-            let of_others = [What::Copy, What::Computed, What::Inverse, What::Tally];
-            field.filled = field.filled.filter(|what| !of_others.contains(what));
+            let field_kinds = [
+                ManagedKind::Copy,
+                ManagedKind::Computed,
+                ManagedKind::Inverse,
+                ManagedKind::Rollup,
+            ];
+            field.managed = field.managed.filter(|kind| !field_kinds.contains(kind));
         }
     }
 
-    /// The field of this name in Rust.
+    /// Returns the field with this Rust name.
     pub(crate) fn field_named(&self, name: &Ident) -> Option<&Field<'a>> {
         self.fields.iter().find(|field| field.ident == name)
     }
 
-    /// Whether the framework writes some of the fields.
-    pub(crate) fn is_filled(&self) -> bool {
-        self.fields.iter().any(|field| field.filled.is_some())
+    /// Returns whether the model has managed fields.
+    pub(crate) fn has_managed_fields(&self) -> bool {
+        self.fields.iter().any(|field| field.managed.is_some())
     }
 
-    /// The name of the generated field tree.
+    /// Returns the name of the generated field tree.
     pub(crate) fn fields_ident(&self) -> Ident {
         fields_ident(self.input)
     }
 }
 
-/// The name of the field tree that is generated for a type.
+/// Returns the name of the field tree that is generated for a type.
 pub(crate) fn fields_ident(input: &DeriveInput) -> Ident {
     format_ident!("{}Fields", input.ident.unraw())
 }
 
-/// What has a field.
+/// The kind of type that contains a field.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum FieldPlace {
     Document,
     Embedded,
     Variant,
 }
 
 impl<'a> Field<'a> {
-    /// Understands a field with a name.
+    /// Parses a named field. Returns `None` for a field that serde skips.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         field: &'a syn::Field,
         container: &SerdeContainer,
-        place: Place,
+        place: FieldPlace,
     ) -> Option<Self> {
         let ident = field.ident.as_ref()?;
-        let errors_before = ctxt.len();
+        let errors_before = ctxt.error_count();
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
             for attr in [
@@ -174,138 +190,157 @@ impl<'a> Field<'a> {
                 "computed",
             ]
             .iter()
-            .flat_map(|name| named(&field.attrs, name))
+            .flat_map(|name| attrs_named(&field.attrs, name))
             {
-                ctxt.error(attr, "serde skips this field: it is not stored");
+                ctxt.error_at(
+                    attr,
+                    "serde skips this field, so it is not stored: remove the attribute",
+                );
             }
             return None;
         }
         let stored = stored_name(ident, &serde, container);
-        if let Some(reason) = refuse_name(&stored) {
+        if let Some(reason) = stored_name_error(&stored) {
             match &serde.rename {
-                Some(rename) => ctxt.error(rename, reason),
-                None => ctxt.error(ident, reason),
+                Some(rename) => ctxt.error_at(rename, reason),
+                None => ctxt.error_at(ident, reason),
             }
         }
-        if serde.native && serde.default.is_none() && is_option(&field.ty) {
-            ctxt.error(
+        if let Some(module) = &serde.with
+            && serde.default.is_none()
+            && is_option(&field.ty)
+        {
+            let module = module.to_token_stream().to_string().replace(' ', "");
+            ctxt.error_at(
                 &field.ty,
-                "serde takes a missing field for an error here: add `default`, `#[serde(default, with = \"odm::native\")]`",
+                format!("serde rejects a document without this field: add `default`, `#[serde(default, with = \"{module}\")]`"),
             );
         }
-        if let Some(when) = &serde.skip_if
+        if let Some(predicate) = &serde.skip_if
             && serde.default.is_none()
             && !is_option(&field.ty)
-            // An `Option` by another name.
-            && !when.value().ends_with("Option::is_none")
+            // An alias of `Option`.
+            && !predicate.value().ends_with("Option::is_none")
         {
-            ctxt.error(
-                when,
+            ctxt.error_at(
+                predicate,
                 format!(
-                    "what is skipped is missing when the document is read: add `default`, \
-                     `#[serde(default, skip_serializing_if = \"{}\")]`",
-                    when.value()
+                    "a skipped value is missing when the document is read: add `default`, `#[serde(default, skip_serializing_if \
+                     = \"{}\")]`",
+                    predicate.value()
                 ),
             );
         }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         let layout = match place {
-            Place::Document => layout,
-            Place::Embedded => layout.without_overflow(ctxt, &field.ty, "an embedded struct"),
-            Place::Variant => layout.without_overflow(ctxt, &field.ty, VARIANT),
+            FieldPlace::Document => layout,
+            FieldPlace::Embedded => layout.without_overflow(ctxt, &field.ty, "an embedded struct"),
+            FieldPlace::Variant => layout.without_overflow(ctxt, &field.ty, VARIANT),
         };
         if serde.default == Some(SerdeDefault::Function) && !layout.is_plain() {
-            ctxt.error(
+            ctxt.error_at(
                 ident,
-                "what a missing array, map or struct reads as by a function would be seen by no filter: leave the function out, \
-                 `#[serde(default)]`, or bring older documents up to date by a `schema_version` with an `upgrade`",
+                "filters do not see the value that a function returns for a missing array, map or struct: remove the function, \
+                 `#[serde(default)]`, or upgrade older documents by a `schema_version` with an `upgrade`",
             );
         }
         let link = match place {
-            Place::Document => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
-            Place::Embedded => Link::parse_embedded(ctxt, &field.attrs, &field.ty, &layout),
-            Place::Variant => {
-                Link::refuse(ctxt, &field.attrs, VARIANT);
+            FieldPlace::Document => LinkAttr::parse(ctxt, &field.attrs, &field.ty, &layout),
+            FieldPlace::Embedded => {
+                LinkAttr::parse_embedded(ctxt, &field.attrs, &field.ty, &layout)
+            }
+            FieldPlace::Variant => {
+                LinkAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
                 None
             }
         };
-        if named(&field.attrs, "latest").next().is_some() && !is_spelled(&field.ty, &["Vec"]) {
-            ctxt.error(
+        if attrs_named(&field.attrs, "latest").next().is_some() && !is_spelled(&field.ty, &["Vec"])
+        {
+            ctxt.error_at(
                 &field.ty,
-                "the latest of several are an array: let it be a `Vec` of a struct with `#[embedded(of = …)]`",
+                "`#[latest(…)]` needs a `Vec` of a struct with `#[embedded(of = …)]`",
             );
         }
-        let derived = Derived::parse(ctxt, &field.attrs);
-        let tally = match place {
-            Place::Document => Tally::parse(ctxt, &field.attrs),
-            Place::Embedded => {
-                Tally::refuse(ctxt, &field.attrs, "an embedded struct");
+        let derived = DerivedValue::parse(ctxt, &field.attrs);
+        let rollup = match place {
+            FieldPlace::Document => RollupAttr::parse(ctxt, &field.attrs),
+            FieldPlace::Embedded => {
+                RollupAttr::ensure_absent(ctxt, &field.attrs, "an embedded struct");
                 None
             }
-            Place::Variant => {
-                Tally::refuse(ctxt, &field.attrs, VARIANT);
+            FieldPlace::Variant => {
+                RollupAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
                 None
             }
         };
-        if let (Some(_), Some(_)) = (&tally, &derived) {
-            ctxt.error(ident, "a field is made of other documents in one way");
+        if let (Some(_), Some(_)) = (&rollup, &derived) {
+            ctxt.error_at(ident, "a field can have only one of `#[count]`, `#[sum]`, `#[latest]`, `#[denormalize]` and \
+                 `#[snapshot]`");
         }
         let computed = match place {
-            Place::Document => Computed::parse(ctxt, &field.attrs),
-            Place::Embedded => {
-                Computed::refuse(ctxt, &field.attrs, "an embedded struct");
+            FieldPlace::Document => ComputedAttr::parse(ctxt, &field.attrs),
+            FieldPlace::Embedded => {
+                ComputedAttr::ensure_absent(ctxt, &field.attrs, "an embedded struct");
                 None
             }
-            Place::Variant => {
-                Computed::refuse(ctxt, &field.attrs, VARIANT);
+            FieldPlace::Variant => {
+                ComputedAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
                 None
             }
         };
-        let indexes = named(&field.attrs, "index")
-            .filter_map(|attr| ctxt.ok(parse_field(attr)))
+        let indexes = attrs_named(&field.attrs, "index")
+            .filter_map(|attr| ctxt.ok_or_report(parse_field_index(attr)))
             .collect();
         Some(Self {
             ident,
             vis: &field.vis,
             ty: &field.ty,
-            docs: named(&field.attrs, "doc").collect(),
+            docs: attrs_named(&field.attrs, "doc").collect(),
+            serde_attrs: attrs_named(&field.attrs, "serde").collect(),
+            has_own_name: serde.rename.is_some(),
             stored,
             layout,
             indexes,
             default: serde.default,
             skip_if: serde.skip_if,
             native: serde.native,
-            filled: What::said_by(&field.attrs).filter(|_| !matches!(place, Place::Variant)),
-            is_right: ctxt.len() == errors_before,
+            managed: ManagedKind::from_attrs(&field.attrs)
+                .filter(|_| !matches!(place, FieldPlace::Variant)),
+            is_valid: ctxt.error_count() == errors_before,
             link,
             derived,
-            tally,
+            rollup,
             computed,
-            rule: Rule::parse(&field.attrs),
+            rules: FieldRules::parse(&field.attrs),
         })
     }
 }
 
-/// Whether the type is one of the input's parameters.
+/// Returns whether the type is a type parameter of the input.
 fn is_parameter(input: &DeriveInput, ty: &Type) -> bool {
     let mut params = input.generics.type_params();
     matches!(ty, Type::Path(path) if params.any(|param| path.path.is_ident(&param.ident)))
 }
 
-/// Refuses a type parameter of which nothing is known, so that there is nothing to derive, and one of which serde asks for more than that.
-pub(crate) fn refuse_parameters(ctxt: &mut Ctxt, input: &DeriveInput) -> bool {
+/// Reports type parameters without bounds, and type parameters that get a conflicting bound from serde. Returns false if a
+/// parameter has no bound, so that code generation is impossible.
+pub(crate) fn ensure_parameter_bounds(ctxt: &mut Ctxt, input: &DeriveInput) -> bool {
     let fields: Vec<&syn::Field> = match &input.data {
         Data::Struct(data) => data.fields.iter().collect(),
-        Data::Enum(data) => data.variants.iter().flat_map(|one| &one.fields).collect(),
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.fields)
+            .collect(),
         Data::Union(_) => Vec::new(),
     };
     let attrs = fields.iter().flat_map(|field| &field.attrs);
     let has_bound = attrs.chain(&input.attrs).any(|attr| {
         let list = attr.meta.require_list();
-        let mut words = list.into_iter().flat_map(|list| list.tokens.clone());
-        attr.path().is_ident("serde") && words.any(|word| word.to_string() == "bound")
+        let mut tokens = list.into_iter().flat_map(|list| list.tokens.clone());
+        attr.path().is_ident("serde") && tokens.any(|token| token.to_string() == "bound")
     });
-    let mut is_known = true;
+    let mut have_bounds = true;
     for param in input.generics.type_params() {
         let name = &param.ident;
         let is_embedded = param
@@ -314,109 +349,117 @@ pub(crate) fn refuse_parameters(ctxt: &mut Ctxt, input: &DeriveInput) -> bool {
             .to_string()
             .contains("Embedded");
         if param.bounds.is_empty() && input.generics.where_clause.is_none() {
-            is_known = false;
-            ctxt.error(
+            have_bounds = false;
+            ctxt.error_at(
                 param,
                 format!(
-                    "what is known of a `{name}`? Say `{name}: Embedded`, and `#[serde(bound = \"\")]`, as that brings along what serde \
-                     asks for"
+                    "missing bound of the type parameter: write `{name}: Embedded`, and `#[serde(bound = \"\")]`, because `Embedded` already requires serde's traits"
                 ),
             );
-        } else if is_embedded && !has_bound && fields.iter().any(|field| mentions(&field.ty, name))
+        } else if is_embedded
+            && !has_bound
+            && fields.iter().any(|field| mentions_ident(&field.ty, name))
         {
-            ctxt.error(
+            ctxt.error_at(
                 param,
                 format!(
-                    "serde asks for a `{name}: Deserialize` of its own beside `{name}: Embedded`, which is one already: add \
-                     `#[serde(bound = \"\")]`"
+                    "serde adds the bound `{name}: Deserialize`, which `{name}: Embedded` requires already: add `#[serde(bound = \"\")]`"
                 ),
             );
         }
     }
-    is_known
+    have_bounds
 }
 
-/// The fields of a struct that has names for them.
+/// Returns the fields of a struct with named fields, or reports an error.
 pub(crate) fn named_fields<'a>(
     ctxt: &mut Ctxt,
     input: &'a DeriveInput,
-    what: &str,
+    derive_name: &str,
 ) -> Option<&'a Punctuated<syn::Field, Token![,]>> {
     match &input.data {
         Data::Struct(data) => {
             if let Fields::Named(fields) = &data.fields {
                 return Some(&fields.named);
             }
-            ctxt.error(
+            ctxt.error_at(
                 &input.ident,
                 format!(
-                    "`{what}` needs a struct with named fields: they are the fields of the document"
+                    "`{derive_name}` needs a struct with named fields, which become the fields of the document"
                 ),
             );
         }
-        Data::Enum(data) => ctxt.error(
+        Data::Enum(data) => ctxt.error_at(
             data.enum_token,
-            format!("`{what}` is for structs: put the enum into a field of one"),
+            format!("`{derive_name}` supports only structs: put the enum into a field of a struct"),
         ),
-        Data::Union(data) => ctxt.error(
+        Data::Union(data) => ctxt.error_at(
             data.union_token,
-            format!("`{what}` is not for unions: serde cannot store one"),
+            format!("`{derive_name}` does not support unions, because serde cannot store them"),
         ),
     }
     None
 }
 
+/// Returns whether the type is written as an `Option`.
 pub(crate) fn is_option(ty: &Type) -> bool {
     is_spelled(ty, &["Option"])
 }
 
+/// Returns whether the type is written as a map.
 pub(crate) fn is_map(ty: &Type) -> bool {
     is_spelled(ty, &["BTreeMap", "HashMap"])
 }
 
+/// Returns whether the last segment of the type's path is one of the names.
 fn is_spelled(ty: &Type, names: &[&str]) -> bool {
     let Type::Path(path) = ty else { return false };
     let last = path.path.segments.last();
     last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
-/// The name under which serde writes a field.
+/// Returns the stored name of a field.
 pub(crate) fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeContainer) -> String {
     let name = ident.unraw().to_string();
     match (&field.rename, container.rename_all) {
         (Some(rename), _) => rename.value(),
-        (None, Some(rule)) => rule.field(&name),
+        (None, Some(rule)) => rule.rename_field(&name),
         (None, None) => name,
     }
 }
 
-/// Two fields of one name would be written over each other.
-pub(crate) fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
+/// Reports fields with equal stored names: serde would write one value over the other.
+pub(crate) fn ensure_distinct_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
     for (i, field) in fields.iter().enumerate() {
         if fields[..i]
             .iter()
-            .any(|before| before.stored == field.stored)
+            .any(|earlier| earlier.stored == field.stored)
         {
             let message = match field.stored.as_str() {
-                "_id" => "a document has one `_id`: leave one `rename` out".to_owned(),
-                stored => format!("another field is stored as `{stored}` already"),
+                "_id" => "a document can have only one `_id`: remove one `rename`".to_owned(),
+                stored => {
+                    format!(
+                        "another field is stored as `{stored}` already: rename one of the fields"
+                    )
+                }
             };
-            ctxt.error(field.ident, message);
+            ctxt.error_at(field.ident, message);
         }
     }
 }
 
-pub(crate) fn refuse_name(stored: &str) -> Option<String> {
+/// Returns why a stored name is invalid.
+pub(crate) fn stored_name_error(stored: &str) -> Option<String> {
     let reason = if stored.is_empty() {
-        "a stored field has a name"
+        "a stored name cannot be empty: choose another name"
     } else if stored.contains('.') {
-        "a stored name has no dot: it would be read as a path"
+        "a stored name cannot contain a dot, which separates the steps of a path: choose another name"
     } else if stored.starts_with('$') {
-        "a stored name does not begin with `$`: it would be read as an operator"
+        "a stored name cannot begin with `$`, which marks an operator: choose another name"
     } else if stored.contains('\0') {
-        "a stored name has no null byte"
+        "a stored name cannot contain a null byte: choose another name"
     } else if stored == "_odm" {
-        "`_odm` holds the framework's bookkeeping"
+        "the name `_odm` is reserved for the framework's metadata: choose another name"
     } else {
         return None;
     };

@@ -1,4 +1,4 @@
-//! What somebody sees who expands a derive: code as a person would have written it.
+//! Tests that expanded code is readable, for developers who look at the expansion of a derive.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use quote::ToTokens;
-use syn::{Attribute, DeriveInput, Item, ItemMod, Meta, Path as Name, punctuated::Punctuated};
+use syn::{Attribute, DeriveInput, Item, ItemMod, Meta, punctuated::Punctuated};
 
 use crate::{Expand, ctxt::Ctxt, expand};
 
@@ -20,50 +20,50 @@ const DERIVES: [(&str, Expand); 4] = [
     ("Schema", expand::schema::expand),
 ];
 
-/// All types of a file, in its modules too.
-fn types(items: Vec<Item>, found: &mut Vec<DeriveInput>) {
+/// Collects all types of a file, including types in inline modules.
+fn collect_types(items: Vec<Item>, types: &mut Vec<DeriveInput>) {
     for item in items {
         match item {
             Item::Struct(_) | Item::Enum(_) => {
-                found.push(syn::parse2(item.into_token_stream()).expect("a type"));
+                types.push(syn::parse2(item.into_token_stream()).expect("a type"));
             }
             Item::Mod(ItemMod {
                 content: Some((_, items)),
                 ..
-            }) => types(items, found),
+            }) => collect_types(items, types),
             _ => {}
         }
     }
 }
 
-/// What a type derives of ours.
-fn derived(attrs: &[Attribute]) -> impl Iterator<Item = Expand> {
+/// Returns the expansions of this crate's derives on a type.
+fn expansions_of(attrs: &[Attribute]) -> impl Iterator<Item = Expand> {
     let lists = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::List(list) if list.path.is_ident("derive") => Some(list),
         _ => None,
     });
     lists.flat_map(|list| {
-        let names = list.parse_args_with(Punctuated::<Name, syn::Token![,]>::parse_terminated);
+        let names = list.parse_args_with(Punctuated::<syn::Path, syn::Token![,]>::parse_terminated);
         let names = names.expect("names of derives").into_iter();
         names.filter_map(|name| {
             let last = name.segments.last()?.ident.to_string();
-            let found = DERIVES.iter().find(|(name, _)| *name == last);
-            found.map(|(_, expand)| *expand)
+            let derive = DERIVES.iter().find(|(name, _)| *name == last);
+            derive.map(|(_, expand)| *expand)
         })
     })
 }
 
-/// What is derived for the models of some Rust code, as text, with how many derives that are.
-fn expanded(code: &str) -> (usize, String) {
+/// Expands all derives in Rust code. Returns the number of derives and the generated code.
+fn expand_all(code: &str) -> (usize, String) {
     let (mut count, mut text) = (0, String::new());
-    let mut found = Vec::new();
-    types(syn::parse_file(code).expect("Rust code").items, &mut found);
-    for input in &found {
-        for expand in derived(&input.attrs) {
+    let mut types = Vec::new();
+    collect_types(syn::parse_file(code).expect("Rust code").items, &mut types);
+    for input in &types {
+        for expand in expansions_of(&input.attrs) {
             let mut ctxt = Ctxt::default();
             let code = expand(&mut ctxt, input);
             assert!(ctxt.is_clean(), "{} does not compile", input.ident);
-            text += &code.expect("what is derived").to_string();
+            text += &code.expect("generated code").to_string();
             text.push('\n');
             count += 1;
         }
@@ -71,27 +71,30 @@ fn expanded(code: &str) -> (usize, String) {
     (count, text)
 }
 
-fn formatted(code: &str) -> String {
+fn run_rustfmt(code: &str) -> String {
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition", "2024"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("rustfmt: `rustup component add rustfmt`");
-    let mut input = rustfmt.stdin.take().expect("its input");
-    let sent = code.to_owned();
-    let writer = std::thread::spawn(move || input.write_all(sent.as_bytes()));
-    let done = rustfmt.wait_with_output().expect("its output");
-    writer.join().expect("a thread").expect("all is read");
-    assert!(done.status.success(), "rustfmt fails");
-    String::from_utf8(done.stdout).expect("text")
+    let mut input = rustfmt.stdin.take().expect("stdin of rustfmt");
+    let input_text = code.to_owned();
+    let writer = std::thread::spawn(move || input.write_all(input_text.as_bytes()));
+    let output = rustfmt.wait_with_output().expect("output of rustfmt");
+    writer
+        .join()
+        .expect("the writer thread")
+        .expect("rustfmt reads all input");
+    assert!(output.status.success(), "rustfmt fails");
+    String::from_utf8(output.stdout).expect("text")
 }
 
-/// Where there are models that people have written.
-fn programs() -> Vec<String> {
+/// Returns the source of the book's models and of all examples.
+fn model_sources() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut paths = vec![
-        root.join("docs/guide/models.rs"),
+        root.join("book/blog.rs"),
         root.join("examples/src/catalog/model.rs"),
     ];
     let examples = fs::read_dir(root.join("examples/src/bin")).expect("the examples");
@@ -102,36 +105,36 @@ fn programs() -> Vec<String> {
     texts.collect()
 }
 
-/// rustfmt leaves a line as it is where it finds no form for it.
+/// rustfmt leaves a line unchanged if no formatting fits; a second pass and the line lengths reveal such lines.
 #[test]
-fn what_is_derived_has_the_form_that_rustfmt_gives() {
+fn expanded_code_is_formatted() {
     let (mut count, mut lines) = (0, 0);
-    for program in programs() {
-        let (some, code) = expanded(&program);
-        let text = formatted(&code);
+    for program in model_sources() {
+        let (part_count, code) = expand_all(&program);
+        let text = run_rustfmt(&code);
         assert_eq!(
             text,
-            formatted(&text),
-            "it has another form the second time"
+            run_rustfmt(&text),
+            "a second pass of rustfmt changes the code"
         );
         for line in text.lines() {
-            // No form is found for a check of a long type of the user's, and the end of a header is not counted.
+            // rustfmt cannot wrap an assertion on a long user type, and does not count the end of an `impl` header.
             let is_free = line.contains('"') || line.trim_start().starts_with("< <");
             assert!(is_free || line.chars().count() <= 108, "too long: {line}");
             assert_eq!(line, line.trim_end());
         }
         lines += text.lines().count();
-        count += some;
+        count += part_count;
     }
     assert!(count >= 60, "{count} derives");
     println!("{lines} lines of {count} derives");
 }
 
-/// Nobody writes what says nothing.
+/// Checks that the expansion contains no code without effect, which no developer would write.
 #[test]
-fn what_is_derived_says_nothing_for_nothing() {
-    for program in programs() {
-        let text = formatted(&expanded(&program).1);
+fn expanded_code_has_no_noise() {
+    for program in model_sources() {
+        let text = run_rustfmt(&expand_all(&program).1);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for noise in [
             "<>",
@@ -142,12 +145,12 @@ fn what_is_derived_says_nothing_for_nothing() {
             "let _ = (",
             "&[], ",
             "{ ..",
-            "fn links(found: &mut _odm::LinksWalk) {}",
+            "fn links(found: &mut _odm::LinkCollector) {}",
         ] {
             let at = words.find(noise);
-            let around = at.map(|at| words.get(at.saturating_sub(200)..).unwrap_or_default());
-            let around: Option<String> = around.map(|text| text.chars().take(300).collect());
-            assert_eq!(around, None, "`{noise}`");
+            let excerpt = at.map(|at| words.get(at.saturating_sub(200)..).unwrap_or_default());
+            let excerpt: Option<String> = excerpt.map(|text| text.chars().take(300).collect());
+            assert_eq!(excerpt, None, "`{noise}`");
         }
     }
 }

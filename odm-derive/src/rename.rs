@@ -2,7 +2,7 @@
 
 /// A rule of `rename_all`, for the names of fields and variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum RenameRule {
     Lower,
     Upper,
     Pascal,
@@ -13,8 +13,8 @@ pub(crate) enum Rule {
     ScreamingKebab,
 }
 
-impl Rule {
-    /// The rule that serde knows by this name.
+impl RenameRule {
+    /// Returns the rule with serde's name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "lowercase" => Self::Lower,
@@ -29,8 +29,8 @@ impl Rule {
         })
     }
 
-    /// The stored name of a field; like serde, it takes the Rust name for snake case.
-    pub(crate) fn field(self, name: &str) -> String {
+    /// Returns the stored name of a field. Like serde, expects a name in snake case.
+    pub(crate) fn rename_field(self, name: &str) -> String {
         match self {
             Self::Lower | Self::Snake => name.to_owned(),
             Self::Upper | Self::ScreamingSnake => name.to_ascii_uppercase(),
@@ -38,14 +38,14 @@ impl Rule {
                 .split('_')
                 .map(|word| with_first(word, |c| c.to_ascii_uppercase()))
                 .collect(),
-            Self::Camel => with_first(&Self::Pascal.field(name), |c| c.to_ascii_lowercase()),
+            Self::Camel => with_first(&Self::Pascal.rename_field(name), |c| c.to_ascii_lowercase()),
             Self::Kebab => name.replace('_', "-"),
             Self::ScreamingKebab => name.to_ascii_uppercase().replace('_', "-"),
         }
     }
 
-    /// The stored name of a variant; like serde, it takes the Rust name for Pascal case.
-    pub(crate) fn variant(self, name: &str) -> String {
+    /// Returns the stored name of a variant. Like serde, expects a name in Pascal case.
+    pub(crate) fn rename_variant(self, name: &str) -> String {
         match self {
             Self::Pascal => name.to_owned(),
             Self::Lower => name.to_ascii_lowercase(),
@@ -61,15 +61,15 @@ impl Rule {
                 }
                 snake
             }
-            Self::ScreamingSnake => Self::Snake.variant(name).to_ascii_uppercase(),
-            Self::Kebab => Self::Snake.variant(name).replace('_', "-"),
-            Self::ScreamingKebab => Self::ScreamingSnake.variant(name).replace('_', "-"),
+            Self::ScreamingSnake => Self::Snake.rename_variant(name).to_ascii_uppercase(),
+            Self::Kebab => Self::Snake.rename_variant(name).replace('_', "-"),
+            Self::ScreamingKebab => Self::ScreamingSnake.rename_variant(name).replace('_', "-"),
         }
     }
 }
 
-/// The name of a variant as that of a method: words apart, capitals in a row as one word.
-pub(crate) fn method(variant: &str) -> String {
+/// Returns the method name of a variant in snake case. A run of capitals is one word.
+pub(crate) fn method_name(variant: &str) -> String {
     let chars: Vec<_> = variant.chars().collect();
     let mut method = String::new();
     for (i, &c) in chars.iter().enumerate() {
@@ -94,10 +94,10 @@ fn with_first(word: &str, change: impl Fn(char) -> char) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rule, method};
+    use super::{RenameRule, method_name};
 
     #[test]
-    fn methods_read_like_words() {
+    fn method_names_are_words() {
         for (variant, name) in [
             ("Card", "card"),
             ("BankTransfer", "bank_transfer"),
@@ -108,7 +108,7 @@ mod tests {
             ("A_B", "a_b"),
             ("lower", "lower"),
         ] {
-            assert_eq!(method(variant), name, "{variant}");
+            assert_eq!(method_name(variant), name, "{variant}");
         }
     }
 
@@ -125,11 +125,13 @@ mod tests {
             ("SCREAMING-KEBAB-CASE", "FIRST-NAME-2"),
         ] {
             assert_eq!(
-                Rule::parse(rule).unwrap().field("first_name_2"),
+                RenameRule::parse(rule)
+                    .unwrap()
+                    .rename_field("first_name_2"),
                 name,
                 "{rule}"
             );
         }
-        assert_eq!(Rule::Camel.field("__x"), "x");
+        assert_eq!(RenameRule::Camel.rename_field("__x"), "x");
     }
 }

@@ -1,70 +1,71 @@
-//! An enum that derives `Embedded`: parsed, and checked as far as the input alone tells.
+//! Parsing and checks of an enum that derives `Embedded`.
 
 use proc_macro2::Span;
 use syn::{Attribute, DataEnum, DeriveInput, Fields, Ident, LitStr, Type, ext::IdentExt};
 
 use crate::{
     attr::{
-        Computed, Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, Tally, named,
+        ComputedAttr, DerivedValue, Layout, LinkAttr, RollupAttr, SerdeContainer, SerdeField,
+        SerdeVariant, attrs_named,
     },
     ctxt::Ctxt,
-    model::{Field, Place, VARIANT, refuse_name, refuse_same_names},
+    model::{Field, FieldPlace, VARIANT, ensure_distinct_names, stored_name_error},
     rename,
 };
 
-/// An enum with serde's representation of it.
-pub(crate) struct Enum<'a> {
+/// An enum with its serde representation.
+pub(crate) struct EnumInput<'a> {
     pub(crate) input: &'a DeriveInput,
-    pub(crate) repr: Repr,
-    pub(crate) variants: Vec<Variant<'a>>,
+    pub(crate) repr: EnumRepr,
+    pub(crate) variants: Vec<VariantInput<'a>>,
     /// The variants that are not stored: serde's `skip`.
     pub(crate) skipped: Vec<&'a Ident>,
 }
 
-/// How serde tells the variants apart.
-pub(crate) enum Repr {
-    /// A document of one field, named as the variant; a text for a unit variant.
+/// serde's representation of an enum.
+pub(crate) enum EnumRepr {
+    /// A document with one field, named as the variant; a text for a unit variant.
     External,
-    /// A field beside those of the variant.
+    /// A tag field beside the fields of the variant.
     Internal(String),
-    /// A field, beside another one with what is in the variant.
+    /// A tag field and a field with the content of the variant.
     Adjacent(String, String),
 }
 
-/// A variant that is stored.
-pub(crate) struct Variant<'a> {
+/// A stored variant.
+pub(crate) struct VariantInput<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) docs: Vec<&'a Attribute>,
-    /// The name under which serde writes it.
+    /// The stored name.
     pub(crate) stored: String,
-    /// The method that speaks of it.
+    /// The method that takes a closure about the variant.
     pub(crate) method: Ident,
-    /// The method that asks for it alone.
-    pub(crate) is: Ident,
-    pub(crate) content: Content<'a>,
+    /// The method that tests for the variant.
+    pub(crate) is_method: Ident,
+    pub(crate) content: VariantContent<'a>,
     pub(crate) other: bool,
-    /// Another variant has its methods, which is reported already.
+    /// The variant gets no methods, because another variant has methods of the same names. The derive has reported the conflict.
     pub(crate) is_hidden: bool,
 }
 
-/// What is in a variant.
-pub(crate) enum Content<'a> {
+/// The content of a variant.
+pub(crate) enum VariantContent<'a> {
     Unit,
-    Newtype(Item<'a>),
-    Tuple(Vec<Item<'a>>),
+    Newtype(TupleItem<'a>),
+    Tuple(Vec<TupleItem<'a>>),
     Struct(Vec<Field<'a>>),
 }
 
-/// A field without a name.
-pub(crate) struct Item<'a> {
+/// An unnamed field of a variant.
+pub(crate) struct TupleItem<'a> {
     pub(crate) ty: &'a Type,
     pub(crate) layout: Layout,
     /// serde's `with = "odm::native"`.
     pub(crate) native: bool,
 }
 
-impl<'a> Enum<'a> {
-    /// Understands an enum; none if it is stored as one value: untagged, or as another type.
+impl<'a> EnumInput<'a> {
+    /// Parses an enum. Returns `None` for an enum that is stored as one value: `untagged`, or as another type.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         input: &'a DeriveInput,
@@ -75,26 +76,26 @@ impl<'a> Enum<'a> {
             return None;
         }
         let name = |ctxt: &mut Ctxt, name: &LitStr| {
-            if let Some(reason) = refuse_name(&name.value()) {
-                ctxt.error(name, reason);
+            if let Some(reason) = stored_name_error(&name.value()) {
+                ctxt.error_at(name, reason);
             }
             name.value()
         };
         let repr = match (&serde.tag, &serde.content) {
-            (Some(tag), Some(content)) => Repr::Adjacent(name(ctxt, tag), name(ctxt, content)),
-            (Some(tag), None) => Repr::Internal(name(ctxt, tag)),
-            // serde itself refuses a content without a tag.
-            (None, _) => Repr::External,
+            (Some(tag), Some(content)) => EnumRepr::Adjacent(name(ctxt, tag), name(ctxt, content)),
+            (Some(tag), None) => EnumRepr::Internal(name(ctxt, tag)),
+            // serde itself reports a content without a tag.
+            (None, _) => EnumRepr::External,
         };
         let mut skipped = Vec::new();
         let mut variants = Vec::new();
         for variant in &data.variants {
-            match Variant::parse(ctxt, input, variant, &serde, &repr) {
+            match VariantInput::parse(ctxt, input, variant, &serde, &repr) {
                 Some(variant) => variants.push(variant),
                 None => skipped.push(&variant.ident),
             }
         }
-        refuse_same_variants(ctxt, &mut variants);
+        ensure_distinct_variants(ctxt, &mut variants);
         Some(Self {
             input,
             repr,
@@ -103,21 +104,21 @@ impl<'a> Enum<'a> {
         })
     }
 
-    /// Whether it has a variant with something in it.
+    /// Returns whether a variant has content.
     pub(crate) fn has_data(&self) -> bool {
         self.variants
             .iter()
-            .any(|variant| !matches!(variant.content, Content::Unit))
+            .any(|variant| !matches!(variant.content, VariantContent::Unit))
     }
 }
 
-impl<'a> Variant<'a> {
+impl<'a> VariantInput<'a> {
     fn parse(
         ctxt: &mut Ctxt,
         input: &'a DeriveInput,
         variant: &'a syn::Variant,
         container: &SerdeContainer,
-        repr: &Repr,
+        repr: &EnumRepr,
     ) -> Option<Self> {
         let serde = SerdeVariant::parse(ctxt, &variant.attrs);
         if serde.skip {
@@ -127,24 +128,26 @@ impl<'a> Variant<'a> {
         let name = ident.unraw().to_string();
         let stored = match (&serde.rename, container.rename_all) {
             (Some(rename), _) => rename.value(),
-            (None, Some(rule)) => rule.variant(&name),
+            (None, Some(rule)) => rule.rename_variant(&name),
             (None, None) => name.clone(),
         };
-        let content = Content::parse(ctxt, input, variant, container, &serde);
-        // serde itself refuses a field that is stored where the tag is. The name of a unit variant is a value, and so is what stands in a tag.
-        let is_path = matches!(repr, Repr::External) && !matches!(content, Content::Unit);
-        if is_path && let Some(reason) = refuse_name(&stored) {
+        let content = VariantContent::parse(ctxt, input, variant, container, &serde);
+        // serde itself reports a field with the name of the tag. Only names that become path steps need checks: the names of unit
+        // variants and of tagged variants are stored as values.
+        let is_path =
+            matches!(repr, EnumRepr::External) && !matches!(content, VariantContent::Unit);
+        if is_path && let Some(reason) = stored_name_error(&stored) {
             match &serde.rename {
-                Some(rename) => ctxt.error(rename, reason),
-                None => ctxt.error(ident, reason),
+                Some(rename) => ctxt.error_at(rename, reason),
+                None => ctxt.error_at(ident, reason),
             }
         }
-        let method = rename::method(&name);
+        let method = rename::method_name(&name);
         Some(Self {
             ident,
-            docs: named(&variant.attrs, "doc").collect(),
+            docs: attrs_named(&variant.attrs, "doc").collect(),
             stored,
-            is: method_ident(&format!("is_{method}"), ident.span()),
+            is_method: method_ident(&format!("is_{method}"), ident.span()),
             method: method_ident(&method, ident.span()),
             content,
             other: serde.other,
@@ -153,7 +156,7 @@ impl<'a> Variant<'a> {
     }
 }
 
-impl<'a> Content<'a> {
+impl<'a> VariantContent<'a> {
     fn parse(
         ctxt: &mut Ctxt,
         input: &'a DeriveInput,
@@ -167,7 +170,7 @@ impl<'a> Content<'a> {
                 let mut items: Vec<_> = fields
                     .unnamed
                     .iter()
-                    .map(|field| Item::parse(ctxt, field))
+                    .map(|field| TupleItem::parse(ctxt, field))
                     .collect();
                 match (items.len(), items.pop()) {
                     (1, Some(only)) => Self::Newtype(only),
@@ -184,19 +187,19 @@ impl<'a> Content<'a> {
                 };
                 let fields = named.named.iter();
                 let fields: Vec<_> = fields
-                    .filter_map(|field| Field::parse(ctxt, field, &rules, Place::Variant))
-                    // The fields of a variant are as visible as the enum.
+                    .filter_map(|field| Field::parse(ctxt, field, &rules, FieldPlace::Variant))
+                    // The fields of a variant have the visibility of the enum.
                     .map(|field| Field {
                         vis: &input.vis,
                         ..field
                     })
                     .collect();
-                refuse_same_names(ctxt, &fields);
+                ensure_distinct_names(ctxt, &fields);
                 for field in &named.named {
-                    Derived::refuse(ctxt, &field.attrs, VARIANT);
+                    DerivedValue::ensure_absent(ctxt, &field.attrs, VARIANT);
                 }
                 for field in fields.iter().filter(|field| !field.indexes.is_empty()) {
-                    ctxt.error(field.ident, NO_INDEX);
+                    ctxt.error_at(field.ident, NO_INDEX);
                 }
                 Self::Struct(fields)
             }
@@ -204,26 +207,25 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Why a field of a variant has no index.
-const NO_INDEX: &str =
-    "indexes belong to a collection, and no index goes over one variant of an enum";
+/// The error message for an index on a field of a variant.
+const NO_INDEX: &str = "a field of an enum's variant cannot have an index: remove it";
 
-impl<'a> Item<'a> {
+impl<'a> TupleItem<'a> {
     fn parse(ctxt: &mut Ctxt, field: &'a syn::Field) -> Self {
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
-            ctxt.error(
+            ctxt.error_at(
                 &field.ty,
-                "`skip` is not supported in a tuple: give the fields names",
+                "`skip` is not supported in a tuple: use named fields",
             );
         }
-        if let Some(index) = named(&field.attrs, "index").next() {
-            ctxt.error(index, NO_INDEX);
+        if let Some(index) = attrs_named(&field.attrs, "index").next() {
+            ctxt.error_at(index, NO_INDEX);
         }
-        Link::refuse(ctxt, &field.attrs, VARIANT);
-        Derived::refuse(ctxt, &field.attrs, VARIANT);
-        Computed::refuse(ctxt, &field.attrs, VARIANT);
-        Tally::refuse(ctxt, &field.attrs, VARIANT);
+        LinkAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
+        DerivedValue::ensure_absent(ctxt, &field.attrs, VARIANT);
+        ComputedAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
+        RollupAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         Self {
             ty: &field.ty,
@@ -233,32 +235,35 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Two variants of one name could not be told apart, neither when they are read nor in a filter.
-fn refuse_same_variants(ctxt: &mut Ctxt, variants: &mut [Variant<'_>]) {
+/// Reports variants with equal stored names, which cannot be distinguished in documents, and variants with equal methods.
+fn ensure_distinct_variants(ctxt: &mut Ctxt, variants: &mut [VariantInput<'_>]) {
     for i in 1..variants.len() {
         let (before, rest) = variants.split_at_mut(i);
         let Some(variant) = rest.first_mut() else {
             return;
         };
         if before.iter().any(|other| other.stored == variant.stored) {
-            ctxt.error(
-                variant.ident,
-                format!("another variant is stored as `{}` already", variant.stored),
-            );
-        }
-        let is_taken = |method: &Ident| {
-            before
-                .iter()
-                .any(|other| other.method == *method || other.is == *method)
-        };
-        let taken = [&variant.method, &variant.is]
-            .into_iter()
-            .find(|method| is_taken(method));
-        if let Some(method) = taken {
-            ctxt.error(
+            ctxt.error_at(
                 variant.ident,
                 format!(
-                    "the method `{method}` would speak of two variants: call one of them otherwise, its stored name stays with \
+                    "another variant is stored as `{}` already: rename one of the variants",
+                    variant.stored
+                ),
+            );
+        }
+        let is_used = |method: &Ident| {
+            before
+                .iter()
+                .any(|other| other.method == *method || other.is_method == *method)
+        };
+        let duplicate = [&variant.method, &variant.is_method]
+            .into_iter()
+            .find(|method| is_used(method));
+        if let Some(method) = duplicate {
+            ctxt.error_at(
+                variant.ident,
+                format!(
+                    "the method `{method}` would belong to two variants: rename one of them, and keep its stored name by \
                      `#[serde(rename = \"{}\")]`",
                     variant.stored
                 ),
@@ -268,7 +273,7 @@ fn refuse_same_variants(ctxt: &mut Ctxt, variants: &mut [Variant<'_>]) {
     }
 }
 
-/// The method of this name, though the name be a keyword.
+/// Returns the identifier of a method, escaped if the name is a keyword.
 fn method_ident(name: &str, span: Span) -> Ident {
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ident::new(name, span),

@@ -1,17 +1,17 @@
-//! Accumulators: one value from many documents, as in `$group`.
+//! Accumulators of `$group`: each computes one value from many documents.
 //!
-//! Each is a file of this module, listed in [`ACCUMULATORS`]; the examples in the documentation of each
-//! file are run by a test.
+//! Each accumulator is a file of this module, listed in [`ACCUMULATORS`]. A test runs the examples
+//! in the documentation of each file.
 
 mod add_to_set;
 mod avg;
 mod count;
 mod first;
+mod keep_n;
 mod last;
 mod merge_objects;
 mod min_max;
 mod push;
-mod several;
 mod std_dev;
 mod sum;
 mod top;
@@ -27,87 +27,89 @@ use crate::{Error, Result, value};
 pub(crate) use avg::Avg;
 pub(crate) use min_max::MinMax;
 pub(crate) use std_dev::StdDev;
-pub(crate) use sum::Sum;
+pub(crate) use sum::SumAccumulator;
 
-/// What takes documents in, one after the other, and gives a value at the end.
+/// The state of one accumulator for one group: takes in documents and returns a value at the end.
 pub(crate) trait Accumulator: Send {
-    /// Takes in a document and the value of the operand for it.
+    /// Takes in a document and the value of the operand for that document.
     ///
     /// # Errors
-    /// A value that this cannot take.
-    fn add(&mut self, value: Value<'_>, document: &RawDocument) -> Result<()>;
+    /// The value has a type that the accumulator cannot take.
+    fn add_value(&mut self, value: Value<'_>, document: &RawDocument) -> Result<()>;
 
-    /// The value, or none.
-    fn finish(self: Box<Self>) -> Option<RawBson>;
+    /// Returns the accumulated value. `None` if there is no value.
+    fn into_value(self: Box<Self>) -> Option<RawBson>;
 
-    /// How many bytes it holds, if that grows with the documents.
-    fn bytes(&self) -> usize {
+    /// Returns the number of held bytes if that number grows with the documents, else 0.
+    fn held_bytes(&self) -> usize {
         0
     }
 }
 
 /// A parsed accumulator: `{ $sum: "$price" }`.
-pub(crate) struct Accumulation {
+pub(crate) struct AccumulatorSpec {
     name: Box<str>,
     operand: Computation,
-    start: Box<Start>,
+    start: Box<StartGroup>,
 }
 
-/// Begins to accumulate for a group, of which the `_id` is given if that is a document.
-type Start = dyn Fn(&RawDocument) -> Result<Box<dyn Accumulator>> + Send + Sync;
+/// Creates the state of an accumulator for a group. The argument is the group's `_id` if that is a
+/// document.
+type StartGroup = dyn Fn(&RawDocument) -> Result<Box<dyn Accumulator>> + Send + Sync;
 
-/// `{ name: operand }`, not yet understood.
+/// An accumulator with its operand before parsing: `{ name: operand }`.
 #[derive(Debug, Clone, Copy)]
-struct Call<'a> {
-    /// The accumulator, as `$sum`.
+struct AccumulatorCall<'a> {
+    /// The name of the accumulator, such as `$sum`.
     name: &'a str,
     operand: RawBsonRef<'a>,
     environment: &'a Arc<Environment>,
 }
 
-/// How an accumulator reads its operand.
-type Parser = fn(&Call<'_>) -> Result<Accumulation>;
+/// The parser of an accumulator's operand.
+type AccumulatorParser = fn(&AccumulatorCall<'_>) -> Result<AccumulatorSpec>;
 
 /// The accumulators, sorted by name.
-const ACCUMULATORS: &[(&str, Parser)] = &[
-    ("$addToSet", add_to_set::parse),
-    ("$avg", avg::parse),
-    ("$bottom", top::parse),
-    ("$bottomN", top::parse_several),
-    ("$count", count::parse),
-    ("$first", first::parse),
-    ("$firstN", first::parse_several),
-    ("$last", last::parse),
-    ("$lastN", last::parse_several),
-    ("$max", min_max::parse),
-    ("$maxN", min_max::parse_several),
-    ("$mergeObjects", merge_objects::parse),
-    ("$min", min_max::parse),
-    ("$minN", min_max::parse_several),
-    ("$push", push::parse),
-    ("$stdDevPop", std_dev::parse),
-    ("$stdDevSamp", std_dev::parse),
-    ("$sum", sum::parse),
-    ("$top", top::parse),
-    ("$topN", top::parse_several),
+const ACCUMULATORS: &[(&str, AccumulatorParser)] = &[
+    ("$addToSet", add_to_set::parse_add_to_set),
+    ("$avg", avg::parse_avg),
+    ("$bottom", top::parse_top),
+    ("$bottomN", top::parse_top_n),
+    ("$count", count::parse_count),
+    ("$first", first::parse_first),
+    ("$firstN", first::parse_first_n),
+    ("$last", last::parse_last),
+    ("$lastN", last::parse_last_n),
+    ("$max", min_max::parse_min_max),
+    ("$maxN", min_max::parse_min_max_n),
+    ("$mergeObjects", merge_objects::parse_merge_objects),
+    ("$min", min_max::parse_min_max),
+    ("$minN", min_max::parse_min_max_n),
+    ("$push", push::parse_push),
+    ("$stdDevPop", std_dev::parse_std_dev),
+    ("$stdDevSamp", std_dev::parse_std_dev),
+    ("$sum", sum::parse_sum),
+    ("$top", top::parse_top),
+    ("$topN", top::parse_top_n),
 ];
 
-/// What MongoDB has and the engine has not, sorted.
-const NOT_SUPPORTED: &[&str] = &["$accumulator"];
+/// Accumulators of MongoDB that the engine does not support, sorted.
+const UNSUPPORTED_ACCUMULATORS: &[&str] = &["$accumulator"];
 
-impl Accumulation {
+impl AccumulatorSpec {
     /// Reads the accumulator of an output field.
     ///
     /// # Errors
-    /// Not one accumulator, an unknown one, malformed operands, with MongoDB's codes.
+    /// The field has no accumulator or more than one, the accumulator is unknown, or an operand is
+    /// malformed. Codes are MongoDB's.
     pub(crate) fn parse(
         field: &str,
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
-    ) -> Result<Accumulation> {
+    ) -> Result<AccumulatorSpec> {
         let not_one = |code| {
             let message = format!("the field '{field}' must be computed by one accumulator");
-            Error::server(code, message)
+            Error::with_server_code(code, message)
         };
         let RawBsonRef::Document(document) = value else {
             return Err(not_one(40234));
@@ -118,12 +120,12 @@ impl Accumulation {
             return Err(not_one(40234));
         }
         if field.contains('.') {
-            let message = format!("the name '{field}' of a field cannot have a dot in it");
-            return Err(Error::server(40235, message));
+            let message = format!("the output field '{field}' cannot contain a dot");
+            return Err(Error::with_server_code(40235, message));
         }
         if field.starts_with('$') {
-            let message = format!("the name '{field}' of a field cannot start with '$'");
-            return Err(Error::server(40236, message));
+            let message = format!("the output field '{field}' cannot start with '$'");
+            return Err(Error::with_server_code(40236, message));
         }
         let (name, operand) = match (fields.next(), fields.next()) {
             (Some(only), None) => only,
@@ -131,63 +133,63 @@ impl Accumulation {
         };
         if let RawBsonRef::Array(_) = operand {
             let message = format!("the accumulator {name} takes one operand");
-            return Err(Error::server(40237, message));
+            return Err(Error::with_server_code(40237, message));
         }
         let at = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known);
         let Some((_, parse)) = at.ok().and_then(|at| ACCUMULATORS.get(at)) else {
-            if NOT_SUPPORTED.contains(&name) {
+            if UNSUPPORTED_ACCUMULATORS.contains(&name) {
                 let message = format!("the accumulator {name} is not supported");
                 return Err(Error::not_supported(message));
             }
             let message = format!("unknown group operator '{name}'");
             return Err(Error::unknown_operator(15952, message));
         };
-        parse(&Call {
+        parse(&AccumulatorCall {
             name,
             operand,
             environment,
         })
     }
 
-    /// Begins to accumulate for a group.
+    /// Creates the accumulator's state for a group.
     ///
     /// # Errors
-    /// Arguments that depend on the group and do not fit.
-    pub(crate) fn start(&self, id: &RawDocument) -> Result<Box<dyn Accumulator>> {
+    /// An argument that depends on the group has an invalid value.
+    pub(crate) fn start_group(&self, id: &RawDocument) -> Result<Box<dyn Accumulator>> {
         (self.start)(id)
     }
 
-    /// Takes in a document.
+    /// Adds a document to the state of a group.
     ///
     /// # Errors
-    /// What the operand fails with; a value that the accumulator cannot take.
-    pub(crate) fn add(
+    /// The operand fails, or its value has a type that the accumulator cannot take.
+    pub(crate) fn add_document(
         &self,
         accumulator: &mut dyn Accumulator,
         document: &RawDocument,
     ) -> Result<()> {
-        accumulator.add(self.operand.of(document)?, document)
+        accumulator.add_value(self.operand.evaluate(document)?, document)
     }
 }
 
-impl Call<'_> {
-    /// An accumulator of one operand.
+impl AccumulatorCall<'_> {
+    /// Parses an accumulator of one operand.
     ///
     /// # Errors
-    /// What is wrong with the operand.
-    fn unary<A: Accumulator + 'static>(
+    /// The operand cannot be parsed.
+    fn unary_accumulator<A: Accumulator + 'static>(
         &self,
         start: impl Fn() -> A + Send + Sync + 'static,
-    ) -> Result<Accumulation> {
-        self.accumulation(self.operand, move |_| Ok(Box::new(start())))
+    ) -> Result<AccumulatorSpec> {
+        self.accumulator_spec(self.operand, move |_| Ok(Box::new(start())))
     }
 
-    fn accumulation(
+    fn accumulator_spec(
         &self,
         operand: RawBsonRef<'_>,
         start: impl Fn(&RawDocument) -> Result<Box<dyn Accumulator>> + Send + Sync + 'static,
-    ) -> Result<Accumulation> {
-        Ok(Accumulation {
+    ) -> Result<AccumulatorSpec> {
+        Ok(AccumulatorSpec {
             name: self.name.into(),
             operand: Computation::parse(operand, self.environment)?,
             start: Box::new(start),
@@ -195,15 +197,15 @@ impl Call<'_> {
     }
 }
 
-impl fmt::Debug for Accumulation {
+impl fmt::Debug for AccumulatorSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(&self.name).field(&self.operand).finish()
     }
 }
 
-/// The names of all accumulators.
+/// Returns the names of all accumulators.
 #[cfg(test)]
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn accumulator_names() -> impl Iterator<Item = &'static str> {
     ACCUMULATORS.iter().map(|(name, _)| *name)
 }
 

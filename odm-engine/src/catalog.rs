@@ -1,4 +1,4 @@
-//! What collections there are, and their indexes.
+//! The catalog: all collections and their indexes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,69 +7,68 @@ use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use imbl::OrdMap;
 
 use crate::direction::Direction;
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result, code};
 use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, KeyRange, Snapshot, View};
+use crate::store::{Changes, KeyRange, Snapshot, StoreView};
 
-/// The collections of one state of the database. A clone costs nothing.
+/// The collections in one state of the database. A clone is cheap.
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
     collections: OrdMap<String, Arc<Collection>>,
-    policy: Policy,
+    policy: CatalogPolicy,
 }
 
-/// What a database says of all its collections. A clone is the same policy.
+/// Settings for all collections of a database. Clones share the settings.
 #[derive(Clone, Default)]
-pub(crate) struct Policy {
+pub(crate) struct CatalogPolicy {
     forbids_scans: Arc<AtomicBool>,
 }
 
-/// A collection that exists.
+/// A collection and its indexes.
 pub(crate) struct Collection {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// All indexes; that of `_id` is the first.
+    /// All indexes. The index of `_id` comes first.
     pub(crate) indexes: Vec<Arc<IndexState>>,
     next_index: u32,
-    /// The first index whose entries have parts of documents. Those before it were
-    /// made by an engine that did not write them.
+    /// The first index with document parts in its entries. The engine that built earlier indexes did not write parts.
     parts_since: u32,
-    /// What the database says of all its collections.
-    policy: Policy,
-    /// Shared by all versions of the collection: two transactions never get the same number.
+    /// The settings for all collections of the database.
+    policy: CatalogPolicy,
+    /// Shared by all versions of the collection, so that two transactions never get the same record number.
     next_record: Arc<AtomicU64>,
 }
 
-impl Policy {
-    /// Whether an operation that would read every document of a collection is refused.
+impl CatalogPolicy {
+    /// Whether operations that would read every document of a collection are refused.
     pub(crate) fn forbids_scans(&self) -> bool {
         self.forbids_scans.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_forbids_scans(&self, forbids: bool) {
-        self.forbids_scans.store(forbids, Ordering::Relaxed);
+    pub(crate) fn set_forbids_scans(&self, forbids_scans: bool) {
+        self.forbids_scans.store(forbids_scans, Ordering::Relaxed);
     }
 }
 
 impl Catalog {
-    pub(crate) fn load(view: &View) -> Result<Catalog> {
+    pub(crate) fn load(view: &StoreView) -> Result<Catalog> {
         let mut catalog = Catalog::default();
-        let definitions = KeyRange::prefix(&key::catalog_prefix());
+        let definitions = KeyRange::with_prefix(&key::catalog_prefix());
         for entry in view.range(definitions, Direction::Ascending) {
             let (key, value) = entry?;
-            catalog.read(view, &key, &value)?;
+            catalog.read_definition(view, &key, &value)?;
         }
         Ok(catalog)
     }
 
-    /// Takes over the definitions among `changes`, which `view` already shows.
-    pub(crate) fn apply(&mut self, view: &View, changes: &Changes) -> Result<()> {
-        let definitions = KeyRange::prefix(&key::catalog_prefix());
-        for (key, value) in changes.range::<_, [u8]>(definitions.bounds()) {
+    /// Applies the definitions among `changes`, which `view` already contains.
+    pub(crate) fn apply_changes(&mut self, view: &StoreView, changes: &Changes) -> Result<()> {
+        let definitions = KeyRange::with_prefix(&key::catalog_prefix());
+        for (key, value) in changes.range::<_, [u8]>(definitions.as_bounds()) {
             match value {
-                Some(value) => self.read(view, key, value)?,
+                Some(value) => self.read_definition(view, key, value)?,
                 None => self.remove(key::catalog_name(key)?),
             }
         }
@@ -84,7 +83,7 @@ impl Catalog {
         self.collections.values()
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &CatalogPolicy {
         &self.policy
     }
 
@@ -96,19 +95,19 @@ impl Catalog {
         self.collections.remove(name);
     }
 
-    fn read(&mut self, view: &View, key: &[u8], value: &[u8]) -> Result<()> {
+    fn read_definition(&mut self, view: &StoreView, key: &[u8], value: &[u8]) -> Result<()> {
         let name = key::catalog_name(key)?;
         let known = self.collections.get(name);
         let policy = self.policy.clone();
-        let collection = Collection::decode(view, name, value, known, policy)?;
+        let collection = Collection::decode_definition(view, name, value, known, policy)?;
         self.insert(Arc::new(collection));
         Ok(())
     }
 }
 
 impl Collection {
-    /// A collection with nothing but the index of `_id`.
-    pub(crate) fn new(id: u32, name: &str, policy: Policy) -> Collection {
+    /// Returns a collection that has only the index of `_id`.
+    pub(crate) fn new(id: u32, name: &str, policy: CatalogPolicy) -> Collection {
         Collection {
             id,
             name: name.to_owned(),
@@ -120,12 +119,12 @@ impl Collection {
         }
     }
 
-    /// Whether the entries of an index have parts of documents.
+    /// Whether the entries of an index contain document parts, so that the index can cover a query.
     pub(crate) fn has_parts(&self, state: &IndexState) -> bool {
         state.id >= self.parts_since && state.part.is_some()
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &CatalogPolicy {
         &self.policy
     }
 
@@ -133,24 +132,24 @@ impl Collection {
         self.next_record.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The collection with one more index.
+    /// Returns the collection with an additional index.
     pub(crate) fn with_index(&self, index: Index) -> Result<(Collection, Arc<IndexState>)> {
         let state = IndexState::new(self.id, self.next_index, index)?;
         let rules = state.current_rules();
         let state = Arc::new(state.with_rules(rules));
-        let mut collection = self.copy();
+        let mut collection = self.clone_definition();
         collection.next_index = self.next_index.saturating_add(1);
         collection.indexes.push(Arc::clone(&state));
         Ok((collection, state))
     }
 
-    /// The collection with another definition of one of its indexes.
+    /// Returns the collection with a changed definition of one index.
     pub(crate) fn with_changed_index(
         &self,
         id: u32,
         change: impl FnOnce(&mut Index),
     ) -> Result<Collection> {
-        let mut collection = self.copy();
+        let mut collection = self.clone_definition();
         if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
             let mut index = state.index.clone();
             change(&mut index);
@@ -160,9 +159,9 @@ impl Collection {
         Ok(collection)
     }
 
-    /// The collection with an index whose keys are made by other rules.
+    /// Returns the collection with different collation rules for one index.
     pub(crate) fn with_rules(&self, id: u32, rules: Option<i64>) -> Result<Collection> {
-        let mut collection = self.copy();
+        let mut collection = self.clone_definition();
         if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
             let index = state.index.clone();
             *state = Arc::new(IndexState::new(self.id, id, index)?.with_rules(rules));
@@ -170,38 +169,38 @@ impl Collection {
         Ok(collection)
     }
 
-    /// The collection without one of its indexes.
+    /// Returns the collection without one of its indexes.
     pub(crate) fn without_index(&self, id: u32) -> Collection {
-        let mut collection = self.copy();
+        let mut collection = self.clone_definition();
         collection.indexes.retain(|state| state.id != id);
         collection
     }
 
-    pub(crate) fn encode(&self) -> RawDocumentBuf {
+    pub(crate) fn encode_definition(&self) -> RawDocumentBuf {
         let mut indexes = RawArrayBuf::new();
         for state in self.indexes.iter().filter(|state| state.id != ID_INDEX) {
             let mut document = RawDocumentBuf::new();
-            append(&mut document, "id", i64::from(state.id));
-            append(&mut document, "spec", state.index.to_stored());
+            append_field(&mut document, "id", i64::from(state.id));
+            append_field(&mut document, "spec", state.index.to_stored());
             if let Some(rules) = state.rules {
-                append(&mut document, "rules", rules);
+                append_field(&mut document, "rules", rules);
             }
             indexes.push(document);
         }
         let mut document = RawDocumentBuf::new();
-        append(&mut document, "id", i64::from(self.id));
-        append(&mut document, "nextIndex", i64::from(self.next_index));
-        append(&mut document, "partsSince", i64::from(self.parts_since));
-        append(&mut document, "indexes", indexes);
+        append_field(&mut document, "id", i64::from(self.id));
+        append_field(&mut document, "nextIndex", i64::from(self.next_index));
+        append_field(&mut document, "partsSince", i64::from(self.parts_since));
+        append_field(&mut document, "indexes", indexes);
         document
     }
 
-    fn decode(
-        view: &View,
+    fn decode_definition(
+        view: &StoreView,
         name: &str,
         bytes: &[u8],
         known: Option<&Arc<Collection>>,
-        policy: Policy,
+        policy: CatalogPolicy,
     ) -> Result<Self> {
         let damaged = |error: bson::error::Error| {
             Error::damaged(format!("the definition of {name} cannot be read: {error}"))
@@ -212,7 +211,7 @@ impl Collection {
         collection.next_index = read_number(document, "nextIndex")?;
         collection.parts_since = match document.get("partsSince").map_err(damaged)? {
             Some(_) => read_number(document, "partsSince")?,
-            // A definition of version 1.
+            // A definition of format version 1.
             None => collection.next_index,
         };
         collection.next_record = match known.filter(|known| known.id == id) {
@@ -232,7 +231,7 @@ impl Collection {
         Ok(collection)
     }
 
-    fn copy(&self) -> Collection {
+    fn clone_definition(&self) -> Collection {
         Collection {
             id: self.id,
             name: self.name.clone(),
@@ -245,7 +244,7 @@ impl Collection {
     }
 }
 
-/// Refuses names that MongoDB refuses.
+/// Refuses collection names that MongoDB refuses.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let invalid = name.is_empty()
         || name.contains(['\0', '$'])
@@ -253,13 +252,13 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         || name.ends_with('.');
     if invalid {
         let message = format!("'{name}' cannot be the name of a collection");
-        return Err(Error::server(code::INVALID_NAMESPACE, message));
+        return Err(Error::with_server_code(code::INVALID_NAMESPACE, message));
     }
     Ok(())
 }
 
-fn first_free_record(view: &View, collection: u32) -> Result<RecordId> {
-    let records = KeyRange::prefix(&key::records(collection));
+fn first_free_record(view: &StoreView, collection: u32) -> Result<RecordId> {
+    let records = KeyRange::with_prefix(&key::record_prefix(collection));
     match view.range(records, Direction::Descending).next() {
         Some(last) => Ok(key::trailing_record(&last?.0)?.saturating_add(1)),
         None => Ok(0),

@@ -1,7 +1,8 @@
-//! What becomes of a document, in the words of MongoDB's change events.
+//! Changes of documents, in the format of MongoDB's change events.
 //!
-//! A write says how it changed a document ([`Modified`]) and, where a log is kept, becomes an [`Event`]. These are bytes
-//! only: the log of [`crate::commit`] numbers and keeps them, [`crate::watch`] shows them.
+//! A write reports how it changed a document ([`ModifiedDocument`]). If the database keeps a change log, the change becomes a
+//! [`ChangeEvent`]. This module only produces bytes: [`crate::commit`] numbers and stores events, and [`crate::watch`] returns
+//! them to callers.
 
 mod description;
 mod difference;
@@ -10,32 +11,32 @@ mod token;
 
 use bson::RawDocumentBuf;
 
-pub(crate) use event::{Event, Moment};
-pub(crate) use token::Token;
+pub(crate) use event::{ChangeEvent, EventTime};
+pub(crate) use token::ResumeToken;
 
-/// A document that takes the place of another, and how it came about.
+/// The new version of a document, and the kind of modification that produced it.
 #[derive(Debug)]
-pub(crate) struct Modified {
+pub(crate) struct ModifiedDocument {
     pub(crate) document: RawDocumentBuf,
-    pub(crate) how: How,
+    pub(crate) kind: ModificationKind,
 }
 
-/// How a document came to be another one.
+/// The kind of modification that produced a new version of a document.
 #[derive(Debug)]
-pub(crate) enum How {
-    /// By operators, at these places, in the order of their paths.
-    Update(Vec<Place>),
-    /// As a whole.
+pub(crate) enum ModificationKind {
+    /// Update operators, which changed these paths. Sorted by path.
+    Update(Vec<UpdatedPath>),
+    /// A replacement of the whole document.
     Replacement,
-    /// By a pipeline, wherever the two are different.
+    /// An update pipeline. The changed paths follow from a comparison.
     Pipeline,
 }
 
-/// A place that an update has changed.
+/// A path that an update changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct UpdatedPath {
     /// A dotted path.
     pub(crate) path: String,
-    /// Whether elements came to the end of the array there, and nothing else happened to it.
+    /// Whether the only change was to append elements to the array at this path.
     pub(crate) appended: bool,
 }

@@ -1,8 +1,7 @@
-//! The operations on a collection: what a caller asks for, and how it is carried out on a state of the
-//! database.
+//! Commands: operations on collections, as plain data with a function that runs them.
 //!
-//! Each file holds the operation as plain data and a function that runs it. They know nothing of
-//! transactions: a read is given a state, a write an overlay on one.
+//! Commands know nothing of transactions. A read command gets a state of the database, and a write command gets an overlay on a
+//! state.
 
 pub(crate) mod aggregate;
 pub(crate) mod bulk_write;
@@ -22,10 +21,10 @@ pub(crate) mod validate;
 mod variables;
 
 pub use aggregate::Aggregate;
-pub use bulk_write::{BulkWrite, Write, Written};
+pub use bulk_write::{CollectionWrite, WriteOperation, WriteReport};
 pub use count::Count;
 pub use delete::{Delete, DeleteReport};
-pub use explain::{Explain, Stage};
+pub use explain::{Explain, ExplainStage};
 pub use find::Find;
 pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
 pub use find_each::FindEach;
@@ -37,41 +36,41 @@ use bson::{RawBson, RawDocument};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{Hint, natural};
+use crate::plan::{IndexHint, parse_natural};
 use crate::sort::Sort;
-use crate::store::View;
+use crate::store::StoreView;
 
-/// A state of the database, as a read sees it.
+/// A state of the database for reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'a> {
-    pub(crate) view: &'a View,
+pub(crate) struct ReadState<'a> {
+    pub(crate) view: &'a StoreView,
     pub(crate) catalog: &'a Catalog,
 }
 
-/// The order that is asked for, and the way to the documents.
+/// Parses the order and the hint of a command.
 fn parse_order(
     sort: Option<&RawDocument>,
     hint: Option<&RawBson>,
-) -> Result<(Option<Sort>, Option<Hint>)> {
+) -> Result<(Option<Sort>, Option<IndexHint>)> {
     let hint = parse_hint(hint)?;
     let Some(sort) = sort else {
         return Ok((None, hint));
     };
-    let Some(direction) = natural(sort, "sort")? else {
+    let Some(direction) = parse_natural(sort, "sort")? else {
         let sort = Sort::parse(sort)?;
         return Ok((Some(sort).filter(|sort| !sort.is_empty()), hint));
     };
-    // The order of insertion is a way to the documents, and leaves room for no other.
-    let natural = Hint::Natural(direction);
+    // A natural order requires a collection scan, so it excludes every different hint.
+    let natural = IndexHint::Natural(direction);
     if hint.is_some_and(|hint| hint != natural) {
         return Err(Error::bad_value(
-            "a sort by '$natural' allows no other hint",
+            "a sort by '$natural' allows no other hint; remove the hint",
         ));
     }
     Ok((None, Some(natural)))
 }
 
-fn parse_hint(hint: Option<&RawBson>) -> Result<Option<Hint>> {
-    let parsed = hint.map(|hint| Hint::parse(hint.as_raw_bson_ref()));
+fn parse_hint(hint: Option<&RawBson>) -> Result<Option<IndexHint>> {
+    let parsed = hint.map(|hint| IndexHint::parse(hint.as_raw_bson_ref()));
     Ok(parsed.transpose()?.flatten())
 }

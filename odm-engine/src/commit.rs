@@ -1,15 +1,14 @@
-//! How writes become durable, one after the other but with one fsync for many.
+//! Group commit: writes become durable in order, and many writes share one fsync.
 //!
-//! A write is carried out on the thread that asks for it, against the state that all writes before it
-//! leave behind, durable or not; it is short and in memory. Then it is made durable by whoever gets
-//! to lead: that thread commits everything that has gathered meanwhile in one store transaction, and
-//! the others find their write done. So nobody waits for more than two of these commits: that which is
-//! under way, and the next. One write that fails alone leaves no trace.
+//! A write runs in memory on the caller's thread. It runs on the state after all earlier writes, whether these are durable or
+//! not. Then one thread becomes the leader and commits all gathered changes in one store transaction. The other threads find
+//! their writes done. So a thread waits for at most two commits: the running commit and the next commit. A write that fails on
+//! its own leaves no trace.
 
 mod conflicts;
 mod log;
 mod outcome;
-mod stage;
+mod staging;
 mod watchers;
 
 use std::cell::Cell;
@@ -19,95 +18,100 @@ use std::time::{Duration, Instant};
 
 use conflicts::TransactionId;
 use outcome::BatchOutcome;
-use stage::{Batch, Stage};
-use watchers::Watchers;
+use staging::{CommitBatch, StagingArea};
+use watchers::CommitWatchers;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
-use crate::overlay::{Contend, Outcome, Overlay, Steps};
-use crate::store::{Bulk, Changes, Closed, CommitError, Snapshot, Store, View, holds};
+use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
+use crate::store::{
+    BulkCallback, Changes, ClosedSnapshot, CommitError, Snapshot, Store, StoreView,
+    snapshot_contains,
+};
 
-pub use log::ChangeLog;
-pub(crate) use log::Log;
+pub use log::ChangeLogLimits;
+pub(crate) use log::LogState;
 
-/// The version of the layout of the stores that this engine makes.
+/// The format version of new stores.
 const FORMAT_VERSION: u32 = 4;
 
-/// The version with checksums of values and none of pages. A file of it goes on without those.
-const SEALED_VERSION: u32 = 3;
+/// The format version with checksums of values, but not of pages. Files of this version stay without page checksums.
+const VALUE_CHECKSUMS_VERSION: u32 = 3;
 
-/// The version without any checksums. A file of it goes on without them, and one that is older still becomes one of it: what
-/// the old layout does not have, is not used there.
-const UNSEALED_VERSION: u32 = 2;
+/// The format version without checksums. Files of this version stay without checksums.
+///
+/// A file of an older version is upgraded to this version. Features that the old layout lacks are not used in such a file.
+const NO_CHECKSUMS_VERSION: u32 = 2;
 
-/// The oldest version of the layout that this engine reads.
+/// The oldest format version that this engine reads.
 const OLDEST_VERSION: u32 = 1;
 
-/// How long others are taken to go on writing behind a write.
-const BUSY: Duration = Duration::from_millis(10);
+/// How long after an immediate write more writes are expected.
+const RECENT_WRITE_WINDOW: Duration = Duration::from_millis(10);
 
-/// How long what gives way to others waits at most for one of them to commit it.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// How long a deferred commit waits for a commit of another thread.
+const MAX_COMMIT_DEFERRAL: Duration = Duration::from_millis(5);
 
-/// How soon changes are to be durable.
+/// How soon changes must be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Haste {
-    Now,
-    /// Together with those of others, while these write: it begins no commit that they would have to wait for.
-    BehindOthers,
+pub(crate) enum CommitUrgency {
+    Immediate,
+    /// Together with the changes of other threads, as long as these write. A deferred commit does not start a commit that other
+    /// threads would wait for.
+    Deferred,
 }
 
-/// The one place where a database changes.
+/// The only place where a database changes.
 pub(crate) struct Committer {
     store: Box<dyn Store>,
-    published: RwLock<Arc<State>>,
-    stage: Mutex<Stage>,
-    /// How far the store is. Nobody holds it for long, unlike the stage.
-    progress: Mutex<Progress>,
-    /// Notified of progress, and of failure.
+    published: RwLock<Arc<DatabaseState>>,
+    staging: Mutex<StagingArea>,
+    /// The progress of commits to the store. Unlike the staging area, this lock is held only briefly.
+    progress: Mutex<CommitProgress>,
+    /// Notified of progress and of failure.
     committed: Condvar,
     next_collection: Arc<AtomicU32>,
-    watchers: Watchers,
-    /// Set while the store cannot be written to, and nobody knows whether the last commit took place.
-    failure: Mutex<Option<Failure>>,
+    watchers: CommitWatchers,
+    /// Set while the store is not writable and the outcome of the last commit is unknown.
+    failure: Mutex<Option<CommitFailure>>,
     is_closed: AtomicBool,
 }
 
-/// A commit of which nobody knows whether it took place.
-struct Failure {
+/// A commit with an unknown outcome.
+struct CommitFailure {
     error: Error,
-    /// What was to be committed; `None` after a panic, which has lost it.
-    batch: Option<Batch>,
+    /// The changes of the commit; `None` after a panic, which loses the batch.
+    batch: Option<CommitBatch>,
 }
 
 /// A durable state of the database.
-pub(crate) struct State {
-    pub(crate) view: View,
+pub(crate) struct DatabaseState {
+    pub(crate) view: StoreView,
     pub(crate) catalog: Catalog,
-    pub(crate) log: Log,
+    pub(crate) log: LogState,
 }
 
-/// The state that a transaction reads, and its place among the others.
-pub(crate) struct Begun {
-    pub(crate) state: Arc<State>,
+/// An open transaction: the state that it reads, and its id.
+pub(crate) struct BegunTransaction {
+    pub(crate) state: Arc<DatabaseState>,
     id: TransactionId,
 }
 
 impl Committer {
-    /// Takes over a store, new or not.
+    /// Opens a store, new or existing.
     ///
     /// # Errors
     /// Newer format, damaged, I/O.
     pub(crate) fn open(store: Box<dyn Store>) -> Result<Committer> {
         check_format(store.as_ref())?;
         rebuild_outdated(store.as_ref())?;
-        let view = View::new(store.snapshot()?, Changes::new());
+        let view = StoreView::new(store.snapshot()?, Changes::new());
         let catalog = Catalog::load(&view)?;
-        let log = Log::load(&view)?;
+        let log = LogState::load(&view)?;
         let last_collection = catalog.collections().map(|collection| collection.id).max();
         let next_collection = last_collection.map_or(0, |id| id.saturating_add(1));
-        let state = Arc::new(State {
+        let state = Arc::new(DatabaseState {
             view: view.clone(),
             catalog: catalog.clone(),
             log: log.clone(),
@@ -115,125 +119,141 @@ impl Committer {
         Ok(Committer {
             store,
             published: RwLock::new(state),
-            stage: Mutex::new(Stage::new(view, catalog, log)),
+            staging: Mutex::new(StagingArea::new(view, catalog, log)),
             progress: Mutex::default(),
             committed: Condvar::new(),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
-            watchers: Watchers::default(),
+            watchers: CommitWatchers::default(),
             failure: Mutex::default(),
             is_closed: AtomicBool::new(false),
         })
     }
 
-    /// The last durable state.
-    pub(crate) fn state(&self) -> Arc<State> {
+    /// Returns the last durable state.
+    pub(crate) fn state(&self) -> Arc<DatabaseState> {
         let published = self.published.read();
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Carries out `operation` and makes its changes durable. If it fails, it has changed nothing.
-    pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
+    /// Runs `operation` and makes its changes durable. A failed operation changes nothing.
+    pub(crate) fn write<T>(
+        &self,
+        operation: impl FnOnce(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
         let (result, outcome) = {
-            let mut stage = self.stage()?;
+            let mut stage = self.lock_open_staging()?;
             let catalog = stage.catalog().clone();
-            let mut overlay = self.overlay(stage.view(), catalog, stage.log());
+            let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
-            let done = overlay.finish();
-            self.store.admit(&done.changes, stage.view())?;
-            let outcome = stage.add(done.changes, &done.events, Haste::Now)?;
+            let overlay_outcome = overlay.finish();
+            self.store
+                .check_space(&overlay_outcome.changes, stage.view())?;
+            let outcome = stage.add_write(
+                overlay_outcome.changes,
+                &overlay_outcome.events,
+                CommitUrgency::Immediate,
+            )?;
             (result, outcome)
         };
         self.make_durable_now(outcome)?;
         Ok(result)
     }
 
-    /// The same for an operation that builds or removes whole indexes or collections, which are too large for memory:
-    /// their entries are written within the store's commit, and no other write is carried out meanwhile.
+    /// Runs an operation that builds or removes whole indexes or collections, whose entries do not fit into memory.
+    ///
+    /// The entries are written within the store's commit. No other write runs meanwhile.
     pub(crate) fn write_alone<T>(
         &self,
-        operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>,
+        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
     ) -> Result<T> {
-        let lead = self.become_leader();
-        let result = lead.write_alone(operation);
-        drop(lead);
+        let leader = self.become_leader();
+        let result = leader.write_alone(operation);
+        drop(leader);
         self.watchers.wake_all();
         result
     }
 
-    /// Changes on top of some state, with events if that keeps a log.
-    pub(crate) fn overlay(&self, base: &View, catalog: Catalog, log: &Log) -> Overlay {
+    /// Returns an overlay on some state. The overlay collects events if the log is on.
+    pub(crate) fn new_overlay(
+        &self,
+        base: &StoreView,
+        catalog: Catalog,
+        log: &LogState,
+    ) -> WriteOverlay {
         let next_collection = Arc::clone(&self.next_collection);
-        Overlay::new(base, catalog, next_collection, log.settings().is_some())
+        WriteOverlay::new(base, catalog, next_collection, log.settings().is_some())
     }
 
-    /// Switches the change log on, changes what it keeps, or switches it off.
-    pub(crate) fn configure_log(&self, keep: Option<ChangeLog>) -> Result<()> {
-        self.change_log(|_| Some(keep))
+    /// Switches the change log on, changes its limits, or switches it off.
+    pub(crate) fn configure_log(&self, log: Option<ChangeLogLimits>) -> Result<()> {
+        self.update_log_settings(|_| Some(log))
     }
 
-    /// Switches the change log on unless it is, and returns the last durable state.
-    pub(crate) fn with_log(&self) -> Result<Arc<State>> {
+    /// Switches the change log on if it is off, and returns the last durable state.
+    pub(crate) fn state_with_log(&self) -> Result<Arc<DatabaseState>> {
         let state = self.state();
         if state.log.settings().is_some() {
             return Ok(state);
         }
-        self.change_log(|kept| kept.is_none().then(|| Some(ChangeLog::default())))?;
+        self.update_log_settings(|kept| kept.is_none().then(|| Some(ChangeLogLimits::default())))?;
         Ok(self.state())
     }
 
-    /// Gives the log the settings that `choose` makes of those it has, and returns once they are durable.
-    fn change_log(
+    /// Replaces the log's settings by the result of `choose`, and returns once the settings are durable.
+    fn update_log_settings(
         &self,
-        choose: impl FnOnce(Option<ChangeLog>) -> Option<Option<ChangeLog>>,
+        choose: impl FnOnce(Option<ChangeLogLimits>) -> Option<Option<ChangeLogLimits>>,
     ) -> Result<()> {
         let outcome = {
-            let mut stage = self.stage()?;
+            let mut stage = self.lock_open_staging()?;
             let chosen = choose(stage.log().settings());
             stage.configure_log(chosen)?
         };
         self.make_durable_now(outcome)
     }
 
-    /// Those who wait for a commit.
-    pub(crate) fn watchers(&self) -> &Watchers {
+    /// The tasks that wait for a commit.
+    pub(crate) fn watchers(&self) -> &CommitWatchers {
         &self.watchers
     }
 
-    /// Why nothing can be committed, if that is so.
+    /// Returns the error that prevents commits, if there is one.
     pub(crate) fn failure(&self) -> Option<Error> {
         if let Err(closed) = self.check_open() {
             return Some(closed);
         }
-        self.failed().as_ref().map(|failure| failure.error.clone())
+        self.lock_failure()
+            .as_ref()
+            .map(|failure| failure.error.clone())
     }
 
-    /// Opens the store anew if it cannot be written to.
+    /// Reopens the store if it is not writable.
     ///
     /// # Errors
     /// The store still fails; closed.
     pub(crate) fn reopen(&self) -> Result<()> {
-        self.stage().map(drop)
+        self.lock_open_staging().map(drop)
     }
 
-    /// Ends the database, once the commit that is under way is done.
+    /// Closes the database, after the running commit.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        let lead = self.become_leader();
-        let mut stage = self.locked_stage();
+        let leader = self.become_leader();
+        let mut stage = self.lock_staging();
         let state = self.state();
-        let state = self.publish(State {
-            view: View::new(Arc::new(Closed), Changes::new()),
+        let state = self.publish_state(DatabaseState {
+            view: StoreView::new(Arc::new(ClosedSnapshot), Changes::new()),
             catalog: Catalog::default(),
             log: state.log.clone(),
         });
-        stage.fail(&state, &Error::closed());
+        stage.fail_uncommitted(&state, &Error::closed());
         self.store.close();
         drop(stage);
-        drop(lead);
+        drop(leader);
         self.watchers.wake_all();
     }
 
-    /// Refuses to read or write once the database is closed.
+    /// Returns an error if the database is closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::closed());
@@ -242,156 +262,182 @@ impl Committer {
     }
 
     /// Begins a transaction on the last durable state.
-    pub(crate) fn begin(&self) -> Result<Begun> {
-        let mut stage = self.stage()?;
-        let id = stage.begin();
-        Ok(Begun {
+    pub(crate) fn begin(&self) -> Result<BegunTransaction> {
+        let mut stage = self.lock_open_staging()?;
+        let id = stage.begin_transaction();
+        Ok(BegunTransaction {
             state: self.state(),
             id,
         })
     }
 
-    /// What tells a transaction's overlay of conflicts before they are written. Nothing is reserved
-    /// by that: [`claim`](Committer::claim) does it.
-    pub(crate) fn contend(self: &Arc<Self>, begun: &Begun) -> Contend {
-        let (committer, id) = (Arc::clone(self), begun.id);
-        Box::new(move |key| committer.stage()?.conflicts().check_key(id, key))
+    /// Returns a check that finds conflicts before a transaction writes. The check reserves nothing:
+    /// [`claim_keys`](Committer::claim_keys) reserves keys.
+    pub(crate) fn conflict_check(
+        self: &Arc<Self>,
+        transaction: &BegunTransaction,
+    ) -> ConflictCheck {
+        let (committer, id) = (Arc::clone(self), transaction.id);
+        Box::new(move |key| {
+            committer
+                .lock_open_staging()?
+                .conflicts()
+                .check_key(id, key)
+        })
     }
 
     /// Reserves the keys of `changes` for a transaction.
     ///
     /// # Errors
-    /// Write conflict, if another transaction has reserved one or someone has changed one since.
-    pub(crate) fn claim(&self, begun: &Begun, changes: &Changes) -> Result<()> {
-        self.stage()?.conflicts().claim(begun.id, changes)
+    /// Write conflict, if another open transaction has reserved a key, or a key has changed since the transaction began.
+    pub(crate) fn claim_keys(
+        &self,
+        transaction: &BegunTransaction,
+        changes: &Changes,
+    ) -> Result<()> {
+        self.lock_open_staging()?
+            .conflicts()
+            .claim_keys(transaction.id, changes)
     }
 
     /// Ends a transaction without its changes.
-    pub(crate) fn abort(&self, begun: &Begun) {
-        self.locked_stage().conflicts().end(begun.id);
+    pub(crate) fn abort(&self, transaction: &BegunTransaction) {
+        self.lock_staging()
+            .conflicts()
+            .end_transaction(transaction.id);
     }
 
     /// Ends a transaction with its changes.
     ///
     /// # Errors
-    /// Write conflict, I/O. Nothing has been changed then.
-    pub(crate) fn commit(&self, begun: &Begun, done: Outcome, haste: Haste) -> Result<()> {
+    /// Write conflict, I/O. No data has changed then.
+    pub(crate) fn commit(
+        &self,
+        transaction: &BegunTransaction,
+        overlay_outcome: OverlayOutcome,
+        urgency: CommitUrgency,
+    ) -> Result<()> {
         let outcome = {
-            let mut stage = self.locked_stage();
-            let checked = stage.conflicts().check(begun.id, &done);
-            stage.conflicts().end(begun.id);
+            let mut stage = self.lock_staging();
+            let checked = stage
+                .conflicts()
+                .check_outcome(transaction.id, &overlay_outcome);
+            stage.conflicts().end_transaction(transaction.id);
             checked?;
             self.require_open(&mut stage)?;
-            self.store.admit(&done.changes, stage.view())?;
-            stage.add(done.changes, &done.events, haste)?
+            self.store
+                .check_space(&overlay_outcome.changes, stage.view())?;
+            stage.add_write(overlay_outcome.changes, &overlay_outcome.events, urgency)?
         };
-        match haste {
-            Haste::Now => self.make_durable_now(outcome),
-            Haste::BehindOthers => {
-                self.go_along(&outcome);
+        match urgency {
+            CommitUrgency::Immediate => self.make_durable_now(outcome),
+            CommitUrgency::Deferred => {
+                self.wait_for_other_commit(&outcome);
                 self.make_durable(&outcome)
             }
         }
     }
 
     fn make_durable_now(&self, outcome: Arc<BatchOutcome>) -> Result<()> {
-        self.progress().wanted = Some(Instant::now());
+        self.lock_progress().last_immediate_write = Some(Instant::now());
         self.make_durable(&outcome)
     }
 
-    /// Waits for others to make it durable, while they write, and not for long.
-    fn go_along(&self, outcome: &BatchOutcome) {
-        let until = Instant::now() + PATIENCE;
-        let mut progress = self.progress();
+    /// Waits briefly for a commit of another thread, as long as other threads write.
+    fn wait_for_other_commit(&self, outcome: &BatchOutcome) {
+        let deadline = Instant::now() + MAX_COMMIT_DEFERRAL;
+        let mut progress = self.lock_progress();
         while !outcome.is_known() && progress.is_busy() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return;
             }
-            let waited = self.committed.wait_timeout(progress, left);
+            let waited = self.committed.wait_timeout(progress, remaining);
             (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Returns once it is known what became of a write, and leads if nobody else does.
+    /// Returns once the outcome of a write is known. Leads a commit if no other thread leads.
     fn make_durable(&self, outcome: &BatchOutcome) -> Result<()> {
-        if let Some(lead) = self.become_leader_unless(|| outcome.is_known()) {
-            lead.commit_gathered();
+        if let Some(leader) = self.become_leader_unless(|| outcome.is_known()) {
+            leader.commit_gathered();
         }
-        // Without any lock, as this runs what others have written.
+        // Hold no lock: wakers run foreign code.
         self.watchers.wake_all();
-        outcome.known()
+        outcome.committed_result()
     }
 
-    /// Waits until nobody leads; then this thread does.
-    fn become_leader(&self) -> Lead<'_> {
+    /// Waits until no thread leads, and makes this thread the leader.
+    fn become_leader(&self) -> CommitLeader<'_> {
         loop {
-            if let Some(lead) = self.become_leader_unless(|| false) {
-                return lead;
+            if let Some(leader) = self.become_leader_unless(|| false) {
+                return leader;
             }
         }
     }
 
-    /// The same, unless what it is to lead for has come about.
-    fn become_leader_unless(&self, is_done: impl Fn() -> bool) -> Option<Lead<'_>> {
-        let mut progress = self.progress();
-        while progress.is_led && !is_done() {
+    /// Makes this thread the leader, unless `is_done` becomes true first.
+    fn become_leader_unless(&self, is_done: impl Fn() -> bool) -> Option<CommitLeader<'_>> {
+        let mut progress = self.lock_progress();
+        while progress.has_leader && !is_done() {
             let waited = self.committed.wait(progress);
             progress = waited.unwrap_or_else(PoisonError::into_inner);
         }
         if is_done() {
             return None;
         }
-        progress.is_led = true;
-        Some(Lead {
+        progress.has_leader = true;
+        Some(CommitLeader {
             committer: self,
             is_committing: Cell::new(false),
         })
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn lock_progress(&self) -> MutexGuard<'_, CommitProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Failure>> {
+    fn lock_failure(&self) -> MutexGuard<'_, Option<CommitFailure>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stage of a store that can be written to.
-    fn stage(&self) -> Result<MutexGuard<'_, Stage>> {
-        let mut stage = self.locked_stage();
+    /// Locks the staging area, and makes sure that the store is writable.
+    fn lock_open_staging(&self) -> Result<MutexGuard<'_, StagingArea>> {
+        let mut stage = self.lock_staging();
         self.require_open(&mut stage)?;
         Ok(stage)
     }
 
-    /// Makes sure that the store can be written to. Nobody commits to it while it cannot.
-    fn require_open(&self, stage: &mut Stage) -> Result<()> {
+    /// Reopens a store that is not writable. No thread commits to the store before that.
+    fn require_open(&self, stage: &mut StagingArea) -> Result<()> {
         self.check_open()?;
-        let mut failed = self.failed();
+        let mut failed = self.lock_failure();
         let Some(failure) = failed.as_mut() else {
             return Ok(());
         };
         if let Err(error) = self.store.reopen() {
-            failure.error = error.unknown();
+            failure.error = error.into_outcome_unknown();
             return Err(failure.error.clone());
         }
         let snapshot = self.store.snapshot()?;
         let state = self.state();
         let (catalog, log) = match failure.batch.take() {
-            Some(batch) if holds(snapshot.as_ref(), &batch.changes)? => (batch.catalog, batch.log),
+            Some(batch) if snapshot_contains(snapshot.as_ref(), &batch.changes)? => {
+                (batch.catalog, batch.log)
+            }
             _ => (state.catalog.clone(), state.log.clone()),
         };
-        let state = self.publish(State {
-            view: View::new(snapshot, Changes::new()),
+        let state = self.publish_state(DatabaseState {
+            view: StoreView::new(snapshot, Changes::new()),
             catalog,
             log,
         });
-        stage.reset(&state);
+        stage.reset_to(&state);
         *failed = None;
         Ok(())
     }
 
-    fn publish(&self, state: State) -> Arc<State> {
+    fn publish_state(&self, state: DatabaseState) -> Arc<DatabaseState> {
         let state = Arc::new(state);
         let mut published = self
             .published
@@ -401,48 +447,49 @@ impl Committer {
         state
     }
 
-    /// An operation that panics has changed only its overlay, so the stage is never left half-way.
-    fn locked_stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the staging area. An operation that panics has changed only its overlay, so the staging area stays consistent.
+    fn lock_staging(&self) -> MutexGuard<'_, StagingArea> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the threads that commit tell each other.
+/// The state that committing threads share.
 #[derive(Default)]
-struct Progress {
+struct CommitProgress {
     /// Whether a thread leads.
-    is_led: bool,
-    /// When somebody last wrote who did not give way to others.
-    wanted: Option<Instant>,
+    has_leader: bool,
+    /// The time of the last write that was not deferred.
+    last_immediate_write: Option<Instant>,
 }
 
-impl Progress {
+impl CommitProgress {
     fn is_busy(&self) -> bool {
-        self.wanted.is_some_and(|wanted| wanted.elapsed() < BUSY)
+        self.last_immediate_write
+            .is_some_and(|time| time.elapsed() < RECENT_WRITE_WINDOW)
     }
 }
 
-/// The thread that commits to the store: one at a time.
-struct Lead<'c> {
+/// The thread that commits to the store. There is at most one leader.
+struct CommitLeader<'c> {
     committer: &'c Committer,
-    /// Whether it is between the two ends of a commit.
+    /// Whether a store commit is running. Tells the destructor about a panic inside of a commit.
     is_committing: Cell<bool>,
 }
 
-impl Lead<'_> {
-    /// Makes everything durable that has gathered, and what gathers meanwhile, if that is less and somebody wants it
-    /// now: it has waited for more than it brings.
+impl CommitLeader<'_> {
+    /// Commits all gathered changes. Then commits the changes that gathered meanwhile, if they are fewer and a thread waits for
+    /// them: that thread has already waited for a larger commit than its own.
     fn commit_gathered(&self) {
-        let mut stage = self.committer.locked_stage();
-        let mut next = stage.take();
+        let mut stage = self.committer.lock_staging();
+        let mut next = stage.take_batch();
         drop(stage);
         while let Some(batch) = next {
             let size = batch.changes.len();
             let committed = self.commit(&batch, &|_| Ok(()));
-            stage = self.committer.locked_stage();
-            // If it has failed, those who wait are told.
-            let concluded = self.conclude(&mut stage, batch, committed);
-            next = concluded.ok().and_then(|()| stage.take_fewer_than(size));
+            stage = self.committer.lock_staging();
+            // If the commit failed, the waiting threads get the error from their outcome.
+            let result = self.finish_commit(&mut stage, batch, committed);
+            next = result.ok().and_then(|()| stage.take_smaller_batch(size));
             drop(stage);
         }
     }
@@ -450,33 +497,37 @@ impl Lead<'_> {
     /// See [`Committer::write_alone`].
     fn write_alone<T>(
         &self,
-        operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>,
+        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
     ) -> Result<T> {
         let committer = self.committer;
-        // Nothing gathers while this holds the stage.
-        let mut stage = committer.stage()?;
-        if let Some(batch) = stage.take() {
+        // No changes gather while this thread holds the staging area.
+        let mut stage = committer.lock_open_staging()?;
+        if let Some(batch) = stage.take_batch() {
             let committed = self.commit(&batch, &|_| Ok(()));
-            if self.conclude(&mut stage, batch, committed).is_err() {
+            if self.finish_commit(&mut stage, batch, committed).is_err() {
                 committer.require_open(&mut stage)?;
             }
         }
         let before = stage.view().clone();
-        let mut overlay = committer.overlay(&before, stage.catalog().clone(), stage.log());
-        let mut steps = Steps::default();
+        let mut overlay = committer.new_overlay(&before, stage.catalog().clone(), stage.log());
+        let mut steps = BulkSteps::default();
         let result = operation(&mut overlay, &mut steps)?;
-        let done = overlay.finish();
-        committer.store.admit(&done.changes, &before)?;
-        stage.add(done.changes, &done.events, Haste::Now)?;
-        if let Some(batch) = stage.take() {
-            let committed = self.commit(&batch, &|writer| steps.write(&before, writer));
-            self.conclude(&mut stage, batch, committed)?;
+        let outcome = overlay.finish();
+        committer.store.check_space(&outcome.changes, &before)?;
+        stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
+        if let Some(batch) = stage.take_batch() {
+            let committed = self.commit(&batch, &|writer| steps.write_all(&before, writer));
+            self.finish_commit(&mut stage, batch, committed)?;
         }
         Ok(result)
     }
 
-    /// Commits to the store; the result is its state behind the commit.
-    fn commit(&self, batch: &Batch, bulk: Bulk<'_>) -> Result<Arc<dyn Snapshot>, CommitError> {
+    /// Commits to the store and returns the snapshot after the commit.
+    fn commit(
+        &self,
+        batch: &CommitBatch,
+        bulk: BulkCallback<'_>,
+    ) -> Result<Arc<dyn Snapshot>, CommitError> {
         let store = &self.committer.store;
         self.is_committing.set(true);
         let committed = store.commit(&batch.changes, bulk);
@@ -484,50 +535,57 @@ impl Lead<'_> {
         committed.and_then(|()| store.snapshot().map_err(CommitError::Unknown))
     }
 
-    /// Publishes what was committed, or fails everything that is not durable.
-    fn conclude(
+    /// Publishes a successful commit, or fails all changes that are not durable.
+    fn finish_commit(
         &self,
-        stage: &mut Stage,
-        batch: Batch,
+        stage: &mut StagingArea,
+        batch: CommitBatch,
         committed: Result<Arc<dyn Snapshot>, CommitError>,
     ) -> Result<()> {
         let committer = self.committer;
-        let concluded = match committed {
+        let result = match committed {
             Ok(snapshot) => {
-                // Before those who wait are told: they read what they have written.
-                committer.publish(State {
-                    view: View::new(Arc::clone(&snapshot), Changes::new()),
+                // Publish before the waiting threads wake up: they must be able to read their own writes.
+                committer.publish_state(DatabaseState {
+                    view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
                     catalog: batch.catalog.clone(),
                     log: batch.log.clone(),
                 });
-                stage.committed(snapshot, &batch);
+                stage.mark_committed(snapshot, &batch);
                 Ok(())
             }
             Err(CommitError::Undone(error)) => match committer.store.snapshot() {
                 Ok(snapshot) => {
-                    // The store may have been opened anew: nobody can read its former states to the end.
+                    // The store may have been reopened, which makes its old snapshots unreadable.
                     let state = committer.state();
-                    let state = committer.publish(State {
-                        view: View::new(snapshot, Changes::new()),
+                    let state = committer.publish_state(DatabaseState {
+                        view: StoreView::new(snapshot, Changes::new()),
                         catalog: state.catalog.clone(),
                         log: state.log.clone(),
                     });
-                    stage.fail(&state, &error);
+                    stage.fail_uncommitted(&state, &error);
                     Err(error)
                 }
-                Err(_) => Err(self.fail(stage, error, None)),
+                Err(_) => Err(self.fail_uncommitted(stage, error, None)),
             },
-            Err(CommitError::Unknown(error)) => Err(self.fail(stage, error, Some(batch))),
+            Err(CommitError::Unknown(error)) => {
+                Err(self.fail_uncommitted(stage, error, Some(batch)))
+            }
         };
         committer.committed.notify_all();
-        concluded
+        result
     }
 
-    /// Fails everything that is not durable, and all writes until the store can be written to again.
-    fn fail(&self, stage: &mut Stage, error: Error, batch: Option<Batch>) -> Error {
+    /// Fails all changes that are not durable, and all writes until the store is writable again.
+    fn fail_uncommitted(
+        &self,
+        stage: &mut StagingArea,
+        error: Error,
+        batch: Option<CommitBatch>,
+    ) -> Error {
         let committer = self.committer;
-        stage.fail(&committer.state(), &error);
-        *committer.failed() = Some(Failure {
+        stage.fail_uncommitted(&committer.state(), &error);
+        *committer.lock_failure() = Some(CommitFailure {
             error: error.clone(),
             batch,
         });
@@ -535,33 +593,33 @@ impl Lead<'_> {
     }
 }
 
-impl Drop for Lead<'_> {
+impl Drop for CommitLeader<'_> {
     /// Lets another thread lead.
     fn drop(&mut self) {
         if self.is_committing.get() {
-            let error = Error::damaged("a commit has panicked");
-            self.fail(&mut self.committer.locked_stage(), error, None);
+            let error = Error::damaged("a commit panicked");
+            self.fail_uncommitted(&mut self.committer.lock_staging(), error, None);
         }
-        self.committer.progress().is_led = false;
+        self.committer.lock_progress().has_leader = false;
         self.committer.committed.notify_all();
     }
 }
 
-/// Makes the keys of indexes anew whose collations had other rules when they were made.
+/// Rebuilds the indexes whose collation rules have changed since the index was built.
 ///
 /// # Errors
-/// Two documents that a unique index keeps apart by the old rules are equal by the new ones.
+/// Two documents that differ under the old rules of a unique index are equal under the new rules.
 fn rebuild_outdated(store: &dyn Store) -> Result<()> {
-    let view = View::new(store.snapshot()?, Changes::new());
+    let view = StoreView::new(store.snapshot()?, Changes::new());
     let catalog = Catalog::load(&view)?;
-    let mut overlay = Overlay::new(&view, catalog.clone(), Arc::default(), false);
-    let mut steps = Steps::default();
+    let mut overlay = WriteOverlay::new(&view, catalog.clone(), Arc::default(), false);
+    let mut steps = BulkSteps::default();
     for collection in catalog.collections() {
         for state in &collection.indexes {
             if state.rules == state.current_rules() {
                 continue;
             }
-            // Another index of it may have been made anew.
+            // An earlier iteration may have rebuilt another index of this collection. Use the new definition.
             let Some(collection) = overlay.collection(&collection.name) else {
                 continue;
             };
@@ -572,46 +630,48 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
-    commit(store, &changes, &|writer| steps.write(&view, writer)).map_err(|error| {
+    commit_at_open(store, &changes, &|writer| steps.write_all(&view, writer)).map_err(|error| {
         match error.duplicate_key() {
-            Some(duplicate) => equal_by_now(duplicate.collection(), duplicate.index(), &error),
+            Some(duplicate) => {
+                collation_duplicate_error(duplicate.collection(), duplicate.index(), &error)
+            }
             None => error,
         }
     })
 }
 
-/// Commits before there is anybody who could go on after an error.
-fn commit(store: &dyn Store, changes: &Changes, bulk: Bulk<'_>) -> Result<()> {
+/// Commits while the database is opened, when no writer could retry after an error.
+fn commit_at_open(store: &dyn Store, changes: &Changes, bulk: BulkCallback<'_>) -> Result<()> {
     match store.commit(changes, bulk) {
         Ok(()) => Ok(()),
         Err(CommitError::Undone(error) | CommitError::Unknown(error)) => Err(error),
     }
 }
 
-fn equal_by_now(collection: &str, index: &str, error: &Error) -> Error {
+fn collation_duplicate_error(collection: &str, index: &str, error: &Error) -> Error {
     let message = format!(
-        "the rules of the collation of the unique index {index} of {collection} have changed with this version of the \
-         program, and two documents are equal by them; nothing was changed: open the database with the version before, \
+        "the collation rules of the unique index {index} of {collection} have changed with this version of the \
+         program, and two documents are equal under the new rules; the file is unchanged: open it with the previous version, \
          and change a document or drop the index ({error})"
     );
-    Error::server(crate::error::code::DUPLICATE_KEY, message)
+    Error::with_server_code(crate::error::code::DUPLICATE_KEY, message)
 }
 
 fn check_format(store: &dyn Store) -> Result<()> {
-    let mut view = View::new(store.snapshot()?, Changes::new());
+    let mut view = StoreView::new(store.snapshot()?, Changes::new());
     let mut write_version = |version: u32| {
-        view.put(key::format(), version.to_be_bytes());
-        commit(store, view.changes(), &|_| Ok(()))
+        view.put(key::for_format_version(), version.to_be_bytes());
+        commit_at_open(store, view.changes(), &|_| Ok(()))
     };
-    let Some(version) = store.snapshot()?.get(&key::format())? else {
+    let Some(version) = store.snapshot()?.get(&key::for_format_version())? else {
         return write_version(FORMAT_VERSION);
     };
     let version = version
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
-        Some(FORMAT_VERSION | SEALED_VERSION | UNSEALED_VERSION) => Ok(()),
-        Some(OLDEST_VERSION..UNSEALED_VERSION) => write_version(UNSEALED_VERSION),
+        Some(FORMAT_VERSION | VALUE_CHECKSUMS_VERSION | NO_CHECKSUMS_VERSION) => Ok(()),
+        Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) => write_version(NO_CHECKSUMS_VERSION),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(
                 "the database has format {newer} and this version of the engine knows formats up \
@@ -632,108 +692,119 @@ mod tests {
     use crate::store::Snapshot;
     use crate::store::memory::MemoryStore;
 
-    /// A store whose commits panic once it is told to.
+    /// A store whose commits panic on demand.
     #[derive(Default)]
-    struct Panicking {
+    struct PanickingStore {
         store: MemoryStore,
         panics: Arc<AtomicBool>,
     }
 
-    impl Store for Panicking {
+    impl Store for PanickingStore {
         fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
             assert!(!self.panics.load(Ordering::Relaxed), "the commit");
             self.store.commit(changes, bulk)
         }
     }
 
-    fn create(committer: &Committer, name: &str) -> Result<()> {
+    fn create_collection(committer: &Committer, name: &str) -> Result<()> {
         committer.write(|overlay| overlay.collection_or_create(name).map(drop))
     }
 
     #[test]
-    fn a_commit_that_panics_has_written_nothing() {
-        let store = Panicking::default();
+    fn a_panic_in_a_commit_writes_nothing() {
+        let store = PanickingStore::default();
         let panics = Arc::clone(&store.panics);
         let committer = Committer::open(Box::new(store)).unwrap();
-        create(&committer, "a").unwrap();
+        create_collection(&committer, "a").unwrap();
         panics.store(true, Ordering::Relaxed);
-        let caught = catch_unwind(AssertUnwindSafe(|| create(&committer, "b")));
+        let caught = catch_unwind(AssertUnwindSafe(|| create_collection(&committer, "b")));
         assert!(caught.is_err());
         assert!(committer.failure().is_some());
-        // What it took is lost: to go on from it would be to answer for what is not there.
+        // The batch of the panicked commit is lost. Keeping the state in memory would show data that the store lacks.
         panics.store(false, Ordering::Relaxed);
-        create(&committer, "c").unwrap();
+        create_collection(&committer, "c").unwrap();
         assert!(committer.failure().is_none());
-        assert!(!is_there(&committer, "b") && is_there(&committer, "c"));
+        assert!(!collection_exists(&committer, "b") && collection_exists(&committer, "c"));
     }
 
     /// A store that counts its commits.
     #[derive(Default)]
-    struct Counting {
+    struct CountingStore {
         store: MemoryStore,
         commits: Arc<AtomicU32>,
     }
 
-    impl Store for Counting {
+    impl Store for CountingStore {
         fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
             self.commits.fetch_add(1, Ordering::Relaxed);
             self.store.commit(changes, bulk)
         }
     }
 
-    fn create_behind_others(committer: &Committer, name: &str) -> Result<()> {
-        let begun = committer.begin()?;
-        let state = &begun.state;
-        let mut overlay = committer.overlay(&state.view, state.catalog.clone(), &state.log);
+    fn create_deferred(committer: &Committer, name: &str) -> Result<()> {
+        let transaction = committer.begin()?;
+        let state = &transaction.state;
+        let mut overlay = committer.new_overlay(&state.view, state.catalog.clone(), &state.log);
         overlay.collection_or_create(name)?;
-        committer.commit(&begun, overlay.finish(), Haste::BehindOthers)
+        committer.commit(&transaction, overlay.finish(), CommitUrgency::Deferred)
     }
 
-    fn is_there(committer: &Committer, name: &str) -> bool {
+    fn collection_exists(committer: &Committer, name: &str) -> bool {
         let state = committer.state();
-        state.catalog.collections().any(|one| one.name == name)
+        state
+            .catalog
+            .collections()
+            .any(|collection| collection.name == name)
     }
 
     #[test]
-    fn what_gives_way_is_durable_though_nobody_else_writes() {
+    fn a_deferred_commit_is_durable_without_other_writes() {
         let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();
-        create_behind_others(&committer, "a").unwrap();
-        assert!(is_there(&committer, "a"));
-        create(&committer, "b").unwrap();
-        // Others have just written, and do not go on.
-        create_behind_others(&committer, "c").unwrap();
-        assert!(is_there(&committer, "c"));
+        create_deferred(&committer, "a").unwrap();
+        assert!(collection_exists(&committer, "a"));
+        create_collection(&committer, "b").unwrap();
+        // Another thread has just written and does not write again.
+        create_deferred(&committer, "c").unwrap();
+        assert!(collection_exists(&committer, "c"));
     }
 
     #[test]
-    fn what_gives_way_is_committed_with_what_others_write() {
-        let store = Counting::default();
+    fn a_deferred_commit_shares_the_commit_of_another_write() {
+        let store = CountingStore::default();
         let commits = Arc::clone(&store.commits);
         let committer = Committer::open(Box::new(store)).unwrap();
-        // Whoever is kept from running for long may miss the other.
-        let are_together = (0..100).any(|round| {
-            create(&committer, &format!("first{round}")).unwrap();
+        // A thread that the scheduler pauses for long may miss the other thread's commit, so try several times.
+        let share_commit = (0..100).any(|round| {
+            create_collection(&committer, &format!("first{round}")).unwrap();
             let before = commits.load(Ordering::Relaxed);
-            let (own, other) = (format!("own{round}"), format!("other{round}"));
+            let (deferred, immediate) = (format!("deferred{round}"), format!("immediate{round}"));
             std::thread::scope(|scope| {
-                let behind = scope.spawn(|| create_behind_others(&committer, &own));
-                while committer.stage().unwrap().is_empty() && !behind.is_finished() {
+                let deferred_write = scope.spawn(|| create_deferred(&committer, &deferred));
+                while committer.lock_open_staging().unwrap().is_empty()
+                    && !deferred_write.is_finished()
+                {
                     std::thread::yield_now();
                 }
-                create(&committer, &other).unwrap();
-                behind.join().unwrap().unwrap();
+                create_collection(&committer, &immediate).unwrap();
+                deferred_write.join().unwrap().unwrap();
             });
-            assert!(is_there(&committer, &own) && is_there(&committer, &other));
+            assert!(
+                collection_exists(&committer, &deferred)
+                    && collection_exists(&committer, &immediate)
+            );
             commits.load(Ordering::Relaxed) == before + 1
         });
-        assert!(are_together, "each had a commit of its own");
+        assert!(
+            share_commit,
+            "the deferred write was never committed with the immediate write"
+        );
     }
 }

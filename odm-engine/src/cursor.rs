@@ -1,19 +1,19 @@
-//! The results of a query, one after the other.
+//! Cursors over query results.
 
 use bson::RawDocumentBuf;
 
 use crate::error::Result;
-use crate::interrupt::Interrupts;
+use crate::interrupt::InterruptSet;
 
-/// The results of a query, read as they are asked for.
+/// The results of a query, computed on demand.
 ///
-/// A cursor holds the state of the database that it was opened on: writes that come later do not
-/// show. It keeps that state's pages from being reused, so that it should not be kept for long.
+/// A cursor shows the state of the database at the time of the query, and no later writes. The file cannot reuse the pages of
+/// that state while the cursor exists, so a cursor should be short-lived.
 ///
-/// It ends with an error when one of the [interrupts](crate::Interrupt) that it was opened under says so.
+/// A cursor ends with an error when one of the [interrupts](crate::Interrupt) of its query ends the operation.
 pub struct Cursor {
     documents: Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>,
-    interrupts: Interrupts,
+    interrupts: InterruptSet,
 }
 
 impl Cursor {
@@ -22,14 +22,14 @@ impl Cursor {
     ) -> Cursor {
         Cursor {
             documents: Box::new(documents),
-            interrupts: Interrupts::current(),
+            interrupts: InterruptSet::current(),
         }
     }
 
-    /// The next documents, `max_documents` of them unless fewer are left, or `None` at the end.
+    /// Returns the next `max_documents` documents, or the remaining documents if there are fewer. Returns `None` at the end.
     ///
     /// # Errors
-    /// I/O, damaged file. What was read before the error in this call is lost.
+    /// I/O, damaged file. Documents read in the same call before the error are lost.
     pub fn next_batch(&mut self, max_documents: usize) -> Result<Option<Vec<RawDocumentBuf>>> {
         let batch: Vec<_> = self
             .by_ref()

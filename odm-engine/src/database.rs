@@ -6,11 +6,11 @@ use std::time::Duration;
 use bson::DateTime;
 
 use crate::command::{DropIndexes, collections, indexes, validate};
-use crate::commit::{ChangeLog, Committer};
+use crate::commit::{ChangeLogLimits, Committer};
 use crate::error::Result;
-use crate::expiry::{self, Expiry};
+use crate::expiry::{self, ExpiryWorker};
 use crate::index::Index;
-use crate::overlay::{Overlay, Steps};
+use crate::overlay::{BulkSteps, WriteOverlay};
 use crate::session::Session;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -18,102 +18,103 @@ use crate::store::redb::{RedbStore, redb_storage};
 use crate::transaction::Transaction;
 use crate::watch::{ChangeStream, Watch};
 
-/// A database: collections of documents in one file, or in memory; reading and writing is that of a
+/// A database: collections of documents in one file or in memory. The methods for reading and writing documents are those of
 /// [`Session`].
 ///
-/// A clone is another handle to the same database. All methods block until they are done; those that
-/// write return once the change is durable.
+/// A clone is another handle to the same database. All methods block until they are done. Methods that write return once the
+/// change is durable.
 ///
 /// ```
 /// use bson::rawdoc;
 /// use odm_engine::{Database, Find};
 ///
 /// let database = Database::memory();
-/// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.all()?;
+/// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.into_result()?;
 /// let found = database.find("people", &Find { filter: rawdoc! { "name": "Ada" }, ..Find::default() })?;
 /// assert_eq!(found.count(), 1);
 /// # Ok::<(), odm_engine::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    shared: Arc<DatabaseShared>,
 }
 
-struct Shared {
+struct DatabaseShared {
     session: Session,
-    expiry: Expiry,
+    expiry: ExpiryWorker,
 }
 
 impl Database {
-    /// Opens the database in the file at `path`, which is created if there is none.
+    /// Opens the database in the file at `path`. Creates the file if it does not exist.
     ///
     /// # Errors
-    /// The file is in use (by this or another process), is not a database of this engine, is damaged or
-    /// of a newer format; I/O.
+    /// The file is in use (by this or another process), is not a database of this engine, is damaged or has a newer format; I/O.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
-        Database::on(Box::new(RedbStore::open(path.as_ref())?))
+        Database::open_store(Box::new(RedbStore::open(path.as_ref())?))
     }
 
-    /// A new database that exists for as long as a handle to it does.
+    /// Creates a database in memory. The database lives as long as its handles.
     pub fn memory() -> Database {
-        let opened = Database::on(Box::new(MemoryStore::default()));
-        opened.expect("a store in memory has nothing to fail on")
+        let database = Database::open_store(Box::new(MemoryStore::default()));
+        database.expect("opening an in-memory store does no I/O")
     }
 
-    /// The names of the collections, in the order of their bytes.
+    /// Returns the names of the collections in byte order.
     ///
     /// # Errors
-    /// None for now.
+    /// Currently only if the database is closed.
     pub fn list_collections(&self) -> Result<Vec<String>> {
         self.read(|reading| Ok(collections::list(reading)))
     }
 
-    /// Drops a collection with its documents and indexes, in one durable commit; nothing happens if
-    /// there is none.
+    /// Drops a collection with its documents and indexes, in one durable commit. Does nothing if the collection does not exist.
     ///
-    /// What was begun before is not disturbed: a cursor and a transaction go on seeing the documents. A
-    /// transaction that writes to the collection gets a write conflict.
+    /// Open cursors and transactions still see the documents. A transaction that writes to the collection gets a write conflict.
     ///
     /// # Errors
     /// I/O.
     pub fn drop_collection(&self, name: &str) -> Result<()> {
-        self.alone(|overlay, steps| collections::drop(overlay, steps, name))
+        self.write_alone(|overlay, steps| collections::drop(overlay, steps, name))
     }
 
-    /// Creates indexes, over the documents that are there already; all of them or none.
+    /// Creates indexes and builds them over existing documents. Creates either all indexes or none.
     ///
-    /// An index that exists with the same name and definition is left alone.
+    /// An existing index with the same name and definition is left unchanged.
     ///
     /// # Errors
-    /// A definition that is not valid; another index with the same name or the same fields; documents
-    /// with duplicate keys or parallel arrays; I/O.
+    /// An invalid definition; an existing index with the same name or the same fields; documents with duplicate keys or parallel
+    /// arrays; I/O.
     pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
-        self.alone(|overlay, steps| indexes::create(overlay, steps, collection, indexes))?;
+        self.write_alone(|overlay, steps| indexes::create(overlay, steps, collection, indexes))?;
         if indexes.iter().any(|index| index.expire_after.is_some()) {
             self.shared.expiry.start()?;
         }
         Ok(())
     }
 
-    /// The indexes of a collection, that of `_id` first. A collection that does not exist has none.
+    /// Returns the indexes of a collection, starting with the index of `_id`. A collection that does not exist has no indexes.
     ///
     /// # Errors
-    /// None for now.
+    /// Currently only if the database is closed.
     pub fn list_indexes(&self, collection: &str) -> Result<Vec<Index>> {
         self.read(|reading| Ok(indexes::list(reading, collection)))
     }
 
-    /// Hides the index with this name from queries, or shows it again. Hidden, it is kept up, stays
-    /// unique and expires documents, so that one can see what queries do without it.
+    /// Hides an index from queries, or shows it again.
+    ///
+    /// A hidden index is still maintained, enforces uniqueness and expires documents. Hiding shows how queries perform without
+    /// the index.
     ///
     /// # Errors
-    /// There is no such index, or it is that of `_id`; I/O.
+    /// The index does not exist or is the index of `_id`; I/O.
     pub fn set_index_hidden(&self, collection: &str, name: &str, hidden: bool) -> Result<()> {
         self.write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
     }
 
-    /// Changes the time after which an index expires documents, as `collMod` with `expireAfterSeconds` on MongoDB. The index is not rebuilt.
-    /// An index without expiry gets one.
+    /// Changes the time after which an index expires documents, like MongoDB's `collMod` with `expireAfterSeconds`. The index is
+    /// not rebuilt.
+    ///
+    /// An index without expiry gets an expiry.
     ///
     /// ```
     /// use std::time::Duration;
@@ -128,21 +129,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// No such index; the index of `_id`, or with several fields; I/O.
+    /// The index does not exist, is the index of `_id`, or has several fields; I/O.
     pub fn set_index_expiry(&self, collection: &str, name: &str, after: Duration) -> Result<()> {
         self.write(|overlay| indexes::set_expiry(overlay, collection, name, after))?;
         self.shared.expiry.start()
     }
 
-    /// Drops the index with this name.
+    /// Drops an index by name.
     ///
     /// # Errors
-    /// There is no such index, or it is that of `_id`; I/O.
+    /// The index does not exist or is the index of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
-        self.alone(|overlay, steps| indexes::drop(overlay, steps, collection, name))
+        self.write_alone(|overlay, steps| indexes::drop(overlay, steps, collection, name))
     }
 
-    /// Drops several indexes, all of them or none.
+    /// Drops several indexes. Drops either all of them or none.
     ///
     /// ```
     /// use odm_engine::{Database, Direction, DropIndexes, Index};
@@ -156,12 +157,14 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// There is no such index, or it is that of `_id`; several have the same fields; I/O.
-    pub fn drop_indexes(&self, collection: &str, which: &DropIndexes) -> Result<()> {
-        self.alone(|overlay, steps| indexes::drop_several(overlay, steps, collection, which))
+    /// An index does not exist or is the index of `_id`; several indexes have the same fields; I/O.
+    pub fn drop_indexes(&self, collection: &str, selection: &DropIndexes) -> Result<()> {
+        self.write_alone(|overlay, steps| {
+            indexes::drop_several(overlay, steps, collection, selection)
+        })
     }
 
-    /// Begins a transaction, which sees the database as it is now.
+    /// Begins a transaction, which sees the current state of the database.
     ///
     /// # Errors
     /// I/O.
@@ -169,88 +172,93 @@ impl Database {
         Transaction::begin(Arc::clone(self.committer()))
     }
 
-    /// Sets whether finds, counts, updates and deletes that would read every document of a collection,
-    /// because no index serves them, are refused with MongoDB's code 291. The error names the fields of an
-    /// index that would serve. All handles to the database share the setting; it is not kept in the file.
+    /// Sets whether operations that need a full collection scan are refused with MongoDB's error code 291.
+    ///
+    /// The setting applies to finds, counts, updates and deletes for which no index is usable. The error names the fields of an
+    /// index that would help. All handles to the database share the setting. The setting is not stored in the file.
     ///
     /// ```
     /// use bson::rawdoc;
     /// use odm_engine::{Database, Find};
     ///
     /// let database = Database::memory();
-    /// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.all()?;
+    /// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.into_result()?;
     /// database.set_notablescan(true);
     /// let error = database.find("people", &Find { filter: rawdoc! { "name": "Ada" }, ..Find::default() }).unwrap_err();
     /// assert_eq!(error.code(), Some(291));
     /// assert!(error.message().contains("{ name: 1 }"));
     /// # Ok::<(), odm_engine::Error>(())
     /// ```
-    pub fn set_notablescan(&self, forbids: bool) {
+    pub fn set_notablescan(&self, forbids_scans: bool) {
         let state = self.committer().state();
-        state.catalog.policy().set_forbids_scans(forbids);
+        state.catalog.policy().set_forbids_scans(forbids_scans);
     }
 
-    /// Watches what is committed.
+    /// Opens a stream of committed changes.
     ///
-    /// What can be watched is what is in the database's [change log](Database::set_change_log). A database that keeps
-    /// none begins to with the first call of this, with the settings of [`ChangeLog::default`], and goes on from then
-    /// on, also after it was closed: so a stream can be resumed.
+    /// A stream reads the database's [change log](Database::set_change_log). If the log is off, the first call switches the log
+    /// on, with the settings of [`ChangeLogLimits::default`]. The log then stays on, also after the database is closed, so that a
+    /// stream can be resumed.
     ///
     /// # Errors
-    /// A filter that is not valid or not supported; a resume token that is none; history lost, if events behind the
-    /// place to start at are not in the log; I/O.
+    /// A filter that is not valid or not supported; an invalid resume token; history lost, if the log no longer has the events
+    /// after the starting point; I/O.
     pub fn watch(&self, watch: &Watch) -> Result<ChangeStream> {
         ChangeStream::open(self.committer(), watch)
     }
 
-    /// How much of the past this database keeps for those who watch it; `None` if it keeps no log.
-    pub fn change_log(&self) -> Option<ChangeLog> {
+    /// Returns how much history the database keeps for change streams; `None` if the log is off.
+    pub fn change_log(&self) -> Option<ChangeLogLimits> {
         self.committer().state().log.settings()
     }
 
-    /// Switches the change log on, changes what it keeps, or with `None` switches it off, which forgets all events.
+    /// Switches the change log on, changes its limits, or switches it off with `None`. Switching off drops all events.
     ///
-    /// Without a log writes cost less: in a build without optimisation a durable commit of one document took as long
-    /// (0.9 to 1.2 times) with a log as without, one of 500 documents 1.5 times, and 1.8 to 2.4 times once the log was
-    /// full and dropped as many old events as it took new ones. Streams that are open when it is switched off fail with [history
-    /// lost](crate::Error::is_history_lost), and a transaction that is open when it is switched on or off with a write
-    /// conflict, so that it is run again and logged whole.
+    /// The log makes writes slower. Measured in a build without optimization, compared to writes without a log:
+    ///
+    /// | durable commit of | time |
+    /// |---|---|
+    /// | 1 document | 0.9 to 1.2 times |
+    /// | 500 documents | 1.5 times |
+    /// | 500 documents, with a full log that drops as many events as it adds | 1.8 to 2.4 times |
+    ///
+    /// Streams that are open when the log is switched off fail with [history lost](crate::Error::is_history_lost). A transaction
+    /// that is open when the log is switched on or off fails with a write conflict. A retry then logs the whole transaction.
     ///
     /// # Errors
     /// I/O.
-    pub fn set_change_log(&self, keep: Option<ChangeLog>) -> Result<()> {
-        self.committer().configure_log(keep)
+    pub fn set_change_log(&self, log: Option<ChangeLogLimits>) -> Result<()> {
+        self.committer().configure_log(log)
     }
 
-    /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);
-    /// without that, every 60 seconds.
+    /// Sets how often a background thread deletes [expired](Index::expire_after) documents. The default is every 60 seconds.
     pub fn set_expiry_period(&self, period: Duration) {
         self.shared.expiry.set_period(period);
     }
 
-    /// Deletes the documents that have expired now, without waiting for the background thread, and
-    /// returns their number.
+    /// Deletes all documents that have expired by now, without waiting for the background thread. Returns the number of deleted
+    /// documents.
     ///
     /// # Errors
-    /// I/O. Some documents may have been deleted then.
+    /// I/O. Some documents may already be deleted then.
     pub fn delete_expired(&self) -> Result<u64> {
         expiry::delete_expired(self.committer(), DateTime::now())
     }
 
-    /// Checks everything that is stored: that each document is whole, that each has its entries in the
-    /// indexes of its collection, and that nothing else is there. Reads all of the database.
+    /// Checks all stored data. Each document must be valid and have its entries in all indexes, and there must be no other data.
+    /// Reads the whole database.
     ///
     /// # Errors
-    /// Damaged, with what was found first; I/O.
+    /// Damaged, with the first problem found; I/O.
     pub fn validate(&self) -> Result<()> {
-        self.read(validate::run)
+        self.read(validate::run_validation)
     }
 
-    /// Opens the file anew if it could not be written to, as every write does by itself.
+    /// Reopens the file if it is not writable. Every write does the same first.
     ///
-    /// When a write fails because of the file system, the file is opened anew at once, as it was before that write, and
-    /// the database goes on. Only if that fails as well, it stays as it is, and this and every later write try again;
-    /// what was committed can be read meanwhile. Cursors and transactions that were open at such a failure may fail.
+    /// When a write fails because of the file system, the database reopens the file at once, in the state before that write, and
+    /// continues. Only if reopening fails, the database stays read-only until a later write or this method succeeds. Cursors and
+    /// transactions that were open during the failure may fail.
     ///
     /// # Errors
     /// I/O: the file system still fails. Damaged. Closed.
@@ -258,11 +266,12 @@ impl Database {
         self.committer().reopen()
     }
 
-    /// Closes the database for all its handles, transactions, cursors and change streams: what they do from now on is
-    /// an error of kind [`Closed`](crate::ErrorKind::Closed). Writes that are under way are carried out first. After
-    /// this the file can be opened again. Closing again does nothing.
+    /// Closes the database for all its handles, transactions, cursors and change streams. Later use is an error of kind
+    /// [`Closed`](crate::ErrorKind::Closed).
     ///
-    /// A database is closed too when its last handle is dropped, with its transactions and change streams.
+    /// Running writes are completed first. Afterwards the file can be opened again. Closing a closed database does nothing.
+    ///
+    /// A database also closes when its last handle is dropped, counting transactions and change streams.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -272,44 +281,46 @@ impl Database {
     /// # let path = directory.path().join("data.odm");
     /// let database = Database::open(&path)?;
     /// let another_handle = database.clone();
-    /// database.insert("people", vec![rawdoc! { "name": "Ada" }])?.all()?;
+    /// database.insert("people", vec![rawdoc! { "name": "Ada" }])?.into_result()?;
     /// database.close();
     /// assert!(another_handle.count("people", &Count::default()).unwrap_err().is_closed());
     /// assert_eq!(Database::open(&path)?.count("people", &Count::default())?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close(&self) {
-        self.shared.expiry.end();
+        self.shared.expiry.stop();
         self.committer().close();
     }
 
-    /// Opens the database in a storage other than a file: for tests of storages that fail. No part of
-    /// the interface.
+    /// Opens the database in a storage other than a file, for tests of failing storages. Not part of the public interface.
     #[doc(hidden)]
     pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
-        Database::on(Box::new(RedbStore::open_storage(storage)?))
+        Database::open_store(Box::new(RedbStore::open_storage(storage)?))
     }
 
-    /// What the engine lets redb see of a storage, where the pages have checksums: for tests that change what is
-    /// stored. No part of the interface.
+    /// Returns a storage as redb sees it, without the pages of checksums, for tests that modify stored data. Not part of the
+    /// public interface.
     #[doc(hidden)]
     pub fn redb_storage(storage: impl redb::StorageBackend) -> impl redb::StorageBackend {
         redb_storage(storage)
     }
 
-    fn alone<T>(&self, operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>) -> Result<T> {
+    fn write_alone<T>(
+        &self,
+        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
+    ) -> Result<T> {
         self.committer().write_alone(operation)
     }
 
-    fn on(store: Box<dyn Store>) -> Result<Database> {
+    fn open_store(store: Box<dyn Store>) -> Result<Database> {
         let committer = Arc::new(Committer::open(store)?);
-        let expiry = Expiry::new(&committer);
+        let expiry = ExpiryWorker::new(&committer);
         if expiry::is_needed(&committer) {
             expiry.start()?;
         }
-        let session = Session::direct(committer);
+        let session = Session::on_database(committer);
         Ok(Database {
-            shared: Arc::new(Shared { session, expiry }),
+            shared: Arc::new(DatabaseShared { session, expiry }),
         })
     }
 }

@@ -1,18 +1,18 @@
-//! Smallest first, or greatest first.
+//! Sort directions: ascending and descending.
 
 use std::cmp::Ordering;
 
-/// The order of a field in an index, or of a walk through one.
+/// The direction of a field in an index or a sort, or of an index scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Smallest first.
+    /// The smallest value first.
     Ascending,
-    /// Greatest first.
+    /// The greatest value first.
     Descending,
 }
 
 impl Direction {
-    pub(crate) fn apply(self, order: Ordering) -> Ordering {
+    pub(crate) fn apply_to(self, order: Ordering) -> Ordering {
         match self {
             Direction::Ascending => order,
             Direction::Descending => order.reverse(),

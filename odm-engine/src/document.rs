@@ -1,4 +1,4 @@
-//! Documents on their way in: their bytes, their `_id`, their size.
+//! Checks and normalizes documents before storage: bytes, `_id` and size.
 
 use bson::oid::ObjectId;
 use bson::raw::{BindRawBsonRef, CStr};
@@ -7,24 +7,27 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::error::{Error, Result, code};
 use crate::value;
 
-/// The largest document, in bytes.
-pub(crate) const MAX_BYTES: usize = 16 << 20;
+/// The maximum size of a document in bytes.
+pub(crate) const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 
-/// By how many bytes MongoDB lets its own messages, which have the document in them, exceed the limit.
-const MAX_EXCESS: usize = 16 << 10;
+/// The bytes by which MongoDB's internal messages, which embed the document, may exceed the
+/// document limit.
+const MAX_EXCESS_BYTES: usize = 16 << 10;
 
-/// The document as it is stored: valid, not too large, with an `_id` that comes first.
+/// Prepares a document for storage: checks the bytes and the size, and puts the `_id` first. A
+/// missing `_id` is generated.
 ///
 /// # Errors
-/// Malformed or too deeply nested bytes, too large a document, an `_id` that cannot be one.
-pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
+/// Malformed or too deeply nested bytes, a document that is too large, or an `_id` of a type that
+/// MongoDB does not allow.
+pub(crate) fn prepare_for_storage(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
     check_size(&document, code::BAD_VALUE)?;
-    value::check(&document)?;
+    value::check_document(&document)?;
     let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
     for (_, id) in value::fields(&document).filter(is_id) {
-        check_id(id)?;
+        ensure_valid_id(id)?;
     }
-    refuse_second_id(&document)?;
+    ensure_single_id(&document)?;
     let first = document.iter_elements().next().transpose()?;
     let is_first = first.is_some_and(|element| element.key().as_str() == "_id");
     let prepared = match document.get("_id")? {
@@ -40,41 +43,43 @@ pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
     Ok(prepared)
 }
 
-/// The `_id` of a stored document.
-pub(crate) fn id(document: &RawDocument) -> Result<RawBsonRef<'_>> {
+/// Returns the `_id` of a stored document.
+pub(crate) fn document_id(document: &RawDocument) -> Result<RawBsonRef<'_>> {
     document
         .get("_id")?
         .ok_or_else(|| Error::damaged("a document has no _id"))
 }
 
-/// Refuses a document that is larger than [`MAX_BYTES`]; with `slightly` if not by much, as MongoDB
-/// has a number for each operation then.
+/// Checks that a document has at most [`MAX_DOCUMENT_BYTES`].
+///
+/// `slightly` is the error code for a document that exceeds the limit by less than
+/// [`MAX_EXCESS_BYTES`]: MongoDB's code then depends on the operation.
 pub(crate) fn check_size(document: &RawDocument, slightly: i32) -> Result<()> {
     let size = document.as_bytes().len();
-    if size <= MAX_BYTES {
+    if size <= MAX_DOCUMENT_BYTES {
         return Ok(());
     }
-    let code = if size >= MAX_BYTES + MAX_EXCESS {
+    let code = if size >= MAX_DOCUMENT_BYTES + MAX_EXCESS_BYTES {
         code::DOCUMENT_TOO_LARGE
     } else {
         slightly
     };
-    let message = format!("the document has {size} bytes, and {MAX_BYTES} are the most it can");
-    Err(Error::server(code, message))
+    let message = format!("the document is too large: {size} bytes (max {MAX_DOCUMENT_BYTES})");
+    Err(Error::with_server_code(code, message))
 }
 
-/// Appends a field whose name is known to be without a zero byte.
-pub(crate) fn append(document: &mut RawDocumentBuf, name: &str, value: impl BindRawBsonRef) {
+/// Appends a field to a document. The caller guarantees that the name contains no null byte.
+pub(crate) fn append_field(document: &mut RawDocumentBuf, name: &str, value: impl BindRawBsonRef) {
     if let Ok(name) = <&CStr>::try_from(name) {
         document.append(name, value);
     }
 }
 
-/// Refuses a document with two fields `_id`. Other names may repeat.
+/// Checks that a document has at most one field `_id`. Other names may repeat.
 ///
 /// # Errors
-/// There are two (code 2).
-pub(crate) fn refuse_second_id(document: &RawDocument) -> Result<()> {
+/// The document has two fields `_id` (code 2).
+pub(crate) fn ensure_single_id(document: &RawDocument) -> Result<()> {
     let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
     if value::fields(document).filter(is_id).nth(1).is_some() {
         return Err(Error::bad_value(
@@ -84,16 +89,16 @@ pub(crate) fn refuse_second_id(document: &RawDocument) -> Result<()> {
     Ok(())
 }
 
-fn check_id(id: RawBsonRef<'_>) -> Result<()> {
+fn ensure_valid_id(id: RawBsonRef<'_>) -> Result<()> {
     if let RawBsonRef::Array(_) | RawBsonRef::Undefined | RawBsonRef::RegularExpression(_) = id {
         let name = value::type_name(id);
         let message = format!("The '_id' value cannot be of type {name}");
-        return Err(Error::server(code::INVALID_ID_FIELD, message));
+        return Err(Error::with_server_code(code::INVALID_ID_FIELD, message));
     }
-    id.as_document().map_or(Ok(()), refuse_dollars)
+    id.as_document().map_or(Ok(()), ensure_no_dollar_names)
 }
 
-fn refuse_dollars(document: &RawDocument) -> Result<()> {
+fn ensure_no_dollar_names(document: &RawDocument) -> Result<()> {
     for element in document.iter_elements() {
         let element = element?;
         let name = element.key().as_str();
@@ -101,19 +106,19 @@ fn refuse_dollars(document: &RawDocument) -> Result<()> {
             let message = format!(
                 "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage"
             );
-            return Err(Error::server(code::ID_NOT_STORABLE, message));
+            return Err(Error::with_server_code(code::ID_NOT_STORABLE, message));
         }
         element
             .value()?
             .as_document()
-            .map_or(Ok(()), refuse_dollars)?;
+            .map_or(Ok(()), ensure_no_dollar_names)?;
     }
     Ok(())
 }
 
 fn with_id_first(id: RawBsonRef<'_>, document: &RawDocument) -> Result<RawDocumentBuf> {
     let mut ordered = RawDocumentBuf::new();
-    append(&mut ordered, "_id", id);
+    append_field(&mut ordered, "_id", id);
     for element in document.iter_elements() {
         let element = element?;
         if element.key().as_str() != "_id" {
@@ -131,37 +136,43 @@ mod tests {
 
     #[test]
     fn an_id_is_made_or_moved_to_the_front() {
-        let made = prepare(rawdoc! { "a": 1 }).unwrap();
-        assert!(matches!(id(&made).unwrap(), RawBsonRef::ObjectId(_)));
-        assert_eq!(made.iter().next().unwrap().unwrap().0, "_id");
-        let moved = prepare(rawdoc! { "a": 1, "_id": 2, "b": 3 }).unwrap();
-        assert_eq!(moved, rawdoc! { "_id": 2, "a": 1, "b": 3 });
+        let document = prepare_for_storage(rawdoc! { "a": 1 }).unwrap();
+        assert!(matches!(
+            document_id(&document).unwrap(),
+            RawBsonRef::ObjectId(_)
+        ));
+        assert_eq!(document.iter().next().unwrap().unwrap().0, "_id");
+        let document = prepare_for_storage(rawdoc! { "a": 1, "_id": 2, "b": 3 }).unwrap();
+        assert_eq!(document, rawdoc! { "_id": 2, "a": 1, "b": 3 });
     }
 
     #[test]
     fn some_values_cannot_be_ids() {
-        let refused = |document| prepare(document).unwrap_err().code();
+        let rejection = |document| prepare_for_storage(document).unwrap_err().code();
         assert_eq!(
-            refused(rawdoc! { "_id": [1] }),
+            rejection(rawdoc! { "_id": [1] }),
             Some(code::INVALID_ID_FIELD)
         );
         assert_eq!(
-            refused(rawdoc! { "_id": bson::RawBson::Undefined }),
+            rejection(rawdoc! { "_id": bson::RawBson::Undefined }),
             Some(code::INVALID_ID_FIELD)
         );
         assert_eq!(
-            refused(rawdoc! { "_id": { "$a": 1 } }),
+            rejection(rawdoc! { "_id": { "$a": 1 } }),
             Some(code::ID_NOT_STORABLE)
         );
     }
 
     #[test]
     fn a_second_id_is_refused_and_other_names_may_repeat() {
-        let mut twice = rawdoc! { "a": 1, "_id": 1, "b": 1 };
-        twice.append(bson::raw::cstr!("b"), 2);
-        assert!(prepare(twice.clone()).is_ok());
-        twice.append(bson::raw::cstr!("_id"), 2);
-        assert_eq!(prepare(twice).unwrap_err().code(), Some(code::BAD_VALUE));
+        let mut duplicate = rawdoc! { "a": 1, "_id": 1, "b": 1 };
+        duplicate.append(bson::raw::cstr!("b"), 2);
+        assert!(prepare_for_storage(duplicate.clone()).is_ok());
+        duplicate.append(bson::raw::cstr!("_id"), 2);
+        assert_eq!(
+            prepare_for_storage(duplicate).unwrap_err().code(),
+            Some(code::BAD_VALUE)
+        );
     }
 
     #[test]
@@ -169,6 +180,6 @@ mod tests {
         let mut bytes = rawdoc! { "a": "text" }.into_bytes();
         bytes[7] = 200;
         let document = RawDocumentBuf::from_bytes(bytes).unwrap();
-        assert!(prepare(document).is_err());
+        assert!(prepare_for_storage(document).is_err());
     }
 }

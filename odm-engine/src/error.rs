@@ -9,57 +9,57 @@ use std::sync::Arc;
 
 pub use duplicate_key::DuplicateKey;
 
-/// The result of an operation of the engine.
+/// The result of an engine operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed, and what to do about it.
+/// The error of an engine operation: why the operation failed, and how to recover.
 ///
-/// [`kind`](Error::kind) is what a program decides on, [`code`](Error::code) is MongoDB's number for
-/// it where MongoDB has one, and the message is for people.
+/// A program branches on [`kind`](Error::kind). [`code`](Error::code) is MongoDB's error number, where MongoDB defines a number
+/// for the failure. The message is for people.
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
-/// The kinds of failure that a program may want to tell apart.
+/// The kinds of failure that a program may need to distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A unique index already holds the key: change the document, or update the one that is there.
+    /// A unique index already holds the key: change the document, or update the existing document.
     DuplicateKey,
     /// Another writer changed the same data first: run the whole transaction again.
     WriteConflict,
     /// No operator has this name: correct the spelling.
     UnknownOperator,
-    /// MongoDB has it and this engine does not: express it differently.
+    /// MongoDB has the feature and this engine does not: express the request differently.
     NotSupported,
-    /// The input is not valid; the message says what is.
+    /// The input is not valid. The message names the valid input.
     BadValue,
-    /// The change log does not have what comes behind a resume token: read the documents again, and watch from then on.
+    /// The change log no longer has the events after a resume token: read the documents again and start a new watch.
     HistoryLost,
     /// The file is open elsewhere: close it there, or share that `Database`.
     InUse,
-    /// The file was not made by this engine: give another path.
+    /// The file was not created by this engine: use a different path.
     ForeignFile,
-    /// The file was made by a newer version of this engine: upgrade the program.
+    /// The file was created by a newer version of this engine: upgrade the program.
     NewerFormat,
     /// The file is truncated or its content is inconsistent: restore a backup.
     Damaged,
-    /// The transaction has already been committed or aborted: begin another.
+    /// The transaction is already committed or aborted: begin a new transaction.
     TransactionOver,
-    /// The write, or the transaction, changes more than fits into memory: write in parts.
+    /// The changes of a write or transaction do not fit into memory: split the write.
     WriteTooLarge,
-    /// There is no room on the disk: nothing was written. Free space or delete documents, and write again.
+    /// The disk is full and no data was written: free space or delete documents, then write again.
     StorageFull,
-    /// The file system failed: repair it and write again, which opens the file anew.
+    /// The file system failed: repair it, then write again. The next write reopens the file.
     Io,
     /// The database was closed: open it again.
     Closed,
     /// The caller cancelled the operation.
     Cancelled,
-    /// The operation took longer than its caller allowed.
+    /// The operation exceeded the caller's time limit.
     TimedOut,
 }
 
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     code: Option<i32>,
     message: String,
@@ -68,107 +68,107 @@ struct Inner {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// Returns the kind of this failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// MongoDB's number for this error, where it has one.
+    /// Returns MongoDB's number for this error, if MongoDB has a number for it.
     pub fn code(&self) -> Option<i32> {
         self.0.code
     }
 
-    /// The explanation, without the kind.
+    /// Returns the message, without the kind.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What was duplicated, if a unique index refused a key.
+    /// Returns the duplicate key, if a unique index refused a key.
     pub fn duplicate_key(&self) -> Option<&DuplicateKey> {
         self.0.duplicate.as_ref()
     }
 
-    /// Whether a unique index refused a key.
+    /// Returns whether a unique index refused a key.
     pub fn is_duplicate_key(&self) -> bool {
         self.kind() == ErrorKind::DuplicateKey
     }
 
-    /// Whether another writer was first; running the whole transaction again may succeed.
+    /// Returns whether another writer changed the same data first. Running the whole transaction again may succeed.
     pub fn is_write_conflict(&self) -> bool {
         self.kind() == ErrorKind::WriteConflict
     }
 
-    /// Whether an operator has a name that nobody knows.
+    /// Returns whether the name of an operator is unknown.
     pub fn is_unknown_operator(&self) -> bool {
         self.kind() == ErrorKind::UnknownOperator
     }
 
-    /// Whether MongoDB has this and the engine does not.
+    /// Returns whether MongoDB supports the request and this engine does not.
     pub fn is_not_supported(&self) -> bool {
         self.kind() == ErrorKind::NotSupported
     }
 
-    /// Whether the input was refused.
+    /// Returns whether the input was refused as invalid.
     pub fn is_bad_value(&self) -> bool {
         self.kind() == ErrorKind::BadValue
     }
 
-    /// Whether the change log does not have what comes behind a resume token.
+    /// Returns whether the change log no longer has the events after a resume token.
     pub fn is_history_lost(&self) -> bool {
         self.kind() == ErrorKind::HistoryLost
     }
 
-    /// Whether the file is open elsewhere.
+    /// Returns whether the file is open elsewhere.
     pub fn is_in_use(&self) -> bool {
         self.kind() == ErrorKind::InUse
     }
 
-    /// Whether the file was not made by this engine.
+    /// Returns whether the file was not created by this engine.
     pub fn is_foreign_file(&self) -> bool {
         self.kind() == ErrorKind::ForeignFile
     }
 
-    /// Whether the file was made by a newer version of this engine.
+    /// Returns whether the file was created by a newer version of this engine.
     pub fn is_newer_format(&self) -> bool {
         self.kind() == ErrorKind::NewerFormat
     }
 
-    /// Whether the file is truncated or inconsistent.
+    /// Returns whether the file is truncated or inconsistent.
     pub fn is_damaged(&self) -> bool {
         self.kind() == ErrorKind::Damaged
     }
 
-    /// Whether the transaction had already ended.
+    /// Returns whether the transaction had already ended.
     pub fn is_transaction_over(&self) -> bool {
         self.kind() == ErrorKind::TransactionOver
     }
 
-    /// Whether a write or a transaction changes more than fits into memory.
+    /// Returns whether the changes of a write or transaction do not fit into memory.
     pub fn is_write_too_large(&self) -> bool {
         self.kind() == ErrorKind::WriteTooLarge
     }
 
-    /// Whether there is no room on the disk.
+    /// Returns whether the disk is full.
     pub fn is_storage_full(&self) -> bool {
         self.kind() == ErrorKind::StorageFull
     }
 
-    /// Whether the file system failed.
+    /// Returns whether the file system failed.
     pub fn is_io(&self) -> bool {
         self.kind() == ErrorKind::Io
     }
 
-    /// Whether the database was closed.
+    /// Returns whether the database was closed.
     pub fn is_closed(&self) -> bool {
         self.kind() == ErrorKind::Closed
     }
 
-    /// Whether the caller cancelled the operation.
+    /// Returns whether the caller cancelled the operation.
     pub fn is_cancelled(&self) -> bool {
         self.kind() == ErrorKind::Cancelled
     }
 
-    /// Whether the operation took longer than its caller allowed.
+    /// Returns whether the operation exceeded the caller's time limit.
     pub fn is_timed_out(&self) -> bool {
         self.kind() == ErrorKind::TimedOut
     }
@@ -176,7 +176,7 @@ impl Error {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, code: Option<i32>, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind,
             code,
             message: message.into(),
@@ -185,29 +185,29 @@ impl Error {
         }))
     }
 
-    /// Input that MongoDB refuses under the number `code` (see [`mod@code`]).
-    pub(crate) fn server(code: i32, message: impl Into<String>) -> Error {
+    /// An error for input that MongoDB refuses with the error number `code` (see [`mod@code`]).
+    pub(crate) fn with_server_code(code: i32, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::BadValue, Some(code), message)
     }
 
-    /// Input that MongoDB refuses under its general number for bad values.
+    /// An error for input that MongoDB refuses with its general number for bad values.
     pub(crate) fn bad_value(message: impl Into<String>) -> Error {
-        Error::server(code::BAD_VALUE, message)
+        Error::with_server_code(code::BAD_VALUE, message)
     }
 
-    /// A name that is no operator; MongoDB's number depends on the place.
+    /// An error for an unknown operator name. MongoDB's number depends on the place of the operator.
     pub(crate) fn unknown_operator(code: i32, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::UnknownOperator, Some(code), message)
     }
 
-    /// Something that MongoDB has and the engine refuses.
+    /// An error for a MongoDB feature that the engine does not support.
     pub(crate) fn not_supported(message: impl Into<String>) -> Error {
         let code = Some(code::COMMAND_NOT_SUPPORTED);
         Error::new(ErrorKind::NotSupported, code, message)
     }
 
-    pub(crate) fn duplicate(duplicate: DuplicateKey) -> Error {
-        Error(Arc::new(Inner {
+    pub(crate) fn from_duplicate_key(duplicate: DuplicateKey) -> Error {
+        Error(Arc::new(ErrorInner {
             kind: ErrorKind::DuplicateKey,
             code: Some(code::DUPLICATE_KEY),
             message: duplicate.to_string(),
@@ -225,15 +225,14 @@ impl Error {
         )
     }
 
-    pub(crate) fn transaction_over(code: i32, how: &str) -> Error {
-        let message = format!("the transaction has been {how}; begin another one");
+    pub(crate) fn transaction_over(code: i32, outcome: &str) -> Error {
+        let message = format!("the transaction has been {outcome}; begin a new transaction");
         Error::new(ErrorKind::TransactionOver, Some(code), message)
     }
 
     pub(crate) fn write_too_large(max_bytes: usize) -> Error {
         let message = format!(
-            "the changes of this write or transaction take more than {} MiB of memory; nothing was written: write in \
-             parts, for example of ranges of _id",
+            "the changes of this write or transaction take more than {} MiB of memory; nothing was written; write in parts, for example by ranges of `_id`",
             max_bytes >> 20
         );
         Error::new(
@@ -243,7 +242,7 @@ impl Error {
         )
     }
 
-    /// Whether it is about the whole operation, and not about one of its documents.
+    /// Whether the error concerns the whole operation rather than a single document.
     pub(crate) fn ends_operation(&self) -> bool {
         match self.kind() {
             ErrorKind::WriteConflict
@@ -266,52 +265,52 @@ impl Error {
         }
     }
 
-    /// Events behind a place have been dropped, or all of them with the log.
+    /// An error for a resume point that lies before the first retained event, or before the log was switched off.
     pub(crate) fn history_lost(is_kept: bool) -> Error {
-        let why = if is_kept {
-            "it is older than what the log keeps (`Database::set_change_log` lets it keep more)"
+        let reason = if is_kept {
+            "the log no longer has the events after this point (raise the limits with `Database::set_change_log`)"
         } else {
-            "the log has been switched off since"
+            "the log was switched off after this point"
         };
         let code = code::CHANGE_STREAM_HISTORY_LOST;
-        Error::no_history(code, why)
+        Error::history_error(code, reason)
     }
 
-    /// A place is of no history of this database.
-    pub(crate) fn history_unknown(why: &str) -> Error {
-        Error::no_history(code::CHANGE_STREAM_FATAL_ERROR, why)
+    /// An error for a resume point that is not in the history of this database.
+    pub(crate) fn history_unknown(reason: &str) -> Error {
+        Error::history_error(code::CHANGE_STREAM_FATAL_ERROR, reason)
     }
 
-    fn no_history(code: i32, why: &str) -> Error {
+    fn history_error(code: i32, reason: &str) -> Error {
         let message = format!(
-            "the change log does not go back to the place to resume at: {why}; read the documents \
-             again and watch from then on"
+            "the change stream cannot start at this point: {reason}; read the documents \
+             again and start a new stream"
         );
         Error::new(ErrorKind::HistoryLost, Some(code), message)
     }
 
-    pub(crate) fn damaged(what: impl fmt::Display) -> Error {
-        let message = format!("the database file is damaged ({what}); restore it from a backup");
+    pub(crate) fn damaged(reason: impl fmt::Display) -> Error {
+        let message = format!("the database file is damaged ({reason}); restore it from a backup");
         Error::new(ErrorKind::Damaged, None, message)
     }
 
-    /// A failure of the file system.
+    /// An error for a failure of the file system.
     pub(crate) fn io(
-        what: &str,
+        action: &str,
         file: &str,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Error {
         let source = source.into();
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind: ErrorKind::Io,
             code: None,
-            message: format!("{what} {file}: {source}"),
+            message: format!("{action} {file}: {source}"),
             duplicate: None,
             source: Some(source),
         }))
     }
 
-    /// There is no room on the disk.
+    /// An error for a full disk.
     pub(crate) fn storage_full(file: &str, source: impl fmt::Display) -> Error {
         let message = format!("no room to write to {file}: {source}");
         let code = Some(code::OUT_OF_DISK_SPACE);
@@ -334,8 +333,8 @@ impl Error {
         Error::new(ErrorKind::TimedOut, code, message)
     }
 
-    /// The same of a write that has left nothing behind.
-    pub(crate) fn undone(self) -> Error {
+    /// Adds to a storage error that the write was rolled back.
+    pub(crate) fn into_rolled_back(self) -> Error {
         let message = match self.kind() {
             ErrorKind::StorageFull => {
                 "nothing was written; free space or delete documents, and try again"
@@ -343,25 +342,24 @@ impl Error {
             ErrorKind::Io => "nothing was written; remove the cause and try again",
             _ => return self,
         };
-        self.explained(message)
+        self.with_explanation(message)
     }
 
-    /// The same of a write that may have taken place.
-    pub(crate) fn unknown(self) -> Error {
+    /// Adds to a storage error that the outcome of the write is unknown.
+    pub(crate) fn into_outcome_unknown(self) -> Error {
         match self.kind() {
-            ErrorKind::StorageFull | ErrorKind::Io => self.explained(
-                "whether this was written is not known until the file can be opened anew, which every later write and \
-                 `Database::reopen` try",
+            ErrorKind::StorageFull | ErrorKind::Io => self.with_explanation(
+                "the outcome of this write is unknown; later writes and `Database::reopen` try to reopen the file",
             ),
             _ => self,
         }
     }
 
-    /// The same with more to say.
-    fn explained(self, more: &str) -> Error {
-        let message = format!("{}; {more}", self.message());
+    /// Returns the error with an addition to its message.
+    fn with_explanation(self, addition: &str) -> Error {
+        let message = format!("{}; {addition}", self.message());
         let (kind, code) = (self.kind(), self.code());
-        Error(Arc::new(Inner {
+        Error(Arc::new(ErrorInner {
             kind,
             code,
             message,
@@ -372,9 +370,9 @@ impl Error {
 }
 
 impl From<bson::error::Error> for Error {
-    /// Bytes that are not BSON, wherever they are met.
+    /// Converts an error about bytes that are not BSON.
     fn from(error: bson::error::Error) -> Error {
-        Error::server(code::INVALID_BSON, format!("malformed BSON: {error}"))
+        Error::with_server_code(code::INVALID_BSON, format!("malformed BSON: {error}"))
     }
 }
 

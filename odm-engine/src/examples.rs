@@ -1,5 +1,7 @@
-//! Reads the examples in the documentation of operators and stages, so that a test runs them: what is asked, lines
-//! `in: document`, and lines `out: value`. Empty lines separate the examples of a file.
+//! Runs the examples in the documentation of operators and stages.
+//!
+//! An example has the operator or stage, then lines `in: document`, then lines `out: value`. Empty lines separate the examples of
+//! a file.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +9,19 @@ use std::path::Path;
 use bson::{Bson, RawBson, RawDocumentBuf};
 
 pub(crate) struct Example {
-    pub(crate) place: String,
-    pub(crate) asked: RawDocumentBuf,
+    pub(crate) location: String,
+    pub(crate) request: RawDocumentBuf,
     pub(crate) documents: Vec<RawDocumentBuf>,
     expected: Vec<RawBson>,
 }
 
-/// Runs all examples of a folder. Each of the operators must have one.
-pub(crate) fn check<'n>(
+/// Runs all examples of a folder. Fails if an operator has no example.
+pub(crate) fn check_examples<'n>(
     folder: &str,
     operators: impl IntoIterator<Item = &'n str>,
     run: impl Fn(&Example) -> Vec<RawBson>,
 ) {
-    let mut shown = String::new();
+    let mut notation = String::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src")
         .join(folder);
@@ -35,32 +37,32 @@ pub(crate) fn check<'n>(
                 .lines()
                 .map(|line| line.trim_start_matches("//!").trim());
             for example in lines.collect::<Vec<_>>().split(|line| line.is_empty()) {
-                let example = read(&file, example);
-                assert_eq!(run(&example), example.expected, "{}", example.place);
-                shown.push_str(&example.place);
+                let example = parse_example(&file, example);
+                assert_eq!(run(&example), example.expected, "{}", example.location);
+                notation.push_str(&example.location);
             }
         }
     }
-    check_shown(operators, &shown);
+    check_shown(operators, &notation);
 }
 
-/// Fails if one of the operators has no example among what is shown.
-pub(crate) fn check_shown<'n>(operators: impl IntoIterator<Item = &'n str>, shown: &str) {
+/// Fails if an operator has no example in `notation`.
+pub(crate) fn check_shown<'n>(operators: impl IntoIterator<Item = &'n str>, notation: &str) {
     for name in operators {
         assert!(
-            shown.contains(&format!("\"{name}\"")),
+            notation.contains(&format!("\"{name}\"")),
             "{name} has no example"
         );
     }
 }
 
-fn read(file: &Path, lines: &[&str]) -> Example {
+fn parse_example(file: &Path, lines: &[&str]) -> Example {
     let first = lines
         .iter()
         .take_while(|line| !line.starts_with("in:") && !line.starts_with("out:"));
-    let asked = first.copied().collect::<Vec<_>>().join(" ");
-    let place = format!("{}: {asked}", file.display());
-    let document = |json| match value(json, &place) {
+    let request_text = first.copied().collect::<Vec<_>>().join(" ");
+    let place = format!("{}: {request_text}", file.display());
+    let document = |json| match parse_value(json, &place) {
         RawBson::Document(document) => document,
         other => panic!("{place}: {other:?}"),
     };
@@ -70,15 +72,17 @@ fn read(file: &Path, lines: &[&str]) -> Example {
             .filter_map(move |line| line.strip_prefix(prefix))
     };
     Example {
-        asked: document(&asked),
+        request: document(&request_text),
         documents: after("in:").map(document).collect(),
-        expected: after("out:").map(|json| value(json, &place)).collect(),
-        place,
+        expected: after("out:")
+            .map(|json| parse_value(json, &place))
+            .collect(),
+        location: place,
     }
 }
 
-/// A value in relaxed or canonical Extended JSON.
-pub(crate) fn value(json: &str, place: &str) -> RawBson {
+/// Parses a value in relaxed or canonical Extended JSON.
+pub(crate) fn parse_value(json: &str, place: &str) -> RawBson {
     let json: serde_json::Value =
         serde_json::from_str(json).unwrap_or_else(|error| panic!("{place}: {error}: {json}"));
     RawBson::try_from(Bson::try_from(json).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! The deletion of documents whose time is over, as TTL indexes ask for it.
+//! Expiry: a background thread deletes the documents that TTL indexes have expired.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -8,27 +8,27 @@ use bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use crate::command::delete;
 use crate::commit::Committer;
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::index::Index;
-use crate::plan::Hint;
+use crate::plan::IndexHint;
 
-/// How often expired documents are looked for, as on MongoDB.
-const PERIOD: Duration = Duration::from_secs(60);
+/// The default interval between deletions, as on MongoDB.
+const DEFAULT_EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 
-/// How many documents are deleted in one commit: other writers get their turn between two.
-const BATCH: u64 = 1_000;
+/// The number of documents deleted in one commit. Other writers can commit between two batches.
+const BATCH_DOCUMENTS: u64 = 1_000;
 
-/// A thread that deletes expired documents from time to time. It ends with this value, and keeps no
-/// database open.
-pub(crate) struct Expiry {
+/// A background thread that regularly deletes expired documents. Dropping this value stops the thread. An idle thread does not
+/// keep the database open.
+pub(crate) struct ExpiryWorker {
     committer: Weak<Committer>,
-    timer: Arc<Timer>,
+    timer: Arc<ExpiryTimer>,
 }
 
 #[derive(Default)]
-struct Timer {
+struct ExpiryTimer {
     state: Mutex<TimerState>,
     changed: Condvar,
 }
@@ -37,35 +37,36 @@ struct Timer {
 struct TimerState {
     is_running: bool,
     is_over: bool,
-    /// Whether the thread deletes documents, and so keeps the database open.
+    /// Whether the thread is deleting documents. It keeps the database open meanwhile.
     is_deleting: bool,
     period: Option<Duration>,
 }
 
-impl Expiry {
-    pub(crate) fn new(committer: &Arc<Committer>) -> Expiry {
-        Expiry {
+impl ExpiryWorker {
+    pub(crate) fn new(committer: &Arc<Committer>) -> ExpiryWorker {
+        ExpiryWorker {
             committer: Arc::downgrade(committer),
             timer: Arc::default(),
         }
     }
 
-    /// Starts the thread unless it runs already.
+    /// Starts the thread if it is not running.
     ///
     /// # Errors
-    /// The system has no more threads.
+    /// The system cannot start another thread.
     pub(crate) fn start(&self) -> Result<()> {
-        let mut state = self.timer.state();
+        let mut state = self.timer.lock_state();
         if state.is_running {
             return Ok(());
         }
         let (committer, timer) = (Weak::clone(&self.committer), Arc::clone(&self.timer));
         let run = move || {
-            while timer.wait() {
-                let _deleting = Deleting(&timer);
+            while timer.wait_for_period() {
+                let _deleting = DeletionGuard(&timer);
                 if let Some(committer) = committer.upgrade() {
-                    // A store that fails tells the application at its next write; until then, try again.
-                    let _ = delete_expired_while(&committer, DateTime::now(), || timer.goes_on());
+                    // Ignore the error: the application's next write gets the same error, and the next period retries.
+                    let _ =
+                        delete_expired_while(&committer, DateTime::now(), || timer.keeps_running());
                 }
             }
         };
@@ -78,15 +79,15 @@ impl Expiry {
     }
 
     pub(crate) fn set_period(&self, period: Duration) {
-        self.timer.state().period = Some(period);
+        self.timer.lock_state().period = Some(period);
         self.timer.changed.notify_all();
     }
 }
 
-impl Expiry {
-    /// Ends the thread, and returns once it keeps the database open no more: after one batch at most.
-    pub(crate) fn end(&self) {
-        let mut state = self.timer.state();
+impl ExpiryWorker {
+    /// Stops the thread. Waits until the thread no longer keeps the database open, for one batch at most.
+    pub(crate) fn stop(&self) {
+        let mut state = self.timer.lock_state();
         state.is_over = true;
         self.timer.changed.notify_all();
         while state.is_deleting {
@@ -96,49 +97,49 @@ impl Expiry {
     }
 }
 
-impl Drop for Expiry {
+impl Drop for ExpiryWorker {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }
 
-/// While this lives, the thread keeps the database open.
-struct Deleting<'t>(&'t Timer);
+/// A guard that marks the thread as deleting. Its drop wakes a waiting [`stop`](ExpiryWorker::stop).
+struct DeletionGuard<'t>(&'t ExpiryTimer);
 
-impl Drop for Deleting<'_> {
+impl Drop for DeletionGuard<'_> {
     fn drop(&mut self) {
-        self.0.state().is_deleting = false;
+        self.0.lock_state().is_deleting = false;
         self.0.changed.notify_all();
     }
 }
 
-impl Timer {
-    /// Waits for one period; the answer is whether to go on.
-    fn wait(&self) -> bool {
-        let began = Instant::now();
-        let mut state = self.state();
+impl ExpiryTimer {
+    /// Waits for one period. Returns `false` if the thread must stop.
+    fn wait_for_period(&self) -> bool {
+        let started = Instant::now();
+        let mut state = self.lock_state();
         while !state.is_over {
-            let period = state.period.unwrap_or(PERIOD);
-            let Some(left) = period.checked_sub(began.elapsed()) else {
+            let period = state.period.unwrap_or(DEFAULT_EXPIRY_PERIOD);
+            let Some(remaining) = period.checked_sub(started.elapsed()) else {
                 state.is_deleting = true;
                 return true;
             };
-            let waited = self.changed.wait_timeout(state, left);
+            let waited = self.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         false
     }
 
-    fn goes_on(&self) -> bool {
-        !self.state().is_over
+    fn keeps_running(&self) -> bool {
+        !self.lock_state().is_over
     }
 
-    fn state(&self) -> MutexGuard<'_, TimerState> {
+    fn lock_state(&self) -> MutexGuard<'_, TimerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether any collection has an index that lets documents expire.
+/// Whether any collection has an index with expiry.
 pub(crate) fn is_needed(committer: &Committer) -> bool {
     let state = committer.state();
     let mut indexes = state
@@ -148,46 +149,52 @@ pub(crate) fn is_needed(committer: &Committer) -> bool {
     indexes.any(|state| state.index.expire_after.is_some())
 }
 
-/// Deletes the documents that have expired by `now`, in batches, and returns their number.
+/// Deletes the documents that have expired by `now`, in batches. Returns the number of deleted documents.
 pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64> {
     delete_expired_while(committer, now, || true)
 }
 
-/// The same, up to a batch after which it is not to go on.
+/// Deletes expired documents in batches, as long as `may_continue` returns `true` after a batch.
 fn delete_expired_while(
     committer: &Committer,
     now: DateTime,
-    goes_on: impl Fn() -> bool,
+    may_continue: impl Fn() -> bool,
 ) -> Result<u64> {
     committer.check_open()?;
     let state = committer.state();
     let mut deleted = 0;
     for collection in state.catalog.collections() {
         for index in &collection.indexes {
-            let Some(filter) = expired(&index.index, now) else {
+            let Some(filter) = expired_filter(&index.index, now) else {
                 continue;
             };
-            // Also by a hidden index, and where scans are forbidden.
-            let hint = Hint::Number(index.id);
+            // A hint by number also accepts a hidden index, and works where collection scans are forbidden.
+            let hint = IndexHint::Number(index.id);
             loop {
                 let batch = committer.write(|overlay| {
-                    // The collection or the index may be gone by now, and another in its place.
-                    let now = overlay.collection(&collection.name);
-                    let is_there = now.is_some_and(|now| {
-                        now.id == collection.id
-                            && now.indexes.iter().any(|state| state.id == index.id)
+                    // The collection or index may have been dropped or replaced meanwhile.
+                    let current = overlay.collection(&collection.name);
+                    let exists = current.is_some_and(|current| {
+                        current.id == collection.id
+                            && current.indexes.iter().any(|state| state.id == index.id)
                     });
-                    if !is_there {
+                    if !exists {
                         return Ok(0);
                     }
                     let filter = Filter::parse(&filter)?;
-                    delete::matching(overlay, &collection.name, filter, Some(BATCH), Some(&hint))
+                    delete::delete_matching(
+                        overlay,
+                        &collection.name,
+                        filter,
+                        Some(BATCH_DOCUMENTS),
+                        Some(&hint),
+                    )
                 })?;
                 deleted += batch;
-                if !goes_on() {
+                if !may_continue() {
                     return Ok(deleted);
                 }
-                if batch < BATCH {
+                if batch < BATCH_DOCUMENTS {
                     break;
                 }
             }
@@ -196,9 +203,10 @@ fn delete_expired_while(
     Ok(deleted)
 }
 
-/// A filter for the documents of an index that have expired; of several dates the first counts. As on
-/// MongoDB, nothing expires by a hashed index, whose entries have no dates.
-fn expired(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
+/// Returns a filter for the expired documents of an index. A document with several dates expires by its earliest date.
+///
+/// As on MongoDB, a hashed index expires no documents, because its entries do not contain dates.
+fn expired_filter(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
     if index.hashed.is_some() {
         return None;
     }
@@ -206,8 +214,9 @@ fn expired(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
     let age = i64::try_from(index.expire_after?.as_millis()).ok()?;
     let latest = DateTime::from_millis(now.timestamp_millis().checked_sub(age)?);
     let mut by_date = RawDocumentBuf::new();
-    append(&mut by_date, path, rawdoc! { "$lte": latest });
-    // The index has no other documents; and its filter, under a collation, is not what it looks like.
+    append_field(&mut by_date, path, rawdoc! { "$lte": latest });
+    // A partial index has only documents that match its filter. The filter is left out under a collation, where it would compare
+    // strings byte by byte.
     let partial = index.partial.iter().filter(|_| index.collation.is_none());
     let both: RawArrayBuf = partial.cloned().chain([by_date]).collect();
     Some(rawdoc! { "$and": both })
@@ -222,7 +231,7 @@ mod tests {
         let index = Index::new([("at", crate::direction::Direction::Ascending)])
             .hashed("at")
             .expire_after(Duration::from_secs(2));
-        assert_eq!(expired(&index, DateTime::from_millis(5_000)), None);
+        assert_eq!(expired_filter(&index, DateTime::from_millis(5_000)), None);
     }
 
     #[test]
@@ -230,7 +239,7 @@ mod tests {
         let index = Index::new([("at", crate::direction::Direction::Ascending)])
             .partial(rawdoc! { "a": 1 })
             .expire_after(Duration::from_secs(2));
-        let filter = expired(&index, DateTime::from_millis(5_000)).unwrap();
+        let filter = expired_filter(&index, DateTime::from_millis(5_000)).unwrap();
         let latest = DateTime::from_millis(3_000);
         let expected = rawdoc! { "$and": [{ "a": 1 }, { "at": { "$lte": latest } }] };
         assert_eq!(filter, expected);

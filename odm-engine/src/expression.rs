@@ -1,10 +1,10 @@
 //! Aggregation expressions: values computed from a document.
 //!
-//! An expression is parsed once, with everything in it that is constant computed already, and then
-//! evaluated on raw documents. Values that are only looked at are borrowed from the document.
+//! An expression is parsed once, and its constant parts are computed during parsing. Evaluation
+//! runs on raw documents and borrows values from the document where possible.
 //!
-//! Each operator is a file in the folder of its category, listed in the category's sorted registry.
-//! The examples in the documentation of each file are run by a test.
+//! Each operator is a file in the folder of its category and is listed in the category's sorted
+//! registry. A test runs the examples in the documentation of each file.
 
 mod accumulator;
 mod arithmetic;
@@ -45,66 +45,66 @@ use crate::interrupt;
 use crate::value::growth;
 use crate::{Error, Result};
 
-use call::Call;
+use call::OperatorCall;
 pub(crate) use computation::Computation;
-pub(crate) use names::{Names, check_bindable};
+pub(crate) use names::{VisibleVariables, check_bindable};
 use path::FieldPath;
-pub(crate) use scope::{Environment, Scope};
+pub(crate) use scope::{Environment, VariableScope};
 pub(crate) use value::Value;
 
 /// A parsed expression, such as `{ $add: ["$price", 1] }`.
 #[derive(Debug)]
 pub(crate) enum Expression {
-    /// The same value for each document. `None` is a missing one.
+    /// A value that is the same for each document. `None` is the missing value.
     Constant(Option<RawBson>),
-    /// What is at a path of a variable: `"$a.b"`, `"$$this.c"`, `"$$ROOT"`.
+    /// The value at a path of a variable: `"$a.b"`, `"$$this.c"`, `"$$ROOT"`.
     Path(FieldPath),
-    /// A document of computed fields; those that are missing are left out.
+    /// A document of computed fields. Missing values are left out.
     Object(Vec<(CString, Expression)>),
-    /// An array of computed elements; those that are missing are null.
+    /// An array of computed elements. Missing values become null.
     Array(Vec<Expression>),
     /// An operator with its operands.
-    Operator(Box<dyn Operator>),
-    /// A constant part that cannot be computed.
+    Operator(Box<dyn ExpressionOperator>),
+    /// A constant part whose computation failed.
     Failing(Error),
 }
 
-/// What an expression operator computes.
-pub(crate) trait Operator: fmt::Debug + Send + Sync {
-    /// The value for what `scope` shows.
+/// An operator of aggregation expressions.
+pub(crate) trait ExpressionOperator: fmt::Debug + Send + Sync {
+    /// Evaluates the operator with the variables of `scope`.
     ///
     /// # Errors
-    /// Operands of the wrong kind, with MongoDB's codes.
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>>;
+    /// An operand has the wrong type. Codes are MongoDB's.
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>>;
 
-    /// The operands, taken out, if this is the associative operator `name`: one of that name around
-    /// it can have them as its own.
-    fn release(&mut self, _name: &str) -> Option<Vec<Expression>> {
+    /// Moves the operands out if this is the associative operator `name`. An enclosing operator of
+    /// the same name then takes the operands as its own.
+    fn take_operands(&mut self, _name: &str) -> Option<Vec<Expression>> {
         None
     }
 }
 
 impl Expression {
-    /// Reads an expression that may use the variables in `names`.
+    /// Parses an expression that may use the variables in `names`.
     ///
     /// # Errors
-    /// Unknown operators and variables, operands of the wrong number or kind, and whatever constant
-    /// parts fail with, with MongoDB's codes.
-    pub(crate) fn parse(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
-        names.constants().parse_all(|| {
-            let expression = parse::expression(value, names)?;
+    /// Unknown operators and variables, operands of the wrong number or type, and failures of
+    /// constant parts. Codes are MongoDB's.
+    pub(crate) fn parse(value: RawBsonRef<'_>, names: &VisibleVariables<'_>) -> Result<Expression> {
+        names.constant_folding().parse_all(|| {
+            let expression = parse::parse_expression(value, names)?;
             if let Expression::Failing(error) = &expression {
-                names.constants().note(error);
+                names.constant_folding().record_failure(error);
             }
             Ok(expression)
         })
     }
 
-    /// The value for what `scope` shows.
+    /// Evaluates the expression with the variables of `scope`.
     ///
     /// # Errors
-    /// What its operators fail with.
-    pub(crate) fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+    /// An operator of the expression fails.
+    pub(crate) fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         match self {
             Expression::Constant(None) => Ok(Value::Missing),
             Expression::Constant(Some(value)) => Ok(Value::Borrowed(value.as_raw_bson_ref())),
@@ -137,18 +137,18 @@ impl Expression {
         }
     }
 
-    /// Whether there is an operator of this name.
+    /// Returns whether an operator of this name exists.
     pub(crate) fn is_operator(name: &str) -> bool {
-        categories::find(name).is_some()
+        categories::find_parser(name).is_some()
     }
 
-    /// An operator as an expression.
-    fn operator(operator: impl Operator + 'static) -> Expression {
+    /// Wraps an operator in an expression.
+    fn from_operator(operator: impl ExpressionOperator + 'static) -> Expression {
         Expression::Operator(Box::new(operator))
     }
 
-    /// The value, if it is the same for each document.
-    pub(crate) fn constant(&self) -> Option<Value<'_>> {
+    /// Returns the value if the expression is constant.
+    pub(crate) fn as_constant(&self) -> Option<Value<'_>> {
         match self {
             Expression::Constant(None) => Some(Value::Missing),
             Expression::Constant(Some(value)) => Some(Value::Borrowed(value.as_raw_bson_ref())),

@@ -1,7 +1,9 @@
-//! Filters: which documents an operation is about.
+//! Filters: the conditions that select documents.
 //!
-//! A filter is parsed once into an [`Expression`], which is matched against raw documents and read
-//! by the planner. Each operator is a file of this module, listed in [`parse`]'s registries.
+//! A filter is parsed once into a [`FilterExpression`], which is matched against raw documents and
+//! read by the planner.
+//!
+//! Each operator is a file of this module and is listed in the registries of [`parse`].
 
 mod all;
 mod bits;
@@ -30,115 +32,126 @@ use crate::path::Path;
 use crate::pattern::PatternScope;
 use crate::{Error, Result, value};
 
-pub(crate) use compare::{Comparison, Operator as CompareOperator};
+pub(crate) use compare::{CompareOperator, Comparison};
 pub(crate) use elem_match::ElemMatch;
-use expression::Operator;
-pub(crate) use expression::{Expression, Predicate, Test};
+use expression::OpaqueTest;
+pub(crate) use expression::{FilterExpression, ValuePredicate, ValueTest};
 pub(crate) use membership::Membership;
-use parse::Place;
+use parse::FilterContext;
 
 /// A parsed filter.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    expression: Expression,
+    expression: FilterExpression,
 }
 
 impl Filter {
-    /// Reads a filter document that is not the filter of a command, so that `$expr` has no place in
-    /// it. The empty document matches everything.
+    /// Parses a filter outside of a command's own filter, where `$expr` is not allowed. The empty
+    /// document matches everything.
     ///
     /// # Errors
     /// Unknown operators, operators that the engine does not support, and operands of the wrong
-    /// kind, with MongoDB's codes.
+    /// type. Codes are MongoDB's.
     pub(crate) fn parse(filter: &RawDocument) -> Result<Filter> {
-        value::check(filter)?;
+        value::check_document(filter)?;
         let _patterns = PatternScope::enter();
         Ok(Filter {
-            expression: parse::document(filter, Place::Elsewhere)?,
+            expression: parse::parse_document(filter, FilterContext::Elsewhere)?,
         })
     }
 
-    /// Reads the filter of a command. The empty document matches everything.
+    /// Parses the filter of a command. The empty document matches everything.
     ///
     /// # Errors
-    /// As [`parse`](Filter::parse), and what is wrong with an `$expr`.
-    pub(crate) fn parse_in(filter: &RawDocument, environment: &Arc<Environment>) -> Result<Filter> {
-        value::check(filter)?;
+    /// See [`parse`](Filter::parse). Also, an `$expr` is invalid.
+    pub(crate) fn parse_for_command(
+        filter: &RawDocument,
+        environment: &Arc<Environment>,
+    ) -> Result<Filter> {
+        value::check_document(filter)?;
         Ok(Filter {
             expression: environment
-                .parse_all(|| parse::document(filter, Place::Command(environment)))?,
+                .parse_all(|| parse::parse_document(filter, FilterContext::Command(environment)))?,
         })
     }
 
-    /// A path that has a value equal to one of these, also within an array.
+    /// Returns a filter for documents with any of these values at a path, also as array elements.
     ///
     /// # Errors
-    /// A value that nests too deeply.
+    /// A value nests too deeply.
     pub(crate) fn equal_to_any(path: &Path, values: &[RawBson]) -> Result<Filter> {
         let values = values.iter().map(RawBson::as_raw_bson_ref);
-        let membership = Membership::of_values(values)?;
+        let membership = Membership::from_values(values)?;
         Ok(Filter {
-            expression: Expression::Field(path.clone(), Test::In(membership)),
+            expression: FilterExpression::Field(path.clone(), ValueTest::In(membership)),
         })
     }
 
-    /// What all of some filters say together.
-    pub(crate) fn all(filters: impl IntoIterator<Item = Filter>) -> Filter {
+    /// Returns the conjunction of several filters.
+    pub(crate) fn conjunction_of(filters: impl IntoIterator<Item = Filter>) -> Filter {
         let expressions = filters
             .into_iter()
             .flat_map(|filter| match filter.expression {
-                Expression::And(all) => all,
+                FilterExpression::And(all) => all,
                 expression => vec![expression],
             });
         Filter {
-            expression: Expression::And(expressions.collect()),
+            expression: FilterExpression::And(expressions.collect()),
         }
     }
 
-    /// Whether a document holds conditions on a value, such as `{ $gte: 5 }`, rather than on the
+    /// Returns whether the conditions apply to a value, such as `{ $gte: 5 }`, instead of to the
     /// fields of a document.
     pub(crate) fn is_on_value(conditions: &RawDocument) -> bool {
         parse::is_on_value(conditions)
     }
 
-    /// Whether a document matches.
+    /// Returns whether a document matches.
     ///
     /// # Errors
-    /// What an `$expr` fails with.
+    /// An `$expr` fails.
     pub(crate) fn matches(&self, document: &RawDocument) -> Result<bool> {
         self.expression.matches(document, &mut None)
     }
 
-    /// Whether a document matches a filter from [`parse`](Filter::parse), which has no `$expr` and never fails.
+    /// Returns whether a document matches a filter without `$expr`. A filter from
+    /// [`parse`](Filter::parse) has no `$expr`, so matching cannot fail.
     pub(crate) fn accepts(&self, document: &RawDocument) -> bool {
         self.matches(document).unwrap_or(false)
     }
 
-    /// The position of the array element through which a document matches, which positional `$`
-    /// stands for in a projection: that of the last condition on an array. `None` if it does not match,
-    /// or not through an array.
+    /// Returns the position of the array element that matched, for the positional `$` of a
+    /// projection.
+    ///
+    /// The last condition on an array in the order of the filter decides. `None` if the document
+    /// does not match, or not through an array.
     ///
     /// # Errors
-    /// As [`matches`](Filter::matches).
-    pub(crate) fn position_as_written(&self, document: &RawDocument) -> Result<Option<usize>> {
+    /// See [`matches`](Filter::matches).
+    pub(crate) fn matched_position_as_written(
+        &self,
+        document: &RawDocument,
+    ) -> Result<Option<usize>> {
         let mut position = None;
         let matches = self.expression.matches(document, &mut position)?;
         Ok(position.filter(|_| matches))
     }
 
-    /// The position of the array element through which a document matches, which positional `$`
-    /// stands for in an update. `None` if it does not match, or not through an array.
+    /// Returns the position of the array element that matched, for the positional `$` of an update.
+    ///
+    /// `None` if the document does not match, or not through an array.
     ///
     /// # Errors
-    /// As [`matches`](Filter::matches).
-    pub(crate) fn position(&self, document: &RawDocument) -> Result<Option<usize>> {
+    /// See [`matches`](Filter::matches).
+    pub(crate) fn matched_position(&self, document: &RawDocument) -> Result<Option<usize>> {
         if !self.matches(document)? {
             return Ok(None);
         }
-        // The last condition on an array decides, in the order of MongoDB, not in that of the filter.
+        // The last condition on an array decides, in MongoDB's order of conditions instead of the
+        // filter's order.
         let mut conditions = Vec::new();
-        self.expression.conjuncts(&mut conditions);
-        conditions.sort_by_key(|condition| condition.rank());
+        self.expression.collect_conjuncts(&mut conditions);
+        conditions.sort_by_key(|condition| condition.match_rank());
         let mut position = None;
         for condition in conditions {
             condition.matches(document, &mut position)?;
@@ -146,86 +159,97 @@ impl Filter {
         Ok(position)
     }
 
-    /// Refuses an `$expr`: an upsert could not tell what it starts from.
+    /// Checks that the filter has no `$expr`. An upsert cannot derive its initial document from an
+    /// expression.
     ///
     /// # Errors
-    /// There is one (code 224).
-    pub(crate) fn check_upsert(&self) -> Result<()> {
+    /// The filter has an `$expr` (code 224).
+    pub(crate) fn ensure_no_expr(&self) -> Result<()> {
         if has_expr(&self.expression) {
             let message = "the filter of an upsert cannot have an $expr";
-            return Err(Error::server(224, message));
+            return Err(Error::with_server_code(224, message));
         }
         Ok(())
     }
 
-    /// What the filter says, for the planner.
-    pub(crate) fn expression(&self) -> &Expression {
+    /// Returns the parsed conditions, for the planner.
+    pub(crate) fn parsed_conditions(&self) -> &FilterExpression {
         &self.expression
     }
 
-    /// Whether every document that matches this filter also matches `other`.
+    /// Returns whether every document that matches this filter also matches `other`.
     ///
-    /// Errs on the side of no. It decides whether a partial or sparse index may answer a query.
+    /// The answer may be a false negative, never a false positive. The planner uses a partial or
+    /// sparse index only if the filter implies the index's condition.
     pub(crate) fn implies(&self, other: &Filter) -> bool {
         implication::implies(&self.expression, &other.expression)
     }
 
-    /// Whether documents without a value at the path cannot match.
-    pub(crate) fn requires(&self, path: &Path) -> bool {
-        implication::requires(&self.expression, path)
+    /// Returns whether a matching document must have a value at the path.
+    pub(crate) fn requires_path(&self, path: &Path) -> bool {
+        implication::requires_path(&self.expression, path)
     }
 
-    /// The values that the filter says fields are equal to, which an upsert starts from.
+    /// Returns the fields that the filter compares for equality, with the values. An upsert starts
+    /// from these fields.
     pub(crate) fn equalities(&self) -> Vec<(&Path, &RawBson)> {
-        let mut found = Vec::new();
-        collect_equalities(&self.expression, &mut found);
-        found
+        let mut equalities = Vec::new();
+        collect_equalities(&self.expression, &mut equalities);
+        equalities
     }
 }
 
-fn has_expr(expression: &Expression) -> bool {
+fn has_expr(expression: &FilterExpression) -> bool {
     match expression {
-        Expression::And(all) | Expression::Or(all) | Expression::Nor(all) => {
+        FilterExpression::And(all) | FilterExpression::Or(all) | FilterExpression::Nor(all) => {
             all.iter().any(has_expr)
         }
-        Expression::Not(inner) => has_expr(inner),
-        Expression::Expr(_) => true,
-        Expression::Field(..) => false,
+        FilterExpression::Not(inner) => has_expr(inner),
+        FilterExpression::Expr(_) => true,
+        FilterExpression::Field(..) => false,
     }
 }
 
-fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path, &'e RawBson)>) {
+fn collect_equalities<'e>(
+    expression: &'e FilterExpression,
+    equalities: &mut Vec<(&'e Path, &'e RawBson)>,
+) {
     match expression {
-        // MongoDB forgets what stands beside a condition that is never true.
-        Expression::And(all) if all.iter().any(is_never) => {}
-        Expression::And(all) => all
+        // MongoDB ignores equalities beside a condition that is never true.
+        FilterExpression::And(all) if all.iter().any(is_never_true) => {}
+        FilterExpression::And(all) => all
             .iter()
-            .for_each(|inner| collect_equalities(inner, found)),
-        Expression::Or(any) => {
-            let mut possible = any.iter().filter(|inner| !is_never(inner));
+            .for_each(|inner| collect_equalities(inner, equalities)),
+        FilterExpression::Or(any) => {
+            let mut possible = any.iter().filter(|inner| !is_never_true(inner));
             if let (Some(only), None) = (possible.next(), possible.next()) {
-                collect_equalities(only, found);
+                collect_equalities(only, equalities);
             }
         }
-        Expression::Field(path, Test::Compare(comparison)) => {
+        FilterExpression::Field(path, ValueTest::Compare(comparison)) => {
             if comparison.operator == CompareOperator::Eq {
-                found.push((path, &comparison.value));
+                equalities.push((path, &comparison.value));
             }
         }
-        Expression::Field(path, Test::In(membership)) => {
+        FilterExpression::Field(path, ValueTest::In(membership)) => {
             if let Some(only) = membership.only_value() {
-                found.push((path, only));
+                equalities.push((path, only));
             }
         }
-        Expression::Nor(_) | Expression::Not(_) | Expression::Field(..) | Expression::Expr(_) => {}
+        FilterExpression::Nor(_)
+        | FilterExpression::Not(_)
+        | FilterExpression::Field(..)
+        | FilterExpression::Expr(_) => {}
     }
 }
 
-/// Whether nothing can match, as with `{ $all: [] }`; of `{ $in: [] }`, too, that is true, but MongoDB does not see it.
-fn is_never(expression: &Expression) -> bool {
+/// Returns whether MongoDB knows that the condition matches nothing, as with `{ $all: [] }`.
+///
+/// `{ $in: [] }` matches nothing either, but MongoDB does not detect that.
+fn is_never_true(expression: &FilterExpression) -> bool {
     match expression {
-        Expression::And(all) => all.iter().any(is_never),
-        Expression::Or(any) => any.iter().all(is_never),
+        FilterExpression::And(all) => all.iter().any(is_never_true),
+        FilterExpression::Or(any) => any.iter().all(is_never_true),
         _ => false,
     }
 }
@@ -240,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn null_matches_what_is_missing() {
+    fn null_matches_missing_fields() {
         assert!(matches(rawdoc! { "a": RawBson::Null }, rawdoc! {}));
         assert!(matches(
             rawdoc! { "a.b": RawBson::Null },
@@ -263,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn the_position_is_that_of_the_last_condition_on_an_array() {
+    fn the_position_comes_from_the_last_array_condition() {
         let filter = Filter::parse(&rawdoc! { "a": 2, "b": 8 }).unwrap();
-        let position = |document: RawDocumentBuf| filter.position(&document).unwrap();
+        let position = |document: RawDocumentBuf| filter.matched_position(&document).unwrap();
         assert_eq!(position(rawdoc! { "a": [1, 2], "b": 8 }), Some(1));
         assert_eq!(position(rawdoc! { "a": [1, 2], "b": 7 }), None);
     }
@@ -276,7 +300,7 @@ mod tests {
             let document = rawdoc! { "a": [[1, 9], 3, { "x": 5 }] };
             let filter = Filter::parse(&filter).unwrap();
             assert!(filter.matches(&document).unwrap());
-            filter.position(&document).unwrap()
+            filter.matched_position(&document).unwrap()
         };
         assert_eq!(position(rawdoc! { "a.1": 3 }), None);
         assert_eq!(position(rawdoc! { "a.2.x": 5 }), None);
@@ -289,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_true_says_nothing_about_equality() {
+    fn a_contradiction_implies_no_equality() {
         let count = |filter: RawDocumentBuf| Filter::parse(&filter).unwrap().equalities().len();
         assert_eq!(count(rawdoc! { "a": 1, "b": { "$in": [] } }), 1);
         assert_eq!(count(rawdoc! { "a": 1, "b": { "$all": [] } }), 0);

@@ -1,14 +1,14 @@
-//! Indexes: what they are defined by, and the keys that they hold for a document.
+//! Index definitions, and the keys of a document in an index.
 
 mod collation;
 mod definition;
-mod given;
 pub(crate) mod hashed;
 pub(crate) mod keys;
 mod part;
 mod partial;
 mod specification;
 mod unsupported;
+mod verbatim;
 pub(crate) mod wildcard;
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use bson::RawDocumentBuf;
 pub use collation::Collation;
 pub(crate) use collation::Collator;
 pub(crate) use definition::{ID_INDEX, IndexState};
-use given::Given;
+use verbatim::VerbatimOptions;
 
 use crate::direction::Direction;
 
@@ -35,44 +35,42 @@ use crate::direction::Direction;
 /// assert_eq!(wildcard.name, "attributes.$**_1");
 /// ```
 ///
-/// A path that is `$**` or ends with `.$**` makes it a wildcard index: it is about every path, or every one
-/// that begins so.
+/// A path that is `$**` or ends with `.$**` defines a wildcard index, over all paths or over all paths with that prefix.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Index {
     /// The name, unique within the collection.
     pub name: String,
-    /// The dotted paths of the indexed fields with their directions, the most significant first.
+    /// The dotted paths of the indexed fields with their directions, the most significant field first.
     pub keys: Vec<(String, Direction)>,
-    /// The one of the fields that is hashed, if one is: it serves for equal values only, and its direction
-    /// means nothing.
+    /// The hashed field, if there is one. A hashed field supports only equality, and its direction is meaningless.
     pub hashed: Option<String>,
-    /// Which paths an index on `$**` includes, or which it leaves out; all but `_id` if `None`.
+    /// The paths that an index on `$**` includes or excludes. `None` excludes only `_id`.
     pub wildcard_projection: Option<RawDocumentBuf>,
-    /// Whether no two documents may have the same key.
+    /// Whether two documents with the same key are refused.
     pub unique: bool,
-    /// Whether documents with none of the fields are left out.
+    /// Whether the index leaves out documents that have none of the fields.
     pub sparse: bool,
     /// A filter that documents must match to be indexed.
     pub partial: Option<RawDocumentBuf>,
-    /// How long after the date in the (only) field a document is deleted.
+    /// The time between the date in the (only) field and the deletion of the document.
     pub expire_after: Option<Duration>,
-    /// Whether queries do not see the index. It is kept up and unique all the same.
+    /// Whether queries ignore the index. A hidden index is still maintained, and still enforces uniqueness.
     pub hidden: bool,
-    /// How strings are compared; byte by byte if `None`.
+    /// The order of strings; `None` compares byte by byte.
     pub collation: Option<Collation>,
-    pub(crate) given: Given,
+    pub(crate) verbatim: VerbatimOptions,
 }
 
 impl Index {
-    /// An index of these fields, named after them as MongoDB does.
+    /// Returns an index on these fields, with MongoDB's default name.
     pub fn new<P: Into<String>>(keys: impl IntoIterator<Item = (P, Direction)>) -> Index {
         let keys: Vec<_> = keys
             .into_iter()
             .map(|(path, direction)| (path.into(), direction))
             .collect();
         Index {
-            name: default_name(&keys, None),
+            name: default_index_name(&keys, None),
             keys,
             hashed: None,
             wildcard_projection: None,
@@ -82,58 +80,58 @@ impl Index {
             expire_after: None,
             hidden: false,
             collation: None,
-            given: Given::default(),
+            verbatim: VerbatimOptions::default(),
         }
     }
 
-    /// The same index under another name.
+    /// Sets the name of the index.
     pub fn named(mut self, name: impl Into<String>) -> Index {
         self.name = name.into();
         self
     }
 
-    /// Has a hash in the place of this field's value. An index that is named after its fields is so still.
+    /// Replaces the value of this field by its hash. Updates the name if it is the default name.
     pub fn hashed(mut self, path: impl Into<String>) -> Index {
         let path = path.into();
-        if self.name == default_name(&self.keys, self.hashed.as_deref()) {
-            self.name = default_name(&self.keys, Some(&path));
+        if self.name == default_index_name(&self.keys, self.hashed.as_deref()) {
+            self.name = default_index_name(&self.keys, Some(&path));
         }
         self.hashed = Some(path);
         self
     }
 
-    /// Says which paths an index on `$**` includes (`{ "a": 1 }`), or which it leaves out (`{ "a": 0 }`).
+    /// Sets the paths that an index on `$**` includes (`{ "a": 1 }`) or excludes (`{ "a": 0 }`).
     pub fn wildcard_projection(mut self, projection: RawDocumentBuf) -> Index {
         self.wildcard_projection = Some(projection);
         self
     }
 
-    /// Refuses documents whose key is already there.
+    /// Refuses documents with a key that another document already has.
     pub fn unique(mut self) -> Index {
         self.unique = true;
         self
     }
 
-    /// Leaves out the documents that have none of the fields.
+    /// Leaves out documents that have none of the fields.
     pub fn sparse(mut self) -> Index {
         self.sparse = true;
         self
     }
 
-    /// Leaves out the documents that do not match `filter`.
+    /// Leaves out documents that do not match `filter`.
     pub fn partial(mut self, filter: RawDocumentBuf) -> Index {
         self.partial = Some(filter);
         self
     }
 
-    /// Deletes documents some time after the date in the field.
+    /// Deletes documents when `duration` has passed since the date in the field.
     pub fn expire_after(mut self, duration: Duration) -> Index {
         self.expire_after = Some(duration);
         self
     }
 
-    /// Compares strings as a language does, those within documents and arrays, too. A unique index then refuses what is
-    /// equal by that:
+    /// Compares strings by the rules of a language, including strings within documents and arrays. A unique index then refuses
+    /// documents with keys that are equal under these rules:
     ///
     /// ```
     /// # #[cfg(feature = "collation")] {
@@ -145,14 +143,14 @@ impl Index {
     ///
     /// let database = Database::memory();
     /// database.create_indexes("people", &[by_email])?;
-    /// database.insert("people", vec![rawdoc! { "email": "ada@example.org" }])?.all()?;
+    /// database.insert("people", vec![rawdoc! { "email": "ada@example.org" }])?.into_result()?;
     /// let twin = database.insert("people", vec![rawdoc! { "email": "Ada@Example.org" }])?;
     /// assert!(twin.failures[0].error.is_duplicate_key());
     /// # }
     /// # Ok::<(), odm_engine::Error>(())
     /// ```
     ///
-    /// Queries compare byte by byte. They use such an index for what has no strings in it.
+    /// Queries compare byte by byte. They use such an index only for values without strings.
     pub fn collation(mut self, collation: impl Into<Option<Collation>>) -> Index {
         self.collation = collation.into();
         self
@@ -162,7 +160,7 @@ impl Index {
         self.hashed.as_deref() == Some(path)
     }
 
-    /// Whether the index is about every path that begins like its own.
+    /// Returns whether the index is a wildcard index.
     pub fn is_wildcard(&self) -> bool {
         self.keys
             .iter()
@@ -176,7 +174,7 @@ impl Index {
     }
 }
 
-fn default_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
+fn default_index_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
     let parts: Vec<_> = keys
         .iter()
         .map(|(path, direction)| match direction {

@@ -1,4 +1,4 @@
-//! Ending operations that take too long, or whose caller has gone.
+//! Interrupts: cancellation and deadlines of operations.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// How many steps an operation takes before it looks at its interrupts: a step is a document that is looked at, or an
-/// operator that is evaluated.
-const STEPS: u32 = 16;
+/// How many steps an operation takes between two checks of its interrupts. A step is one examined document or one evaluated
+/// operator.
+const STEPS_PER_CHECK: u32 = 16;
 
-/// Ends operations before they are done: when another thread says so, or at a deadline.
+/// Ends operations early: on request of another thread, or at a deadline.
 ///
-/// An operation looks at this between documents and within long stages and expressions. A read ends with an error of
-/// kind [`Cancelled`](crate::ErrorKind::Cancelled) or [`TimedOut`](crate::ErrorKind::TimedOut); a write too, and then
-/// has changed nothing. Once a write has its changes together, it is carried out.
+/// An operation checks its interrupts between documents and within long stages and expressions. An interrupted operation fails
+/// with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled) or [`TimedOut`](crate::ErrorKind::TimedOut). An interrupted
+/// write changes no data. A write that has computed all its changes is no longer interrupted.
 ///
-/// A clone is the same interrupt.
+/// Clones share the interrupt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,60 +26,62 @@ const STEPS: u32 = 16;
 ///
 /// let database = Database::memory();
 /// let documents = (0..1000).map(|n| rawdoc! { "_id": n }).collect();
-/// database.insert("numbers", documents)?.all()?;
+/// database.insert("numbers", documents)?.into_result()?;
 ///
 /// let limit = Interrupt::after(Duration::from_secs(10));
 /// let cursor = limit.run(|| database.find("numbers", &Find::default()))?;
-/// // The cursor keeps to the limit as well.
+/// // The cursor has the same deadline.
 /// assert_eq!(cursor.count(), 1000);
 ///
 /// let interrupt = Interrupt::new();
 /// let mut cursor = interrupt.run(|| database.find("numbers", &Find::default()))?;
 /// interrupt.cancel();
-/// let error = cursor.find_map(Result::err).expect("it was cancelled");
+/// let error = cursor.find_map(Result::err).expect("the cursor was cancelled");
 /// assert!(error.is_cancelled());
 /// # Ok::<(), odm_engine::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<Shared>);
+pub struct Interrupt(Arc<InterruptShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct InterruptShared {
     is_cancelled: AtomicBool,
     deadline: Option<Instant>,
 }
 
 impl Interrupt {
-    /// An interrupt without a deadline.
+    /// Returns an interrupt without a deadline.
     pub fn new() -> Interrupt {
         Interrupt::default()
     }
 
-    /// An interrupt with a deadline.
+    /// Returns an interrupt with a deadline.
     pub fn at(deadline: Instant) -> Interrupt {
-        Interrupt(Arc::new(Shared {
+        Interrupt(Arc::new(InterruptShared {
             is_cancelled: AtomicBool::new(false),
             deadline: Some(deadline),
         }))
     }
 
-    /// An interrupt whose deadline is so far from now.
+    /// Returns an interrupt whose deadline is `limit` from now.
     pub fn after(limit: Duration) -> Interrupt {
-        // What ends after the end of time does not end.
+        // No deadline if the sum exceeds the range of `Instant`.
         Instant::now()
             .checked_add(limit)
             .map_or_else(Interrupt::new, Interrupt::at)
     }
 
-    /// Ends the operations. Those that begin later end at once.
+    /// Ends all operations of this interrupt. Later operations end at once.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Calls a function whose operations on any database end with this interrupt, as do the cursors that they return,
-    /// wherever these are read. Calls can be nested: then each of the interrupts ends the operations.
+    /// Calls `operations`. This interrupt then ends all database operations of the call, and also the cursors that they return,
+    /// even if a cursor is read later.
+    ///
+    /// Calls can be nested. Each of the nested interrupts then ends the operations.
     pub fn run<T>(&self, operations: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(std::slice::from_ref(self));
+        let _scope = InterruptScope::new(std::slice::from_ref(self));
         operations()
     }
 
@@ -95,19 +97,19 @@ impl Interrupt {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Vec<Interrupt>> = const { RefCell::new(Vec::new()) };
+    static ACTIVE_INTERRUPTS: RefCell<Vec<Interrupt>> = const { RefCell::new(Vec::new()) };
     static STEPS_LEFT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Takes one step of an operation.
+/// Counts one step of the current operation, and regularly checks the interrupts.
 ///
 /// # Errors
 /// Cancelled, timed out.
 #[inline]
 pub(crate) fn check() -> Result<()> {
-    let left = STEPS_LEFT.get();
-    if left > 0 {
-        STEPS_LEFT.set(left - 1);
+    let remaining = STEPS_LEFT.get();
+    if remaining > 0 {
+        STEPS_LEFT.set(remaining - 1);
         return Ok(());
     }
     check_all()
@@ -115,48 +117,48 @@ pub(crate) fn check() -> Result<()> {
 
 #[cold]
 fn check_all() -> Result<()> {
-    STEPS_LEFT.set(STEPS);
-    CURRENT.with_borrow(|current| current.iter().try_for_each(Interrupt::check))
+    STEPS_LEFT.set(STEPS_PER_CHECK);
+    ACTIVE_INTERRUPTS.with_borrow(|current| current.iter().try_for_each(Interrupt::check))
 }
 
-/// The interrupts that an operation was begun under, for what it does later.
+/// The interrupts of an operation, kept for its later steps.
 #[derive(Clone)]
-pub(crate) struct Interrupts(Vec<Interrupt>);
+pub(crate) struct InterruptSet(Vec<Interrupt>);
 
-impl Interrupts {
-    pub(crate) fn current() -> Interrupts {
-        Interrupts(CURRENT.with_borrow(Vec::clone))
+impl InterruptSet {
+    pub(crate) fn current() -> InterruptSet {
+        InterruptSet(ACTIVE_INTERRUPTS.with_borrow(Vec::clone))
     }
 
     pub(crate) fn run<T>(&self, operation: impl FnOnce() -> T) -> T {
         if self.0.is_empty() {
             return operation();
         }
-        let _entered = Entered::new(&self.0);
+        let _scope = InterruptScope::new(&self.0);
         operation()
     }
 }
 
-/// While this lives, some more interrupts are current.
-struct Entered {
+/// A guard that keeps additional interrupts active on the current thread.
+struct InterruptScope {
     before: usize,
 }
 
-impl Entered {
-    fn new(interrupts: &[Interrupt]) -> Entered {
-        // The first step looks at them.
+impl InterruptScope {
+    fn new(interrupts: &[Interrupt]) -> InterruptScope {
+        // The first step checks the new interrupts.
         STEPS_LEFT.set(0);
-        CURRENT.with_borrow_mut(|current| {
+        ACTIVE_INTERRUPTS.with_borrow_mut(|current| {
             let before = current.len();
             current.extend_from_slice(interrupts);
-            Entered { before }
+            InterruptScope { before }
         })
     }
 }
 
-impl Drop for Entered {
+impl Drop for InterruptScope {
     fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|current| current.truncate(self.before));
+        ACTIVE_INTERRUPTS.with_borrow_mut(|current| current.truncate(self.before));
     }
 }
 
@@ -164,34 +166,34 @@ impl Drop for Entered {
 mod tests {
     use super::*;
 
-    fn steps() -> Result<()> {
-        (0..=STEPS).try_for_each(|_| check())
+    fn take_steps() -> Result<()> {
+        (0..=STEPS_PER_CHECK).try_for_each(|_| check())
     }
 
     #[test]
-    fn interrupts_end_with_their_call() {
+    fn interrupts_apply_only_during_their_call() {
         let (outer, inner) = (Interrupt::new(), Interrupt::new());
         outer.run(|| {
-            steps().unwrap();
+            take_steps().unwrap();
             inner.run(|| {
                 outer.cancel();
-                assert!(steps().unwrap_err().is_cancelled());
+                assert!(take_steps().unwrap_err().is_cancelled());
             });
-            assert!(steps().unwrap_err().is_cancelled());
+            assert!(take_steps().unwrap_err().is_cancelled());
         });
-        steps().unwrap();
-        assert!(inner.run(steps).is_ok());
+        take_steps().unwrap();
+        assert!(inner.run(take_steps).is_ok());
         let unwound = std::panic::catch_unwind(|| outer.run(|| panic!("in between")));
         assert!(unwound.is_err());
-        steps().unwrap();
+        take_steps().unwrap();
     }
 
     #[test]
-    fn a_deadline_is_kept_to() {
+    fn operations_end_at_their_deadline() {
         let passed = Interrupt::at(Instant::now());
         let error = passed.run(check).unwrap_err();
         assert!(error.is_timed_out());
         assert_eq!(error.code(), Some(50));
-        assert!(Interrupt::after(Duration::MAX).run(steps).is_ok());
+        assert!(Interrupt::after(Duration::MAX).run(take_steps).is_ok());
     }
 }

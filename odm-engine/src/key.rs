@@ -1,165 +1,177 @@
-//! The keys of the store, which decide the order of everything in it.
+//! The keys of the store. They define the order of all entries.
 //!
 //! | first byte | then | value |
 //! |---|---|---|
 //! | `00` | `format` | version of this layout, 4 bytes |
 //! | `01` | collection's name | the collection's definition, BSON |
 //! | `02` | collection 4, record 8 | a document, BSON |
-//! | `03` | collection 4, index 4, key, record 8 | nothing: an entry of an index |
+//! | `03` | collection 4, index 4, key, record 8 | empty: an entry of an index |
 //! | `04` | collection 4, index 4, key | record 8: an entry of a unique index |
-//! | `05` | collection 4, index 4, field 1 | nothing: the index has array elements in that field |
-//! | `06` | `changes` | what the change log keeps, BSON |
-//! | `07` | event 8 | its place and time, 24 bytes; the event, BSON |
+//! | `05` | collection 4, index 4, field 1 | empty: the index has array elements in that field |
+//! | `06` | `changes` | settings of the change log, BSON |
+//! | `07` | event 8 | position and time of the event, 24 bytes; the event, BSON |
 //!
-//! Numbers are unsigned and big-endian. A record is a document's number in order of insertion; the
-//! index of `_id` is the unique index 0. The `key` of an entry is one [encoded](value) value per field
-//! of the index.
+//! Numbers are unsigned and big-endian, with the given number of bytes. A record is a document's number in order of insertion.
+//! The index of `_id` is the unique index 0. The `key` of an entry is one [encoded](value) value per field of the index.
 //!
-//! `docs/format.md` describes the same for readers of the file.
+//! `docs/format.md` describes the same layout for readers of the file.
 
 pub(crate) mod value;
 
 use crate::error::{Error, Result};
 
-const FORMAT: u8 = 0x00;
-const CATALOG: u8 = 0x01;
-const RECORD: u8 = 0x02;
-const ENTRY: u8 = 0x03;
-const UNIQUE_ENTRY: u8 = 0x04;
-const MULTIKEY: u8 = 0x05;
-const CHANGE_LOG: u8 = 0x06;
-const EVENT: u8 = 0x07;
+const FORMAT_PREFIX: u8 = 0x00;
+const CATALOG_PREFIX: u8 = 0x01;
+const RECORD_PREFIX: u8 = 0x02;
+const INDEX_ENTRY_PREFIX: u8 = 0x03;
+const UNIQUE_ENTRY_PREFIX: u8 = 0x04;
+const MULTIKEY_PREFIX: u8 = 0x05;
+const CHANGE_LOG_PREFIX: u8 = 0x06;
+const EVENT_PREFIX: u8 = 0x07;
 
 /// The number of a document within its collection, in order of insertion.
 pub(crate) type RecordId = u64;
 
-/// The key of the version of the layout.
-pub(crate) fn format() -> Vec<u8> {
-    let mut key = vec![FORMAT];
+/// Returns the key of the format version.
+pub(crate) fn for_format_version() -> Vec<u8> {
+    let mut key = vec![FORMAT_PREFIX];
     key.extend_from_slice(b"format");
     key
 }
 
-/// Whether this is the key of the version of the layout.
-pub(crate) fn is_format(key: &[u8]) -> bool {
-    key.first() == Some(&FORMAT)
+/// Whether `key` is the key of the format version.
+pub(crate) fn is_format_version(key: &[u8]) -> bool {
+    key.first() == Some(&FORMAT_PREFIX)
 }
 
-/// Whether this is a key of the change log.
+/// Whether `key` belongs to the change log.
 pub(crate) fn is_of_change_log(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&CHANGE_LOG | &EVENT))
+    matches!(key.first(), Some(&CHANGE_LOG_PREFIX | &EVENT_PREFIX))
 }
 
-/// What is stored under a key, in a few words.
-pub(crate) fn describe(key: &[u8]) -> &'static str {
+/// Describes the content under a key, for error messages.
+pub(crate) fn describe_content(key: &[u8]) -> &'static str {
     match key.first() {
-        Some(&CATALOG) => "the definition of a collection",
-        Some(&RECORD) => "a document",
-        Some(&ENTRY | &UNIQUE_ENTRY | &MULTIKEY) => "a part of an index",
-        Some(&CHANGE_LOG | &EVENT) => "a part of the change log",
+        Some(&CATALOG_PREFIX) => "the definition of a collection",
+        Some(&RECORD_PREFIX) => "a document",
+        Some(&INDEX_ENTRY_PREFIX | &UNIQUE_ENTRY_PREFIX | &MULTIKEY_PREFIX) => "a part of an index",
+        Some(&CHANGE_LOG_PREFIX | &EVENT_PREFIX) => "a part of the change log",
         _ => "something",
     }
 }
 
-/// The key of a collection's definition.
-pub(crate) fn catalog(collection: &str) -> Vec<u8> {
+/// Returns the key of a collection's definition.
+pub(crate) fn for_catalog(collection: &str) -> Vec<u8> {
     let mut key = catalog_prefix();
     key.extend_from_slice(collection.as_bytes());
     key
 }
 
-/// What the keys of all collections' definitions begin with.
+/// The common prefix of the keys of all collection definitions.
 pub(crate) fn catalog_prefix() -> Vec<u8> {
-    vec![CATALOG]
+    vec![CATALOG_PREFIX]
 }
 
-/// The name in the key of a collection's definition.
+/// Returns the collection name from the key of a definition.
 pub(crate) fn catalog_name(key: &[u8]) -> Result<&str> {
     key.split_first()
         .and_then(|(_, name)| std::str::from_utf8(name).ok())
         .ok_or_else(|| Error::damaged("the name of a collection cannot be read"))
 }
 
-/// The key of a document.
-pub(crate) fn record(collection: u32, record: RecordId) -> Vec<u8> {
-    let mut key = records(collection);
+/// Returns the key of a document.
+pub(crate) fn for_record(collection: u32, record: RecordId) -> Vec<u8> {
+    let mut key = record_prefix(collection);
     key.extend_from_slice(&record.to_be_bytes());
     key
 }
 
-/// What the keys of a collection's documents begin with.
-pub(crate) fn records(collection: u32) -> Vec<u8> {
-    let mut key = vec![RECORD];
+/// The common prefix of the keys of a collection's documents.
+pub(crate) fn record_prefix(collection: u32) -> Vec<u8> {
+    let mut key = vec![RECORD_PREFIX];
     key.extend_from_slice(&collection.to_be_bytes());
     key
 }
 
-/// What the keys of an index's entries begin with.
-pub(crate) fn entries(collection: u32, index: u32, unique: bool) -> Vec<u8> {
-    let kind = if unique { UNIQUE_ENTRY } else { ENTRY };
+/// The common prefix of the keys of an index's entries.
+pub(crate) fn entry_prefix(collection: u32, index: u32, unique: bool) -> Vec<u8> {
+    let kind = if unique {
+        UNIQUE_ENTRY_PREFIX
+    } else {
+        INDEX_ENTRY_PREFIX
+    };
     index_prefix(kind, collection, index)
 }
 
-/// The key of the mark that a field of an index has array elements.
-pub(crate) fn multikey(collection: u32, index: u32, field: u8) -> Vec<u8> {
-    let mut key = multikeys(collection, index);
+/// Returns the key of the marker that a field of an index has array elements.
+pub(crate) fn for_multikey(collection: u32, index: u32, field: u8) -> Vec<u8> {
+    let mut key = multikey_prefix(collection, index);
     key.push(field);
     key
 }
 
-/// What the keys of an index's [`multikey`] marks begin with.
-pub(crate) fn multikeys(collection: u32, index: u32) -> Vec<u8> {
-    index_prefix(MULTIKEY, collection, index)
+/// The common prefix of the keys of an index's [multikey](for_multikey) markers.
+pub(crate) fn multikey_prefix(collection: u32, index: u32) -> Vec<u8> {
+    index_prefix(MULTIKEY_PREFIX, collection, index)
 }
 
-/// What all keys of a collection begin with, but for that of its definition.
-pub(crate) fn of_collection(collection: u32) -> [Vec<u8>; 4] {
-    [RECORD, ENTRY, UNIQUE_ENTRY, MULTIKEY].map(|kind| {
+/// The prefixes of all keys of a collection, except for the key of its definition.
+pub(crate) fn collection_prefixes(collection: u32) -> [Vec<u8>; 4] {
+    [
+        RECORD_PREFIX,
+        INDEX_ENTRY_PREFIX,
+        UNIQUE_ENTRY_PREFIX,
+        MULTIKEY_PREFIX,
+    ]
+    .map(|kind| {
         let mut prefix = vec![kind];
         prefix.extend_from_slice(&collection.to_be_bytes());
         prefix
     })
 }
 
-/// The record number at the end of a document's key or of an entry's key.
+/// Returns the record number at the end of the key of a document or index entry.
 pub(crate) fn trailing_record(key: &[u8]) -> Result<RecordId> {
     key.last_chunk()
         .map(|bytes| RecordId::from_be_bytes(*bytes))
         .ok_or_else(|| Error::damaged("a key is too short"))
 }
 
-/// The key of what the change log keeps.
-pub(crate) fn change_log() -> Vec<u8> {
-    let mut key = vec![CHANGE_LOG];
+/// Returns the key of the change log's settings.
+pub(crate) fn for_change_log() -> Vec<u8> {
+    let mut key = vec![CHANGE_LOG_PREFIX];
     key.extend_from_slice(b"changes");
     key
 }
 
-/// The key of an event of the change log.
-pub(crate) fn event(number: u64) -> Vec<u8> {
-    let mut key = events();
+/// Returns the key of an event of the change log.
+pub(crate) fn for_event(number: u64) -> Vec<u8> {
+    let mut key = event_prefix();
     key.extend_from_slice(&number.to_be_bytes());
     key
 }
 
-/// What the keys of all events begin with.
-pub(crate) fn events() -> Vec<u8> {
-    vec![EVENT]
+/// The common prefix of the keys of all events.
+pub(crate) fn event_prefix() -> Vec<u8> {
+    vec![EVENT_PREFIX]
 }
 
-/// The number in the key of an event.
+/// Returns the event number from the key of an event.
 pub(crate) fn event_number(key: &[u8]) -> Result<u64> {
     key.last_chunk()
         .map(|bytes| u64::from_be_bytes(*bytes))
         .ok_or_else(|| Error::damaged("a key is too short"))
 }
 
-/// Whether two writers of this key exclude each other.
+/// Whether two transactions that write this key conflict.
 ///
-/// The entries of indexes that are not unique follow from the documents, a multikey mark is the same
-/// whoever sets it, and events are numbered when they are committed.
+/// Three kinds of keys never conflict. Entries of non-unique indexes follow from the documents. A multikey marker has the same
+/// value for every writer. Events get their numbers at the commit.
 pub(crate) fn is_contended(key: &[u8]) -> bool {
-    !matches!(key.first(), Some(&ENTRY | &MULTIKEY | &EVENT))
+    !matches!(
+        key.first(),
+        Some(&INDEX_ENTRY_PREFIX | &MULTIKEY_PREFIX | &EVENT_PREFIX)
+    )
 }
 
 fn index_prefix(kind: u8, collection: u32, index: u32) -> Vec<u8> {

@@ -16,10 +16,10 @@
 //! # }
 //! ```
 //!
-//! Calls block and may come from any thread. Readers see a snapshot and never wait for writers; a write that returned is
-//! on the disk. What the engine does not offer is an error that names it.
+//! Calls block and may be made from any thread. Readers see a snapshot and never wait for writers. A write is durable when its
+//! call returns. A MongoDB feature that the engine lacks is refused with an error that names the feature.
 //!
-//! The modules below are in reading order; each uses only those further down.
+//! The modules below are in reading order. Each module uses only modules further down.
 
 mod database;
 mod expiry;
@@ -66,11 +66,11 @@ mod error;
 mod examples;
 
 pub use command::{
-    Aggregate, BulkWrite, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
-    FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,
-    UpdateReport, Write, Written,
+    Aggregate, CollectionWrite, Count, Delete, DeleteReport, DropIndexes, Explain, ExplainStage,
+    Find, FindAndModify, FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification,
+    Update, UpdateReport, WriteOperation, WriteReport,
 };
-pub use commit::ChangeLog;
+pub use commit::ChangeLogLimits;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
@@ -80,3 +80,8 @@ pub use interrupt::Interrupt;
 pub use session::Session;
 pub use transaction::Transaction;
 pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};
+
+/// The example of the README, compiled as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! What one write sees and changes: documents, with the index entries that follow from them.
+//! Uncommitted changes of one write: documents, with the index entries that follow from them.
 
 mod bulk;
 
@@ -9,100 +9,100 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
-use crate::change::{Event, Modified};
+use crate::change::{ChangeEvent, ModifiedDocument};
 use crate::document;
 use crate::error::{Error, Result, code};
-use crate::index::keys::{Keys, duplicate_error, keys_of};
+use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
 use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, Snapshot, View};
+use crate::store::{Changes, Snapshot, StoreView};
 use crate::value;
 
-pub(crate) use bulk::Steps;
+pub(crate) use bulk::BulkSteps;
 
-/// How much memory the changes of one write, or of one transaction, may take. What is larger can be written in parts.
+/// The maximum memory for the changes of one write or transaction, in bytes. A larger write has to be split.
 pub(crate) const MAX_WRITE_BYTES: usize = 512 << 20;
 
-/// Changes on top of a state of the database, not yet committed.
+/// Uncommitted changes on top of a state of the database.
 ///
-/// Each method makes its changes completely or, if it fails, not at all.
-pub(crate) struct Overlay {
-    view: View,
+/// Each method makes its changes completely, or changes nothing if it fails.
+pub(crate) struct WriteOverlay {
+    view: StoreView,
     catalog: Catalog,
     next_collection: Arc<AtomicU32>,
     written: BTreeSet<String>,
-    /// None where no log is kept.
-    events: Option<Vec<Event>>,
-    /// How much memory the events take.
+    /// `None` if the change log is off.
+    events: Option<Vec<ChangeEvent>>,
+    /// The memory of the events, in bytes.
     event_bytes: usize,
-    /// How much memory changes and events may take.
+    /// The maximum memory for changes and events, in bytes.
     max_bytes: usize,
-    /// None where nobody can be in the way.
-    contend: Option<Contend>,
+    /// `None` outside of a transaction, where no conflict is possible.
+    conflict_check: Option<ConflictCheck>,
 }
 
-/// Says whether a key may be changed: the error is a write conflict with another transaction.
-pub(crate) type Contend = Box<dyn Fn(&[u8]) -> Result<()>>;
+/// A check whether a key may be changed. The error is a write conflict with a concurrent writer.
+pub(crate) type ConflictCheck = Box<dyn Fn(&[u8]) -> Result<()>>;
 
-/// What an overlay held at some point.
+/// The state of an overlay at an earlier time.
 pub(crate) struct Savepoint {
-    view: View,
+    view: StoreView,
     catalog: Catalog,
     written: BTreeSet<String>,
     events: Option<usize>,
     event_bytes: usize,
 }
 
-/// What an overlay leaves behind.
-pub(crate) struct Outcome {
+/// The result of an overlay.
+pub(crate) struct OverlayOutcome {
     pub(crate) changes: Changes,
     /// The collections whose definitions the changes rely on.
     pub(crate) written: BTreeSet<String>,
-    /// What happened, in order, if a log is kept.
-    pub(crate) events: Vec<Event>,
-    /// How much memory the events take.
+    /// The events in order, if the change log is on.
+    pub(crate) events: Vec<ChangeEvent>,
+    /// The memory of the events, in bytes.
     pub(crate) event_bytes: usize,
 }
 
-impl Overlay {
+impl WriteOverlay {
     pub(crate) fn new(
-        base: &View,
+        base: &StoreView,
         catalog: Catalog,
         next_collection: Arc<AtomicU32>,
         is_logged: bool,
-    ) -> Overlay {
-        Overlay {
-            view: base.layer(),
+    ) -> WriteOverlay {
+        WriteOverlay {
+            view: base.new_layer(),
             catalog,
             next_collection,
             written: BTreeSet::new(),
             events: is_logged.then(Vec::new),
             event_bytes: 0,
             max_bytes: MAX_WRITE_BYTES,
-            contend: None,
+            conflict_check: None,
         }
     }
 
-    /// Takes so many bytes less than another write, as earlier ones of its transaction take them.
-    pub(crate) fn beside(self, bytes: usize) -> Overlay {
-        Overlay {
+    /// Reduces the memory limit by `bytes`, the memory of earlier writes in the same transaction.
+    pub(crate) fn with_used_bytes(self, bytes: usize) -> WriteOverlay {
+        WriteOverlay {
             max_bytes: self.max_bytes.saturating_sub(bytes),
             ..self
         }
     }
 
-    /// Asks `contend` about a document before it is changed, and about a unique key before it is
-    /// taken. As on MongoDB, the conflict is then what a write fails with, rather than what would be
-    /// wrong with the document's new keys.
-    pub(crate) fn contending(self, contend: Contend) -> Overlay {
-        Overlay {
-            contend: Some(contend),
+    /// Runs `check` before a document changes and before a unique key is taken.
+    ///
+    /// As on MongoDB, a write then fails with the conflict, and not with an error about the document's new keys.
+    pub(crate) fn with_conflict_check(self, check: ConflictCheck) -> WriteOverlay {
+        WriteOverlay {
+            conflict_check: Some(check),
             ..self
         }
     }
 
-    pub(crate) fn finish(self) -> Outcome {
-        Outcome {
+    pub(crate) fn finish(self) -> OverlayOutcome {
+        OverlayOutcome {
             changes: self.view.changes().clone(),
             written: self.written,
             events: self.events.unwrap_or_default(),
@@ -110,7 +110,7 @@ impl Overlay {
         }
     }
 
-    /// Where to go back to if what comes next fails half-way. It costs little: views and catalogs share what they hold.
+    /// Returns a state to restore if a later step fails. A savepoint is cheap: views and catalogs share their content.
     pub(crate) fn savepoint(&self) -> Savepoint {
         Savepoint {
             view: self.view.clone(),
@@ -121,8 +121,8 @@ impl Overlay {
         }
     }
 
-    /// Forgets what was changed since.
-    pub(crate) fn restore(&mut self, before: Savepoint) {
+    /// Drops all changes since a savepoint.
+    pub(crate) fn restore_savepoint(&mut self, before: Savepoint) {
         self.view = before.view;
         self.catalog = before.catalog;
         self.written = before.written;
@@ -132,7 +132,7 @@ impl Overlay {
         }
     }
 
-    pub(crate) fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &StoreView {
         &self.view
     }
 
@@ -147,72 +147,74 @@ impl Overlay {
         check_name(name)?;
         let id = self.next_collection.fetch_add(1, Ordering::Relaxed);
         let collection = Arc::new(Collection::new(id, name, self.catalog.policy().clone()));
-        self.define(&collection);
+        self.put_definition(&collection);
         Ok(collection)
     }
 
-    /// Adds a document that [`document::prepare`] has returned.
+    /// Adds a document returned by [`document::prepare_for_storage`].
     ///
     /// # Errors
-    /// Duplicate key; what [`keys_of`] refuses; write conflict; write too large.
+    /// Duplicate key; an error of [`keys_of`]; write conflict; write too large.
     pub(crate) fn insert(&mut self, collection: &Collection, document: &RawDocument) -> Result<()> {
         self.check_room()?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         let mut bytes = 0;
         for state in &collection.indexes {
             let keys = keys_of(state, document)?;
-            bytes += keys.bytes();
+            bytes += keys.memory_bytes();
             self.check_room_for(bytes)?;
-            self.refuse_duplicates(collection, state, document, keys.keys.iter(), None)?;
+            self.ensure_no_duplicates(collection, state, document, keys.keys.iter(), None)?;
             entries.push((state, keys));
         }
         let record = collection.allocate_record();
         for (state, keys) in entries {
             self.mark_multikey(collection, state, &keys)?;
             for key in keys.keys {
-                self.put_entry(state, key, &keys.beside, record);
+                self.put_entry(state, key, &keys.stored_part, record);
             }
         }
         let bytes = document.as_bytes();
-        self.view.put(key::record(collection.id, record), bytes);
-        self.touch(collection);
-        self.log(|| Event::insert(&collection.name, document))
+        self.view.put(key::for_record(collection.id, record), bytes);
+        self.mark_written(collection);
+        self.log_event(|| ChangeEvent::for_insert(&collection.name, document))
     }
 
-    /// Puts a document in the place of one with the same `_id`.
+    /// Replaces a document by a new version with the same `_id`.
     ///
     /// # Errors
-    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses; write too large.
+    /// Document too large; write conflict; duplicate key; an error of [`keys_of`]; write too large.
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
         record: RecordId,
         old: &RawDocument,
-        modified: &Modified,
+        modified: &ModifiedDocument,
     ) -> Result<()> {
         let new = &*modified.document;
-        let event = || Event::modify(&collection.name, old, modified);
+        let event = || ChangeEvent::for_modification(&collection.name, old, modified);
         self.check_room()?;
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
-        self.check_contention(&key::record(collection.id, record))?;
+        self.check_contention(&key::for_record(collection.id, record))?;
         if old.as_bytes() == new.as_bytes() {
-            // As on MongoDB, what counts as modified is told and stands in the way of others, be it the same.
+            // As on MongoDB, a modification without a difference is still logged, and still conflicts with other writers.
             self.view
-                .put(key::record(collection.id, record), new.as_bytes());
-            self.touch(collection);
-            return self.log(event);
+                .put(key::for_record(collection.id, record), new.as_bytes());
+            self.mark_written(collection);
+            return self.log_event(event);
         }
         let mut entries = Vec::with_capacity(collection.indexes.len());
         let mut bytes = 0;
         for state in &collection.indexes {
-            if state.id == ID_INDEX && value::identical(document::id(old)?, document::id(new)?) {
+            if state.id == ID_INDEX
+                && value::same_bytes(document::document_id(old)?, document::document_id(new)?)
+            {
                 continue;
             }
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
-            bytes += before.bytes() + after.bytes();
+            bytes += before.memory_bytes() + after.memory_bytes();
             self.check_room_for(bytes)?;
             let added = after.keys.difference(&before.keys);
-            self.refuse_duplicates(collection, state, new, added, Some(record))?;
+            self.ensure_no_duplicates(collection, state, new, added, Some(record))?;
             entries.push((state, before, after));
         }
         for (state, before, after) in entries {
@@ -220,23 +222,24 @@ impl Overlay {
             for key in before.keys.difference(&after.keys) {
                 self.view.remove(entry_key(state, key, record));
             }
-            // The same key may have something else beside it now.
-            let is_stale =
-                |key: &Vec<u8>| after.beside != before.beside || !before.keys.contains(key);
+            // The document part of an unchanged key may be different now.
+            let is_stale = |key: &Vec<u8>| {
+                after.stored_part != before.stored_part || !before.keys.contains(key)
+            };
             for key in after.keys.iter().filter(|key| is_stale(key)) {
-                self.put_entry(state, key.clone(), &after.beside, record);
+                self.put_entry(state, key.clone(), &after.stored_part, record);
             }
         }
         let bytes = new.as_bytes();
-        self.view.put(key::record(collection.id, record), bytes);
-        self.touch(collection);
-        self.log(event)
+        self.view.put(key::for_record(collection.id, record), bytes);
+        self.mark_written(collection);
+        self.log_event(event)
     }
 
-    /// Takes a document away.
+    /// Removes a document.
     ///
     /// # Errors
-    /// Write conflict; what [`keys_of`] refuses; write too large.
+    /// Write conflict; an error of [`keys_of`]; write too large.
     pub(crate) fn remove(
         &mut self,
         collection: &Collection,
@@ -244,7 +247,7 @@ impl Overlay {
         document: &RawDocument,
     ) -> Result<()> {
         self.check_room()?;
-        let stored = key::record(collection.id, record);
+        let stored = key::for_record(collection.id, record);
         self.check_contention(&stored)?;
         for state in &collection.indexes {
             for key in keys_of(state, document)?.keys {
@@ -252,44 +255,44 @@ impl Overlay {
             }
         }
         self.view.remove(stored);
-        self.touch(collection);
-        self.log(|| Event::delete(&collection.name, document))
+        self.mark_written(collection);
+        self.log_event(|| ChangeEvent::for_delete(&collection.name, document))
     }
 
-    /// Adds an index, whose entries for the documents that are there are made by a step.
+    /// Adds an index. A bulk step creates the entries for existing documents.
     ///
     /// # Errors
     /// The definition cannot be read.
     pub(crate) fn build_index(
         &mut self,
-        steps: &mut Steps,
+        steps: &mut BulkSteps,
         collection: &Collection,
         index: Index,
     ) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
-        steps.fill(collection.id, &collection.name, state);
-        self.define(&Arc::new(collection));
+        steps.add_fill(collection.id, &collection.name, state);
+        self.put_definition(&Arc::new(collection));
         Ok(())
     }
 
-    /// Makes the keys of an index anew, by the rules of now, in steps.
+    /// Rebuilds an index by the current collation rules, in bulk steps.
     ///
     /// # Errors
     /// The definition cannot be read.
     pub(crate) fn rebuild_index(
         &mut self,
-        steps: &mut Steps,
+        steps: &mut BulkSteps,
         collection: &Collection,
         state: &Arc<IndexState>,
     ) -> Result<()> {
         let collection = collection.with_rules(state.id, state.current_rules())?;
-        steps.remove(state.prefix.clone());
-        steps.fill(collection.id, &collection.name, Arc::clone(state));
-        self.define(&Arc::new(collection));
+        steps.add_removal(state.prefix.clone());
+        steps.add_fill(collection.id, &collection.name, Arc::clone(state));
+        self.put_definition(&Arc::new(collection));
         Ok(())
     }
 
-    /// Changes something of an index that makes no difference to its entries.
+    /// Changes the definition of an index in a way that does not affect its entries.
     ///
     /// # Errors
     /// The definition cannot be read.
@@ -299,90 +302,90 @@ impl Overlay {
         id: u32,
         change: impl FnOnce(&mut Index),
     ) -> Result<()> {
-        self.define(&Arc::new(collection.with_changed_index(id, change)?));
+        self.put_definition(&Arc::new(collection.with_changed_index(id, change)?));
         Ok(())
     }
 
-    /// Removes an index, whose entries are removed by steps.
+    /// Removes an index. Bulk steps remove its entries.
     pub(crate) fn drop_index(
         &mut self,
-        steps: &mut Steps,
+        steps: &mut BulkSteps,
         collection: &Collection,
         state: &IndexState,
     ) {
-        steps.remove(state.prefix.clone());
-        steps.remove(key::multikeys(collection.id, state.id));
-        self.define(&Arc::new(collection.without_index(state.id)));
+        steps.add_removal(state.prefix.clone());
+        steps.add_removal(key::multikey_prefix(collection.id, state.id));
+        self.put_definition(&Arc::new(collection.without_index(state.id)));
     }
 
-    /// Removes a collection, whose documents and indexes are removed by steps.
+    /// Removes a collection. Bulk steps remove its documents and indexes.
     pub(crate) fn drop_collection(
         &mut self,
-        steps: &mut Steps,
+        steps: &mut BulkSteps,
         collection: &Collection,
     ) -> Result<()> {
-        for prefix in key::of_collection(collection.id) {
-            steps.remove(prefix);
+        for prefix in key::collection_prefixes(collection.id) {
+            steps.add_removal(prefix);
         }
-        self.view.remove(key::catalog(&collection.name));
+        self.view.remove(key::for_catalog(&collection.name));
         self.catalog.remove(&collection.name);
-        self.touch(collection);
-        self.log(|| Event::drop(&collection.name))
+        self.mark_written(collection);
+        self.log_event(|| ChangeEvent::for_drop(&collection.name))
     }
 
-    fn define(&mut self, collection: &Arc<Collection>) {
-        let definition = collection.encode();
+    fn put_definition(&mut self, collection: &Arc<Collection>) {
+        let definition = collection.encode_definition();
         self.view
-            .put(key::catalog(&collection.name), definition.as_bytes());
+            .put(key::for_catalog(&collection.name), definition.as_bytes());
         self.catalog.insert(Arc::clone(collection));
-        self.touch(collection);
+        self.mark_written(collection);
     }
 
-    fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
+    fn log_event(&mut self, event: impl FnOnce() -> Result<ChangeEvent>) -> Result<()> {
         if let Some(events) = &mut self.events {
             let event = event()?;
-            self.event_bytes += event.as_bytes().len() + size_of::<Event>();
+            self.event_bytes += event.as_bytes().len() + size_of::<ChangeEvent>();
             events.push(event);
         }
         Ok(())
     }
 
-    /// Refuses to change more than fits into memory.
+    /// Refuses a write whose changes do not fit into memory.
     fn check_room(&self) -> Result<()> {
         self.check_room_for(0)
     }
 
-    fn check_room_for(&self, more: usize) -> Result<()> {
-        if self.view.change_bytes() + self.event_bytes + more > self.max_bytes {
+    fn check_room_for(&self, additional: usize) -> Result<()> {
+        if self.view.change_bytes() + self.event_bytes + additional > self.max_bytes {
             return Err(Error::write_too_large(MAX_WRITE_BYTES));
         }
         Ok(())
     }
 
-    fn touch(&mut self, collection: &Collection) {
+    fn mark_written(&mut self, collection: &Collection) {
         if !self.written.contains(&collection.name) {
             self.written.insert(collection.name.clone());
         }
     }
 
-    fn refuse_duplicates<'k>(
+    fn ensure_no_duplicates<'k>(
         &self,
         collection: &Collection,
         state: &IndexState,
         document: &RawDocument,
         keys: impl Iterator<Item = &'k Vec<u8>>,
-        own: Option<RecordId>,
+        record: Option<RecordId>,
     ) -> Result<()> {
         if !state.index.unique {
             return Ok(());
         }
         for key in keys {
-            let entry = join(&state.prefix, key);
-            let holder = self.view.get(&entry)?;
-            let holder = holder
+            let entry = concat_key(&state.prefix, key);
+            let existing = self.view.get(&entry)?;
+            let existing = existing
                 .map(|bytes| key::trailing_record(&bytes))
                 .transpose()?;
-            if holder.is_some() && holder != own {
+            if existing.is_some() && existing != record {
                 return Err(duplicate_error(&collection.name, state, document, key));
             }
             self.check_contention(&entry)?;
@@ -391,59 +394,67 @@ impl Overlay {
     }
 
     fn check_contention(&self, key: &[u8]) -> Result<()> {
-        self.contend.as_ref().map_or(Ok(()), |contend| contend(key))
+        self.conflict_check
+            .as_ref()
+            .map_or(Ok(()), |check| check(key))
     }
 
     fn mark_multikey(
         &mut self,
         collection: &Collection,
         state: &IndexState,
-        keys: &Keys,
+        keys: &IndexKeys,
     ) -> Result<()> {
         let fields = (0..64_u8).filter(|field| keys.multikey & (1 << field) != 0);
         for field in fields {
-            let mark = key::multikey(collection.id, state.id, field);
-            if self.view.get(&mark)?.is_none() {
-                self.view.put(mark, []);
+            let key = key::for_multikey(collection.id, state.id, field);
+            if self.view.get(&key)?.is_none() {
+                self.view.put(key, []);
             }
         }
         Ok(())
     }
 
-    fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, beside: &[u8], record: RecordId) {
-        let value = entry_value(state, beside, record);
+    fn put_entry(
+        &mut self,
+        state: &IndexState,
+        key: Vec<u8>,
+        stored_part: &[u8],
+        record: RecordId,
+    ) {
+        let value = entry_value(state, stored_part, record);
         self.view.put(entry_key(state, &key, record), value);
     }
 }
 
-/// Refuses an index that is not there.
+/// Returns the error for an index that does not exist.
 pub(crate) fn index_not_found(name: &str) -> Error {
-    Error::server(
+    Error::with_server_code(
         code::INDEX_NOT_FOUND,
         format!("index not found with name [{name}]"),
     )
 }
 
-/// The key of the entry that an index has for a document under `key`.
+/// Returns the key of an index entry for a document under `key`.
 pub(crate) fn entry_key(state: &IndexState, key: &[u8], record: RecordId) -> Vec<u8> {
-    let mut entry = join(&state.prefix, key);
+    let mut entry = concat_key(&state.prefix, key);
     if !state.index.unique {
         entry.extend_from_slice(&record.to_be_bytes());
     }
     entry
 }
 
-/// The value of the entry that an index has for a document.
-fn entry_value(state: &IndexState, beside: &[u8], record: RecordId) -> Vec<u8> {
-    let mut value = Vec::with_capacity(beside.len() + size_of::<RecordId>());
-    value.extend_from_slice(beside);
+/// Returns the value of an index entry for a document.
+fn entry_value(state: &IndexState, stored_part: &[u8], record: RecordId) -> Vec<u8> {
+    let mut value = Vec::with_capacity(stored_part.len() + size_of::<RecordId>());
+    value.extend_from_slice(stored_part);
     if state.index.unique {
         value.extend_from_slice(&record.to_be_bytes());
     }
     value
 }
 
-fn join(prefix: &[u8], key: &[u8]) -> Vec<u8> {
+fn concat_key(prefix: &[u8], key: &[u8]) -> Vec<u8> {
     let mut joined = Vec::with_capacity(prefix.len() + key.len() + size_of::<RecordId>());
     joined.extend_from_slice(prefix);
     joined.extend_from_slice(key);

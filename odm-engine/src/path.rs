@@ -1,8 +1,10 @@
-//! Dotted paths and the two ways in which they are walked.
+//! Dotted paths and the two ways to walk a path.
 //!
-//! A filter sees every value that a path reaches, through arrays and by position
-//! ([`Path::walk`]). An index or a sort sees tuples of values, one tuple for each array element,
-//! with values of one array kept together ([`key_tuples`]).
+//! A filter visits every value that a path reaches, through arrays and by position
+//! ([`Path::walk`]).
+//!
+//! An index or a sort needs tuples of values, one for each array element, with values of one array
+//! kept together ([`key_tuples`]).
 
 mod keys;
 
@@ -15,39 +17,40 @@ use crate::value;
 
 pub(crate) use keys::{KeyError, key_tuples};
 
-/// A dotted path, such as `items.0.price`. A clone costs nothing.
+/// A dotted path, such as `items.0.price`. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Path {
     text: Arc<str>,
-    parts: Arc<[Part]>,
+    parts: Arc<[PathPart]>,
 }
 
-/// One component of a path.
+/// A component of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Part {
+pub(crate) struct PathPart {
     name: Box<str>,
     index: Option<usize>,
 }
 
-/// What a walk does with an array at the end of the path.
+/// How a walk treats an array at the end of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaf {
-    /// Visit its elements, then the array itself.
+pub(crate) enum LeafArrayMode {
+    /// Visit the elements, then the array itself.
     Expand,
     /// Visit the array only.
     Whole,
 }
 
-/// Sees a value (`None` if the path leads nowhere) and the position of the array element that it
-/// was found in; answers whether the walk can stop.
+/// A visitor of values: receives the value (`None` if the path reaches no value) and the position
+/// of the array element. Returns true to stop the walk.
 pub(crate) type Visitor<'v, 'd> = dyn FnMut(Option<RawBsonRef<'d>>, Option<usize>) -> bool + 'v;
 
 impl Path {
-    /// Splits a path at its dots. Every string is a path; empty components name empty fields.
+    /// Splits a path at its dots. Every string is a valid path, and empty components name empty
+    /// fields.
     pub(crate) fn new(text: &str) -> Path {
         Path {
             text: text.into(),
-            parts: text.split('.').map(Part::new).collect(),
+            parts: text.split('.').map(PathPart::new).collect(),
         }
     }
 
@@ -55,29 +58,30 @@ impl Path {
         &self.text
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[PathPart] {
         &self.parts
     }
 
-    /// Whether this path is `other` or leads to something inside it.
+    /// Returns whether this path equals `other` or lies below `other`.
     pub(crate) fn starts_with(&self, other: &Path) -> bool {
         self.parts.starts_with(&other.parts)
     }
 
-    /// Visits every value that a filter on this path looks at, until the visitor says stop.
+    /// Visits every value that a filter on this path tests, until the visitor returns true. Returns
+    /// whether the visitor stopped the walk.
     ///
-    /// Arrays along the path are entered, one level each time: by position where the component
-    /// is a number, and through their documents. Returns whether the visitor stopped the walk.
+    /// Arrays on the path are entered one level at a time: by position where the component is a
+    /// number, and through their documents.
     pub(crate) fn walk<'d>(
         &self,
         document: &'d RawDocument,
-        leaf: Leaf,
+        leaf: LeafArrayMode,
         visit: &mut Visitor<'_, 'd>,
     ) -> bool {
-        Walk::new(&self.parts).document(&self.parts, document, leaf, visit)
+        PathWalk::new(&self.parts).walk_document(&self.parts, document, leaf, visit)
     }
 
-    /// The value at this path, arrays on the way being entered by position only.
+    /// Returns the value at this path. Arrays are entered by position only.
     pub(crate) fn get<'d>(&self, document: &'d RawDocument) -> Option<RawBsonRef<'d>> {
         let root = RawBsonRef::Document(document);
         self.parts.iter().try_fold(root, |value, part| match value {
@@ -87,8 +91,9 @@ impl Path {
         })
     }
 
-    /// The values that `distinct` collects: leaf arrays give their elements instead of themselves.
-    pub(crate) fn distinct<'d>(
+    /// Visits the values that `distinct` collects: an array at the end of the path gives its
+    /// elements instead of itself.
+    pub(crate) fn visit_distinct<'d>(
         &self,
         document: &'d RawDocument,
         visit: &mut dyn FnMut(RawBsonRef<'d>),
@@ -97,12 +102,12 @@ impl Path {
     }
 }
 
-impl Part {
-    fn new(name: &str) -> Part {
-        // "01" names a field and never a position, as positions are compared by their names.
+impl PathPart {
+    fn new(name: &str) -> PathPart {
+        // "01" is a field name and never a position.
         let canonical = name == "0" || !name.starts_with('0');
         let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-        Part {
+        PathPart {
             name: name.into(),
             index: if canonical && digits {
                 name.parse().ok()
@@ -116,7 +121,7 @@ impl Part {
         &self.name
     }
 
-    /// The position that this component names in an update, where "01" is 1.
+    /// Returns the position that this component names in an update, where "01" means 1.
     pub(crate) fn index_in_update(&self) -> Option<usize> {
         if self.is_number() {
             self.name.parse().ok()
@@ -129,83 +134,85 @@ impl Part {
         !self.name.is_empty() && self.name.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// The position that this component names, if it is a number.
+    /// Returns the position that this component names, if the component is a number.
     pub(crate) fn index(&self) -> Option<usize> {
         self.index
     }
 }
 
-/// How many positions a path can have before it is noted where it has led already.
-const MAX_POSITIONS: usize = 8;
+/// The maximum number of positions in a path before visited arrays are recorded.
+const MAX_UNRECORDED_POSITIONS: usize = 8;
 
 /// A walk along a path.
 ///
-/// Where a component is both a position and a field of the element at it, two ways lead on, and they
-/// meet again two levels below. With many positions the ways are too many to go each of them.
-struct Walk {
-    /// The arrays that have been entered without success, by address, each with what remained of the
-    /// path. `None` if the path has too few positions to need it.
-    entered: Option<HashSet<(usize, usize)>>,
+/// If a component is both a position and a field of the element at that position, two branches meet
+/// again two levels below.
+///
+/// With many positions, the number of branches grows exponentially, so arrays are visited once.
+struct PathWalk {
+    /// The arrays visited without success, by address and number of remaining components. `None` if
+    /// the path has few positions.
+    visited_arrays: Option<HashSet<(usize, usize)>>,
 }
 
-impl Walk {
-    fn new(parts: &[Part]) -> Walk {
+impl PathWalk {
+    fn new(parts: &[PathPart]) -> PathWalk {
         let positions = parts.iter().filter(|part| part.index.is_some()).count();
-        Walk {
-            entered: (positions > MAX_POSITIONS).then(HashSet::new),
+        PathWalk {
+            visited_arrays: (positions > MAX_UNRECORDED_POSITIONS).then(HashSet::new),
         }
     }
 
-    fn document<'d>(
+    fn walk_document<'d>(
         &mut self,
-        parts: &[Part],
+        parts: &[PathPart],
         document: &'d RawDocument,
-        leaf: Leaf,
+        leaf: LeafArrayMode,
         visit: &mut Visitor<'_, 'd>,
     ) -> bool {
         let Some((part, rest)) = parts.split_first() else {
             return false;
         };
-        self.value(rest, value::get(document, &part.name), leaf, visit)
+        self.walk_value(rest, value::get(document, &part.name), leaf, visit)
     }
 
-    fn value<'d>(
+    fn walk_value<'d>(
         &mut self,
-        rest: &[Part],
+        rest: &[PathPart],
         value: Option<RawBsonRef<'d>>,
-        leaf: Leaf,
+        leaf: LeafArrayMode,
         visit: &mut Visitor<'_, 'd>,
     ) -> bool {
         match value {
-            Some(RawBsonRef::Array(array)) => self.array(rest, array, leaf, visit),
+            Some(RawBsonRef::Array(array)) => self.walk_array(rest, array, leaf, visit),
             Some(RawBsonRef::Document(inner)) if !rest.is_empty() => {
-                self.document(rest, inner, leaf, visit)
+                self.walk_document(rest, inner, leaf, visit)
             }
             value if rest.is_empty() => visit(value, None),
             _ => visit(None, None),
         }
     }
 
-    fn array<'d>(
+    fn walk_array<'d>(
         &mut self,
-        rest: &[Part],
+        rest: &[PathPart],
         array: &'d RawArray,
-        leaf: Leaf,
+        leaf: LeafArrayMode,
         visit: &mut Visitor<'_, 'd>,
     ) -> bool {
-        if let Some(entered) = &mut self.entered
-            && !entered.insert((array.as_bytes().as_ptr().addr(), rest.len()))
+        if let Some(visited) = &mut self.visited_arrays
+            && !visited.insert((array.as_bytes().as_ptr().addr(), rest.len()))
         {
             return false;
         }
-        // As on MongoDB, a dot at the end of a path asks an array for no more than its own name does.
+        // As on MongoDB, a dot at the end of a path is ignored for arrays.
         let rest = if matches!(rest, [last] if last.name.is_empty()) {
             &[]
         } else {
             rest
         };
         let Some((part, after)) = rest.split_first() else {
-            let expand = leaf == Leaf::Expand;
+            let expand = leaf == LeafArrayMode::Expand;
             return (expand
                 && value::items(array)
                     .enumerate()
@@ -213,11 +220,12 @@ impl Walk {
                 || visit(Some(RawBsonRef::Array(array)), None);
         };
         value::items(array).enumerate().any(|(index, item)| {
-            // Below an element that was entered implicitly, that element's position is the one to
-            // report; one that the path names has none, below it counts whatever is entered next.
+            // Below an implicitly entered element, the position of that element is reported. An
+            // element named by the path has no position, so an array entered below may report its
+            // own.
             if let RawBsonRef::Document(inner) = item {
                 let implicit = &mut |value, _| visit(value, Some(index));
-                if self.document(rest, inner, leaf, implicit) {
+                if self.walk_document(rest, inner, leaf, implicit) {
                     return true;
                 }
             }
@@ -226,8 +234,10 @@ impl Walk {
             }
             match (after.split_first(), item) {
                 (None, item) => visit(Some(item), None),
-                (Some(_), RawBsonRef::Document(inner)) => self.document(after, inner, leaf, visit),
-                (Some(_), RawBsonRef::Array(inner)) => self.array(after, inner, leaf, visit),
+                (Some(_), RawBsonRef::Document(inner)) => {
+                    self.walk_document(after, inner, leaf, visit)
+                }
+                (Some(_), RawBsonRef::Array(inner)) => self.walk_array(after, inner, leaf, visit),
                 (Some(_), _) => false,
             }
         })
@@ -235,7 +245,7 @@ impl Walk {
 }
 
 fn distinct_document<'d>(
-    parts: &[Part],
+    parts: &[PathPart],
     document: &'d RawDocument,
     visit: &mut dyn FnMut(RawBsonRef<'d>),
 ) {
@@ -246,7 +256,11 @@ fn distinct_document<'d>(
     }
 }
 
-fn distinct_value<'d>(rest: &[Part], value: RawBsonRef<'d>, visit: &mut dyn FnMut(RawBsonRef<'d>)) {
+fn distinct_value<'d>(
+    rest: &[PathPart],
+    value: RawBsonRef<'d>,
+    visit: &mut dyn FnMut(RawBsonRef<'d>),
+) {
     match (value, rest.split_first()) {
         (RawBsonRef::Array(array), None) => value::items(array).for_each(visit),
         (value, None) => visit(value),
@@ -257,7 +271,8 @@ fn distinct_value<'d>(rest: &[Part], value: RawBsonRef<'d>, visit: &mut dyn FnMu
                     distinct_value(after, item, visit);
                 }
             }
-            // "01" is no position, and elements have no such field for `distinct`, as on MongoDB.
+            // As on MongoDB, `distinct` treats "01" neither as a position nor as a field of the
+            // elements.
             None if part.is_number() => {}
             None => {
                 for item in value::items(array) {
@@ -276,7 +291,11 @@ mod tests {
     use super::*;
     use bson::{RawBson, RawDocumentBuf, rawdoc};
 
-    fn walked(path: &str, document: &RawDocumentBuf, leaf: Leaf) -> Vec<Option<RawBson>> {
+    fn walked_values(
+        path: &str,
+        document: &RawDocumentBuf,
+        leaf: LeafArrayMode,
+    ) -> Vec<Option<RawBson>> {
         let mut seen = Vec::new();
         Path::new(path).walk(document, leaf, &mut |value, _| {
             seen.push(value.map(RawBson::from));
@@ -289,63 +308,88 @@ mod tests {
     fn arrays_are_entered_one_level_at_a_time() {
         let document = rawdoc! { "a": [{ "b": 1 }, [{ "b": 2 }], { "c": 3 }, 4] };
         assert_eq!(
-            walked("a.b", &document, Leaf::Expand),
+            walked_values("a.b", &document, LeafArrayMode::Expand),
             [Some(RawBson::Int32(1)), None]
         );
         // The documents beside the named position have no field "1".
-        let found = walked("a.1.0.b", &document, Leaf::Expand);
+        let values = walked_values("a.1.0.b", &document, LeafArrayMode::Expand);
         assert_eq!(
-            found.into_iter().flatten().collect::<Vec<_>>(),
+            values.into_iter().flatten().collect::<Vec<_>>(),
             [RawBson::Int32(2)]
         );
     }
 
     #[test]
-    fn a_path_of_positions_is_not_walked_every_way() {
+    fn a_path_of_positions_is_walked_once() {
         let mut document = rawdoc! { "0": 7 };
         for _ in 0..80 {
             document = rawdoc! { "0": [document] };
         }
         for length in [1, 80, 90, 120, 160] {
             let path = vec!["0"; length].join(".");
-            assert!(walked(&path, &document, Leaf::Expand).len() < 1000);
+            assert!(walked_values(&path, &document, LeafArrayMode::Expand).len() < 1000);
         }
-        let reached = |length| {
-            let found = walked(&vec!["0"; length].join("."), &document, Leaf::Expand);
-            found.contains(&Some(RawBson::Int32(7)))
+        let value_count = |length| {
+            let values = walked_values(
+                &vec!["0"; length].join("."),
+                &document,
+                LeafArrayMode::Expand,
+            );
+            values.contains(&Some(RawBson::Int32(7)))
         };
-        assert!(reached(81) && reached(120) && reached(161) && !reached(80) && !reached(162));
+        assert!(
+            value_count(81)
+                && value_count(120)
+                && value_count(161)
+                && !value_count(80)
+                && !value_count(162)
+        );
     }
 
     #[test]
     fn a_leaf_array_gives_its_elements_and_itself() {
         let document = rawdoc! { "a": [1, 2] };
-        assert_eq!(walked("a", &document, Leaf::Expand).len(), 3);
-        assert_eq!(walked("a", &document, Leaf::Whole).len(), 1);
         assert_eq!(
-            walked("a.1", &document, Leaf::Expand),
+            walked_values("a", &document, LeafArrayMode::Expand).len(),
+            3
+        );
+        assert_eq!(walked_values("a", &document, LeafArrayMode::Whole).len(), 1);
+        assert_eq!(
+            walked_values("a.1", &document, LeafArrayMode::Expand),
             [Some(RawBson::Int32(2))]
         );
     }
 
     #[test]
-    fn a_dot_at_the_end_says_nothing_about_arrays() {
+    fn a_trailing_dot_expands_arrays_like_the_plain_path() {
         let document = rawdoc! { "a": [1, 2], "b": 1 };
-        assert_eq!(walked("a.", &document, Leaf::Expand).len(), 3);
-        assert_eq!(walked("b.", &document, Leaf::Expand), [None]);
+        assert_eq!(
+            walked_values("a.", &document, LeafArrayMode::Expand).len(),
+            3
+        );
+        assert_eq!(
+            walked_values("b.", &document, LeafArrayMode::Expand),
+            [None]
+        );
     }
 
     #[test]
-    fn a_path_through_a_scalar_leads_nowhere() {
-        assert_eq!(walked("a.b", &rawdoc! { "a": 1 }, Leaf::Expand), [None]);
-        assert_eq!(walked("a.b", &rawdoc! { "a": [1] }, Leaf::Expand), []);
+    fn a_path_through_a_scalar_has_no_value() {
+        assert_eq!(
+            walked_values("a.b", &rawdoc! { "a": 1 }, LeafArrayMode::Expand),
+            [None]
+        );
+        assert_eq!(
+            walked_values("a.b", &rawdoc! { "a": [1] }, LeafArrayMode::Expand),
+            []
+        );
     }
 
     #[test]
     fn the_outermost_implicit_element_gives_the_position() {
         let document = rawdoc! { "a": [{ "b": [0] }, { "b": [0, 7] }] };
         let mut position = None;
-        Path::new("a.b").walk(&document, Leaf::Expand, &mut |value, index| {
+        Path::new("a.b").walk(&document, LeafArrayMode::Expand, &mut |value, index| {
             position = index;
             value == Some(RawBsonRef::Int32(7))
         });

@@ -1,7 +1,7 @@
-//! Regular expressions as MongoDB takes them.
+//! Regular expressions in MongoDB's syntax.
 //!
-//! Patterns are searched for in time linear in the string. Look-around and back-references, which
-//! cannot be, are refused.
+//! Matching takes linear time in the length of the string. Look-around and back-references need
+//! more and are not supported.
 
 mod budget;
 mod translate;
@@ -11,10 +11,10 @@ use bson::raw::RawRegexRef;
 
 use crate::{Error, Result};
 
-pub(crate) use budget::Scope as PatternScope;
+pub(crate) use budget::PatternScope;
 
-/// How long a pattern may be, in bytes.
-const MAX_LENGTH: usize = 32764;
+/// The maximum length of a pattern in bytes, as on MongoDB.
+const MAX_PATTERN_BYTES: usize = 32764;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -32,32 +32,33 @@ impl Regex {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// Unknown options (code 51108), a pattern that is none (code 51091), and look-around and
-    /// back-references, which are not supported.
+    /// Unknown options (code 51108), an invalid pattern (code 51091), and unsupported syntax such
+    /// as look-around and back-references.
     pub(crate) fn new(pattern: &str, options: &str) -> Result<Regex> {
         if let Some(unknown) = options.chars().find(|option| !"imsux".contains(*option)) {
             let message = format!("invalid flag in regex options: {unknown}");
-            return Err(Error::server(51108, message));
+            return Err(Error::with_server_code(51108, message));
         }
         if pattern.contains('\0') {
             return Err(Error::bad_value(
                 "a regular expression cannot contain a null byte",
             ));
         }
-        if pattern.len() > MAX_LENGTH {
-            let message = format!("a regular expression can have {MAX_LENGTH} bytes");
-            return Err(Error::server(51091, message));
+        if pattern.len() > MAX_PATTERN_BYTES {
+            let message =
+                format!("the regular expression is too long (max {MAX_PATTERN_BYTES} bytes)");
+            return Err(Error::with_server_code(51091, message));
         }
         let multi_line = options.contains('m');
-        let translated = translate::translate(pattern, multi_line, options.contains('x'))?;
+        let translated = translate::translate_pattern(pattern, multi_line, options.contains('x'))?;
         let mut builder = regex::RegexBuilder::new(&translated);
         builder
             .case_insensitive(options.contains('i'))
             .multi_line(multi_line)
             .dot_matches_new_line(options.contains('s'));
-        let compiled = budget::compile(&mut builder).map_err(|error| {
+        let compiled = budget::compile_within_budget(&mut builder).map_err(|error| {
             let message = format!("regular expression /{pattern}/ is invalid: {error}");
-            Error::server(51091, message)
+            Error::with_server_code(51091, message)
         })?;
         Ok(Regex {
             pattern: pattern.to_owned(),
@@ -66,20 +67,21 @@ impl Regex {
         })
     }
 
-    /// The pattern and its options.
-    pub(crate) fn source(&self) -> (&str, &str) {
+    /// Returns the pattern and the options.
+    pub(crate) fn pattern_and_options(&self) -> (&str, &str) {
         (&self.pattern, &self.options)
     }
 
-    /// The string that everything found starts with, if the pattern demands one: `^abc`.
-    pub(crate) fn prefix(&self) -> Option<&str> {
+    /// Returns the literal prefix of every match, if the pattern demands a prefix: `^abc`.
+    pub(crate) fn literal_prefix(&self) -> Option<&str> {
         let start = self
             .pattern
             .strip_prefix('^')
             .filter(|_| self.options.is_empty())?;
         let end = start.find(|c: char| !c.is_alphanumeric() && !" _-:/@#%&=,;<>~'\"".contains(c));
         let (literal, rest) = start.split_at(end.unwrap_or(start.len()));
-        // A quantifier takes the last character away again; alternatives take everything.
+        // A quantifier makes the last character optional, and alternatives make the whole prefix
+        // optional.
         if self.pattern.contains('|') {
             return None;
         }
@@ -93,7 +95,7 @@ impl Regex {
         Some(literal).filter(|literal| !literal.is_empty())
     }
 
-    /// Whether the pattern is found in a string, or is the value.
+    /// Returns whether a string matches the pattern, or the value is the same regular expression.
     pub(crate) fn matches(&self, value: RawBsonRef<'_>) -> bool {
         match value {
             RawBsonRef::String(text) | RawBsonRef::Symbol(text) => self.is_found_in(text),
@@ -104,13 +106,13 @@ impl Regex {
         }
     }
 
-    /// Where the pattern and its groups are found first, not before the byte `start`. Groups that
-    /// took no part are missing.
+    /// Finds the first match at or after the byte `start`, with the captured groups. Unused groups
+    /// are `None`.
     pub(crate) fn find_at<'t>(&self, text: &'t str, start: usize) -> Option<regex::Captures<'t>> {
         self.compiled.captures_at(text, start)
     }
 
-    /// Whether the pattern is found in a string.
+    /// Returns whether the pattern is found in a string.
     pub(crate) fn is_found_in(&self, text: &str) -> bool {
         self.compiled.is_match(text)
     }
@@ -121,14 +123,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_is_what_every_match_starts_with() {
-        let prefix = |pattern| Regex::new(pattern, "").unwrap().prefix().map(str::to_owned);
+    fn every_match_starts_with_the_prefix() {
+        let prefix = |pattern| {
+            Regex::new(pattern, "")
+                .unwrap()
+                .literal_prefix()
+                .map(str::to_owned)
+        };
         assert_eq!(prefix("^abc"), Some("abc".into()));
         assert_eq!(prefix("^abc*d"), Some("ab".into()));
         assert_eq!(prefix("^ab.c"), Some("ab".into()));
         assert_eq!(prefix("^ab|c"), None);
         assert_eq!(prefix("abc"), None);
-        assert_eq!(Regex::new("^abc", "i").unwrap().prefix(), None);
+        assert_eq!(Regex::new("^abc", "i").unwrap().literal_prefix(), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Aggregation pipelines: documents that flow through stages.
 //!
-//! A pipeline is parsed once. Running it gives an iterator: stages that look at one document at a time
-//! pass it on before they take the next. Each stage is a file of this module, listed in [`stages`]'s
-//! registry; the examples in the documentation of each file are run by a test.
+//! A pipeline is parsed once. Running a pipeline returns an iterator. A stage that handles one document at a time passes each
+//! document on before it takes the next.
 //!
-//! Stages never see the store: what reads another collection does so through a [`Source`].
+//! Each stage is a file of this module, and is listed in the registry of [`stages`]. A test runs the examples in the
+//! documentation of each file.
+//!
+//! Stages never see the store. A stage that reads a different collection uses a [`CollectionSource`].
 
 mod add_fields;
 mod bucket;
@@ -14,6 +16,7 @@ mod documents;
 #[cfg(test)]
 mod examples;
 mod facet;
+mod field_changes;
 mod group;
 mod limit;
 mod lookup;
@@ -40,92 +43,122 @@ use crate::error::code;
 use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::interrupt;
+use crate::projection::{FieldChange, Layout};
 use crate::sort::{Sort, Sorter};
 use crate::value::{self, growth};
 use crate::{Error, Result};
 
-use stages::{Call, Context};
+pub(crate) use field_changes::TransformSequence;
+use stages::{PipelineContext, StageCall};
 
-/// Documents on their way.
-pub(crate) type Documents = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
+/// The documents that flow from one stage to the next.
+pub(crate) type DocumentIterator = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
 
-/// How many bytes a stage may hold in memory, as on MongoDB.
-const MEMORY_LIMIT: usize = 100 << 20;
+/// The maximum memory of a stage, in bytes, as on MongoDB.
+const MAX_STAGE_BYTES: usize = 100 << 20;
 
-/// How deep a stage may nest, itself included: more than a stored document, as on MongoDB.
-const MAX_DEPTH: usize = 199;
+/// The maximum nesting depth of a stage, including itself. As on MongoDB, it is deeper than for a stored document.
+const MAX_STAGE_DEPTH: usize = 199;
 
 /// A parsed pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Pipeline {
-    stages: Vec<Stage>,
+    stages: Vec<PipelineStage>,
 }
 
-/// A step of a pipeline. Those that the planner and other stages look at have a variant of their own.
+/// A step of a pipeline. The planner and some stages inspect the specific variants.
 #[derive(Debug)]
-enum Stage {
+enum PipelineStage {
     Match(Filter),
     Sort(Sort),
     Skip(u64),
     Limit(u64),
-    /// Documents from the pipeline itself.
+    /// Documents listed in the pipeline itself.
     Documents(Vec<RawDocumentBuf>),
-    /// Each document becomes another one, as in an update too.
-    Transform(Box<dyn Transform>),
-    Other(Box<dyn Operator>),
+    /// A stage that maps each document to a new document. Also usable in an update.
+    Transform(Box<dyn DocumentTransform>),
+    /// Transforms and filters in sequence. A later transform can restore a field that an earlier transform has removed.
+    FieldChanges(Vec<PipelineStage>),
+    Other(Box<dyn StageOperator>),
 }
 
-/// What makes another document of each one.
-pub(crate) trait Transform: fmt::Debug + Send + Sync {
-    /// # Errors
-    /// What expressions fail with.
-    fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf>;
-}
-
-/// A stage that only running has to understand.
-trait Operator: fmt::Debug + Send + Sync {
-    /// What becomes of the documents.
+/// A mapping from a document to a new document.
+pub(crate) trait DocumentTransform: fmt::Debug + Send + Sync {
+    /// Returns the new document for `document`.
     ///
     /// # Errors
-    /// What a stage fails with that has to see all documents before it gives the first.
-    fn run(self: Box<Self>, documents: Documents, source: &Arc<dyn Source>) -> Result<Documents>;
-}
+    /// Errors of expressions.
+    fn transform_document(&self, document: &RawDocument) -> Result<RawDocumentBuf>;
 
-/// The collections that a pipeline reads besides its own.
-pub(crate) trait Source: Send + Sync {
-    /// The documents of a collection, as a pipeline gives them.
+    /// Returns the stage as a change of fields. `None` for a stage that builds a new document.
+    fn as_field_change(&self) -> Option<FieldChange<'_>> {
+        None
+    }
+
+    /// Returns the new document for `document`, with restored fields in the positions of `layout`.
     ///
     /// # Errors
-    /// What its stages fail with; I/O.
-    fn run(&self, collection: &str, pipeline: Pipeline) -> Result<Documents>;
+    /// Errors of expressions.
+    fn transform_in_place(
+        &self,
+        document: &RawDocument,
+        layout: &mut Layout,
+    ) -> Result<RawDocumentBuf> {
+        if let Some(change) = self.as_field_change() {
+            return change.apply(document, layout);
+        }
+        *layout = Layout::default();
+        self.transform_document(document)
+    }
+}
+
+/// A stage that is only run, and never inspected.
+trait StageOperator: fmt::Debug + Send + Sync {
+    /// Runs the stage on a stream of documents.
+    ///
+    /// # Errors
+    /// Errors of a stage that reads all documents before it returns the first.
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator>;
+}
+
+/// The collections that a pipeline reads in addition to its own.
+pub(crate) trait CollectionSource: Send + Sync {
+    /// Runs a pipeline on a collection.
+    ///
+    /// # Errors
+    /// Errors of the stages; I/O.
+    fn run_pipeline(&self, collection: &str, pipeline: Pipeline) -> Result<DocumentIterator>;
 }
 
 impl Pipeline {
-    /// Reads the stages of a pipeline.
+    /// Parses the stages of a pipeline.
     ///
     /// # Errors
-    /// Unknown stages, malformed operands, with MongoDB's codes.
+    /// Unknown stages and malformed operands, with MongoDB's codes.
     pub(crate) fn parse<'d>(
         stages: impl IntoIterator<Item = &'d RawDocument>,
         environment: &Arc<Environment>,
     ) -> Result<Pipeline> {
         let stages = stages
             .into_iter()
-            .map(|stage| value::check_within(stage, MAX_DEPTH).map(|()| stage))
+            .map(|stage| value::check_depth(stage, MAX_STAGE_DEPTH).map(|()| stage))
             .collect::<Result<Vec<_>>>()?;
-        let parse = || Pipeline::parse_in(stages, &Context::new(environment));
+        let parse = || Pipeline::parse_in(stages, &PipelineContext::new(environment));
         let pipeline = environment.parse_all(parse)?;
         if pipeline.begins_with_documents() {
-            let message =
-                "$documents gives documents without a collection, within $lookup or $unionWith";
-            return Err(Error::server(code::INVALID_NAMESPACE, message));
+            let message = "$documents is only allowed in the pipelines of $lookup and $unionWith";
+            return Err(Error::with_server_code(code::INVALID_NAMESPACE, message));
         }
         Ok(pipeline)
     }
 
     fn parse_in<'d>(
         stages: impl IntoIterator<Item = &'d RawDocument>,
-        context: &Context,
+        context: &PipelineContext,
     ) -> Result<Pipeline> {
         let mut pipeline = Pipeline::default();
         let mut context = context.clone();
@@ -134,126 +167,132 @@ impl Pipeline {
             let mut fields = value::fields(stage);
             let (Some((name, operand)), None) = (fields.next(), fields.next()) else {
                 let message = "a stage of a pipeline is a document with exactly one field";
-                return Err(Error::server(40323, message));
+                return Err(Error::with_server_code(40323, message));
             };
-            let parse = stages::find(name)?;
-            pipeline.stages.extend(parse(&Call {
+            let parse = stages::find_parser(name)?;
+            pipeline.stages.extend(parse(&StageCall {
                 name,
                 operand,
                 context: &context,
             })?);
         }
-        let is_documents = |stage: &Stage| matches!(stage, Stage::Documents(_));
+        let is_documents = |stage: &PipelineStage| matches!(stage, PipelineStage::Documents(_));
         if pipeline.stages.iter().skip(1).any(is_documents) {
             let message = "$documents can only be the first stage of a pipeline";
-            return Err(Error::server(40602, message));
+            return Err(Error::with_server_code(40602, message));
         }
         Ok(pipeline)
     }
 
-    /// Takes off what an index can do at the beginning: all filters up to the first stage that is neither one nor a
-    /// sort, and the order.
-    pub(crate) fn split(&mut self) -> (Filter, Option<Sort>) {
+    /// Removes the leading part that an index can serve: all filters before the first stage that is neither a filter nor a sort,
+    /// and the order.
+    pub(crate) fn take_filter_and_sort(&mut self) -> (Filter, Option<Sort>) {
         let mut rest = std::mem::take(&mut self.stages).into_iter().peekable();
         let (mut filters, mut sort) = (Vec::new(), None);
-        let is_first = |stage: &Stage| matches!(stage, Stage::Match(_) | Stage::Sort(_));
+        let is_first = |stage: &PipelineStage| {
+            matches!(stage, PipelineStage::Match(_) | PipelineStage::Sort(_))
+        };
         while let Some(stage) = rest.next_if(is_first) {
             match stage {
-                Stage::Match(filter) => filters.push(filter),
-                // As on MongoDB, an order is forgotten for the next one.
-                Stage::Sort(order) => sort = Some(order),
+                PipelineStage::Match(filter) => filters.push(filter),
+                // As on MongoDB, the last of several sorts wins.
+                PipelineStage::Sort(order) => sort = Some(order),
                 _ => {}
             }
         }
         self.stages = rest.collect();
-        (Filter::all(filters), sort)
+        (Filter::conjunction_of(filters), sort)
     }
 
-    /// Puts an order at the beginning.
-    pub(crate) fn sort_first(&mut self, sort: Sort) {
-        self.stages.insert(0, Stage::Sort(sort));
+    /// Inserts a sort at the beginning.
+    pub(crate) fn prepend_sort(&mut self, sort: Sort) {
+        self.stages.insert(0, PipelineStage::Sort(sort));
     }
 
-    /// What becomes of the documents.
+    /// Runs the pipeline on a stream of documents.
     ///
     /// # Errors
-    /// What stages fail with that have to see all documents before they give the first.
-    pub(crate) fn run(self, documents: Documents, source: &Arc<dyn Source>) -> Result<Documents> {
+    /// Errors of stages that read all documents before they return the first.
+    pub(crate) fn run(
+        self,
+        documents: DocumentIterator,
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let mut documents = documents;
-        let mut stages = self.stages.into_iter();
+        let mut stages = field_changes::combine_stages(self.stages).into_iter();
         while let Some(stage) = stages.next() {
             let rest = stages.as_slice();
-            if let (Stage::Sort(_), Some(Stage::Sort(_))) = (&stage, rest.first()) {
+            if let (PipelineStage::Sort(_), Some(PipelineStage::Sort(_))) = (&stage, rest.first()) {
                 continue;
             }
-            let limit = limit(rest);
-            documents = stage.run(documents, limit, source)?;
+            let limit = documents_needed(rest);
+            documents = stage.run_with_limit(documents, limit, source)?;
         }
         Ok(documents)
     }
 
-    fn begin_with(&mut self, filter: Filter) {
-        let place = usize::from(self.begins_with_documents());
-        self.stages.insert(place, Stage::Match(filter));
+    fn prepend_filter(&mut self, filter: Filter) {
+        let position = usize::from(self.begins_with_documents());
+        self.stages.insert(position, PipelineStage::Match(filter));
     }
 
     fn begins_with_documents(&self) -> bool {
-        matches!(self.stages.first(), Some(Stage::Documents(_)))
+        matches!(self.stages.first(), Some(PipelineStage::Documents(_)))
     }
 }
 
-/// Reads the stages of an update: those that look at one document at a time.
+/// Parses the stages of an update, which handle one document at a time.
 ///
 /// # Errors
-/// Malformed stages, and others (code 72).
-pub(crate) fn transforms<'d>(
+/// Malformed stages, and stages that are not allowed in an update (code 72).
+pub(crate) fn parse_transforms<'d>(
     stages: impl IntoIterator<Item = &'d RawDocument>,
     environment: &Arc<Environment>,
-) -> Result<Vec<Box<dyn Transform>>> {
+) -> Result<TransformSequence> {
     let pipeline = Pipeline::parse(stages, environment)?;
     let transforms = pipeline.stages.into_iter().map(|stage| match stage {
-        Stage::Transform(transform) => Ok(transform),
+        PipelineStage::Transform(transform) => Ok(transform),
         _ => {
             let message = "an update by a pipeline can have the stages $addFields, $project, \
                            $replaceRoot, $replaceWith, $set and $unset";
-            Err(Error::server(code::INVALID_OPTIONS, message))
+            Err(Error::with_server_code(code::INVALID_OPTIONS, message))
         }
     });
-    transforms.collect()
+    Ok(TransformSequence::new(transforms.collect::<Result<_>>()?))
 }
 
-/// How many documents stages take at most, if they say so at their beginning.
-fn limit(stages: &[Stage]) -> Option<u64> {
+/// Returns how many documents the stages need at most, if they begin with skips and a limit.
+fn documents_needed(stages: &[PipelineStage]) -> Option<u64> {
     let mut skipped = 0_u64;
     for stage in stages {
         match stage {
-            Stage::Skip(count) => skipped = skipped.saturating_add(*count),
-            Stage::Limit(count) => return Some(skipped.saturating_add(*count)),
+            PipelineStage::Skip(count) => skipped = skipped.saturating_add(*count),
+            PipelineStage::Limit(count) => return Some(skipped.saturating_add(*count)),
             _ => return None,
         }
     }
     None
 }
 
-impl Stage {
-    fn transform(transform: impl Transform + 'static) -> Stage {
-        Stage::Transform(Box::new(transform))
+impl PipelineStage {
+    fn from_transform(transform: impl DocumentTransform + 'static) -> PipelineStage {
+        PipelineStage::Transform(Box::new(transform))
     }
 
-    fn operator(operator: impl Operator + 'static) -> Stage {
-        Stage::Other(Box::new(operator))
+    fn from_operator(operator: impl StageOperator + 'static) -> PipelineStage {
+        PipelineStage::Other(Box::new(operator))
     }
 
-    /// What becomes of the documents, of which no more than `limit` are looked at afterwards.
-    fn run(
+    /// Runs the stage. Later stages need no more than `limit` documents.
+    fn run_with_limit(
         self,
-        documents: Documents,
+        documents: DocumentIterator,
         limit: Option<u64>,
-        source: &Arc<dyn Source>,
-    ) -> Result<Documents> {
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ok(match self {
-            Stage::Match(filter) => Box::new(documents.filter_map(move |document| {
+            PipelineStage::Match(filter) => Box::new(documents.filter_map(move |document| {
                 let matching = document.and_then(|document| {
                     interrupt::check()?;
                     let matches = filter.matches(&document)?;
@@ -261,45 +300,56 @@ impl Stage {
                 });
                 matching.transpose()
             })),
-            Stage::Sort(sort) => {
+            PipelineStage::Sort(sort) => {
                 let mut sorter = Sorter::new(&sort, limit);
                 for document in documents {
-                    sorter.add(&document?)?;
+                    sorter.add_document(&document?)?;
                 }
-                Box::new(sorter.finish().map(Ok))
+                Box::new(sorter.into_sorted().map(Ok))
             }
-            // An error is not skipped.
-            Stage::Skip(count) => {
-                let mut left = count;
+            // An error is never skipped.
+            PipelineStage::Skip(count) => {
+                let mut remaining = count;
                 Box::new(documents.filter(move |document| {
-                    let skip = left > 0 && document.is_ok();
-                    left -= u64::from(skip);
+                    let skip = remaining > 0 && document.is_ok();
+                    remaining -= u64::from(skip);
                     !skip
                 }))
             }
-            Stage::Limit(count) => Box::new(documents.take(size(count))),
-            Stage::Documents(documents) => Box::new(documents.into_iter().map(Ok)),
-            Stage::Transform(transform) => {
-                let made = move |document: Result<RawDocumentBuf>| transform.apply(&document?);
-                checked(documents.map(made))
+            PipelineStage::Limit(count) => Box::new(documents.take(size(count))),
+            PipelineStage::Documents(documents) => Box::new(documents.into_iter().map(Ok)),
+            PipelineStage::Transform(transform) => {
+                let apply = move |document: Result<RawDocumentBuf>| {
+                    transform.transform_document(&document?)
+                };
+                check_outputs(documents.map(apply))
             }
-            Stage::Other(operator) => checked(operator.run(documents, source)?),
+            PipelineStage::FieldChanges(stages) => {
+                Box::new(documents.filter_map(move |document| {
+                    let changed =
+                        document.and_then(|document| field_changes::run_stages(&stages, document));
+                    changed.transpose()
+                }))
+            }
+            PipelineStage::Other(operator) => check_outputs(operator.run_stage(documents, source)?),
         })
     }
 }
 
-/// What a stage has made, which the next one can rely on not to be too large or too deep.
-fn checked(documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static) -> Documents {
+/// Checks the size and depth of a stage's output, so that later stages need no checks.
+fn check_outputs(
+    documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static,
+) -> DocumentIterator {
     Box::new(documents.map(|document| {
         let document = document?;
         interrupt::check()?;
-        growth::check_made(&document)?;
+        growth::check_stage_output(&document)?;
         Ok(document)
     }))
 }
 
-/// Why a stage cannot go on.
+/// Returns the error for a stage that exceeds its memory limit.
 fn too_much_memory(stage: &str, remedy: &str) -> Error {
-    let message = format!("{stage} needs more than {MEMORY_LIMIT} bytes of memory; {remedy}");
-    Error::server(code::SORT_MEMORY_LIMIT, message)
+    let message = format!("{stage} needs more than {MAX_STAGE_BYTES} bytes of memory; {remedy}");
+    Error::with_server_code(code::SORT_MEMORY_LIMIT, message)
 }

@@ -1,8 +1,8 @@
-//! Which way to the documents is the shortest.
+//! The query planner: chooses the cheapest access to the matching documents.
 //!
-//! A filter is read as conditions that every match fulfils. Each index is tried on them: leading fields
-//! pinned to single values first, then a range, then the order that is asked for. The best scan gives
-//! candidates, never too few of them; the filter has the last word on each.
+//! The planner extracts conditions that every matching document fulfils, and tries each index on them. It ranks indexes by
+//! leading fields pinned to single values, then by a range, then by the requested order. The best scan returns all matching
+//! documents and possibly more, so the filter checks each candidate again.
 
 mod access;
 mod bounds;
@@ -22,64 +22,64 @@ use std::sync::Arc;
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::{Expression, Filter};
+use crate::filter::{Filter, FilterExpression};
 use crate::index::IndexState;
 use crate::sort::Sort;
-use crate::store::View;
+use crate::store::StoreView;
 
-pub(crate) use access::{Access, IndexAccess, Plan, Walk};
-use conditions::Demands;
-pub(crate) use covering::Reads;
-pub(crate) use hint::{Hint, natural};
-pub(crate) use records::{Content, Examined, Records};
-use scan::Scan;
+pub(crate) use access::{AccessPath, IndexAccess, IndexWalk, QueryPlan};
+use conditions::FilterDemands;
+pub(crate) use covering::ReadSet;
+pub(crate) use hint::{IndexHint, parse_natural};
+pub(crate) use records::{CandidateRecords, ExaminedCounts, RecordContent};
+use scan::IndexScan;
 
-/// How many branches of an `$or` are planned one by one.
-const MAX_BRANCHES: usize = 100;
+/// The maximum number of `$or` branches that are planned separately.
+const MAX_PLANNED_BRANCHES: usize = 100;
 
-/// What a plan is wanted for.
+/// The request for a plan: filter, order, hint and fields to read.
 #[derive(Clone)]
-pub(crate) struct Question<'q> {
+pub(crate) struct PlanRequest<'q> {
     pub(crate) filter: &'q Filter,
     pub(crate) sort: Option<&'q Sort>,
-    pub(crate) hint: Option<&'q Hint>,
-    pub(crate) reads: Reads,
+    pub(crate) hint: Option<&'q IndexHint>,
+    pub(crate) reads: ReadSet,
 }
 
-impl<'q> Question<'q> {
-    /// Whole documents that match, in any order.
-    pub(crate) fn new(filter: &'q Filter) -> Question<'q> {
-        Question {
+impl<'q> PlanRequest<'q> {
+    /// Returns a request for whole documents in any order.
+    pub(crate) fn new(filter: &'q Filter) -> PlanRequest<'q> {
+        PlanRequest {
             filter,
             sort: None,
             hint: None,
-            reads: Reads::Document,
+            reads: ReadSet::Document,
         }
     }
 }
 
-/// Chooses how to find what is asked for.
+/// Chooses a plan for a request.
 ///
 /// # Errors
-/// No index fits the hint; there is no index and scans are [forbidden](crate::Database::set_notablescan).
-pub(crate) fn choose(
-    view: &View,
+/// No index matches the hint; no index is usable and collection scans are [forbidden](crate::Database::set_notablescan).
+pub(crate) fn choose_plan(
+    view: &StoreView,
     collection: &Collection,
-    question: &Question<'_>,
-) -> Result<Plan> {
-    let planner = Planner {
+    question: &PlanRequest<'_>,
+) -> Result<QueryPlan> {
+    let planner = QueryPlanner {
         view,
         collection,
         question,
     };
-    let demands = Demands::of(question.filter.expression())?;
+    let demands = FilterDemands::from_expression(question.filter.parsed_conditions())?;
     let plan = match question.hint {
-        Some(hint) => planner.hinted(hint, &demands)?,
-        None => planner.best(&demands)?,
+        Some(hint) => planner.plan_hinted(hint, &demands)?,
+        None => planner.plan_best(&demands)?,
     };
-    if matches!(plan.access, Access::Collection(_)) && collection.policy().forbids_scans() {
-        let expression = question.filter.expression();
-        return Err(table_scan::refused(
+    if matches!(plan.access, AccessPath::Collection(_)) && collection.policy().forbids_scans() {
+        let expression = question.filter.parsed_conditions();
+        return Err(table_scan::scan_refused_error(
             collection,
             expression,
             &demands,
@@ -89,79 +89,90 @@ pub(crate) fn choose(
     Ok(plan)
 }
 
-struct Planner<'p> {
-    view: &'p View,
+struct QueryPlanner<'p> {
+    view: &'p StoreView,
     collection: &'p Collection,
-    question: &'p Question<'p>,
+    question: &'p PlanRequest<'p>,
 }
 
-impl Planner<'_> {
-    fn hinted(&self, hint: &Hint, plain: &Demands<'_>) -> Result<Plan> {
-        let Some(state) = hint.index(self.collection)? else {
+impl QueryPlanner<'_> {
+    fn plan_hinted(
+        &self,
+        hint: &IndexHint,
+        plain_demands: &FilterDemands<'_>,
+    ) -> Result<QueryPlan> {
+        let Some(state) = hint.find_index(self.collection)? else {
             let direction = match hint {
-                Hint::Natural(direction) => *direction,
+                IndexHint::Natural(direction) => *direction,
                 _ => Direction::Ascending,
             };
-            return Ok(Plan::collection_scan(direction));
+            return Ok(QueryPlan::collection_scan(direction));
         };
-        // As on MongoDB, documents that are not in the index are not found.
-        let mut demands = plain.clone();
-        demands.add_common()?;
-        let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
+        // As on MongoDB, a hinted index is used even if it lacks some of the matching documents.
+        let mut demands = plain_demands.clone();
+        demands.add_common_bounds()?;
+        let scan =
+            IndexScan::for_request(self.view, self.collection, state, &demands, self.question)?;
         match scan {
-            None => self.hinted_wildcard(state, plain),
+            None => self.plan_hinted_wildcard(state, plain_demands),
             Some(_) if state.coverage.is_some() && !self.is_complete(state) => {
-                Err(wildcard::useless(state))
+                Err(wildcard::no_ranges_error(state))
             }
             Some(scan) => Ok(scan.into_plan()),
         }
     }
 
-    /// A scan of a wildcard index for each branch of an `$or`, as it has nothing else for the filter.
+    /// Plans one scan of a hinted wildcard index for each branch of an `$or`. The index has no scan for the filter as a whole.
     ///
     /// # Errors
-    /// A branch has none. As on MongoDB, this index is never read as a whole: it need not have all documents.
-    fn hinted_wildcard(&self, state: &Arc<IndexState>, plain: &Demands<'_>) -> Result<Plan> {
+    /// The index has no scan for a branch. As on MongoDB, a wildcard index is never scanned as a whole, because it may lack
+    /// documents.
+    fn plan_hinted_wildcard(
+        &self,
+        state: &Arc<IndexState>,
+        plain_demands: &FilterDemands<'_>,
+    ) -> Result<QueryPlan> {
         let indexes = std::slice::from_ref(state);
-        let union = self.best_union(plain, indexes)?;
-        union.ok_or_else(|| wildcard::useless(state))
+        let union = self.best_union(plain_demands, indexes)?;
+        union.ok_or_else(|| wildcard::no_ranges_error(state))
     }
 
-    fn best(&self, plain: &Demands<'_>) -> Result<Plan> {
-        let mut demands = plain.clone();
-        demands.add_common()?;
+    fn plan_best(&self, plain_demands: &FilterDemands<'_>) -> Result<QueryPlan> {
+        let mut demands = plain_demands.clone();
+        demands.add_common_bounds()?;
         let indexes = self.collection.indexes.as_slice();
         let (best, rejected) = self.best_scan(&demands, self.question, indexes)?;
-        let is_bounded = |scan: &Option<Scan>| scan.as_ref().is_some_and(Scan::is_narrow);
-        // What the branches of an `$or` have in common says less than the branches.
+        let is_bounded = |scan: &Option<IndexScan>| scan.as_ref().is_some_and(IndexScan::is_narrow);
+        // Conditions common to all branches of an `$or` are weaker than the branches. So a scan by common conditions counts as
+        // best only if a scan without them is bounded, too.
         let is_best = is_bounded(&best)
-            && (plain.choices.is_empty()
-                || is_bounded(&self.best_scan(plain, self.question, indexes)?.0));
-        // No scan that has to be sorted, or that reads everything, is as good as the branches in order.
-        let is_worse = |scan: &Scan| !is_best || scan.merit().is_sorted;
+            && (plain_demands.choices.is_empty()
+                || is_bounded(&self.best_scan(plain_demands, self.question, indexes)?.0));
+        // An ordered walk through the branches is better than a scan that needs a sort or reads everything.
+        let is_worse = |scan: &IndexScan| !is_best || scan.merit().is_sorted;
         let in_order = if best.as_ref().is_none_or(is_worse) {
-            self.best_in_order(plain)?
+            self.best_ordered_walk(plain_demands)?
         } else {
             None
         };
         let union = if is_best || in_order.is_some() {
             None
         } else {
-            self.best_union(plain, indexes)?
+            self.best_union(plain_demands, indexes)?
         };
-        let plan = in_order.or(union).or(best.map(Scan::into_plan));
-        let plan = plan.unwrap_or_else(|| Plan::collection_scan(Direction::Ascending));
-        Ok(Plan { rejected, ..plan })
+        let plan = in_order.or(union).or(best.map(IndexScan::into_plan));
+        let plan = plan.unwrap_or_else(|| QueryPlan::collection_scan(Direction::Ascending));
+        Ok(QueryPlan { rejected, ..plan })
     }
 
-    /// The best scan of one of these indexes, and the names of the indexes of the others.
+    /// Returns the best scan among these indexes, and the names of the rejected indexes.
     fn best_scan(
         &self,
-        demands: &Demands<'_>,
-        question: &Question<'_>,
+        demands: &FilterDemands<'_>,
+        question: &PlanRequest<'_>,
         indexes: &[Arc<IndexState>],
-    ) -> Result<(Option<Scan>, Vec<String>)> {
-        let mut best: Option<Scan> = None;
+    ) -> Result<(Option<IndexScan>, Vec<String>)> {
+        let mut best: Option<IndexScan> = None;
         let mut rejected = Vec::new();
         for state in indexes {
             let is_usable = !state.index.hidden
@@ -170,8 +181,9 @@ impl Planner<'_> {
             if !is_usable {
                 continue;
             }
-            let scan = Scan::of(self.view, self.collection, state, demands, question)?;
-            let Some(scan) = scan.filter(Scan::is_useful) else {
+            let scan =
+                IndexScan::for_request(self.view, self.collection, state, demands, question)?;
+            let Some(scan) = scan.filter(IndexScan::is_useful) else {
                 continue;
             };
             let worse = match best.take() {
@@ -184,8 +196,8 @@ impl Planner<'_> {
                     known
                 }
             };
-            rejected.extend(worse.map(|scan| scan.name().to_owned()));
-            // Nothing is better than a look-up in the index of `_id`, which comes first.
+            rejected.extend(worse.map(|scan| scan.index_name().to_owned()));
+            // A look-up in the index of `_id` cannot be beaten, and this index comes first.
             if best
                 .as_ref()
                 .is_some_and(|best| best.merit().is_unique_lookup)
@@ -196,16 +208,16 @@ impl Planner<'_> {
         Ok((best, rejected))
     }
 
-    /// A scan for each branch of an `$or`, if there is one where every branch has a bounded one.
+    /// Returns one scan for each branch of an `$or`, if every branch has a bounded scan.
     fn best_union(
         &self,
-        demands: &Demands<'_>,
+        demands: &FilterDemands<'_>,
         indexes: &[Arc<IndexState>],
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<QueryPlan>> {
         for branches in &demands.choices {
             if let Some(accesses) = self.scan_branches(branches, indexes)? {
-                return Ok(Some(Plan {
-                    access: Access::Union(accesses),
+                return Ok(Some(QueryPlan {
+                    access: AccessPath::Union(accesses),
                     is_sorted: false,
                     rejected: Vec::new(),
                 }));
@@ -216,17 +228,17 @@ impl Planner<'_> {
 
     fn scan_branches(
         &self,
-        branches: &[Expression],
+        branches: &[FilterExpression],
         indexes: &[Arc<IndexState>],
-    ) -> Result<Option<Vec<Access>>> {
-        if branches.len() > MAX_BRANCHES {
+    ) -> Result<Option<Vec<AccessPath>>> {
+        if branches.len() > MAX_PLANNED_BRANCHES {
             return Ok(None);
         }
         let mut accesses = Vec::with_capacity(branches.len());
         for branch in branches {
-            let question = Question::new(self.question.filter);
-            let mut demands = Demands::of(question.filter.expression())?;
-            demands.add(branch)?;
+            let question = PlanRequest::new(self.question.filter);
+            let mut demands = FilterDemands::from_expression(question.filter.parsed_conditions())?;
+            demands.add_expression(branch)?;
             match self.best_scan(&demands, &question, indexes)?.0 {
                 Some(scan) if scan.is_bounded() => accesses.push(scan.into_plan().access),
                 _ => return Ok(None),
@@ -235,26 +247,26 @@ impl Planner<'_> {
         Ok(Some(accesses))
     }
 
-    /// Whether the index has every document that matches.
+    /// Whether the index has entries for all matching documents.
     fn is_complete(&self, state: &Arc<IndexState>) -> bool {
         let is_sparse = state.index.sparse;
         let filter = self.question.filter;
-        // What follows for strings byte by byte need not follow by a collation.
-        let covers_partial =
+        // An implication for byte-wise strings may fail under a collation.
+        let implies_partial =
             |partial| state.partial_collator().is_none() && filter.implies(partial);
-        state.partial.as_ref().is_none_or(covers_partial)
-            && (!is_sparse || state.paths.iter().any(|path| filter.requires(path)))
+        state.partial.as_ref().is_none_or(implies_partial)
+            && (!is_sparse || state.paths.iter().any(|path| filter.requires_path(path)))
     }
 }
 
-/// Whether anything is asked of the first field of an index.
-fn is_relevant(state: &IndexState, demands: &Demands<'_>, sort: Option<&Sort>) -> bool {
+/// Whether the request concerns the first field of an index.
+fn is_relevant(state: &IndexState, demands: &FilterDemands<'_>, sort: Option<&Sort>) -> bool {
     let conditions = &demands.conditions;
     let first = state.paths.first().map(|path| path.as_str());
-    // A wildcard index may be about any of them.
+    // A wildcard index may cover any path.
     state.coverage.is_some()
         || sort.is_some()
-        || state.index.sparse && demands.wants_existing(state)
+        || state.index.sparse && demands.requires_first_field(state)
         || conditions
             .iter()
             .any(|condition| Some(condition.path.as_str()) == first)

@@ -1,13 +1,14 @@
-//! Projections: what of a document is returned.
+//! Projections: the fields of a document that a query returns.
 //!
-//! A projection either says what to include or what to exclude. Beside what is included there can be
-//! computed fields; in a query, `$slice`, `$elemMatch` and positional `$` return a part of an array.
+//! A projection either includes or excludes fields. An inclusion can also add computed fields. In a
+//! query, `$slice`, `$elemMatch` and positional `$` return a part of an array.
 //!
 //! ```json
 //! { "name": 1, "total": { "$sum": "$prices" }, "comments": { "$slice": -3 } }
 //! ```
 
 mod additions;
+mod layout;
 mod parse;
 mod positional;
 mod slice;
@@ -23,98 +24,152 @@ use crate::path::Path;
 use crate::pattern::PatternScope;
 use crate::{Result, value};
 
-pub(crate) use additions::Additions;
-use tree::Tree;
+pub(crate) use additions::AddedFields;
+pub(crate) use layout::Layout;
+use tree::ProjectionTree;
 
 /// A parsed projection.
 #[derive(Debug)]
 pub(crate) struct Projection {
-    mode: Mode,
+    mode: ProjectionMode,
     /// Whether `_id` is returned.
     id: bool,
-    tree: Tree,
-    /// Where of an array only the element is returned that the filter matched.
+    tree: ProjectionTree,
+    /// The array that positional `$` reduces to the element that the filter matched.
     positional: Option<Path>,
 }
 
-/// What happens to fields that the projection names, and to the others.
+/// Whether the named fields are included or excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ProjectionMode {
     Include,
     Exclude,
 }
 
-/// Where a projection stands, which decides what it may say.
+/// The place of a projection, which decides the allowed operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// In a query, with the operators on arrays. It may be empty.
+enum ProjectionContext {
+    /// In a query, where array operators are allowed and the projection may be empty.
     Query,
-    /// In the stage `$project`.
+    /// In a `$project` stage.
     Stage,
 }
 
 impl Projection {
-    /// Reads the projection of a query. The empty one keeps everything.
+    /// Parses the projection of a query. An empty projection keeps everything.
     ///
     /// # Errors
-    /// Paths that collide, inclusion mixed with exclusion, malformed operators and expressions, with
-    /// MongoDB's codes.
+    /// Paths that collide, a mix of inclusion and exclusion, and malformed operators and
+    /// expressions. Codes are MongoDB's.
     pub(crate) fn parse(
         projection: &RawDocument,
         environment: &Arc<Environment>,
     ) -> Result<Projection> {
-        value::check(projection)?;
+        value::check_document(projection)?;
         let _patterns = PatternScope::enter();
-        parse::projection(projection, Place::Query, environment)
+        parse::parse_projection(projection, ProjectionContext::Query, environment)
     }
 
-    /// Reads the projection of the stage `$project`.
+    /// Parses the projection of a `$project` stage.
     ///
     /// # Errors
-    /// As [`parse`](Projection::parse), and an empty one.
+    /// See [`parse`](Projection::parse). Also, the projection is empty.
     pub(crate) fn parse_stage(
         projection: &RawDocument,
         environment: &Arc<Environment>,
     ) -> Result<Projection> {
-        parse::projection(projection, Place::Stage, environment)
+        parse::parse_projection(projection, ProjectionContext::Stage, environment)
     }
 
-    /// Whether it has a positional `$`, which looks at the document that the filter has found.
+    /// Returns whether the projection has a positional `$` and so needs the filter.
     pub(crate) fn is_positional(&self) -> bool {
         self.positional.is_some()
     }
 
-    /// The paths that a document is read at, if the projection does no more than include paths.
-    pub(crate) fn included(&self) -> Option<Vec<Path>> {
-        if self.mode == Mode::Exclude || self.positional.is_some() {
+    /// Returns the included paths if the projection only includes paths. The planner then reads no
+    /// other fields.
+    pub(crate) fn included_paths(&self) -> Option<Vec<Path>> {
+        if self.mode == ProjectionMode::Exclude || self.positional.is_some() {
             return None;
         }
-        let mut paths = self.tree.included()?;
+        let mut paths = self.tree.included_paths()?;
         if self.id {
             paths.push(Path::new("_id"));
         }
         Some(paths)
     }
 
-    /// What is left of a document that `filter` has found.
+    /// Projects a document that `filter` matched.
     ///
     /// # Errors
-    /// Positional `$` where the filter matched no array element; what expressions fail with.
+    /// The projection is positional and the filter matched no array element, or an expression
+    /// fails.
     pub(crate) fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf> {
         let Some(path) = &self.positional else {
-            return self.apply_plainly(document);
+            return self.apply_without_filter(document);
         };
-        let position = filter.position_as_written(document)?;
+        let position = filter.matched_position_as_written(document)?;
         let reduced = positional::only_matched(path, document, position)?;
-        self.tree.apply(&reduced, self.mode, self.id)
+        self.tree.apply(&reduced, self.mode, self.id, None)
     }
 
-    /// What is left of a document, by a projection that has no positional `$`.
+    /// Returns an exclusion as a change of fields that keeps positions. `None` for an inclusion.
+    pub(crate) fn as_field_change(&self) -> Option<FieldChange<'_>> {
+        let is_exclusion = self.mode == ProjectionMode::Exclude && self.positional.is_none();
+        is_exclusion.then_some(FieldChange {
+            tree: &self.tree,
+            keeps_id: self.id,
+        })
+    }
+
+    /// Projects a document with a projection that has no positional `$`.
     ///
     /// # Errors
-    /// What expressions fail with.
-    pub(crate) fn apply_plainly(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        self.tree.apply(document, self.mode, self.id)
+    /// An expression fails.
+    pub(crate) fn apply_without_filter(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        self.tree.apply(document, self.mode, self.id, None)
+    }
+}
+
+/// A stage that removes or adds fields, and leaves all other fields in place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldChange<'p> {
+    tree: &'p ProjectionTree,
+    keeps_id: bool,
+}
+
+impl FieldChange<'_> {
+    /// Returns the changed document. Fields that are added again get their old positions.
+    ///
+    /// # Errors
+    /// An expression fails.
+    pub(crate) fn apply(
+        self,
+        document: &RawDocument,
+        layout: &mut Layout,
+    ) -> Result<RawDocumentBuf> {
+        self.tree.apply(
+            document,
+            ProjectionMode::Exclude,
+            self.keeps_id,
+            Some(layout),
+        )
+    }
+}
+
+/// The paths that a sequence of stages removes or adds.
+#[derive(Debug, Default)]
+pub(crate) struct ChangedPaths {
+    tree: ProjectionTree,
+    excludes_id: bool,
+}
+
+impl ChangedPaths {
+    /// Adds the paths of a stage. Returns whether the stage and an earlier stage change the same field.
+    pub(crate) fn add_stage(&mut self, change: FieldChange<'_>) -> bool {
+        let restores_id = self.excludes_id && change.tree.has_name("_id");
+        self.excludes_id |= !change.keeps_id;
+        self.tree.merge_names(change.tree) || restores_id
     }
 }
 
@@ -123,7 +178,7 @@ mod tests {
     use super::*;
     use bson::rawdoc;
 
-    fn projected(projection: RawDocumentBuf) -> RawDocumentBuf {
+    fn project_sample(projection: RawDocumentBuf) -> RawDocumentBuf {
         let document = rawdoc! {
             "_id": 1, "a": { "b": 2, "c": 3 }, "d": [{ "e": 4, "f": 5 }, 6], "g": [1, 2, 3]
         };
@@ -137,11 +192,11 @@ mod tests {
     #[test]
     fn fields_are_included_through_arrays() {
         assert_eq!(
-            projected(rawdoc! { "d.e": 1, "a": { "b": true } }),
+            project_sample(rawdoc! { "d.e": 1, "a": { "b": true } }),
             rawdoc! { "_id": 1, "a": { "b": 2 }, "d": [{ "e": 4 }] }
         );
         assert_eq!(
-            projected(rawdoc! { "a.x": 1, "_id": 0 }),
+            project_sample(rawdoc! { "a.x": 1, "_id": 0 }),
             rawdoc! { "a": {} }
         );
     }
@@ -149,11 +204,11 @@ mod tests {
     #[test]
     fn fields_are_excluded_through_arrays() {
         assert_eq!(
-            projected(rawdoc! { "d.e": 0, "a": 0, "_id": 0 }),
+            project_sample(rawdoc! { "d.e": 0, "a": 0, "_id": 0 }),
             rawdoc! { "d": [{ "f": 5 }, 6], "g": [1, 2, 3] }
         );
         assert_eq!(
-            projected(rawdoc! { "a.b": 0, "d": 0, "g": 0 }),
+            project_sample(rawdoc! { "a.b": 0, "d": 0, "g": 0 }),
             rawdoc! { "_id": 1, "a": { "c": 3 } }
         );
     }
@@ -161,24 +216,24 @@ mod tests {
     #[test]
     fn arrays_are_returned_in_part() {
         assert_eq!(
-            projected(rawdoc! { "g.$": 1 }),
+            project_sample(rawdoc! { "g.$": 1 }),
             rawdoc! { "_id": 1, "g": [2] }
         );
         assert_eq!(
-            projected(rawdoc! { "g": { "$elemMatch": { "$gt": 2 } } }),
+            project_sample(rawdoc! { "g": { "$elemMatch": { "$gt": 2 } } }),
             rawdoc! { "_id": 1, "g": [3] }
         );
         assert_eq!(
-            projected(rawdoc! { "g": { "$slice": [1, 5] }, "a": 1 }),
+            project_sample(rawdoc! { "g": { "$slice": [1, 5] }, "a": 1 }),
             rawdoc! { "_id": 1, "a": { "b": 2, "c": 3 }, "g": [2, 3] }
         );
-        // Where fields are included, what has none is not, on the way to a slice either.
+        // An inclusion leaves out a value without fields, also on the path to a slice.
         assert_eq!(
-            projected(rawdoc! { "_id": 1, "d.e": { "$slice": 1 } }),
+            project_sample(rawdoc! { "_id": 1, "d.e": { "$slice": 1 } }),
             rawdoc! { "_id": 1, "d": [{ "e": 4 }] }
         );
         assert_eq!(
-            projected(rawdoc! { "_id": 1, "g.x": { "$slice": 1 } }),
+            project_sample(rawdoc! { "_id": 1, "g.x": { "$slice": 1 } }),
             rawdoc! { "_id": 1, "g": [] }
         );
     }

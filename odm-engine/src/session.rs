@@ -4,34 +4,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
-use crate::change::Event;
+use crate::change::ChangeEvent;
 use crate::command::{
-    Aggregate, BulkWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
-    FindAndModifyReport, FindEach, InsertReport, Reading, Update, UpdateReport, Written, aggregate,
-    bulk_write, collections, count, delete, distinct, explain, find, find_and_modify, find_each,
-    insert, update,
+    Aggregate, CollectionWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
+    FindAndModifyReport, FindEach, InsertReport, ReadState, Update, UpdateReport, WriteReport,
+    aggregate, bulk_write, collections, count, delete, distinct, explain, find, find_and_modify,
+    find_each, insert, update,
 };
-use crate::commit::{Begun, Committer, Haste, State};
+use crate::commit::{BegunTransaction, CommitUrgency, Committer, DatabaseState};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result, code};
-use crate::overlay::{Outcome, Overlay};
-use crate::store::View;
+use crate::overlay::{OverlayOutcome, WriteOverlay};
+use crate::store::StoreView;
 
-/// What reads and writes documents: a [`Database`](crate::Database) and a
-/// [`Transaction`](crate::Transaction) are both one, by deref.
+/// Operations on documents. A [`Database`](crate::Database) and a [`Transaction`](crate::Transaction) both dereference to a
+/// session.
 ///
-/// Of a database, each method is a unit of its own: a read sees the last durable state, and a write
-/// that returned is durable. Each write is atomic: after an error nothing has changed, but for those
-/// that report how far they came.
+/// On a database, each call stands alone: a read sees the last durable state, and a write is durable when the call returns. Each
+/// write is atomic. After an error no data has changed. An insert of several documents and a bulk write report which writes were applied.
 ///
-/// Of a transaction, each method sees the state at its beginning with its own writes on top. Every
-/// error, also one in a report, has aborted the transaction; any method can fail with a write conflict
-/// if it writes, and because the transaction is over.
+/// In a transaction, each call sees the state at the beginning of the transaction, with the transaction's own writes on top.
+/// Every error aborts the transaction, even an error inside of a report. Any method can fail because the transaction is over, and
+/// any write can fail with a write conflict.
 ///
-/// The changes of one write, and those of one transaction, are held in memory until they are committed. They can take
-/// 512 MiB with the entries of indexes; what would take more is an error of kind
-/// [`WriteTooLarge`](crate::ErrorKind::WriteTooLarge) and changes nothing. Every method ends when an
-/// [`Interrupt`](crate::Interrupt) says so.
+/// The changes of one write or transaction are held in memory until the commit. With index entries they can take up to 512 MiB. A
+/// larger write is an error of kind [`WriteTooLarge`](crate::ErrorKind::WriteTooLarge) and changes no data. An
+/// [`Interrupt`](crate::Interrupt) can end every method.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -56,123 +54,124 @@ use crate::store::View;
 /// ```
 pub struct Session {
     committer: Arc<Committer>,
-    /// Where it stands, if it is a transaction.
-    transaction: Option<Arc<Mutex<Standing>>>,
+    /// The state of the transaction; `None` for a database.
+    transaction: Option<Arc<Mutex<TransactionState>>>,
 }
 
-/// Where a transaction stands.
-enum Standing {
-    Open(Box<Open>),
+/// The state of a transaction.
+enum TransactionState {
+    Open(Box<ActiveTransaction>),
     Committed,
     Aborted,
 }
 
-struct Open {
-    begun: Begun,
-    /// The state that the transaction began with and its writes on top.
-    view: View,
+struct ActiveTransaction {
+    begun: BegunTransaction,
+    /// The state at the beginning of the transaction, with the transaction's writes on top.
+    view: StoreView,
     catalog: Catalog,
     written: BTreeSet<String>,
-    events: Vec<Event>,
-    /// How much memory the events take.
+    events: Vec<ChangeEvent>,
+    /// The memory of the events, in bytes.
     event_bytes: usize,
 }
 
 impl Session {
     /// Finds documents. A collection that does not exist is empty.
     ///
-    /// The cursor shows the state at this moment, and in a transaction can be read after its end. An
-    /// error that it gives before that aborts the transaction.
+    /// The cursor shows the current state. In a transaction, the cursor stays readable after the transaction ends. An error of
+    /// the cursor before that aborts the transaction.
     ///
     /// # Errors
-    /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
-    /// memory; I/O.
+    /// A filter, projection or sort that is not valid or not supported; a sort that needs too much memory; I/O.
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
-        let cursor = self.read(|reading| find::run(reading, collection, find))?;
-        Ok(self.aborting(cursor))
+        let cursor = self.read(|reading| find::run_find(reading, collection, find))?;
+        Ok(self.abort_on_error(cursor))
     }
 
-    /// Runs a query and says how it found its documents.
+    /// Runs a query and reports how the query found its documents.
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// See [`find`](Self::find).
     pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
-        self.read(|reading| explain::run(reading, collection, find))
+        self.read(|reading| explain::run_explain(reading, collection, find))
     }
 
-    /// Runs documents through a pipeline. A collection that does not exist is empty.
+    /// Runs an aggregation pipeline. A collection that does not exist is empty.
     ///
-    /// The cursor shows the state at this moment, and in a transaction can be read after its end. An
-    /// error that it gives before that aborts the transaction.
+    /// The cursor shows the current state. In a transaction, the cursor stays readable after the transaction ends. An error of
+    /// the cursor before that aborts the transaction.
     ///
     /// # Errors
-    /// A pipeline that is not valid or not supported; documents that its expressions do not fit; a stage
-    /// that needs too much memory; I/O.
+    /// A pipeline that is not valid or not supported; documents that do not fit its expressions; a stage that needs too much
+    /// memory; I/O.
     pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
-        let cursor = self.read(|reading| aggregate::run(reading, collection, aggregate))?;
-        Ok(self.aborting(cursor))
+        let cursor =
+            self.read(|reading| aggregate::run_aggregate(reading, collection, aggregate))?;
+        Ok(self.abort_on_error(cursor))
     }
 
-    /// Runs one query for each of several keys, all on one state of the database, and returns the
-    /// documents of each key in the order of the keys.
+    /// Runs one query for each of several keys, all on the same state of the database. Returns the documents of each key in the
+    /// order of the keys.
     ///
     /// # Errors
-    /// As [`find`](Session::find).
+    /// See [`find`](Session::find).
     pub fn find_each(&self, collection: &str, each: &FindEach) -> Result<Vec<Vec<RawDocumentBuf>>> {
-        self.read(|reading| find_each::run(reading, collection, each))
+        self.read(|reading| find_each::run_find_each(reading, collection, each))
     }
 
-    /// Runs several queries, each on the collection beside it, all on one state of the database, and
-    /// returns the documents of each.
+    /// Runs several queries, each on its own collection, all on the same state of the database. Returns the documents of each
+    /// query.
     ///
     /// # Errors
-    /// As [`find`](Session::find), of the first that fails.
+    /// See [`find`](Session::find). The first error is returned.
     pub fn find_several(&self, finds: &[(String, Find)]) -> Result<Vec<Vec<RawDocumentBuf>>> {
         self.read(|reading| {
             let finds = finds.iter();
-            let found = finds.map(|(name, find)| find::run(reading, name, find)?.collect());
-            found.collect()
+            let results = finds.map(|(name, find)| find::run_find(reading, name, find)?.collect());
+            results.collect()
         })
     }
 
-    /// Counts the documents that match.
+    /// Counts the matching documents.
     ///
     /// # Errors
     /// A filter that is not valid or not supported; I/O.
     pub fn count(&self, collection: &str, count: &Count) -> Result<u64> {
-        self.read(|reading| count::run(reading, collection, count))
+        self.read(|reading| count::run_count(reading, collection, count))
     }
 
-    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
-    /// array, its elements count.
+    /// Returns the distinct values at a dotted path of the matching documents, in ascending order. An array contributes its
+    /// elements.
     ///
     /// # Errors
-    /// As [`count`](Session::count).
+    /// See [`count`](Session::count).
     pub fn distinct(
         &self,
         collection: &str,
         path: &str,
         filter: &RawDocument,
     ) -> Result<Vec<RawBson>> {
-        self.read(|reading| distinct::run(reading, collection, path, filter))
+        self.read(|reading| distinct::run_distinct(reading, collection, path, filter))
     }
 
-    /// Inserts documents in their order, in one durable commit.
+    /// Inserts documents in order, in one durable commit.
     ///
-    /// A document without an `_id` gets an ObjectId. The first document that cannot be inserted ends
-    /// the insertion; those before it are kept, and the report says both.
+    /// A document without an `_id` gets an ObjectId. The first failure ends the insertion. Documents inserted before the failure
+    /// are kept. The report has both the number of inserted documents and the failure.
     ///
     /// # Errors
-    /// An invalid name of a collection, I/O. Nothing has been inserted then.
+    /// An invalid collection name, I/O. No document has been inserted then.
     pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
-        let report = self.write(|overlay| insert::run(overlay, collection, documents, true))?;
+        let report =
+            self.write(|overlay| insert::run_insert(overlay, collection, documents, true))?;
         self.abort_if(!report.failures.is_empty());
         Ok(report)
     }
 
-    /// Inserts every document that can be inserted, in one durable commit, and reports the others.
+    /// Inserts every document that can be inserted, in one durable commit, and reports the failures.
     ///
-    /// In a transaction the first failure ends the insertion, because it ends the transaction.
+    /// In a transaction, the first failure ends the insertion because it ends the transaction.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -187,72 +186,74 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`insert`](Session::insert).
+    /// See [`insert`](Session::insert).
     pub fn insert_unordered(
         &self,
         collection: &str,
         documents: Vec<RawDocumentBuf>,
     ) -> Result<InsertReport> {
         let ordered = self.transaction.is_some();
-        let report = self.write(|overlay| insert::run(overlay, collection, documents, ordered))?;
+        let report =
+            self.write(|overlay| insert::run_insert(overlay, collection, documents, ordered))?;
         self.abort_if(!report.failures.is_empty());
         Ok(report)
     }
 
-    /// Changes the first document that matches, or all of them, in one durable commit.
+    /// Updates the first matching document, or all of them, in one durable commit.
     ///
-    /// The first document that cannot be changed ends the update; those before it stay changed, and the
-    /// report says both.
+    /// The first failure ends the update. Documents updated before the failure stay changed. The report has both the number of
+    /// updated documents and the failure.
     ///
     /// # Errors
-    /// A filter or an update that is not valid, not supported or does not fit a document; duplicate
-    /// key; I/O. No document has changed then.
+    /// A filter or an update that is not valid, not supported or does not fit a document; duplicate key; I/O. No document has
+    /// changed then.
     pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
-        let report = self.write(|overlay| update::run(overlay, collection, update))?;
+        let report = self.write(|overlay| update::run_update(overlay, collection, update))?;
         self.abort_if(report.failure.is_some());
         Ok(report)
     }
 
-    /// Deletes the first document that matches, or all of them.
+    /// Deletes the first matching document, or all of them.
     ///
     /// # Errors
     /// A filter that is not valid or not supported; I/O. No document has been deleted then.
     pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
-        self.write(|overlay| delete::run(overlay, collection, delete))
+        self.write(|overlay| delete::run_delete(overlay, collection, delete))
     }
 
-    /// Changes, replaces or deletes the first document that matches, and returns it as it was before
-    /// or as it is now.
+    /// Updates, replaces or deletes the first matching document. Returns the document before or after the change.
     ///
     /// # Errors
-    /// As [`update`](Session::update); a projection or a sort that is not valid or not supported.
+    /// See [`update`](Session::update); also a projection or a sort that is not valid or not supported.
     pub fn find_and_modify(
         &self,
         collection: &str,
         find_and_modify: &FindAndModify,
     ) -> Result<FindAndModifyReport> {
-        self.write(|overlay| find_and_modify::run(overlay, collection, find_and_modify))
+        self.write(|overlay| {
+            find_and_modify::run_find_and_modify(overlay, collection, find_and_modify)
+        })
     }
 
-    /// Carries out several writes, to one collection or to several, in one durable commit, and reports what became of each.
+    /// Runs several writes on one or more collections, in one durable commit, and reports the outcome of each write.
     ///
-    /// In order, the first that fails ends them, and the report ends with it; else all are carried out that can be. In a
-    /// transaction they go in order.
+    /// An ordered bulk write ends at the first failure, which is the last entry of the report. An unordered bulk write runs every
+    /// write. In a transaction a bulk write is always ordered.
     ///
     /// ```
     /// use bson::rawdoc;
-    /// use odm_engine::{BulkWrite, Delete, Write};
+    /// use odm_engine::{CollectionWrite, Delete, WriteOperation};
     ///
     /// let database = odm_engine::Database::memory();
-    /// let on_people = |write| BulkWrite {
+    /// let on_people = |write| CollectionWrite {
     ///     collection: "people".into(),
     ///     write,
-    ///     stops_if_unmatched: false,
+    ///     stop_if_unmatched: false,
     /// };
     /// let writes = [
-    ///     on_people(Write::Insert(rawdoc! { "_id": 1 })),
-    ///     on_people(Write::Insert(rawdoc! { "_id": 1 })),
-    ///     on_people(Write::Delete(Delete { filter: rawdoc! { "_id": 1 }, ..Delete::default() })),
+    ///     on_people(WriteOperation::Insert(rawdoc! { "_id": 1 })),
+    ///     on_people(WriteOperation::Insert(rawdoc! { "_id": 1 })),
+    ///     on_people(WriteOperation::Delete(Delete { filter: rawdoc! { "_id": 1 }, ..Delete::default() })),
     /// ];
     /// let report = database.bulk_write(&writes, false)?;
     /// assert!(report[1].as_ref().is_err_and(|error| error.is_duplicate_key()));
@@ -261,46 +262,50 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// I/O. Nothing has been written then.
-    pub fn bulk_write(&self, writes: &[BulkWrite], ordered: bool) -> Result<Vec<Result<Written>>> {
+    /// I/O. No data has been written then.
+    pub fn bulk_write(
+        &self,
+        writes: &[CollectionWrite],
+        ordered: bool,
+    ) -> Result<Vec<Result<WriteReport>>> {
         let ordered = ordered || self.transaction.is_some();
-        let report = self.write(|overlay| bulk_write::run(overlay, writes, ordered))?;
+        let report = self.write(|overlay| bulk_write::run_bulk_write(overlay, writes, ordered))?;
         self.abort_if(report.iter().any(Result::is_err));
         Ok(report)
     }
 
-    /// Creates a collection without documents. Inserting a document creates one too.
+    /// Creates an empty collection. Inserting a document also creates its collection.
     ///
     /// # Errors
-    /// There is one with this name; an invalid name; I/O.
+    /// The collection exists; an invalid name; I/O.
     pub fn create_collection(&self, name: &str) -> Result<()> {
         self.write(|overlay| collections::create(overlay, name))
     }
 }
 
 impl Session {
-    /// The database itself.
-    pub(crate) fn direct(committer: Arc<Committer>) -> Session {
+    /// Returns the session of a database.
+    pub(crate) fn on_database(committer: Arc<Committer>) -> Session {
         Session {
             committer,
             transaction: None,
         }
     }
 
-    /// A transaction that sees the last durable state.
+    /// Returns the session of a new transaction, which sees the last durable state.
     pub(crate) fn begin(committer: Arc<Committer>) -> Result<Session> {
-        let begun = committer.begin()?;
-        let open = Open {
-            view: begun.state.view.layer(),
-            catalog: begun.state.catalog.clone(),
-            begun,
+        let transaction = committer.begin()?;
+        let open = ActiveTransaction {
+            view: transaction.state.view.new_layer(),
+            catalog: transaction.state.catalog.clone(),
+            begun: transaction,
             written: BTreeSet::new(),
             events: Vec::new(),
             event_bytes: 0,
         };
         Ok(Session {
             committer,
-            transaction: Some(Arc::new(Mutex::new(Standing::Open(Box::new(open))))),
+            transaction: Some(Arc::new(Mutex::new(TransactionState::Open(Box::new(open))))),
         })
     }
 
@@ -309,86 +314,86 @@ impl Session {
     }
 
     /// Runs a read on the state that the session sees.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(ReadState<'_>) -> Result<T>) -> Result<T> {
         self.committer.check_open()?;
-        let Some(mut standing) = self.standing() else {
-            return read(self.committer.state().reading());
+        let Some(mut state) = self.lock_transaction_state() else {
+            return read(self.committer.state().read_state());
         };
-        let result = standing.open().and_then(|open| {
-            read(Reading {
+        let result = state.require_open().and_then(|open| {
+            read(ReadState {
                 view: &open.view,
                 catalog: &open.catalog,
             })
         });
         if result.as_ref().is_err_and(ends_transaction) {
-            standing.abort(&self.committer);
+            state.abort(&self.committer);
         }
         result
     }
 
     /// Runs a write on top of the state that the session sees.
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
-        let Some(mut standing) = self.standing() else {
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut WriteOverlay) -> Result<T>) -> Result<T> {
+        let Some(mut state) = self.lock_transaction_state() else {
             return self.committer.write(write);
         };
-        let result = standing
-            .open()
+        let result = state
+            .require_open()
             .and_then(|open| open.write(&self.committer, write));
         if result.is_err() {
-            standing.abort(&self.committer);
+            state.abort(&self.committer);
         }
         result
     }
 
-    /// See [`Transaction::commit`](crate::Transaction::commit), and the same
-    /// [behind others](crate::Transaction::commit_behind_others).
-    pub(crate) fn commit(&self, haste: Haste) -> Result<()> {
-        let Some(mut standing) = self.standing() else {
+    /// Commits the transaction. See [`Transaction::commit`](crate::Transaction::commit) and
+    /// [`Transaction::commit_low_priority`](crate::Transaction::commit_low_priority).
+    pub(crate) fn commit(&self, urgency: CommitUrgency) -> Result<()> {
+        let Some(mut state) = self.lock_transaction_state() else {
             return Ok(());
         };
-        let open = match std::mem::replace(&mut *standing, Standing::Aborted) {
-            Standing::Open(open) => open,
-            Standing::Committed => {
-                *standing = Standing::Committed;
+        let open = match std::mem::replace(&mut *state, TransactionState::Aborted) {
+            TransactionState::Open(open) => open,
+            TransactionState::Committed => {
+                *state = TransactionState::Committed;
                 return Ok(());
             }
-            Standing::Aborted => return Err(aborted()),
+            TransactionState::Aborted => return Err(aborted_error()),
         };
-        drop(standing);
-        let outcome = Outcome {
+        drop(state);
+        let outcome = OverlayOutcome {
             changes: open.view.changes().clone(),
             written: open.written,
             events: open.events,
             event_bytes: open.event_bytes,
         };
-        self.committer.commit(&open.begun, outcome, haste)?;
-        if let Some(mut standing) = self.standing() {
-            *standing = Standing::Committed;
+        self.committer.commit(&open.begun, outcome, urgency)?;
+        if let Some(mut state) = self.lock_transaction_state() {
+            *state = TransactionState::Committed;
         }
         Ok(())
     }
 
-    /// See [`Transaction::abort`](crate::Transaction::abort).
+    /// Aborts the transaction. See [`Transaction::abort`](crate::Transaction::abort).
     pub(crate) fn abort(&self) -> Result<()> {
-        let Some(mut standing) = self.standing() else {
+        let Some(mut state) = self.lock_transaction_state() else {
             return Ok(());
         };
-        if matches!(*standing, Standing::Committed) {
-            return Err(committed());
+        if matches!(*state, TransactionState::Committed) {
+            return Err(committed_error());
         }
-        standing.abort(&self.committer);
+        state.abort(&self.committer);
         Ok(())
     }
 
-    /// Ends a transaction whose operation has failed in part.
+    /// Aborts the transaction if an operation has failed in part.
     fn abort_if(&self, failed: bool) {
-        if failed && let Some(mut standing) = self.standing() {
-            standing.abort(&self.committer);
+        if failed && let Some(mut state) = self.lock_transaction_state() {
+            state.abort(&self.committer);
         }
     }
 
-    /// A cursor whose errors end the transaction, as those of any other method do.
-    fn aborting(&self, cursor: Cursor) -> Cursor {
+    /// Makes errors of a cursor abort the transaction, like the errors of all methods.
+    fn abort_on_error(&self, cursor: Cursor) -> Cursor {
         let Some(transaction) = &self.transaction else {
             return cursor;
         };
@@ -397,31 +402,31 @@ impl Session {
             if document.as_ref().is_err_and(ends_transaction)
                 && let Some(transaction) = transaction.upgrade()
             {
-                locked(&transaction).abort(&committer);
+                lock_state(&transaction).abort(&committer);
             }
         }))
     }
 
-    fn standing(&self) -> Option<MutexGuard<'_, Standing>> {
-        self.transaction.as_deref().map(locked)
+    fn lock_transaction_state(&self) -> Option<MutexGuard<'_, TransactionState>> {
+        self.transaction.as_deref().map(lock_state)
     }
 }
 
-impl Open {
+impl ActiveTransaction {
     fn write<T>(
         &mut self,
         committer: &Arc<Committer>,
-        write: impl FnOnce(&mut Overlay) -> Result<T>,
+        write: impl FnOnce(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         let log = &self.begun.state.log;
-        let overlay = committer.overlay(&self.view, self.catalog.clone(), log);
-        let overlay = overlay.contending(committer.contend(&self.begun));
-        let mut overlay = overlay.beside(self.view.change_bytes() + self.event_bytes);
+        let overlay = committer.new_overlay(&self.view, self.catalog.clone(), log);
+        let overlay = overlay.with_conflict_check(committer.conflict_check(&self.begun));
+        let mut overlay = overlay.with_used_bytes(self.view.change_bytes() + self.event_bytes);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
-        committer.claim(&self.begun, &outcome.changes)?;
-        self.view.apply(&outcome.changes);
-        self.catalog.apply(&self.view, &outcome.changes)?;
+        committer.claim_keys(&self.begun, &outcome.changes)?;
+        self.view.apply_changes(&outcome.changes);
+        self.catalog.apply_changes(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
         self.events.extend(outcome.events);
         self.event_bytes += outcome.event_bytes;
@@ -429,26 +434,26 @@ impl Open {
     }
 }
 
-impl Standing {
-    fn open(&mut self) -> Result<&mut Open> {
+impl TransactionState {
+    fn require_open(&mut self) -> Result<&mut ActiveTransaction> {
         match self {
-            Standing::Open(open) => Ok(open),
-            Standing::Committed => Err(committed()),
-            Standing::Aborted => Err(aborted()),
+            TransactionState::Open(open) => Ok(open),
+            TransactionState::Committed => Err(committed_error()),
+            TransactionState::Aborted => Err(aborted_error()),
         }
     }
 
     fn abort(&mut self, committer: &Committer) {
-        if let Standing::Open(open) = self {
+        if let TransactionState::Open(open) = self {
             committer.abort(&open.begun);
-            *self = Standing::Aborted;
+            *self = TransactionState::Aborted;
         }
     }
 }
 
-impl State {
-    pub(crate) fn reading(&self) -> Reading<'_> {
-        Reading {
+impl DatabaseState {
+    pub(crate) fn read_state(&self) -> ReadState<'_> {
+        ReadState {
             view: &self.view,
             catalog: &self.catalog,
         }
@@ -461,20 +466,20 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Whether an error of a read ends a transaction. One that its caller has cancelled has shown nothing.
+/// Whether an error of a read aborts the transaction. A cancelled read has returned no data.
 fn ends_transaction(error: &Error) -> bool {
     !error.is_cancelled()
 }
 
-/// A method that panics has at most lost its own overlay.
-fn locked(transaction: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
+/// Locks the state of a transaction. A method that panics loses at most its own overlay.
+fn lock_state(transaction: &Mutex<TransactionState>) -> MutexGuard<'_, TransactionState> {
     transaction.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn committed() -> Error {
+fn committed_error() -> Error {
     Error::transaction_over(code::TRANSACTION_COMMITTED, "committed")
 }
 
-fn aborted() -> Error {
+fn aborted_error() -> Error {
     Error::transaction_over(code::NO_SUCH_TRANSACTION, "aborted")
 }

@@ -1,4 +1,4 @@
-//! The order of results.
+//! Sort orders of query results.
 
 mod elements;
 mod sorter;
@@ -12,8 +12,8 @@ use crate::error::{Error, Result, code};
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value::{self, Number};
 
-/// How many fields documents can be sorted by.
-const MAX_FIELDS: usize = 32;
+/// The maximum number of sort fields.
+const MAX_SORT_FIELDS: usize = 32;
 
 pub(crate) use elements::{ElementOrder, OrderFault};
 pub(crate) use sorter::Sorter;
@@ -25,18 +25,18 @@ pub(crate) struct Sort {
     directions: Vec<Direction>,
 }
 
-/// What a document is sorted by, taken from it once.
+/// The sort key of a document, extracted once.
 #[derive(Debug, Clone)]
 pub(crate) struct SortKey(Vec<RawBson>);
 
 impl Sort {
-    /// Reads a specification. An empty one leaves everything in its place.
+    /// Parses a sort specification. An empty specification keeps the given order.
     ///
     /// # Errors
-    /// A direction that is not 1 or −1, a path that is not one (`$natural` is none), too many of them (code
-    /// 13103), `$meta`.
+    /// A direction other than 1 and −1, an invalid path such as `$natural`, too many fields (code
+    /// 13103), or `$meta`.
     pub(crate) fn parse(specification: &RawDocument) -> Result<Sort> {
-        value::check(specification)?;
+        value::check_document(specification)?;
         let mut sort = Sort {
             paths: Vec::new(),
             directions: Vec::new(),
@@ -44,13 +44,16 @@ impl Sort {
         for (name, value) in value::fields(specification) {
             let direction = parse_direction(name, value)?;
             check_field_path(name)?;
-            // The first mention of a path decides.
+            // If a path is repeated, the first direction wins.
             if sort.paths.iter().any(|path| path.as_str() == name) {
                 continue;
             }
-            if sort.paths.len() == MAX_FIELDS {
-                let message = format!("a sort can be by {MAX_FIELDS} fields");
-                return Err(Error::server(code::TOO_MANY_COMPOUND_KEYS, message));
+            if sort.paths.len() == MAX_SORT_FIELDS {
+                let message = format!("a sort can have at most {MAX_SORT_FIELDS} fields");
+                return Err(Error::with_server_code(
+                    code::TOO_MANY_COMPOUND_KEYS,
+                    message,
+                ));
             }
             sort.paths.push(Path::new(name));
             sort.directions.push(direction);
@@ -58,8 +61,8 @@ impl Sort {
         Ok(sort)
     }
 
-    /// The paths with their directions, the most significant first.
-    pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&Path, Direction)> {
+    /// Returns the paths with their directions, most significant first.
+    pub(crate) fn directed_paths(&self) -> impl ExactSizeIterator<Item = (&Path, Direction)> {
         self.paths.iter().zip(self.directions.iter().copied())
     }
 
@@ -67,25 +70,26 @@ impl Sort {
         self.paths.is_empty()
     }
 
-    /// What a document is sorted by: of the values in an array the smallest where the order
-    /// ascends, the largest where it descends.
+    /// Extracts the sort key of a document. Of the values in an array, the smallest counts in an
+    /// ascending order, the largest in a descending order.
     ///
     /// # Errors
-    /// Two paths that lead through different arrays (code 2), or a number in a path that names
-    /// both a position and a field (code 16746).
-    pub(crate) fn key(&self, document: &RawDocument) -> Result<SortKey> {
+    /// Two paths lead through different arrays (code 2), or a number in a path is both a position
+    /// and a field (code 16746).
+    pub(crate) fn extract_key(&self, document: &RawDocument) -> Result<SortKey> {
         if let [only] = self.paths.as_slice()
             && only.as_str() == "_id"
         {
-            // As on MongoDB, the order of `_id` alone takes an array as a whole, which it can be in a pipeline.
+            // As on MongoDB, a sort by `_id` alone compares an array as a whole. An `_id` can be an
+            // array in a pipeline.
             let id = value::get(document, "_id").unwrap_or(RawBsonRef::Null);
             return Ok(SortKey(vec![id.into()]));
         }
         let tuples = key_tuples(&self.paths, document).map_err(|error| match error {
-            KeyError::ParallelArrays(one, two) => Error::bad_value(format!(
-                "cannot sort with keys that are parallel arrays: '{one}' and '{two}'"
+            KeyError::ParallelArrays(first, second) => Error::bad_value(format!(
+                "cannot sort with keys that are parallel arrays: '{first}' and '{second}'"
             )),
-            KeyError::AmbiguousPosition(name) => Error::server(
+            KeyError::AmbiguousPosition(name) => Error::with_server_code(
                 16746,
                 format!("field '{name}' is both a position and a field name in an array"),
             ),
@@ -107,9 +111,9 @@ impl Sort {
         ))
     }
 
-    /// The order of two documents by their keys.
+    /// Compares two documents by their sort keys.
     pub(crate) fn compare(&self, a: &SortKey, b: &SortKey) -> Ordering {
-        self.compare_values(a.values(), b.values())
+        self.compare_values(a.key_values(), b.key_values())
     }
 
     fn compare_values<'v>(
@@ -119,20 +123,20 @@ impl Sort {
     ) -> Ordering {
         a.zip(b)
             .zip(&self.directions)
-            .map(|((a, b), direction)| direction.apply(value::compare(a, b)))
+            .map(|((a, b), direction)| direction.apply_to(value::compare(a, b)))
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
     }
 }
 
 impl SortKey {
-    /// How many bytes the key takes, for the limit on sorting in memory.
-    pub(crate) fn size(&self) -> usize {
-        let array: bson::RawArrayBuf = self.values().collect();
+    /// Returns the size of the key in bytes, for the memory limit of sorting.
+    pub(crate) fn byte_size(&self) -> usize {
+        let array: bson::RawArrayBuf = self.key_values().collect();
         array.as_bytes().len()
     }
 
-    fn values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
+    fn key_values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
         self.0.iter().map(RawBson::as_raw_bson_ref)
     }
 }
@@ -144,39 +148,43 @@ fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
             return Err(Error::not_supported(message));
         }
         let message = format!("sorting by an expression ('{name}') is not supported");
-        return Err(Error::server(17312, message));
+        return Err(Error::with_server_code(17312, message));
     }
     let malformed =
-        |code| Error::server(code, format!("the direction of '{name}' must be 1 or -1"));
-    let whole = match Number::from_bson(value).ok_or_else(|| malformed(15974))? {
-        // As on MongoDB, decimals are rounded and doubles are cut.
+        |code| Error::with_server_code(code, format!("the direction of '{name}' must be 1 or -1"));
+    let integer = match Number::from_bson(value).ok_or_else(|| malformed(15974))? {
+        // As on MongoDB, decimals are rounded and doubles are truncated.
         Number::Decimal(number) => Some(number.to_nearest_long()),
-        number => number.truncated(),
+        number => number.truncated_long(),
     };
-    match whole {
+    match integer {
         Some(1) => Ok(Direction::Ascending),
         Some(-1) => Ok(Direction::Descending),
         _ => Err(malformed(15975)),
     }
 }
 
-/// How many components a path can have, as on MongoDB.
-const MAX_COMPONENTS: usize = 200;
+/// The maximum number of components of a path, as on MongoDB.
+const MAX_PATH_COMPONENTS: usize = 200;
 
-/// Checks a path that sorts, projections and index keys name.
+/// Checks a path of a sort, a projection or an index key.
 ///
 /// # Errors
-/// Empty paths and components, components that look like operators, and too many of them.
+/// The path or a component is empty, a component starts with `$`, or the path has too many
+/// components.
 pub(crate) fn check_field_path(path: &str) -> Result<()> {
     if path.is_empty() {
-        return Err(Error::server(40352, "a field path cannot be empty"));
+        return Err(Error::with_server_code(
+            40352,
+            "a field path cannot be empty",
+        ));
     }
-    if path.split('.').count() > MAX_COMPONENTS {
-        let message = format!("a field path can have {MAX_COMPONENTS} components");
-        return Err(Error::server(15, message));
+    if path.split('.').count() > MAX_PATH_COMPONENTS {
+        let message = format!("a field path can have at most {MAX_PATH_COMPONENTS} components");
+        return Err(Error::with_server_code(15, message));
     }
     if path.ends_with('.') {
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             40353,
             format!("the field path '{path}' ends with a dot"),
         ));
@@ -184,11 +192,11 @@ pub(crate) fn check_field_path(path: &str) -> Result<()> {
     for name in path.split('.') {
         if name.is_empty() {
             let message = format!("the field path '{path}' has an empty component");
-            return Err(Error::server(15998, message));
+            return Err(Error::with_server_code(15998, message));
         }
         if name.starts_with('$') && !matches!(name, "$db" | "$id" | "$ref") {
             let message = format!("the field path '{path}' has a component that starts with '$'");
-            return Err(Error::server(16410, message));
+            return Err(Error::with_server_code(16410, message));
         }
     }
     Ok(())
@@ -199,33 +207,43 @@ mod tests {
     use super::*;
     use bson::{RawDocumentBuf, rawdoc};
 
-    fn order(sort: &RawDocumentBuf, a: &RawDocumentBuf, b: &RawDocumentBuf) -> Ordering {
+    fn compare_documents(
+        sort: &RawDocumentBuf,
+        a: &RawDocumentBuf,
+        b: &RawDocumentBuf,
+    ) -> Ordering {
         let sort = Sort::parse(sort).unwrap();
-        sort.compare(&sort.key(a).unwrap(), &sort.key(b).unwrap())
+        sort.compare(&sort.extract_key(a).unwrap(), &sort.extract_key(b).unwrap())
     }
 
     #[test]
     fn arrays_sort_by_their_extremes() {
         let (low, high) = (rawdoc! { "a": [5, 1] }, rawdoc! { "a": [2, 3] });
-        assert_eq!(order(&rawdoc! { "a": 1 }, &low, &high), Ordering::Less);
-        assert_eq!(order(&rawdoc! { "a": -1 }, &low, &high), Ordering::Less);
+        assert_eq!(
+            compare_documents(&rawdoc! { "a": 1 }, &low, &high),
+            Ordering::Less
+        );
+        assert_eq!(
+            compare_documents(&rawdoc! { "a": -1 }, &low, &high),
+            Ordering::Less
+        );
     }
 
     #[test]
     fn missing_sorts_as_null_and_above_an_empty_array() {
         let sort = rawdoc! { "a": 1 };
         assert_eq!(
-            order(&sort, &rawdoc! {}, &rawdoc! { "a": RawBson::Null }),
+            compare_documents(&sort, &rawdoc! {}, &rawdoc! { "a": RawBson::Null }),
             Ordering::Equal
         );
         assert_eq!(
-            order(&sort, &rawdoc! { "a": [] }, &rawdoc! {}),
+            compare_documents(&sort, &rawdoc! { "a": [] }, &rawdoc! {}),
             Ordering::Less
         );
     }
 
     #[test]
-    fn what_cannot_be_sorted_says_so() {
+    fn unsortable_values_are_errors() {
         let code = |sort: RawDocumentBuf| Sort::parse(&sort).unwrap_err().code();
         assert_eq!(code(rawdoc! { "a": 0 }), Some(15975));
         assert_eq!(code(rawdoc! { "a": "up" }), Some(15974));
@@ -234,7 +252,7 @@ mod tests {
         assert_eq!(code([(long, 1)].into_iter().collect()), Some(15));
         let both = Sort::parse(&rawdoc! { "a": 1, "b": 1 }).unwrap();
         assert_eq!(
-            both.key(&rawdoc! { "a": [1], "b": [2] })
+            both.extract_key(&rawdoc! { "a": [1], "b": [2] })
                 .unwrap_err()
                 .code(),
             Some(2)

@@ -1,7 +1,7 @@
-//! Where the bytes live: one ordered keyspace, read through snapshots and changed by atomic commits.
+//! Storage of bytes: one ordered keyspace, read through snapshots and changed by atomic commits.
 //!
-//! Everything above this module sees a [`Snapshot`] and a set of [`Changes`]; only the modules below
-//! it do I/O. What the keys mean is the concern of [`crate::key`].
+//! Modules above this module see a [`Snapshot`] and a set of [`Changes`]. Only the modules below it do I/O. [`crate::key`]
+//! defines the meaning of the keys.
 
 mod bytes;
 pub(crate) mod memory;
@@ -14,23 +14,24 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-pub(crate) use bytes::Bytes;
+pub(crate) use bytes::StoredBytes;
 pub(crate) use range::{KeyRange, after_prefix};
-pub(crate) use view::View;
+pub(crate) use view::StoreView;
 
 use crate::direction::Direction;
 use crate::error::{Error, Result};
 
-/// A keyspace that outlives the process, or pretends to.
+/// A keyspace, on disk or in memory.
 pub(crate) trait Store: Send + Sync {
-    /// The state after the last commit. Later commits do not change it, and it blocks none of them.
+    /// Returns the state after the last commit. Later commits do not change a snapshot, and a snapshot does not block commits.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// Makes what `bulk` writes and then all of `changes` durable, or none of it. There is one caller at a time.
-    /// `bulk` may run twice; what it has written before is gone then.
-    fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError>;
+    /// Writes the output of `bulk` and then `changes`, atomically and durably. There is one caller at a time.
+    ///
+    /// The store may call `bulk` twice. The writes of the first call are discarded then.
+    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError>;
 
-    /// Makes a store writable again of which nothing is known since a commit failed. Does nothing otherwise.
+    /// Makes the store writable again if the outcome of a failed commit is unknown. Does nothing otherwise.
     ///
     /// # Errors
     /// The storage still fails. Damaged.
@@ -38,44 +39,44 @@ pub(crate) trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Refuses changes that there is no room for, as far as that is known before they are written.
+    /// Refuses changes if the disk is known to be full before the changes are written.
     ///
     /// # Errors
     /// Storage full.
-    fn admit(&self, _changes: &Changes, _base: &dyn Snapshot) -> Result<()> {
+    fn check_space(&self, _changes: &Changes, _base: &dyn Snapshot) -> Result<()> {
         Ok(())
     }
 
-    /// Ends the store: what is asked of it or its snapshots later is an error. There is no commit meanwhile.
+    /// Closes the store. Later use of the store or its snapshots is an error. No commit runs during the call.
     fn close(&self) {}
 }
 
-/// Writes that are too many to be held in memory.
-pub(crate) type Bulk<'a> = &'a dyn Fn(&mut dyn Writer) -> Result<()>;
+/// A callback that writes more entries than fit into memory.
+pub(crate) type BulkCallback<'a> = &'a dyn Fn(&mut dyn CommitWriter) -> Result<()>;
 
 /// One commit of a store.
-pub(crate) trait Writer {
-    /// Puts a value under a key.
+pub(crate) trait CommitWriter {
+    /// Writes a value under a key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Whether there is a value under a key.
-    fn has(&self, key: &[u8]) -> Result<bool>;
+    /// Whether the key has a value.
+    fn contains_key(&self, key: &[u8]) -> Result<bool>;
 
     /// Removes all keys in a range.
     fn remove_range(&mut self, range: &KeyRange) -> Result<()>;
 }
 
-/// Why a commit failed, and what is known of the store.
+/// Why a commit failed, and the state of the store afterwards.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// Nothing was written, and the store can be written to.
+    /// The commit was rolled back, and the store is writable.
     Undone(Error),
-    /// All of it or nothing was written, and the store cannot be written to until it is opened again.
+    /// The commit was either written completely or not at all. The store is not writable until it is reopened.
     Unknown(Error),
 }
 
-/// Whether a state has all of the changes.
-pub(crate) fn holds(snapshot: &dyn Snapshot, changes: &Changes) -> Result<bool> {
+/// Whether a snapshot contains all of the changes. Tells after a failed commit if the commit was written.
+pub(crate) fn snapshot_contains(snapshot: &dyn Snapshot, changes: &Changes) -> Result<bool> {
     for (key, value) in changes {
         if snapshot.get(key)?.as_deref() != value.as_deref() {
             return Ok(false);
@@ -86,19 +87,18 @@ pub(crate) fn holds(snapshot: &dyn Snapshot, changes: &Changes) -> Result<bool> 
 
 /// One immutable state of a keyspace.
 pub(crate) trait Snapshot: Send + Sync {
-    /// The value under `key`.
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>>;
+    /// Returns the value under `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>>;
 
-    /// The entries in `range`, in ascending or descending order of their keys. The iterator keeps
-    /// the state alive by itself.
+    /// Iterates over the entries in `range`, in ascending or descending key order. The iterator owns the snapshot.
     fn range(&self, range: KeyRange, direction: Direction) -> Entries;
 }
 
-/// The snapshot of a store that was closed: reading is an error.
-pub(crate) struct Closed;
+/// The snapshot of a closed store. Every read is an error.
+pub(crate) struct ClosedSnapshot;
 
-impl Snapshot for Closed {
-    fn get(&self, _key: &[u8]) -> Result<Option<Bytes>> {
+impl Snapshot for ClosedSnapshot {
+    fn get(&self, _key: &[u8]) -> Result<Option<StoredBytes>> {
         Err(Error::closed())
     }
 
@@ -107,9 +107,9 @@ impl Snapshot for Closed {
     }
 }
 
-/// Entries in the order of their keys; an error ends them.
-pub(crate) type Entries = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
+/// Entries in key order. The iterator ends after an error.
+pub(crate) type Entries = Box<dyn Iterator<Item = Result<(StoredBytes, StoredBytes)>> + Send>;
 
-/// Keys with their new values, or `None` where the key is removed. A clone costs nothing and is
-/// frozen, so that a reader can hold one while the writer goes on.
+/// Keys with their new values, or `None` for a removed key. A clone is cheap and immutable, so that a reader can hold a clone
+/// while the writer continues.
 pub(crate) type Changes = OrdMap<Arc<[u8]>, Option<Arc<[u8]>>>;

@@ -1,20 +1,19 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::commit::{Committer, Haste};
+use crate::commit::{CommitUrgency, Committer};
 use crate::error::Result;
 use crate::session::Session;
 
-/// Several writes that become visible and durable together; reading and writing is that of a
+/// Several writes that become visible and durable together. The methods for reading and writing documents are those of
 /// [`Session`].
 ///
-/// A transaction reads the state of the database at its beginning with its own writes on top. The first
-/// to change a document wins: a transaction that comes second gets a [write
-/// conflict](crate::Error::is_write_conflict), at the write or at the commit, and should be run again
-/// from its beginning.
+/// A transaction reads the state of the database at its beginning, with its own writes on top. The first transaction to change a
+/// document wins. A later transaction gets a [write conflict](crate::Error::is_write_conflict), at the write or at the commit,
+/// and should be run again from its beginning.
 ///
-/// An error from any method but [`abort`](Transaction::abort) has aborted the transaction, as on
-/// MongoDB; so does dropping it.
+/// As on MongoDB, an error of any method except [`abort`](Transaction::abort) aborts the transaction. Dropping the transaction
+/// also aborts it.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -22,8 +21,8 @@ use crate::session::Session;
 ///
 /// let database = Database::memory();
 /// let transaction = database.begin()?;
-/// transaction.insert("a", vec![rawdoc! { "_id": 1 }])?.all()?;
-/// transaction.insert("b", vec![rawdoc! { "_id": 1 }])?.all()?;
+/// transaction.insert("a", vec![rawdoc! { "_id": 1 }])?.into_result()?;
+/// transaction.insert("b", vec![rawdoc! { "_id": 1 }])?.into_result()?;
 /// transaction.commit()?;
 /// assert_eq!(database.count("b", &Count::default())?, 1);
 /// # Ok::<(), odm_engine::Error>(())
@@ -39,29 +38,31 @@ impl Transaction {
         Ok(Transaction { session })
     }
 
-    /// Makes the writes durable and visible to all, and ends the transaction. Committing again does
-    /// nothing.
+    /// Makes the writes durable and visible, and ends the transaction. Committing a committed transaction does nothing.
     ///
     /// # Errors
-    /// Write conflict: nothing has been written, run the transaction again. Transaction over, if it has
-    /// been aborted. I/O.
+    /// Write conflict: no data has been written, run the transaction again. Transaction over, if the transaction was aborted.
+    /// I/O.
     pub fn commit(&self) -> Result<()> {
-        self.session.commit(Haste::Now)
+        self.session.commit(CommitUrgency::Immediate)
     }
 
-    /// The same for what nobody is waiting for: while others write, it is made durable together with what one of them writes, and
-    /// begins no commit of its own that they would have to wait for. It waits for that for five milliseconds at most.
+    /// Commits like [`commit`](Transaction::commit), but yields to other writers. Meant for background work that no caller waits
+    /// for.
+    ///
+    /// As long as other threads write, the transaction becomes durable together with one of their commits. It does not start a
+    /// commit that other threads would wait for. The call waits at most 5 milliseconds for a commit of another thread.
     ///
     /// # Errors
-    /// As [`commit`](Transaction::commit).
-    pub fn commit_behind_others(&self) -> Result<()> {
-        self.session.commit(Haste::BehindOthers)
+    /// See [`commit`](Transaction::commit).
+    pub fn commit_low_priority(&self) -> Result<()> {
+        self.session.commit(CommitUrgency::Deferred)
     }
 
-    /// Forgets the writes and ends the transaction. Aborting again does nothing.
+    /// Drops the writes and ends the transaction. Aborting an aborted transaction does nothing.
     ///
     /// # Errors
-    /// Transaction over, if it has been committed.
+    /// Transaction over, if the transaction was committed.
     pub fn abort(&self) -> Result<()> {
         self.session.abort()
     }
@@ -77,7 +78,7 @@ impl Deref for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // It fails if the transaction was committed, which stays.
+        // An error means that the transaction was committed, and needs no abort.
         let _committed = self.session.abort();
     }
 }

@@ -1,19 +1,21 @@
-//! Updates: what becomes of a document.
+//! Updates: operators, replacements and pipelines that change a document.
 //!
-//! An update is parsed once into operations on paths. To apply it, paths with `$`, `$[]` and
-//! `$[name]` are resolved against the document as it was, then every operation runs in the order
-//! of the paths on a [`Node`] tree, of which only what changes is decoded. Each
-//! operator is a file of this module, listed in [`parse`]'s registry.
+//! An update with operators is parsed once into operations on paths. Paths with `$`, `$[]` and
+//! `$[name]` are resolved against the original document.
+//!
+//! The operations then run in the order of their paths on an [`UpdateNode`] tree, which decodes
+//! only the changed parts. Each operator is a file of this module and is listed in the registry of
+//! [`parse`].
 
 mod add_to_set;
 mod arithmetic;
 mod array_filter;
 mod bit;
-mod changed;
+mod changed_places;
 mod current_date;
-mod fields;
 mod min_max;
 mod node;
+mod opened_fields;
 mod operation;
 mod parse;
 mod pipeline;
@@ -23,10 +25,10 @@ mod pull_all;
 mod push;
 mod rename;
 mod replacement;
-mod seed;
 mod set;
 mod target;
 mod unset;
+mod upsert_seed;
 
 use std::sync::Arc;
 
@@ -34,145 +36,150 @@ use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::change::{How, Modified};
+use crate::change::{ModificationKind, ModifiedDocument};
 use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::pattern::PatternScope;
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
-use node::Node;
-use operation::Operations;
-use pipeline::Transforms;
+use node::UpdateNode;
+use operation::UpdateOperations;
+use pipeline::UpdatePipeline;
 use replacement::Replacement;
 
 /// A parsed update: operators such as `$set`, a replacement, or a pipeline.
 #[derive(Debug)]
-pub(crate) struct Update(Kind);
+pub(crate) struct ParsedUpdate(UpdateKind);
 
 #[derive(Debug)]
-enum Kind {
-    Operators(Operations),
+enum UpdateKind {
+    Operators(UpdateOperations),
     Replacement(Replacement),
-    Pipeline(Transforms),
+    Pipeline(UpdatePipeline),
 }
 
-impl Update {
-    /// Reads an update and the filters that its `$[name]` refer to.
+impl ParsedUpdate {
+    /// Parses an update and the array filters that `$[name]` refers to.
     ///
     /// # Errors
-    /// Unknown operators, operands of the wrong kind, paths that conflict, array filters that
-    /// are missing or unused, with MongoDB's codes.
-    pub(crate) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Update> {
-        value::check(update)?;
+    /// Unknown operators, operands of the wrong type, conflicting paths, and array filters that are
+    /// missing or unused. Codes are MongoDB's.
+    pub(crate) fn parse(
+        update: &RawDocument,
+        array_filters: &[RawDocumentBuf],
+    ) -> Result<ParsedUpdate> {
+        value::check_document(update)?;
         let _patterns = PatternScope::enter();
         let first = value::fields(update).next();
-        Ok(Update(
+        Ok(ParsedUpdate(
             if first.is_some_and(|(name, _)| name.starts_with('$')) {
-                Kind::Operators(parse::operators(update, array_filters)?)
+                UpdateKind::Operators(parse::parse_operators(update, array_filters)?)
             } else {
-                // Nothing can refer to them, but they must be array filters.
+                // A replacement cannot refer to array filters, but the filters must be valid.
                 ArrayFilters::parse(array_filters)?;
-                crate::document::refuse_second_id(update)?;
-                Kind::Replacement(Replacement::new(update))
+                crate::document::ensure_single_id(update)?;
+                UpdateKind::Replacement(Replacement::new(update))
             },
         ))
     }
 
-    /// Reads an update that is a pipeline.
+    /// Parses an update by a pipeline.
     ///
     /// # Errors
-    /// Stages that are malformed or have no place in an update; array filters, which nothing in a
-    /// pipeline can refer to.
+    /// Stages that are malformed or not allowed in an update, and array filters, which a pipeline
+    /// cannot use.
     pub(crate) fn parse_pipeline(
         stages: &[RawDocumentBuf],
         array_filters: &[RawDocumentBuf],
         environment: &Arc<Environment>,
-    ) -> Result<Update> {
+    ) -> Result<ParsedUpdate> {
         if !array_filters.is_empty() {
             let message = "an update by a pipeline cannot have array filters";
-            return Err(Error::server(9, message));
+            return Err(Error::with_server_code(9, message));
         }
-        let transforms = Transforms::parse(stages, environment)?;
-        Ok(Update(Kind::Pipeline(transforms)))
+        let transforms = UpdatePipeline::parse(stages, environment)?;
+        Ok(ParsedUpdate(UpdateKind::Pipeline(transforms)))
     }
 
-    /// Whether this replaces the document, which no update of several documents may do.
+    /// Returns whether the update replaces the document. An update of many documents must not be a
+    /// replacement.
     pub(crate) fn is_replacement(&self) -> bool {
-        matches!(self.0, Kind::Replacement(_))
+        matches!(self.0, UpdateKind::Replacement(_))
     }
 
-    /// Changes a document that `filter` has found. `None` if it does not count as modified.
+    /// Applies the update to a document that `filter` matched. `None` if the document does not
+    /// count as modified.
     ///
-    /// As on MongoDB a document can count as modified and be what it was: a replacement counts
-    /// unless it is the document to the last byte, `_id` included, and `$push` always does.
+    /// As on MongoDB, an unchanged document can count as modified: a replacement does unless all
+    /// bytes are equal, including `_id`, and `$push` always does.
     ///
     /// # Errors
-    /// The update does not fit the document: paths that lead nowhere, values of the wrong type,
-    /// or a change of `_id`.
+    /// The update does not fit the document: a path that cannot be created, a value of the wrong
+    /// type, or a change of `_id`.
     pub(crate) fn apply(
         &self,
         document: &RawDocument,
         filter: &Filter,
-    ) -> Result<Option<Modified>> {
+    ) -> Result<Option<ModifiedDocument>> {
         let modified = match &self.0 {
-            Kind::Operators(operations) => {
-                let mut root = Node::document(document);
-                let places = operations.apply(document, filter, &mut root, false)?;
+            UpdateKind::Operators(operations) => {
+                let mut root = UpdateNode::from_document(document);
+                let places = operations.apply_to(document, filter, &mut root, false)?;
                 if places.is_empty() {
                     return Ok(None);
                 }
-                Modified {
+                ModifiedDocument {
                     document: root.into_document(),
-                    how: How::Update(places),
+                    kind: ModificationKind::Update(places),
                 }
             }
-            Kind::Replacement(replacement) => {
-                let changed = replacement.apply(document)?;
-                if replacement.is(document) {
+            UpdateKind::Replacement(replacement) => {
+                let changed = replacement.apply_to(document)?;
+                if replacement.has_same_bytes(document) {
                     return Ok(None);
                 }
                 check_id_unchanged(document, &changed)?;
-                Modified {
+                ModifiedDocument {
                     document: changed,
-                    how: How::Replacement,
+                    kind: ModificationKind::Replacement,
                 }
             }
-            Kind::Pipeline(transforms) => {
-                let changed = transforms.apply(document)?;
+            UpdateKind::Pipeline(transforms) => {
+                let changed = transforms.apply_to(document)?;
                 if changed.as_bytes() == document.as_bytes() {
                     return Ok(None);
                 }
                 let changed = with_id_of(&changed, document);
                 check_id_unchanged(document, &changed)?;
-                Modified {
+                ModifiedDocument {
                     document: changed,
-                    how: How::Pipeline,
+                    kind: ModificationKind::Pipeline,
                 }
             }
         };
-        value::check(&modified.document)?;
+        value::check_document(&modified.document)?;
         Ok(Some(modified))
     }
 
-    /// The document to insert where `filter` has found none: the filter's equalities, changed by
-    /// the update, with an `_id` at the front, made up if neither says one.
+    /// Returns the document that an upsert inserts: the filter's equalities, changed by the update,
+    /// with `_id` first. A missing `_id` is generated.
     ///
     /// # Errors
-    /// As [`Update::apply`], and equalities that contradict each other.
-    pub(crate) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
+    /// See [`ParsedUpdate::apply`]. Also, the filter's equalities contradict each other.
+    pub(crate) fn upserted_document(&self, filter: &Filter) -> Result<RawDocumentBuf> {
         let document = match &self.0 {
-            Kind::Operators(operations) => {
-                let seed = seed::document(filter)?;
-                let mut root = Node::document(&seed);
-                operations.apply(&seed, filter, &mut root, true)?;
+            UpdateKind::Operators(operations) => {
+                let seed = upsert_seed::equalities_document(filter)?;
+                let mut root = UpdateNode::from_document(&seed);
+                operations.apply_to(&seed, filter, &mut root, true)?;
                 root.into_document()
             }
-            Kind::Replacement(replacement) => replacement.upsert(filter)?,
-            Kind::Pipeline(transforms) => {
-                let seed = seed::document(filter)?;
-                let document = with_id_of(&transforms.apply(&seed)?, &seed);
-                refuse_array_id(&document)?;
+            UpdateKind::Replacement(replacement) => replacement.upserted_document(filter)?,
+            UpdateKind::Pipeline(transforms) => {
+                let seed = upsert_seed::equalities_document(filter)?;
+                let document = with_id_of(&transforms.apply_to(&seed)?, &seed);
+                ensure_no_array_id(&document)?;
                 if value::get(&seed, "_id").is_some() {
                     check_id_unchanged(&seed, &document)?;
                 }
@@ -180,19 +187,19 @@ impl Update {
             }
         };
         let document = with_id_first(&document);
-        check_id(&document)?;
-        value::check(&document)?;
+        ensure_valid_id(&document)?;
+        value::check_document(&document)?;
         Ok(document)
     }
 }
 
-/// Operators may not even change the type of an `_id`.
+/// Checks that operators leave `_id` unchanged, including the type.
 fn check_id_untouched(before: &RawDocument, after: &RawDocument) -> Result<()> {
     let (old, new) = (value::get(before, "_id"), value::get(after, "_id"));
     if old == new {
         return Ok(());
     }
-    // By their bytes, so that NaN is what it was.
+    // Compare the bytes, so that NaN equals NaN.
     let bytes = |id: Option<RawBsonRef<'_>>| {
         let mut document = RawDocumentBuf::new();
         id.into_iter()
@@ -205,7 +212,7 @@ fn check_id_untouched(before: &RawDocument, after: &RawDocument) -> Result<()> {
     Err(id_changed())
 }
 
-/// A replacement may have the `_id` in another type of number.
+/// Checks that `_id` keeps its value. A replacement may change the numeric type.
 fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
     let same = match (value::get(before, "_id"), value::get(after, "_id")) {
         (Some(before), Some(after)) => value::equal(before, after),
@@ -218,39 +225,44 @@ fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
 }
 
 fn id_changed() -> Error {
-    Error::server(66, "the update would change '_id', which never changes")
+    Error::with_server_code(66, "the update cannot change '_id': the field is immutable")
 }
 
-fn check_id(document: &RawDocument) -> Result<()> {
+fn ensure_valid_id(document: &RawDocument) -> Result<()> {
     match value::get(document, "_id") {
         Some(
             id @ (RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined),
         ) => {
             let kind = value::type_name(id);
-            Err(Error::server(53, format!("'_id' cannot be of type {kind}")))
+            Err(Error::with_server_code(
+                53,
+                format!("'_id' cannot be of type {kind}"),
+            ))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses an array as the `_id` of a whole document that an upsert makes, before the `_id` is compared with
-/// that of the filter. Operators that make such an `_id` have another code.
-fn refuse_array_id(document: &RawDocument) -> Result<()> {
+/// Checks that the `_id` of an upserted replacement or pipeline result is not an array.
+///
+/// The check must precede the comparison with the filter's `_id`, because MongoDB reports this
+/// error first. Operators have another code for an array.
+fn ensure_no_array_id(document: &RawDocument) -> Result<()> {
     match value::get(document, "_id") {
-        Some(RawBsonRef::Array(_)) => Err(Error::server(54, "'_id' cannot be an array")),
+        Some(RawBsonRef::Array(_)) => Err(Error::with_server_code(54, "'_id' cannot be an array")),
         _ => Ok(()),
     }
 }
 
-/// A document without an `_id` gets that of another one.
+/// Returns the document with the `_id` of `other`, unless the document has its own `_id`.
 fn with_id_of(document: &RawDocument, other: &RawDocument) -> RawDocumentBuf {
-    let mut whole = document.to_owned();
+    let mut completed = document.to_owned();
     if value::get(document, "_id").is_none()
         && let Some(id) = value::get(other, "_id")
     {
-        whole.append(cstr!("_id"), id);
+        completed.append(cstr!("_id"), id);
     }
-    with_id_first(&whole)
+    with_id_first(&completed)
 }
 
 fn with_id_first(document: &RawDocument) -> RawDocumentBuf {
@@ -275,20 +287,20 @@ pub(super) mod tests {
     use bson::{Document, bson, rawdoc};
     use proptest::prelude::*;
 
-    /// Applies an update to a document that an empty filter has found.
-    pub(super) fn updated(
+    /// Applies an update to a document with an empty filter.
+    pub(super) fn apply_update(
         document: RawDocumentBuf,
         update: RawDocumentBuf,
     ) -> Result<RawDocumentBuf> {
         let filter = Filter::parse(&RawDocumentBuf::new())?;
-        let changed = Update::parse(&update, &[])?.apply(&document, &filter)?;
+        let changed = ParsedUpdate::parse(&update, &[])?.apply(&document, &filter)?;
         Ok(changed.map_or(document, |modified| modified.document))
     }
 
     #[test]
-    fn what_changes_nothing_says_so() {
+    fn updates_without_effect_return_none() {
         let filter = Filter::parse(&rawdoc! {}).unwrap();
-        let update = Update::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
+        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
         assert!(
             update
                 .apply(&rawdoc! { "a": 1 }, &filter)
@@ -306,68 +318,74 @@ pub(super) mod tests {
     #[test]
     fn paths_may_not_conflict() {
         let conflict = rawdoc! { "$set": { "a": 1 }, "$inc": { "a.b": 1 } };
-        assert_eq!(Update::parse(&conflict, &[]).unwrap_err().code(), Some(40));
-        let beside = rawdoc! { "$set": { "a.c": 1, "ab": 1 }, "$inc": { "a.b": 1 } };
-        assert!(Update::parse(&beside, &[]).is_ok());
+        assert_eq!(
+            ParsedUpdate::parse(&conflict, &[]).unwrap_err().code(),
+            Some(40)
+        );
+        let separate = rawdoc! { "$set": { "a.c": 1, "ab": 1 }, "$inc": { "a.b": 1 } };
+        assert!(ParsedUpdate::parse(&separate, &[]).is_ok());
     }
 
     #[test]
     fn the_first_mistake_counts() {
-        let code = |update: RawDocumentBuf| Update::parse(&update, &[]).unwrap_err().code();
+        let code = |update: RawDocumentBuf| ParsedUpdate::parse(&update, &[]).unwrap_err().code();
         let conflict_first =
             rawdoc! { "$set": { "a": 1 }, "$rename": { "a.b": "a" }, "$inc": { "c": "x" } };
         assert_eq!(code(conflict_first), Some(40));
         let operand_first = rawdoc! { "$inc": { "c": "x" }, "$set": { "a": 1, "a.b": 1 } };
         assert_eq!(code(operand_first), Some(14));
         let of_id = rawdoc! { "$inc": { "c": 1 }, "$set": { "_id": 2 } };
-        let refused = updated(rawdoc! { "_id": 1, "c": "x" }, of_id);
-        assert_eq!(refused.unwrap_err().code(), Some(66));
+        let rejection = apply_update(rawdoc! { "_id": 1, "c": "x" }, of_id);
+        assert_eq!(rejection.unwrap_err().code(), Some(66));
         let moved = rawdoc! { "$rename": { "a.b": "z" }, "$inc": { "c": 1 } };
-        let refused = updated(rawdoc! { "a": 1, "c": "x" }, moved);
-        assert_eq!(refused.unwrap_err().code(), Some(14));
+        let rejection = apply_update(rawdoc! { "a": 1, "c": "x" }, moved);
+        assert_eq!(rejection.unwrap_err().code(), Some(14));
         let of_array = rawdoc! { "$inc": { "b.$[]": 1, "a": 1 } };
-        let refused = updated(rawdoc! { "a": "x" }, of_array);
-        assert_eq!(refused.unwrap_err().code(), Some(14));
+        let rejection = apply_update(rawdoc! { "a": "x" }, of_array);
+        assert_eq!(rejection.unwrap_err().code(), Some(14));
     }
 
     #[test]
-    fn what_is_set_on_insert_needs_its_arrays_always() {
+    fn set_on_insert_requires_arrays_even_without_an_insert() {
         let update = || rawdoc! { "$setOnInsert": { "a.$[]": 1 } };
-        assert_eq!(updated(rawdoc! {}, update()).unwrap_err().code(), Some(2));
+        assert_eq!(
+            apply_update(rawdoc! {}, update()).unwrap_err().code(),
+            Some(2)
+        );
         let document = rawdoc! { "a": [2] };
-        assert_eq!(updated(document.clone(), update()).unwrap(), document);
+        assert_eq!(apply_update(document.clone(), update()).unwrap(), document);
     }
 
     #[test]
     fn ids_never_change() {
         let document = || rawdoc! { "_id": 1 };
         assert_eq!(
-            updated(document(), rawdoc! { "$set": { "_id": 2 } })
+            apply_update(document(), rawdoc! { "$set": { "_id": 2 } })
                 .unwrap_err()
                 .code(),
             Some(66)
         );
         assert_eq!(
-            updated(document(), rawdoc! { "$set": { "_id": 1.0 } })
+            apply_update(document(), rawdoc! { "$set": { "_id": 1.0 } })
                 .unwrap_err()
                 .code(),
             Some(66)
         );
         let not_a_number = rawdoc! { "_id": f64::NAN };
         let update = rawdoc! { "$set": { "_id": f64::NAN, "a": 1 } };
-        assert!(updated(not_a_number, update).is_ok());
+        assert!(apply_update(not_a_number, update).is_ok());
         assert_eq!(
-            updated(document(), rawdoc! { "_id": 1.0 }).unwrap(),
+            apply_update(document(), rawdoc! { "_id": 1.0 }).unwrap(),
             rawdoc! { "_id": 1.0 }
         );
         assert_eq!(
-            updated(document(), rawdoc! { "_id": 2 })
+            apply_update(document(), rawdoc! { "_id": 2 })
                 .unwrap_err()
                 .code(),
             Some(66)
         );
         assert_eq!(
-            updated(document(), rawdoc! { "a": 2 }).unwrap(),
+            apply_update(document(), rawdoc! { "a": 2 }).unwrap(),
             rawdoc! { "_id": 1, "a": 2 }
         );
     }
@@ -377,7 +395,7 @@ pub(super) mod tests {
         let document = rawdoc! { "a": [1, 5, 9] };
         let filter = Filter::parse(&rawdoc! { "a": { "$gt": 4 } }).unwrap();
         let run = |update: RawDocumentBuf, filters: &[RawDocumentBuf]| {
-            Update::parse(&update, filters)
+            ParsedUpdate::parse(&update, filters)
                 .unwrap()
                 .apply(&document, &filter)
                 .unwrap()
@@ -403,20 +421,20 @@ pub(super) mod tests {
     fn names_with_a_dollar_are_not_given_to_fields_at_the_top() {
         let document = || rawdoc! { "_id": 1, "$a": { "b": 1 }, "$l": [1, 2] };
         let code = |update| {
-            updated(document(), update)
+            apply_update(document(), update)
                 .err()
                 .and_then(|error| error.code())
         };
-        let refused = [
+        let invalid = [
             rawdoc! { "$set": { "$a": 1 } },
             rawdoc! { "$set": { "$new.b": 1 } },
             rawdoc! { "$push": { "$l": 1 } },
             rawdoc! { "$rename": { "$a": "$b" } },
         ];
-        for update in refused {
+        for update in invalid {
             assert_eq!(code(update.clone()), Some(52), "{update:?}");
         }
-        let taken = [
+        let valid = [
             rawdoc! { "$inc": { "$a.b": 1 } },
             rawdoc! { "$set": { "$a.$c": 1, "d.$e": 1 } },
             rawdoc! { "$unset": { "$a": 1 } },
@@ -424,7 +442,7 @@ pub(super) mod tests {
             rawdoc! { "$pull": { "$l": 1 } },
             rawdoc! { "$set": { "$a": { "b": 1 } } },
         ];
-        for update in taken {
+        for update in valid {
             assert_eq!(code(update.clone()), None, "{update:?}");
         }
     }
@@ -433,9 +451,9 @@ pub(super) mod tests {
     fn an_upsert_starts_from_the_filter() {
         let filter = Filter::parse(&rawdoc! { "a.b": 1, "c": { "$gt": 1 }, "_id": 7 }).unwrap();
         let update = rawdoc! { "$set": { "d": 2 }, "$setOnInsert": { "e": 3 } };
-        let document = Update::parse(&update, &[])
+        let document = ParsedUpdate::parse(&update, &[])
             .unwrap()
-            .upsert(&filter)
+            .upserted_document(&filter)
             .unwrap();
         assert_eq!(
             document,
@@ -446,8 +464,11 @@ pub(super) mod tests {
     #[test]
     fn an_upsert_keeps_the_type_of_the_id_that_the_filter_has() {
         let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
-        let update = Update::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[]).unwrap();
-        assert_eq!(update.upsert(&filter).unwrap_err().code(), Some(66));
+        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[]).unwrap();
+        assert_eq!(
+            update.upserted_document(&filter).unwrap_err().code(),
+            Some(66)
+        );
     }
 
     fn any_value() -> impl Strategy<Value = bson::Bson> {
@@ -506,8 +527,8 @@ pub(super) mod tests {
                 paths.as_document_mut().unwrap().insert(path, operand);
             }
             let update = RawDocumentBuf::try_from(&update).unwrap();
-            if let Ok(changed) = updated(document, update) {
-                prop_assert!(value::check(&changed).is_ok());
+            if let Ok(changed) = apply_update(document, update) {
+                prop_assert!(value::check_document(&changed).is_ok());
                 prop_assert_eq!(value::get(&changed, "_id"), Some(RawBsonRef::Int32(1)));
                 prop_assert_eq!(with_id_first(&changed), changed);
             }

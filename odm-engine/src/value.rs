@@ -1,4 +1,4 @@
-//! BSON values as the engine sees them: their order, their types, and safe iteration.
+//! BSON values: order, types, sizes and safe iteration.
 
 mod decimal;
 pub(crate) mod growth;
@@ -13,36 +13,41 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{Error, Result};
 
-pub(crate) use decimal::{Decimal, Function, Rounding};
+pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
 pub(crate) use lookup::get;
 pub(crate) use number::Number;
-pub(crate) use sum::Sum;
+pub(crate) use sum::ExactSum;
 
-/// How deep documents may nest.
+/// The maximum nesting depth of documents.
 ///
-/// Everything that recurses over values relies on it: what enters the engine goes through [`check`].
-pub(crate) const MAX_DEPTH: usize = 180;
+/// Functions that recurse over values rely on this limit: [`check_document`] checks all documents
+/// that enter the engine.
+pub(crate) const MAX_NESTING_DEPTH: usize = 180;
 
-/// MongoDB's order over values of all types.
+/// Compares two values in MongoDB's order over all types.
 ///
-/// Numbers of all types share one scale, compared exactly, with NaN below all of them. Callers
-/// decide what a missing value is: mostly null, in some places undefined.
+/// Numbers of all types are compared exactly on one scale, with NaN first. Callers replace a
+/// missing value, mostly by null, sometimes by undefined.
 pub(crate) fn compare(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
-    rank(a).cmp(&rank(b)).then_with(|| compare_same_rank(a, b))
+    type_rank(a)
+        .cmp(&type_rank(b))
+        .then_with(|| compare_same_rank(a, b))
 }
 
-/// Whether two values are equal in [`compare`]'s order: `1`, `1.0` and `Decimal128(1.00)` are.
+/// Returns whether two values are equal in the order of [`compare`]: `1`, `1.0` and
+/// `Decimal128(1.00)` are equal.
 pub(crate) fn equal(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
     compare(a, b) == Ordering::Equal
 }
 
-/// Whether two values are the same to the last byte: `1` and `1.0` are not.
-pub(crate) fn identical(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
-    alone(a).as_bytes() == alone(b).as_bytes()
+/// Returns whether two values have the same bytes: `1` and `1.0` differ.
+pub(crate) fn same_bytes(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+    wrap_in_document(a).as_bytes() == wrap_in_document(b).as_bytes()
 }
 
-/// The place of a value's type in the order of types. Types with one rank compare by value.
-pub(crate) fn rank(value: RawBsonRef<'_>) -> u8 {
+/// Returns the rank of a value's type in the order of types. Types of equal rank are compared by
+/// value.
+pub(crate) fn type_rank(value: RawBsonRef<'_>) -> u8 {
     match value {
         RawBsonRef::MinKey => 0,
         RawBsonRef::Undefined => 1,
@@ -67,12 +72,12 @@ pub(crate) fn rank(value: RawBsonRef<'_>) -> u8 {
     }
 }
 
-/// The name that `$type` and error messages use for a value's type.
+/// Returns the name of a value's type, as in `$type` and error messages.
 pub(crate) fn type_name(value: RawBsonRef<'_>) -> &'static str {
     element_type_name(value.element_type())
 }
 
-/// The name that `$type` and error messages use for a type.
+/// Returns the name of a type, as in `$type` and error messages.
 pub(crate) fn element_type_name(element_type: ElementType) -> &'static str {
     match element_type {
         ElementType::Double => "double",
@@ -99,8 +104,9 @@ pub(crate) fn element_type_name(element_type: ElementType) -> &'static str {
     }
 }
 
-/// About how many bytes a value takes: exactly, where there can be many.
-pub(crate) fn size(value: RawBsonRef<'_>) -> usize {
+/// Returns the approximate size of a value in bytes. The size is exact for types of variable
+/// length.
+pub(crate) fn approximate_bytes(value: RawBsonRef<'_>) -> usize {
     match value {
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
             text.len()
@@ -114,7 +120,7 @@ pub(crate) fn size(value: RawBsonRef<'_>) -> usize {
     }
 }
 
-/// Whether MongoDB takes the value for true where an operator wants a yes or no.
+/// Returns whether MongoDB treats the value as true in a boolean context.
 pub(crate) fn is_truthy(value: RawBsonRef<'_>) -> bool {
     match value {
         RawBsonRef::Boolean(value) => value,
@@ -123,7 +129,7 @@ pub(crate) fn is_truthy(value: RawBsonRef<'_>) -> bool {
     }
 }
 
-/// The fields of a document in order. Iteration ends at bytes that are not BSON.
+/// Iterates over the fields of a document. The iteration ends at malformed bytes.
 pub(crate) fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawBsonRef<'_>)> {
     document
         .iter_elements()
@@ -131,49 +137,50 @@ pub(crate) fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawB
         .map_while(|element| Some((element.key().as_str(), element.value().ok()?)))
 }
 
-/// The elements of an array in order. Iteration ends at bytes that are not BSON.
+/// Iterates over the elements of an array. The iteration ends at malformed bytes.
 pub(crate) fn items(array: &RawArray) -> impl Iterator<Item = RawBsonRef<'_>> {
     array.into_iter().map_while(|item| item.ok())
 }
 
-/// Checks that every byte of a document is BSON and that it does not nest deeper than
-/// [`MAX_DEPTH`].
+/// Checks that a document is valid BSON and nests at most [`MAX_NESTING_DEPTH`] levels.
 ///
 /// # Errors
-/// Malformed bytes (MongoDB's code 22) and too deep nesting (code 15).
-pub(crate) fn check(document: &RawDocument) -> Result<()> {
-    check_within(document, MAX_DEPTH)
+/// Malformed bytes (code 22), or too deep nesting (code 15).
+pub(crate) fn check_document(document: &RawDocument) -> Result<()> {
+    check_depth(document, MAX_NESTING_DEPTH)
 }
 
-/// Checks an array as [`check`] does a document.
+/// Checks an array as [`check_document`] checks a document.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn check_array(array: &RawArray) -> Result<()> {
-    check_at(array.iter_elements(), MAX_DEPTH)
+/// See [`check_document`].
+pub(crate) fn check_array_depth(array: &RawArray) -> Result<()> {
+    check_elements(array.iter_elements(), MAX_NESTING_DEPTH)
 }
 
-/// As [`check`], with another limit for the nesting.
+/// Checks a document as [`check_document`] does, with another depth limit.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn check_within(document: &RawDocument, depth: usize) -> Result<()> {
-    check_at(document.iter_elements(), depth)
+/// See [`check_document`].
+pub(crate) fn check_depth(document: &RawDocument, depth: usize) -> Result<()> {
+    check_elements(document.iter_elements(), depth)
 }
 
-fn check_at(elements: bson::raw::RawIter<'_>, left: usize) -> Result<()> {
-    let Some(left) = left.checked_sub(1) else {
-        let message = "documents can nest 180 levels deep, and stages of pipelines a little deeper";
-        return Err(Error::server(15, message));
+fn check_elements(elements: bson::raw::RawIter<'_>, depth: usize) -> Result<()> {
+    let Some(depth) = depth.checked_sub(1) else {
+        let message =
+            "the document nests too deeply: the limit is 180 levels, slightly more in pipelines";
+        return Err(Error::with_server_code(15, message));
     };
     for element in elements {
         let value = element.and_then(|element| element.value());
-        let value = value.map_err(|error| Error::server(22, format!("not valid BSON: {error}")))?;
+        let value = value
+            .map_err(|error| Error::with_server_code(22, format!("not valid BSON: {error}")))?;
         match value {
-            RawBsonRef::Document(inner) => check_at(inner.iter_elements(), left)?,
-            RawBsonRef::Array(inner) => check_at(inner.iter_elements(), left)?,
+            RawBsonRef::Document(inner) => check_elements(inner.iter_elements(), depth)?,
+            RawBsonRef::Array(inner) => check_elements(inner.iter_elements(), depth)?,
             RawBsonRef::JavaScriptCodeWithScope(code) => {
-                check_at(code.scope.iter_elements(), left)?;
+                check_elements(code.scope.iter_elements(), depth)?;
             }
             _ => {}
         }
@@ -192,7 +199,7 @@ fn compare_same_rank(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
         (V::Array(a), V::Array(b)) => compare_arrays(a, b),
         (V::Binary(a), V::Binary(b)) => {
             let length = |binary: &bson::raw::RawBinaryRef<'_>| match binary.subtype {
-                // The old generic subtype stores its length twice, and the server counts that.
+                // The old generic subtype stores its length twice, and the server counts both.
                 BinarySubtype::BinaryOld => binary.bytes.len() + 4,
                 _ => binary.bytes.len(),
             };
@@ -210,7 +217,7 @@ fn compare_same_rank(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
             (a.pattern.as_str(), a.options.as_str()).cmp(&(b.pattern.as_str(), b.options.as_str()))
         }
         (V::DbPointer(_), V::DbPointer(_)) => {
-            let (a, b) = (alone(a), alone(b));
+            let (a, b) = (wrap_in_document(a), wrap_in_document(b));
             (a.as_bytes().len(), a.as_bytes()).cmp(&(b.as_bytes().len(), b.as_bytes()))
         }
         (V::JavaScriptCode(a), V::JavaScriptCode(b)) => a.cmp(b),
@@ -218,19 +225,19 @@ fn compare_same_rank(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
             .code
             .cmp(b.code)
             .then_with(|| compare_documents(a.scope, b.scope)),
-        // What remains are the types with a single value.
+        // The remaining types have a single value.
         _ => Ordering::Equal,
     }
 }
 
-/// A value as the only one of a document, which gives access to its bytes.
-fn alone(value: RawBsonRef<'_>) -> RawDocumentBuf {
+/// Wraps a value in a document, to access the bytes.
+fn wrap_in_document(value: RawBsonRef<'_>) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     document.append(bson::raw::cstr!(""), value);
     document
 }
 
-/// Documents compare field by field: the types' ranks, then the names, then the values.
+/// Compares documents field by field: type ranks first, then names, then values.
 fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
     let (mut a, mut b) = (fields(a), fields(b));
     loop {
@@ -238,8 +245,8 @@ fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
             (Some(a), Some(b)) => (a, b),
             (a, b) => return a.is_some().cmp(&b.is_some()),
         };
-        let order = rank(a_value)
-            .cmp(&rank(b_value))
+        let order = type_rank(a_value)
+            .cmp(&type_rank(b_value))
             .then_with(|| a_name.cmp(b_name))
             .then_with(|| compare_same_rank(a_value, b_value));
         if order != Ordering::Equal {
@@ -305,8 +312,13 @@ mod tests {
             let inner = (1..depth).fold(doc! {}, |inner, _| doc! { "a": inner });
             RawDocumentBuf::try_from(&inner).unwrap()
         };
-        assert!(check(&nested(MAX_DEPTH)).is_ok());
-        assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().code(), Some(15));
+        assert!(check_document(&nested(MAX_NESTING_DEPTH)).is_ok());
+        assert_eq!(
+            check_document(&nested(MAX_NESTING_DEPTH + 1))
+                .unwrap_err()
+                .code(),
+            Some(15)
+        );
     }
 
     fn any_number() -> impl Strategy<Value = RawBson> {

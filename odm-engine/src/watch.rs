@@ -6,63 +6,72 @@ use std::time::{Duration, Instant};
 use bson::{RawBson, RawDocumentBuf, Timestamp, rawdoc};
 
 use crate::catalog::check_name;
-use crate::change::{Event, Moment, Token};
+use crate::change::{ChangeEvent, EventTime, ResumeToken};
 use crate::command::{Find, find};
-use crate::commit::{Committer, State};
+use crate::commit::{Committer, DatabaseState};
 use crate::error::Result;
 use crate::filter::Filter;
 
-/// What to watch.
+/// Options of a change stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watch {
-    /// One collection, which need not exist yet; the whole database if `None`.
+    /// The collection to watch, which need not exist yet. `None` watches the whole database.
     pub collection: Option<String>,
-    /// What the events must match, as documents; empty for all.
+    /// A filter on the event documents. An empty filter matches all events.
     pub filter: RawDocumentBuf,
-    /// Where to start.
+    /// The starting point of the stream.
     pub from: WatchFrom,
-    /// What the events of updates hold beside the changed fields.
+    /// Whether events of updates include the full document.
     pub full_document: FullDocument,
 }
 
-/// Where in the history of a database watching starts.
+/// The starting point of a change stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WatchFrom {
-    /// With what is committed from now on.
+    /// The next commit.
     #[default]
     Now,
-    /// Behind the event that has this token as its `_id`, or where a stream was that has given it: MongoDB's
+    /// After the event with this token as its `_id`, or at the position of the stream that returned the token. MongoDB's
     /// `startAfter`.
     After(RawDocumentBuf),
-    /// With the first event whose `clusterTime` is this or later: MongoDB's `startAtOperationTime`.
+    /// The first event with this `clusterTime` or a later one. MongoDB's `startAtOperationTime`.
     At(Timestamp),
 }
 
-/// What the events of updates hold beside the changed fields.
+/// Whether events of updates include the full document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FullDocument {
-    /// Nothing.
+    /// Only the changed fields.
     #[default]
     Default,
-    /// `fullDocument`: the document as it is when the event is read, which may be later than the update; null if it is
-    /// gone by then.
+    /// Also `fullDocument`: the document at the time when the event is read, which may be later than the update; null if the
+    /// document no longer exists.
     UpdateLookup,
 }
 
-/// What is committed to a database, event by event.
+/// A stream of committed changes.
 ///
-/// An event is a document of MongoDB's form: `_id` (its token), `operationType` (`insert`, `update`, `replace`,
-/// `delete`, and for a collection that ends `drop`), `clusterTime`, `wallTime`, `ns: { coll }`, `documentKey: { _id }`, of inserts and replacements
-/// `fullDocument`, of updates `updateDescription: { updatedFields, removedFields, truncatedArrays }`. Events come in the
-/// order of the commits, those of one transaction next to each other and with one `clusterTime`.
+/// Events are documents in MongoDB's format:
 ///
-/// A stream of one collection that is dropped gives `drop`, then `invalidate`, and is [over](ChangeStream::is_over). The
-/// token leads on behind both, to what becomes of another collection with that name. An update by a pipeline is told as
-/// `replace`; MongoDB tells it as `update` where that takes less room.
+/// | field | content |
+/// |---|---|
+/// | `_id` | the event's resume token |
+/// | `operationType` | `insert`, `update`, `replace`, `delete`, or `drop` for a dropped collection |
+/// | `clusterTime`, `wallTime` | time of the commit |
+/// | `ns: { coll }` | name of the collection |
+/// | `documentKey: { _id }` | `_id` of the document |
+/// | `fullDocument` | for inserts and replacements |
+/// | `updateDescription: { updatedFields, removedFields, truncatedArrays }` | for updates |
 ///
-/// A stream reads the log of the database at its own pace. It holds one event in memory and holds up nobody; if it is so
-/// slow that the log does not have its next event any more, it fails with [history
-/// lost](crate::Error::is_history_lost). It keeps the database open.
+/// Events are in commit order. The events of one transaction are consecutive and share one `clusterTime`.
+///
+/// After its collection is dropped, a stream on one collection returns `drop` and `invalidate`, and is then
+/// [over](ChangeStream::is_over). The token of `invalidate` resumes after both events, for a new collection with the same name.
+/// An update by a pipeline is reported as an `update`, or as a `replace` if the description of the difference would be larger
+/// than the document.
+///
+/// A stream reads the database's log at its own pace. It holds one event in memory and blocks no writer. A stream that is too
+/// slow for the log's limits fails with [history lost](crate::Error::is_history_lost). An open stream keeps the database open.
 ///
 /// ```
 /// use std::time::Duration;
@@ -73,12 +82,12 @@ pub enum FullDocument {
 /// let orders = Watch { collection: Some("orders".to_owned()), ..Watch::default() };
 /// let mut changes = database.watch(&orders)?;
 ///
-/// database.insert("orders", vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }])?.all()?;
+/// database.insert("orders", vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }])?.into_result()?;
 /// let first = changes.next(Duration::from_secs(1))?.expect("an insert was committed");
 /// assert_eq!(first.get_str("operationType")?, "insert");
 /// assert_eq!(first.get_document("fullDocument")?, &*rawdoc! { "_id": 1 });
 ///
-/// // Kept somewhere safe, it leads on from here, also in another process.
+/// // A stored token resumes the stream from here, even in another process.
 /// let token = changes.resume_token();
 /// let mut changes = database.watch(&Watch { from: WatchFrom::After(token), ..orders })?;
 /// let second = changes.try_next()?.expect("an insert was committed");
@@ -88,25 +97,25 @@ pub enum FullDocument {
 /// ```
 pub struct ChangeStream {
     committer: Arc<Committer>,
-    /// Among those who wait for a commit.
-    waiting_as: u64,
+    /// The stream's number among the tasks that wait for a commit.
+    watcher_id: u64,
     collection: Option<String>,
     filter: Filter,
     full_document: FullDocument,
-    /// Events before that time are passed over.
-    not_before: Option<Timestamp>,
-    /// Behind the last event that was looked at.
-    place: Token,
-    end: End,
+    /// Events with an earlier cluster time are skipped.
+    skip_before: Option<Timestamp>,
+    /// The position after the last examined event.
+    position: ResumeToken,
+    end: StreamEnd,
 }
 
-/// Whether there is more to come.
-enum End {
-    /// There may be.
+/// Whether the stream can return more events.
+enum StreamEnd {
+    /// More events may follow.
     Open,
-    /// The collection has been dropped, at this moment, which is still to be told.
-    Dropped(Moment),
-    /// There is not.
+    /// The collection was dropped at this time. The final `invalidate` event is still due.
+    Dropped(EventTime),
+    /// No events follow.
     Over,
 }
 
@@ -118,37 +127,39 @@ impl ChangeStream {
         }
         let filter = Filter::parse(&watch.filter)?;
         let from = match &watch.from {
-            WatchFrom::After(token) => Some(Token::decode(token)?),
+            WatchFrom::After(token) => Some(ResumeToken::from_document(token)?),
             WatchFrom::Now | WatchFrom::At(_) => None,
         };
-        let state = committer.with_log()?;
+        let state = committer.state_with_log()?;
         let (place, not_before) = match (from, &watch.from) {
             (Some(place), _) => {
-                state.log.check(&state.view, &place)?;
+                state.log.check_token(&state.view, &place)?;
                 (place, None)
             }
-            (None, WatchFrom::At(time)) => (state.log.before(&state.view, *time)?, Some(*time)),
-            (None, _) => (state.log.end(), None),
+            (None, WatchFrom::At(time)) => {
+                (state.log.token_before(&state.view, *time)?, Some(*time))
+            }
+            (None, _) => (state.log.end_token(), None),
         };
         Ok(ChangeStream {
             committer: Arc::clone(committer),
-            waiting_as: committer.watchers().register(),
+            watcher_id: committer.watchers().register(),
             collection: watch.collection.clone(),
             filter,
             full_document: watch.full_document,
-            not_before,
-            place,
-            end: End::Open,
+            skip_before: not_before,
+            position: place,
+            end: StreamEnd::Open,
         })
     }
 
-    /// The next event, or `None` if none is committed before the timeout is over.
+    /// Returns the next event, or `None` if no event is committed before the timeout.
     ///
     /// # Errors
-    /// As [`try_next`](ChangeStream::try_next).
+    /// See [`try_next`](ChangeStream::try_next).
     pub fn next(&mut self, timeout: Duration) -> Result<Option<RawDocumentBuf>> {
         let deadline = Instant::now().checked_add(timeout);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
@@ -162,86 +173,95 @@ impl ChangeStream {
             {
                 match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
                     None => thread::park(),
-                    Some(Some(left)) if !left.is_zero() => thread::park_timeout(left),
+                    Some(Some(remaining)) if !remaining.is_zero() => {
+                        thread::park_timeout(remaining)
+                    }
                     Some(_) => return Ok(None),
                 }
             }
         }
     }
 
-    /// The next event, or `None` if none is committed yet.
+    /// Returns the next event, or `None` if no further event is committed yet.
     ///
     /// # Errors
-    /// History lost: events have been dropped from the log that this has not read. I/O, damaged file. The same error
-    /// comes again, and no event is lost by it.
+    /// History lost: the log dropped events that this stream had not read. I/O, damaged file. A retry returns the same error, and
+    /// loses no event.
     pub fn try_next(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
             match self.end {
-                End::Open => {}
-                End::Dropped(moment) => {
-                    self.end = End::Over;
-                    let shown = Event::invalidate().show(&self.place, moment, None)?;
-                    return Ok(self.filter.matches(&shown)?.then_some(shown));
+                StreamEnd::Open => {}
+                StreamEnd::Dropped(moment) => {
+                    self.end = StreamEnd::Over;
+                    let changes =
+                        ChangeEvent::for_invalidate().to_document(&self.position, moment, None)?;
+                    return Ok(self.filter.matches(&changes)?.then_some(changes));
                 }
-                End::Over => return Ok(None),
+                StreamEnd::Over => return Ok(None),
             }
             let state = self.committer.state();
-            let after = state.log.after(&state.view, &self.place)?;
+            let after = state.log.event_after(&state.view, &self.position)?;
             let Some((event, moment, place)) = after else {
-                // What was committed before the store failed comes first.
+                // Return the error only after all events that were committed before the store failed.
                 return self.committer.failure().map_or(Ok(None), Err);
             };
-            let is_asked_for = self.not_before.is_none_or(|time| moment.cluster >= time)
+            let is_requested = self
+                .skip_before
+                .is_none_or(|time| moment.cluster_time >= time)
                 && match &self.collection {
                     Some(name) => event.collection()? == name,
                     None => true,
                 };
-            if is_asked_for {
-                let looked_up = self.look_up(&state, &event)?;
-                let shown = event.show(&place, moment, looked_up.as_ref())?;
-                let is_wanted = self.filter.matches(&shown)?;
-                self.place = place;
+            if is_requested {
+                let looked_up = self.find_full_document(&state, &event)?;
+                let changes = event.to_document(&place, moment, looked_up.as_ref())?;
+                let is_wanted = self.filter.matches(&changes)?;
+                self.position = place;
                 if self.collection.is_some() && event.is_drop()? {
-                    self.end = End::Dropped(moment);
+                    self.end = StreamEnd::Dropped(moment);
                 }
                 if is_wanted {
-                    return Ok(Some(shown));
+                    return Ok(Some(changes));
                 }
             }
-            self.place = place;
+            self.position = place;
         }
     }
 
-    /// Whether [`try_next`](ChangeStream::try_next) has something to look at: an event, which the filter may not want,
-    /// or an error. If not, the task is woken once it has.
+    /// Returns ready if [`try_next`](ChangeStream::try_next) has an error or an event to examine, even if the filter rejects the
+    /// event. Otherwise wakes the task once that is the case.
     ///
-    /// This is what an asynchronous program waits with.
+    /// Asynchronous programs wait with this method.
     pub fn poll_committed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let watchers = self.committer.watchers();
-        // Before looking, so that no commit falls in between.
-        watchers.wait(self.waiting_as, context.waker());
+        // Register before the check, so that no commit is missed in between.
+        watchers.set_waker(self.watcher_id, context.waker());
         let state = self.committer.state();
-        let is_open = matches!(self.end, End::Open);
-        if !is_open || state.log.goes_on(&self.place) || self.committer.failure().is_some() {
-            watchers.leave(self.waiting_as);
+        let is_open = matches!(self.end, StreamEnd::Open);
+        if !is_open || state.log.has_next(&self.position) || self.committer.failure().is_some() {
+            watchers.unregister(self.watcher_id);
             return Poll::Ready(());
         }
         Poll::Pending
     }
 
-    /// Whether there is nothing more to come, because the collection has been dropped and that has been told.
+    /// Returns whether the stream has ended because its collection was dropped. The stream returns the final events first.
     pub fn is_over(&self) -> bool {
-        matches!(self.end, End::Over)
+        matches!(self.end, StreamEnd::Over)
     }
 
-    /// Where this is in the history of the database: behind the last event that it has given, and behind those after it
-    /// that the filter did not want.
+    /// Returns the stream's position in the history of the database: after the last returned event, and after the following
+    /// events that the filter rejected.
     pub fn resume_token(&self) -> RawDocumentBuf {
-        self.place.encode()
+        self.position.to_document()
     }
 
-    /// The document of an update as it is in `state`, where that is asked for; null if it is gone.
-    fn look_up(&self, state: &State, event: &Event) -> Result<Option<RawBson>> {
+    /// Returns the current document of an update event if requested; null if the document no longer exists.
+    fn find_full_document(
+        &self,
+        state: &DatabaseState,
+        event: &ChangeEvent,
+    ) -> Result<Option<RawBson>> {
         if self.full_document == FullDocument::Default {
             return Ok(None);
         }
@@ -252,15 +272,15 @@ impl ChangeStream {
             filter: rawdoc! { "_id": { "$eq": id } },
             ..Find::default()
         };
-        let mut found = find::run(state.reading(), event.collection()?, &by_id)?;
-        let document = found.next().transpose()?;
+        let mut matches = find::run_find(state.read_state(), event.collection()?, &by_id)?;
+        let document = matches.next().transpose()?;
         Ok(Some(document.map_or(RawBson::Null, RawBson::Document)))
     }
 }
 
 impl Drop for ChangeStream {
     fn drop(&mut self) {
-        self.committer.watchers().leave(self.waiting_as);
+        self.committer.watchers().unregister(self.watcher_id);
     }
 }
 
@@ -268,15 +288,15 @@ impl std::fmt::Debug for ChangeStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChangeStream")
             .field("collection", &self.collection)
-            .field("place", &self.place)
+            .field("place", &self.position)
             .finish_non_exhaustive()
     }
 }
 
-/// Wakes a thread that is parked.
-struct Unpark(Thread);
+/// A waker that unparks a thread.
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

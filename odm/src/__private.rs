@@ -1,4 +1,4 @@
-//! What derived code calls. Not part of the API.
+//! Items that derived code uses. Not part of the API.
 
 pub use std::{
     ops::Deref,
@@ -9,46 +9,53 @@ pub use std::{
 };
 
 pub use bson::{DateTime, RawBson, RawDocument};
-pub use serde::{Serialize, Serializer};
+pub use serde::{self, Deserialize, Serialize, Serializer};
 
-pub use crate::__odm_validated as validated;
-pub use crate::derived::*;
+pub use crate::derive_support::*;
+pub use crate::{
+    __odm_manifest_path as manifest_path, __odm_validated as validated,
+    __odm_work_path as work_path,
+};
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
     check::ModelCheck,
-    decode::{as_one, as_projection, of_no_variant},
+    decode::{decode_model, decode_projection, unknown_variant},
     document::{
-        Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable,
-        IntoIdPart, NativeValue, NewFields, Number, OfKind, Overflow, RawDraft, Ref, Stored,
-        VariantOf, Whole, encode_new, kind, numbered, stored_tag, variant_indexes,
+        AssignedNumber, Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText,
+        Insertable, InsertedAsIs, IntoIdPart, NativeValue, NewFields, OfDocumentVariant, Overflow,
+        RawDraft, Ref, Stored, VariantOf, assigned_number, encode_new, kind, stored_tag,
+        variant_indexes,
     },
     field::{
-        Beside, Checked, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag,
-        Variants, role, said, shape,
+        AllowedAt, CheckedPlace, Field, FieldsBesideTag, FromPath, OfVariant, Ordered, Path, Place,
+        Queryable, Tag, VariantMap, closure_result, role, shape,
     },
-    hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
-    projection::{Projected, Projection, ProjectionOf, Reads},
+    hook::{ErasedHooks, HasHooks, Hooks, RunHooks, RunsHooksOf},
+    projection::{Projected, ProjectedFields, Projection, ProjectionOf},
     query::Filter,
     query::{IdAlone, IdAndShardKey, IntoKey, IntoValue, Key, Sharded, ShardedInScope, Unsharded},
-    rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
-        Closed, Computation, ComputedField, Contains, CopiedField, Copies, ElementOrder, ExcerptOf,
-        Excerpts, Follows, InEmbedded, InverseLink, Keeps, LinkSide, LinkStep, LinksInside,
-        LinksWalk, ListedIn, Model, OnDelete, OverflowField, OwnLink, RefersTo, Schema, ScopeField,
-        Tally, Term, all_links, condition, copied, copies_end, counted, counts, element,
-        element_fields, excerpted, extras_are_alone, has_companion, has_length, is_counter,
-        is_filled_as, is_first_on_its_collection, is_followed, is_kept, is_of_link, leaves_to,
-        links_match, literal_counts, ordered, overflowing_references, overflows_plainly,
-        overflows_references, sees_parent, sorts_by, stored_or_own, stores_alike, summed,
+        Computation, ComputedField, Contains, CopiedField, CopyMode, ElementOrder, EmbeddedCopies,
+        EmbeddedLinks, ExcerptArray, ExcerptOf, InverseLink, LinkCollector, LinkField, LinkStep,
+        ListedIn, Model, OnDelete, OverflowField, ReferenceLink, RefersTo, Rollup, RollupKind,
+        Schema, ScopeField, TargetsInSchema, Term, TypeCopies, all_links,
+        chunk_collections_are_unique, copy_source, element_fields, element_fields_at,
+        ensure_copy_chains_end, ensure_counted_by, ensure_counter, ensure_counts,
+        ensure_insert_struct, ensure_length, ensure_literal_counts, ensure_maintainable,
+        ensure_ranked, ensure_sees_parent, ensure_sorts_by, ensure_spills_references,
+        ensure_summable, excerpt_source, has_inverse_in, has_reference_in, is_first_in_collection,
+        leaves_name_to_tag, links_match, manages_same_fields, rollup_condition,
+        spills_plain_elements, spills_references, stored_or_rust_name, stores_field_alike,
     },
     scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},
     soft_delete::SoftDelete,
+    validation::{DocumentRules as WholeRules, FieldRule, Parts, Proposed, Rules, Verdict},
 };
 #[cfg(feature = "garde")]
 pub use garde;
 
-/// Code that needs the crate `garde`: none without it, and a message that says so.
+/// Emits code that needs the crate `garde`. Without the feature, emits a compile error that names the feature.
 #[cfg(feature = "garde")]
 #[doc(hidden)]
 #[macro_export]
@@ -56,14 +63,15 @@ macro_rules! __odm_validated {
     ($($code:tt)*) => { $($code)* };
 }
 
-/// Code that needs the crate `garde`: none without it, and a message that says so.
+/// Emits code that needs the crate `garde`. Without the feature, emits a compile error that names the feature.
 #[cfg(not(feature = "garde"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __odm_validated {
     ($($code:tt)*) => {
         ::core::compile_error!(
-            "`validate` needs the feature `garde` of the crate `odm`: say `odm = { version = \"…\", features = [\"garde\"] }` in `Cargo.toml`"
+            "`validate` needs the feature `garde` of the crate `odm`: write `odm = { version = \"…\", features = [\"garde\"] }` \
+             in `Cargo.toml`"
         );
     };
 }

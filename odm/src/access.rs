@@ -1,4 +1,4 @@
-//! The way from typed questions to a backend: no typed read goes around it, and every typed write runs on it.
+//! The access of typed operations to a backend. Every typed read and write goes through this module.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,63 +8,71 @@ use tracing::{Instrument, Span};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, Background, Cursor, Executor, Transaction, drain,
-        operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach, FindSeveral},
+        Backend, BackendTransaction, Cursor, Executor, WeakBackend,
+        operation::{
+            AggregateOperation, Collection, CountOperation, DistinctOperation, Explain, FindEach,
+            FindOperation, FindSeveral, ReadOptions, ReadPreference,
+        },
+        read_to_end,
     },
     error,
     field::Path,
-    limit::{LimitedCursor, TimeLimit},
-    maintain::Shared,
-    query::{Node, append, document},
+    maintain::WriterState,
+    query::{FilterNode, append_field, single_field_document},
     schema::{Model, Schema},
-    scope::{Reached, Scope},
-    soft_delete::Sight,
-    trace::{self, Operation, Repetition},
-    unit::{self, Attempts, Unit},
+    scope::{Scope, ScopeReach},
+    soft_delete::Visibility,
+    time_limit::{LimitedCursor, TimeLimit},
+    trace::{self, NPlusOneDetector, OperationMetrics},
+    transaction_scope::{self, TransactionAttempts, TransactionScope},
 };
 
-/// Where typed operations are carried out; cheap to clone.
+/// The target of typed operations: an executor with a scope, a visibility and metrics. Cheap to clone.
 ///
-/// Whatever is asked for is asked for a model, which errors name.
+/// Every operation names a model. Errors contain its name.
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
     backend: Arc<dyn Backend>,
-    /// The executor of [`Reads::AsClient`]. None in a transaction, and where all reads are alike.
+    /// The executor of [`ReadTarget::AsClient`]. `None` in a transaction, and if all reads go to the same server.
     client_reads: Option<Arc<dyn Executor>>,
-    reads: Reads,
+    reads: ReadTarget,
     /// The models of the schema.
     models: &'static [&'static Model],
-    /// The transaction with which a write is committed; none where it is by itself.
-    unit: Option<Arc<Unit>>,
+    /// The transaction of the write. `None` outside of a transaction.
+    transaction_scope: Option<Arc<TransactionScope>>,
     scope: Scope,
-    sight: Sight,
-    /// Whether copies are read as their sources are now.
-    is_current: bool,
-    /// What is told of; shared by the parts of one operation.
-    operation: Arc<Operation>,
-    /// The time limit of the operation's reads; none unless the caller asks for one.
+    visibility: Visibility,
+    /// Whether reads return the current source values instead of stored copies.
+    reads_current_copies: bool,
+    /// The metrics, which all parts of one operation share.
+    metrics: Arc<OperationMetrics>,
+    /// The time limit for the reads of the operation. `None` unless the caller has set a limit.
     limit: Option<Arc<TimeLimit>>,
-    repetition: Arc<Repetition>,
-    shared: Arc<Shared>,
-    /// Whether it has a weak reference to the backend.
+    /// The comment of all reads of the operation.
+    comment: Option<Arc<str>>,
+    /// The read preference of the reads [as a client](ReadTarget::AsClient).
+    read_preference: Option<ReadPreference>,
+    n_plus_one: Arc<NPlusOneDetector>,
+    shared: Arc<WriterState>,
+    /// Whether the reference to the backend is weak.
     is_background: bool,
-    /// How many hooks have led here.
-    depth: u8,
+    /// The number of nested hooks.
+    hook_depth: u8,
 }
 
-/// Which server answers the reads of an operation.
+/// The server that answers the reads of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    /// The primary, with data that a majority has. A stale answer here would become a stale copy, a lost reference or a
-    /// report that nothing is pending.
+enum ReadTarget {
+    /// The primary, with majority-committed data. A stale read here would cause a stale copy, a lost reference, or a false report
+    /// that no work is pending.
     Primary,
-    /// Any server that the options of the URL allow: only for data that goes to the application and nowhere else.
+    /// Any server that the options of the URL allow. Only for data that goes to the application and to no further write or check.
     AsClient,
 }
 
-/// How many hooks may lead to one another.
-const DEPTH: u8 = 16;
+/// The maximum number of nested hooks.
+const MAX_HOOK_DEPTH: u8 = 16;
 
 impl Access {
     pub(crate) fn of_database<S: Schema>(backend: Arc<dyn Backend>) -> Self {
@@ -72,423 +80,502 @@ impl Access {
             executor: backend.clone(),
             client_reads: backend.client_reads(),
             backend,
-            reads: Reads::Primary,
+            reads: ReadTarget::Primary,
             models: S::MODELS,
-            unit: None,
+            transaction_scope: None,
             is_background: false,
-            depth: 0,
+            hook_depth: 0,
             scope: Scope::NONE,
-            sight: Sight::Present,
-            is_current: false,
-            operation: Arc::new(Operation::new("session", None)),
+            visibility: Visibility::Present,
+            reads_current_copies: false,
+            metrics: Arc::new(OperationMetrics::new("session", None)),
             limit: None,
-            repetition: Arc::default(),
+            comment: None,
+            read_preference: None,
+            n_plus_one: Arc::default(),
             shared: Arc::default(),
         }
     }
 
-    /// The same in a transaction.
-    pub(crate) fn inside(&self, unit: Arc<Unit>) -> Self {
-        let executor: Arc<dyn Executor> = unit.transaction().clone();
+    /// Returns the access of a test database, which panics at an N+1 query.
+    pub(crate) fn panicking_on_n_plus_one(self) -> Self {
+        Self {
+            n_plus_one: Arc::new(NPlusOneDetector::panicking()),
+            ..self
+        }
+    }
+
+    /// Returns this access inside a transaction.
+    pub(crate) fn in_transaction(&self, scope: Arc<TransactionScope>) -> Self {
+        let executor: Arc<dyn Executor> = scope.backend_transaction().clone();
         Self {
             executor,
             client_reads: None,
-            unit: Some(unit),
+            transaction_scope: Some(scope),
             ..self.clone()
         }
     }
 
-    /// The way for a hook of a model that is written here: the same database or transaction and, if the model has a scope, for the
-    /// same one; and nothing of what this write sees or is told of.
-    pub(crate) fn deeper_for(&self, model: &Model) -> Result<Self> {
-        if self.depth >= DEPTH {
+    /// Returns the access for a hook of a written model: the same database or transaction, and the same scope if the model has a
+    /// scope. The hook gets metrics and a visibility of its own.
+    pub(crate) fn for_hook(&self, model: &Model) -> Result<Self> {
+        if self.hook_depth >= MAX_HOOK_DEPTH {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "hooks have led to one another {DEPTH} times: one of them writes what it runs for, without an end"
+                    "hooks are nested {MAX_HOOK_DEPTH} levels deep: a hook probably writes the documents for which the hook runs"
                 ),
             ));
         }
         let scope = match model.scope {
             None => Scope::NONE,
-            Some(field) if self.scope.reach(&field)? == Reached::All => {
-                let message = "the model has hooks, which run in its scope: write to it by `db.scope(…)`, not across all scopes";
+            Some(field) if self.scope.reach_of(&field)? == ScopeReach::All => {
+                let message = "the model has hooks, which run in a single scope: write through `db.scope(…)` instead of `db.all_scopes()`";
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
             Some(_) => self.scope.clone(),
         };
         Ok(Self {
-            depth: self.depth + 1,
+            hook_depth: self.hook_depth + 1,
             scope,
-            sight: Sight::Present,
-            // The write depends on what its hooks read.
+            visibility: Visibility::Present,
+            // The write depends on the reads of its hooks, so stale reads are not allowed.
             client_reads: None,
-            reads: Reads::Primary,
-            operation: Arc::new(Operation::new("session", None)),
-            ..self.clone().unlimited()
+            reads: ReadTarget::Primary,
+            metrics: Arc::new(OperationMetrics::new("session", None)),
+            ..self.clone().without_time_limit()
         })
     }
 
-    /// The access of background work. It has a weak reference to the backend, and no time limit: when the last handle of the
-    /// database is dropped, the next operation is an error of kind [`Closed`](ErrorKind::Closed).
+    /// Returns the access for background work: with a weak reference to the backend, and without a time limit. Once the last
+    /// handle of the database is dropped, operations return an error of kind [`Closed`](ErrorKind::Closed).
     pub(crate) fn in_background(&self) -> Self {
         if self.is_background {
             return self.clone();
         }
-        let backend: Arc<dyn Backend> = Arc::new(Background::of(&self.backend));
+        let backend: Arc<dyn Backend> = Arc::new(WeakBackend::downgrade(&self.backend));
         Self {
             executor: backend.clone(),
             backend,
             is_background: true,
-            unit: None,
+            transaction_scope: None,
             client_reads: None,
-            reads: Reads::Primary,
+            reads: ReadTarget::Primary,
             limit: None,
             ..self.clone()
         }
     }
 
-    /// The same for the documents of all scopes, and for those that are deleted by a mark.
-    pub(crate) fn to_everything(&self) -> Self {
-        let everything = self.clone().within(Scope::ALL).seeing(Sight::All);
-        everything.reading_from_primary()
+    /// Returns the access to all documents: of every scope, and soft-deleted.
+    pub(crate) fn with_full_visibility(&self) -> Self {
+        let access = self
+            .clone()
+            .with_scope(Scope::ALL)
+            .with_visibility(Visibility::All);
+        access.reading_from_primary()
     }
 
-    /// The same access with reads by the options of the URL. Only for documents that go to the application: a write or a check after such
-    /// a read may depend on stale data.
+    /// Returns the access with reads according to the options of the URL. Only for documents that go to the application: a write
+    /// or a check after such a read may depend on stale data.
     pub(crate) fn reading_as_client(self) -> Self {
         Self {
-            reads: Reads::AsClient,
+            reads: ReadTarget::AsClient,
             ..self
         }
     }
 
-    /// The same access with reads from the primary.
+    /// Returns the access with reads from the primary.
     pub(crate) fn reading_from_primary(self) -> Self {
         Self {
-            reads: Reads::Primary,
+            reads: ReadTarget::Primary,
             ..self
         }
     }
 
-    /// The executor of reads.
-    fn reader(&self) -> &dyn Executor {
+    /// Returns the executor of reads.
+    fn read_executor(&self) -> &dyn Executor {
         match (self.reads, &self.client_reads) {
-            (Reads::AsClient, Some(reads)) => &**reads,
+            (ReadTarget::AsClient, Some(reads)) => &**reads,
             _ => &*self.executor,
         }
     }
 
-    /// The models of the schema.
-    pub(crate) fn models(&self) -> &'static [&'static Model] {
+    /// Returns the models of the schema.
+    pub(crate) fn schema_models(&self) -> &'static [&'static Model] {
         self.models
     }
 
-    /// The database, where it is about more than documents.
+    /// Returns the backend, for operations that are not about documents.
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
 
     /// Begins a transaction of the database.
-    pub(crate) async fn begin(&self) -> Result<Arc<dyn Transaction>> {
-        match &self.unit {
+    pub(crate) async fn begin_transaction(&self) -> Result<Arc<dyn BackendTransaction>> {
+        match &self.transaction_scope {
             None => self.backend.begin().await,
             Some(_) => Err(Error::new(
                 ErrorKind::Unsupported,
-                "a transaction has none inside of it",
+                "a transaction cannot begin inside another transaction: use the open transaction",
             )),
         }
     }
 
-    /// What the writes of this process know of each other.
-    pub(crate) fn shared(&self) -> &Shared {
+    /// Returns the state that all writes of this process share.
+    pub(crate) fn shared_state(&self) -> &WriterState {
         &self.shared
     }
 
-    /// The transaction that this is in.
-    pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
-        self.unit.as_ref()
+    /// Returns the transaction of this access.
+    pub(crate) fn transaction_scope(&self) -> Option<&Arc<TransactionScope>> {
+        self.transaction_scope.as_ref()
     }
 
-    /// Whether a write that turns out wrong can be taken back.
+    /// Returns whether a write can be undone, in the current transaction or in a new transaction.
     pub(crate) fn has_transactions(&self) -> bool {
-        self.unit.is_some() || self.backend.capabilities().transactions
+        self.transaction_scope.is_some() || self.backend.capabilities().transactions
     }
 
-    /// Whether all other writes wait for a long one.
+    /// Returns whether a long write blocks all other writes.
     pub(crate) fn writes_are_serial(&self) -> bool {
         self.backend.capabilities().serial_writes
     }
 
-    /// Runs `work` in the transaction that this is in or, where there are any, in one of its own.
-    pub(crate) async fn together<R, W, F>(&self, attempts: Attempts, mut work: W) -> Result<R>
+    /// Runs `work` in the current transaction, or in a new transaction if the backend has transactions. Without transactions,
+    /// `work` runs directly.
+    pub(crate) async fn run_transactional<R, W, F>(
+        &self,
+        attempts: TransactionAttempts,
+        mut work: W,
+    ) -> Result<R>
     where
         W: FnMut(Self) -> F + Send,
         F: Future<Output = Result<R>> + Send,
     {
-        if self.unit.is_none() && self.has_transactions() {
-            let model = self.operation.model();
+        if self.transaction_scope.is_none() && self.has_transactions() {
+            let model = self.metrics.model();
             let collection = model.map(|model| model.collection);
-            unit::run(self, attempts, collection, work).await
+            transaction_scope::run_transaction(self, attempts, collection, work).await
         } else {
             work(self.clone()).await
         }
     }
 
-    /// The error ends the transaction that this is in, though the caller go on.
-    pub(crate) fn fail(&self, error: Error) -> Error {
-        if let Some(unit) = self.unit() {
-            unit.doom(&error);
+    /// Makes the current transaction rollback-only, even if the caller ignores the error. Returns the error.
+    pub(crate) fn fail_transaction(&self, error: Error) -> Error {
+        if let Some(scope) = self.transaction_scope() {
+            scope.set_rollback_only(&error);
         }
         error
     }
 
-    /// The way for one operation.
-    pub(crate) fn operation(&self, name: &'static str, model: Option<&'static Model>) -> Self {
+    /// Returns the access for one operation.
+    pub(crate) fn for_operation(&self, name: &'static str, model: Option<&'static Model>) -> Self {
         Self {
-            operation: Arc::new(Operation::new(name, model)),
+            metrics: Arc::new(OperationMetrics::new(name, model)),
             limit: self.limit_of(name),
             ..self.clone()
         }
     }
 
-    /// The way for the same operation, carried out once more.
-    pub(crate) fn again(&self) -> Self {
+    /// Returns the access for another run of the same operation, with fresh metrics.
+    pub(crate) fn for_repeat(&self) -> Self {
         Self {
-            operation: Arc::new(self.operation.again()),
-            limit: self.limit_of(self.operation.name()),
+            metrics: Arc::new(self.metrics.fresh_copy()),
+            limit: self.limit_of(self.metrics.name()),
             ..self.clone()
         }
     }
 
-    /// The same with a time limit for the reads of the operation, all together.
-    pub(crate) fn limited(self, max_time: Duration) -> Self {
+    /// Returns the access with a time limit for all reads of the operation together.
+    pub(crate) fn with_time_limit(self, max_time: Duration) -> Self {
         Self {
-            limit: Some(Arc::new(TimeLimit::new(self.operation.name(), max_time))),
+            limit: Some(Arc::new(TimeLimit::new(self.metrics.name(), max_time))),
             ..self
         }
     }
 
-    /// The same without a time limit: for a write, which is carried out to its end.
-    pub(crate) fn unlimited(self) -> Self {
+    /// Returns the access without a time limit. A write must not be cut off.
+    pub(crate) fn without_time_limit(self) -> Self {
         Self {
             limit: None,
             ..self
         }
     }
 
-    /// The time limit for another operation, of which nothing is spent yet.
+    /// Returns the time limit for another operation, with the full time left.
     fn limit_of(&self, operation: &'static str) -> Option<Arc<TimeLimit>> {
         let limit = self.limit.as_deref();
-        limit.map(|limit| Arc::new(limit.of(operation)))
+        limit.map(|limit| Arc::new(limit.for_operation(operation)))
     }
 
-    /// The time that the next read may take.
+    /// Returns the maximum time of the next read.
     fn max_time(&self, model: &Model) -> Result<Option<Duration>> {
-        let left = self.limit.as_deref().map(TimeLimit::left).transpose();
-        left.map_err(error::of(model))
+        let remaining = self
+            .limit
+            .as_deref()
+            .map(TimeLimit::remaining_time)
+            .transpose();
+        remaining.map_err(error::naming_model(model))
     }
 
-    /// Awaits a read within the time limit of the operation.
-    async fn spend<R>(&self, read: impl Future<Output = Result<R>>) -> Result<R> {
-        match &self.limit {
-            None => read.await,
-            Some(limit) => limit.spend(read).await,
+    /// Sets the options that the caller has chosen for all reads of the operation.
+    fn set_read_options(&self, model: &Model, options: &mut ReadOptions) -> Result<()> {
+        options.max_time = self.max_time(model)?;
+        options.comment = self.comment.as_deref().map(str::to_owned);
+        if self.reads == ReadTarget::AsClient && self.read_preference.is_some() {
+            if self.transaction_scope.is_some() {
+                let message = "a transaction reads from the primary: leave out `read_preference`";
+                let error = Error::new(ErrorKind::Unsupported, message);
+                return Err(error::naming_model(model)(error));
+            }
+            options.read_preference = self.read_preference;
+        }
+        Ok(())
+    }
+
+    /// Returns the access with a comment for all reads of the operation.
+    pub(crate) fn with_comment(self, comment: String) -> Self {
+        Self {
+            comment: Some(comment.into()),
+            ..self
         }
     }
 
-    /// A cursor within the time limit of the operation.
-    fn spending(&self, cursor: Box<dyn Cursor>) -> Box<dyn Cursor> {
+    /// Returns the access with a read preference for the reads that may be stale.
+    pub(crate) fn with_read_preference(self, preference: ReadPreference) -> Self {
+        Self {
+            read_preference: Some(preference),
+            ..self
+        }
+    }
+
+    /// Awaits a read within the time limit of the operation.
+    async fn run_limited<R>(&self, read: impl Future<Output = Result<R>>) -> Result<R> {
+        match &self.limit {
+            None => read.await,
+            Some(limit) => limit.run_timed(read).await,
+        }
+    }
+
+    /// Wraps a cursor with the time limit of the operation.
+    fn limit_cursor(&self, cursor: Box<dyn Cursor>) -> Box<dyn Cursor> {
         match self.limit.clone() {
             None => cursor,
             Some(limit) => Box::new(LimitedCursor { cursor, limit }),
         }
     }
 
-    /// What is told of the operation.
-    pub(crate) fn told(&self) -> &Operation {
-        &self.operation
+    /// Returns the metrics of the operation.
+    pub(crate) fn operation_metrics(&self) -> &OperationMetrics {
+        &self.metrics
     }
 
-    /// Notes a query of the application's own, which may be one of many that should be one.
-    pub(crate) fn note(&self, model: &Model, find: &Find) {
-        self.repetition.note(model, find);
+    /// Records a query of the application, to detect N+1 queries.
+    pub(crate) fn record_query(&self, model: &Model, find: &FindOperation) {
+        self.n_plus_one.record_query(model, find);
     }
 
-    /// Tells the plan for a filter, if somebody wants to know it.
+    /// Logs the plan for a filter, if the target `odm::plan` is enabled.
     ///
-    /// It asks outside of a transaction: MongoDB explains none inside of one, and ends one that asks.
-    pub(crate) async fn tell_plan(&self, model: &Model, find: impl FnOnce() -> Result<Find>) {
-        // What cannot be put together is told by the operation itself.
-        if trace::looks_at_plans()
+    /// Runs outside of the transaction: MongoDB cannot explain a query in a transaction, and aborts a transaction that tries.
+    pub(crate) async fn log_plan(
+        &self,
+        model: &Model,
+        find: impl FnOnce() -> Result<FindOperation>,
+    ) {
+        // The operation itself reports an error of the query.
+        if trace::is_plan_logged()
             && let Ok(find) = find()
         {
             let filter = find.filter.clone();
-            if let Ok(explain) = self.backend.explain(find).instrument(self.span()).await {
-                self.span()
-                    .in_scope(|| trace::plan(model, &filter, &explain));
+            if let Ok(explain) = self
+                .backend
+                .explain(find)
+                .instrument(self.operation_span())
+                .await
+            {
+                self.operation_span()
+                    .in_scope(|| trace::log_plan(model, &filter, &explain));
             }
         }
     }
 
-    fn span(&self) -> Span {
-        self.operation.span().clone()
+    fn operation_span(&self) -> Span {
+        self.metrics.tracing_span().clone()
     }
 
-    /// Asks the backend.
-    async fn ask<R>(&self, model: &Model, asked: impl Future<Output = Result<R>>) -> Result<R> {
-        self.operation.asks();
-        let asked = asked.instrument(self.span());
-        self.spend(asked).await.map_err(error::of(model))
+    /// Sends one read to the backend.
+    async fn run_read<R>(&self, model: &Model, read: impl Future<Output = Result<R>>) -> Result<R> {
+        self.metrics.add_query();
+        let read = read.instrument(self.operation_span());
+        self.run_limited(read)
+            .await
+            .map_err(error::naming_model(model))
     }
 
-    /// Asks for all that there is.
-    async fn all(
+    /// Sends one read to the backend, and counts the returned documents.
+    async fn read_all(
         &self,
         model: &Model,
-        asked: impl Future<Output = Result<Vec<RawDocumentBuf>>>,
+        read: impl Future<Output = Result<Vec<RawDocumentBuf>>>,
     ) -> Result<Vec<RawDocumentBuf>> {
-        let all = self.ask(model, asked).await?;
-        self.operation.had(all.len() as u64);
-        Ok(all)
+        let documents = self.run_read(model, read).await?;
+        self.metrics.add_documents(documents.len() as u64);
+        Ok(documents)
     }
 
-    /// The same for a scope.
-    pub(crate) fn within(self, scope: Scope) -> Self {
+    /// Returns the access for a scope.
+    pub(crate) fn with_scope(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
 
-    /// The same for the scope of a document of a model, where this works across all scopes.
+    /// Returns the access for the scope of a document, if the current access covers all scopes.
     pub(crate) fn in_scope_of(&self, model: &Model, value: Option<&RawBson>) -> Self {
         match (&model.scope, value) {
-            (Some(field), Some(value)) if self.scope.is_all() => {
-                self.clone().within(Scope::of_stored(field, value.clone()))
-            }
+            (Some(field), Some(value)) if self.scope.is_all() => self
+                .clone()
+                .with_scope(Scope::of_stored(field, value.clone())),
             _ => self.clone(),
         }
     }
 
-    /// The same with these of the documents that may be deleted by a mark.
-    pub(crate) fn seeing(self, sight: Sight) -> Self {
-        Self { sight, ..self }
+    /// Returns the access with a visibility of soft-deleted documents.
+    pub(crate) fn with_visibility(self, visibility: Visibility) -> Self {
+        Self { visibility, ..self }
     }
 
-    /// The same access with copies as current as the sources. Only the primary has these.
+    /// Returns the access with current source values instead of stored copies. Only the primary has current values.
     pub(crate) fn reading_current(self) -> Self {
         Self {
-            is_current: true,
+            reads_current_copies: true,
             ..self.reading_from_primary()
         }
     }
 
-    /// Whether copies are read as their sources are now.
-    pub(crate) fn is_current(&self) -> bool {
-        self.is_current
+    /// Returns whether reads return the current source values instead of stored copies.
+    pub(crate) fn reads_current_copies(&self) -> bool {
+        self.reads_current_copies
     }
 
-    /// Which of the documents that may be deleted by a mark are seen.
-    pub(crate) fn sight(&self) -> Sight {
-        self.sight
+    /// Returns the visibility of soft-deleted documents.
+    pub(crate) fn visibility(&self) -> Visibility {
+        self.visibility
     }
 
-    /// For whom it is.
+    /// Returns the scope.
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// The backend or its transaction; for writes, which are `maintain`'s.
+    /// Returns the executor of the backend or of the transaction. Only the write path uses this executor directly.
     pub(crate) fn executor(&self) -> &Arc<dyn Executor> {
         &self.executor
     }
 
-    /// Whether both lead to the same database or transaction.
-    pub(crate) fn is_that_of(&self, other: &Self) -> bool {
+    /// Returns whether both use the same database or the same transaction.
+    pub(crate) fn is_same_target(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
     }
 
-    /// Narrows a filter to what is of the model: its collection may have other documents beside.
-    pub(crate) fn narrow(&self, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
-        for (field, operator, value) in self.conditions(model)? {
-            also(filter, field, document(operator, value)?)?;
+    /// Restricts a filter to the visible documents of the model. The collection may contain documents of other models.
+    pub(crate) fn restrict_filter(&self, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
+        for (field, operator, value) in self.read_restrictions(model)? {
+            add_condition(filter, field, single_field_document(operator, value)?)?;
         }
         Ok(())
     }
 
-    /// The same as part of a filter that is still a tree.
-    pub(crate) fn node(&self, model: &Model) -> Result<Node> {
-        let tests = self.conditions(model)?.into_iter();
-        let tests = tests
-            .map(|(field, operator, value)| Node::Test(Path::ROOT.then(field), operator, value));
-        Ok(tests.fold(Node::All, Node::and))
+    /// Returns the same restriction as a node of a filter tree.
+    pub(crate) fn restriction_node(&self, model: &Model) -> Result<FilterNode> {
+        let conditions = self.read_restrictions(model)?.into_iter();
+        let conditions = conditions.map(|(field, operator, value)| {
+            FilterNode::Test(Path::ROOT.subfield(field), operator, value)
+        });
+        Ok(conditions.fold(FilterNode::All, FilterNode::and))
     }
 
-    /// What the documents meet that are of the model and may be seen: fields with an operator and a value.
-    fn conditions(&self, model: &Model) -> Result<Vec<(&'static str, &'static str, RawBson)>> {
+    /// Returns the conditions that the visible documents of the model meet: field, operator and value.
+    fn read_restrictions(
+        &self,
+        model: &Model,
+    ) -> Result<Vec<(&'static str, &'static str, RawBson)>> {
         let mut conditions = Vec::new();
         if let Some((field, value)) = model.tag {
             conditions.push((field, "$eq", value.into()));
         }
         if let Some(field) = &model.scope {
-            match self.scope.reach(field).map_err(error::of(model))? {
-                Reached::All => {}
-                Reached::Scope(value) => conditions.push((field.stored, "$eq", value)),
-                Reached::Nothing => conditions.push(("_id", "$in", RawArrayBuf::new().into())),
+            match self
+                .scope
+                .reach_of(field)
+                .map_err(error::naming_model(model))?
+            {
+                ScopeReach::All => {}
+                ScopeReach::Scope(value) => conditions.push((field.stored, "$eq", value)),
+                ScopeReach::Nothing => conditions.push(("_id", "$in", RawArrayBuf::new().into())),
             }
         }
         if let Some(field) = model.soft_delete {
-            match self.sight {
-                Sight::Present => conditions.push((field, "$eq", RawBson::Null)),
-                Sight::Deleted => conditions.push((field, "$ne", RawBson::Null)),
-                Sight::All => {}
+            match self.visibility {
+                Visibility::Present => conditions.push((field, "$eq", RawBson::Null)),
+                Visibility::Deleted => conditions.push((field, "$ne", RawBson::Null)),
+                Visibility::All => {}
             }
         }
         Ok(conditions)
     }
 
-    /// Whether there is a document that matches and is out of sight here: of another scope, deleted, of another kind. It is so as
-    /// well if it does not meet the condition `seen`.
-    pub(crate) async fn hides(
+    /// Returns whether a matching document exists that this access cannot see: in another scope, soft-deleted, or of another
+    /// variant. A document that fails the condition `visible` counts as well.
+    pub(crate) async fn hides_match(
         &self,
         model: &Model,
-        mut count: Count,
-        mut seen: RawDocumentBuf,
+        mut count: CountOperation,
+        mut visible: RawDocumentBuf,
     ) -> Result<bool> {
-        self.narrow(model, &mut seen)?;
-        if seen.is_empty() {
+        self.restrict_filter(model, &mut visible)?;
+        if visible.is_empty() {
             return Ok(false);
         }
-        let mut none = RawArrayBuf::new();
-        none.push(seen);
-        append(&mut count.filter, "$nor", none)?;
-        count.max_time = self.max_time(model)?;
-        Ok(self.ask(model, self.executor.count(count)).await? > 0)
+        let mut excluded = RawArrayBuf::new();
+        excluded.push(visible);
+        append_field(&mut count.filter, "$nor", excluded)?;
+        count.options.max_time = self.max_time(model)?;
+        Ok(self.run_read(model, self.executor.count(count)).await? > 0)
     }
 
-    /// Whether there may be documents in the model's collection that are out of sight here.
-    pub(crate) fn narrows(&self, model: &Model) -> bool {
-        self.conditions(model)
+    /// Returns whether the collection of the model may contain documents that this access cannot see.
+    pub(crate) fn has_restrictions(&self, model: &Model) -> bool {
+        self.read_restrictions(model)
             .map_or(true, |conditions| !conditions.is_empty())
     }
 
-    /// The documents that match, batch by batch.
-    pub(crate) async fn find(&self, model: &Model, mut find: Find) -> Result<Box<dyn Cursor>> {
-        self.narrow(model, &mut find.filter)?;
-        self.tell_plan(model, || Ok(find.clone())).await;
-        find.max_time = self.max_time(model)?;
-        let cursor = self.ask(model, self.reader().find(find)).await?;
-        Ok(self.spending(cursor))
+    /// Returns a cursor over the matching documents.
+    pub(crate) async fn find(
+        &self,
+        model: &Model,
+        mut find: FindOperation,
+    ) -> Result<Box<dyn Cursor>> {
+        self.restrict_filter(model, &mut find.filter)?;
+        self.log_plan(model, || Ok(find.clone())).await;
+        self.set_read_options(model, &mut find.options)?;
+        let cursor = self
+            .run_read(model, self.read_executor().find(find))
+            .await?;
+        Ok(self.limit_cursor(cursor))
     }
 
-    /// The documents that match, all of them.
+    /// Returns all matching documents.
     pub(crate) async fn find_all(
         &self,
         model: &Model,
-        mut find: Find,
+        mut find: FindOperation,
     ) -> Result<Vec<RawDocumentBuf>> {
-        self.narrow(model, &mut find.filter)?;
-        self.tell_plan(model, || Ok(find.clone())).await;
-        find.max_time = self.max_time(model)?;
-        self.all(model, self.reader().find_all(find)).await
+        self.restrict_filter(model, &mut find.filter)?;
+        self.log_plan(model, || Ok(find.clone())).await;
+        self.set_read_options(model, &mut find.options)?;
+        self.read_all(model, self.read_executor().find_all(find))
+            .await
     }
 
     pub(crate) async fn find_each(
@@ -496,177 +583,204 @@ impl Access {
         model: &Model,
         mut find: FindEach,
     ) -> Result<Vec<RawDocumentBuf>> {
-        self.narrow(model, &mut find.filter)?;
-        self.tell_plan(model, || of_each(&find)).await;
-        find.max_time = self.max_time(model)?;
-        let all = async { drain(self.reader().find_each(find).await?).await };
-        self.all(model, all).await
+        self.restrict_filter(model, &mut find.filter)?;
+        self.log_plan(model, || find_for_keys(&find)).await;
+        self.set_read_options(model, &mut find.options)?;
+        let rows = async { read_to_end(self.read_executor().find_each(find).await?).await };
+        self.read_all(model, rows).await
     }
 
-    /// What several queries find, each about documents of its own model: one round trip.
+    /// Runs several queries on different models in one round trip.
     pub(crate) async fn find_several(
         &self,
-        asked: Vec<(&'static Model, Find)>,
+        queries: Vec<(&'static Model, FindOperation)>,
     ) -> Result<Vec<Vec<RawDocumentBuf>>> {
-        let mut finds = Vec::with_capacity(asked.len());
-        for (model, mut find) in asked {
-            self.narrow(model, &mut find.filter)?;
-            self.tell_plan(model, || Ok(find.clone())).await;
-            find.max_time = self.max_time(model)?;
+        let mut finds = Vec::with_capacity(queries.len());
+        for (model, mut find) in queries {
+            self.restrict_filter(model, &mut find.filter)?;
+            self.log_plan(model, || Ok(find.clone())).await;
+            self.set_read_options(model, &mut find.options)?;
             finds.push(find);
         }
-        let mut found = vec![Vec::new(); finds.len()];
+        let mut batches = vec![Vec::new(); finds.len()];
         if finds.is_empty() {
-            return Ok(found);
+            return Ok(batches);
         }
-        self.operation.asks();
-        let all = async { drain(self.reader().find_several(FindSeveral { finds }).await?).await };
-        let all = self.spend(all.instrument(self.span())).await?;
-        self.operation.had(all.len() as u64);
-        for row in all {
+        self.metrics.add_query();
+        let rows = async {
+            read_to_end(
+                self.read_executor()
+                    .find_several(FindSeveral { finds })
+                    .await?,
+            )
+            .await
+        };
+        let rows = self
+            .run_limited(rows.instrument(self.operation_span()))
+            .await?;
+        self.metrics.add_documents(rows.len() as u64);
+        for row in rows {
             let query = row
                 .get_i32("query")
                 .ok()
                 .and_then(|query| usize::try_from(query).ok());
-            let own = query.and_then(|query| found.get_mut(query));
-            match (own, row.get_document("document")) {
-                (Some(own), Ok(document)) => own.push(document.to_owned()),
+            let results = query.and_then(|query| batches.get_mut(query));
+            match (results, row.get_document("document")) {
+                (Some(results), Ok(document)) => results.push(document.to_owned()),
                 _ => return Err(broken_contract()),
             }
         }
-        Ok(found)
+        Ok(batches)
     }
 
-    pub(crate) async fn explain(&self, model: &Model, mut find: Find) -> Result<Explain> {
-        self.narrow(model, &mut find.filter)?;
-        find.max_time = self.max_time(model)?;
-        self.ask(model, self.reader().explain(find)).await
+    pub(crate) async fn explain(&self, model: &Model, mut find: FindOperation) -> Result<Explain> {
+        self.restrict_filter(model, &mut find.filter)?;
+        self.set_read_options(model, &mut find.options)?;
+        self.run_read(model, self.read_executor().explain(find))
+            .await
     }
 
-    pub(crate) async fn count(&self, model: &Model, mut count: Count) -> Result<u64> {
-        self.narrow(model, &mut count.filter)?;
-        self.tell_plan(model, || Ok(found_by(&count.collection, &count.filter)))
-            .await;
-        count.max_time = self.max_time(model)?;
-        self.ask(model, self.reader().count(count)).await
+    pub(crate) async fn count(&self, model: &Model, mut count: CountOperation) -> Result<u64> {
+        self.restrict_filter(model, &mut count.filter)?;
+        self.log_plan(model, || {
+            Ok(find_matching(&count.collection, &count.filter))
+        })
+        .await;
+        self.set_read_options(model, &mut count.options)?;
+        self.run_read(model, self.read_executor().count(count))
+            .await
     }
 
     pub(crate) async fn distinct(
         &self,
         model: &Model,
-        mut distinct: Distinct,
+        mut distinct: DistinctOperation,
     ) -> Result<Vec<RawBson>> {
-        self.narrow(model, &mut distinct.filter)?;
-        let find = || Ok(found_by(&distinct.collection, &distinct.filter));
-        self.tell_plan(model, find).await;
-        distinct.max_time = self.max_time(model)?;
-        self.ask(model, self.reader().distinct(distinct)).await
+        self.restrict_filter(model, &mut distinct.filter)?;
+        let find = || Ok(find_matching(&distinct.collection, &distinct.filter));
+        self.log_plan(model, find).await;
+        self.set_read_options(model, &mut distinct.options)?;
+        self.run_read(model, self.read_executor().distinct(distinct))
+            .await
     }
 
     pub(crate) async fn aggregate(
         &self,
         model: &Model,
-        aggregate: Aggregate,
+        aggregate: AggregateOperation,
     ) -> Result<Box<dyn Cursor>> {
-        let aggregate = self.narrowed(model, aggregate).await?;
-        let cursor = self.ask(model, self.reader().aggregate(aggregate)).await?;
-        Ok(self.spending(cursor))
+        let aggregate = self.restrict_pipeline(model, aggregate).await?;
+        let cursor = self
+            .run_read(model, self.read_executor().aggregate(aggregate))
+            .await?;
+        Ok(self.limit_cursor(cursor))
     }
 
-    /// What a pipeline gives, all of it.
+    /// Returns all results of a pipeline.
     pub(crate) async fn aggregate_all(
         &self,
         model: &Model,
-        aggregate: Aggregate,
+        aggregate: AggregateOperation,
     ) -> Result<Vec<RawDocumentBuf>> {
-        let aggregate = self.narrowed(model, aggregate).await?;
-        self.all(model, self.reader().aggregate_all(aggregate))
+        let aggregate = self.restrict_pipeline(model, aggregate).await?;
+        self.read_all(model, self.read_executor().aggregate_all(aggregate))
             .await
     }
 
-    async fn narrowed(&self, model: &Model, mut aggregate: Aggregate) -> Result<Aggregate> {
-        let mut own = RawDocumentBuf::new();
-        self.narrow(model, &mut own)?;
-        // Some stages have to be the first.
-        if !own.is_empty() {
-            aggregate.pipeline.insert(0, document("$match", own)?);
+    async fn restrict_pipeline(
+        &self,
+        model: &Model,
+        mut aggregate: AggregateOperation,
+    ) -> Result<AggregateOperation> {
+        let mut restriction = RawDocumentBuf::new();
+        self.restrict_filter(model, &mut restriction)?;
+        // Skip an empty `$match`: some stages must come first in a pipeline.
+        if !restriction.is_empty() {
+            aggregate
+                .pipeline
+                .insert(0, single_field_document("$match", restriction)?);
         }
         let find = || {
             let first = aggregate.pipeline.first();
             let filter = first.and_then(|stage| stage.get_document("$match").ok());
             let filter = filter.map(RawDocument::to_owned).unwrap_or_default();
-            Ok(found_by(&aggregate.collection, &filter))
+            Ok(find_matching(&aggregate.collection, &filter))
         };
-        self.tell_plan(model, find).await;
-        aggregate.max_time = self.max_time(model)?;
+        self.log_plan(model, find).await;
+        self.set_read_options(model, &mut aggregate.options)?;
         Ok(aggregate)
     }
 }
 
 fn broken_contract() -> Error {
-    let message = "the backend gave an answer that does not say which query it is of";
+    let message = "the backend returned a malformed row for several queries: expected `{query: <int32>, document: {…}}`";
     Error::new(ErrorKind::Decode, message)
 }
 
-/// A query for what a filter finds.
-pub(crate) fn found_by(collection: &Collection, filter: &RawDocument) -> Find {
-    Find {
+/// Returns the query for the documents that match a filter.
+pub(crate) fn find_matching(collection: &Collection, filter: &RawDocument) -> FindOperation {
+    FindOperation {
         collection: collection.clone(),
         filter: filter.to_owned(),
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-/// A query for all that a query finds key by key.
-fn of_each(find: &FindEach) -> Result<Find> {
-    let mut all = found_by(&find.collection, &find.filter);
+/// Returns the query for the documents of all keys.
+fn find_for_keys(find: &FindEach) -> Result<FindOperation> {
+    let mut query = find_matching(&find.collection, &find.filter);
     let mut keys = RawArrayBuf::new();
     for key in &find.keys {
         keys.push(key.as_raw_bson_ref());
     }
-    also(&mut all.filter, &find.path, document("$in", keys)?)?;
-    Ok(all)
+    add_condition(
+        &mut query.filter,
+        &find.path,
+        single_field_document("$in", keys)?,
+    )?;
+    Ok(query)
 }
 
 /// Adds a condition on a field to a filter.
-pub(crate) fn also(
+pub(crate) fn add_condition(
     filter: &mut RawDocumentBuf,
     field: &str,
     condition: RawDocumentBuf,
 ) -> Result<()> {
-    if asks(filter, field, &condition) {
+    if has_condition(filter, field, &condition) {
         return Ok(());
     }
-    if filter.get(field).is_ok_and(|other| other.is_none()) {
-        return append(filter, field, condition);
+    if filter.get(field).is_ok_and(|existing| existing.is_none()) {
+        return append_field(filter, field, condition);
     }
-    let mut both = RawArrayBuf::new();
-    both.push(std::mem::take(filter));
-    both.push(document(field, condition)?);
-    append(filter, "$and", both)
+    let mut conditions = RawArrayBuf::new();
+    conditions.push(std::mem::take(filter));
+    conditions.push(single_field_document(field, condition)?);
+    append_field(filter, "$and", conditions)
 }
 
-/// Whether the filter has the condition already, by itself or in each of its alternatives, as a page has it. Said once more
-/// beside them, MongoDB would walk to a page from the beginning.
-fn asks(filter: &RawDocument, field: &str, condition: &RawDocument) -> bool {
-    let inside = |operator: &str| {
-        let parts = filter.get_array(operator).ok()?;
-        let asked = parts.into_iter().map(|part| match part {
-            Ok(RawBsonRef::Document(part)) => asks(part, field, condition),
+/// Returns whether the filter has the condition already, directly or in each alternative of an `$or`. A repeated condition beside
+/// a page's `$or` would make MongoDB scan from the beginning of the index.
+fn has_condition(filter: &RawDocument, field: &str, condition: &RawDocument) -> bool {
+    let branches = |operator: &str| {
+        let branches = filter.get_array(operator).ok()?;
+        let present = branches.into_iter().map(|branch| match branch {
+            Ok(RawBsonRef::Document(branch)) => has_condition(branch, field, condition),
             _ => false,
         });
-        Some(asked.collect::<Vec<_>>())
+        Some(present.collect::<Vec<_>>())
     };
-    let itself = matches!(
+    let is_direct = matches!(
         filter.get(field),
-        Ok(Some(RawBsonRef::Document(asked))) if asked.as_bytes() == condition.as_bytes()
+        Ok(Some(RawBsonRef::Document(existing))) if existing.as_bytes() == condition.as_bytes()
     );
-    itself
-        || inside("$and").is_some_and(|all| all.contains(&true))
-        || inside("$or").is_some_and(|ways| !ways.is_empty() && !ways.contains(&false))
+    is_direct
+        || branches("$and").is_some_and(|all| all.contains(&true))
+        || branches("$or")
+            .is_some_and(|alternatives| !alternatives.is_empty() && !alternatives.contains(&false))
 }
 
 #[cfg(test)]
@@ -676,43 +790,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_added_to_what_is_asked_for() {
+    fn a_condition_is_added_to_a_filter() {
         let condition = || rawdoc! { "$eq": "cat" };
         let mut filter = rawdoc! { "_id": { "$eq": 1 } };
-        also(&mut filter, "kind", condition()).unwrap();
+        add_condition(&mut filter, "kind", condition()).unwrap();
         assert_eq!(
             filter,
             rawdoc! { "_id": { "$eq": 1 }, "kind": { "$eq": "cat" } }
         );
-        also(&mut filter, "kind", rawdoc! { "$ne": "dog" }).unwrap();
+        add_condition(&mut filter, "kind", rawdoc! { "$ne": "dog" }).unwrap();
         let first = rawdoc! { "_id": { "$eq": 1 }, "kind": { "$eq": "cat" } };
         let both = rawdoc! { "$and": [first, { "kind": { "$ne": "dog" } }] };
         assert_eq!(filter, both);
     }
 
     #[test]
-    fn a_condition_is_said_once() {
+    fn a_condition_is_not_repeated() {
         let condition = || rawdoc! { "$eq": "cat" };
         let cat = rawdoc! { "kind": { "$eq": "cat" }, "n": 1 };
         let dog = rawdoc! { "kind": { "$eq": "dog" } };
-        let either =
+        let disjunction =
             |a: &RawDocumentBuf, b: &RawDocumentBuf| rawdoc! { "$or": [a.clone(), b.clone()] };
         let nested = rawdoc! { "$and": [{ "n": 2 }, cat.clone()] };
-        for said in [cat.clone(), either(&cat, &nested), nested] {
-            let mut filter = said.clone();
-            also(&mut filter, "kind", condition()).unwrap();
-            assert_eq!(filter, said);
+        for original in [cat.clone(), disjunction(&cat, &nested), nested] {
+            let mut filter = original.clone();
+            add_condition(&mut filter, "kind", condition()).unwrap();
+            assert_eq!(filter, original);
         }
-        for other in [
+        for original in [
             dog.clone(),
             rawdoc! { "$nor": [cat.clone()] },
-            either(&cat, &dog),
+            disjunction(&cat, &dog),
             rawdoc! { "$or": [] },
-            either(&cat, &rawdoc! {}),
+            disjunction(&cat, &rawdoc! {}),
         ] {
-            let mut filter = other.clone();
-            also(&mut filter, "kind", condition()).unwrap();
-            assert_ne!(filter, other);
+            let mut filter = original.clone();
+            add_condition(&mut filter, "kind", condition()).unwrap();
+            assert_ne!(filter, original);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What can be done with documents: each action is a value that runs when it is awaited.
+//! Actions on documents: get, find, insert, update, upsert, delete, save, bulk. Each action is a value that runs when the caller
+//! awaits the value.
 
 mod arrays;
 mod bulk;
@@ -18,7 +19,7 @@ mod upsert;
 
 pub use arrays::{Arrays, Lengths};
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
-pub use delete::{Consequences, Delete, Deleted};
+pub use delete::{Delete, DeletePreview, DeleteResult};
 pub use elements::{Elements, Matching};
 pub use find::{
     Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
@@ -26,17 +27,18 @@ pub use find::{
 };
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
-pub use load::{Load, Loads, Wanted};
+pub use load::{Load, LoadTarget, LoadTuple};
 pub use modify::Modify;
 pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
-pub(crate) use target::id_of;
+pub(crate) use target::decode_id;
 pub use target::{
-    AllMatching, ById, ByIdWhen, Counted, FirstMatching, InOrder, ToOne, Which, WithId,
+    AllMatching, ById, ByIdWhen, CountingTarget, FirstMatching, IdTarget, SingleTarget,
+    SortableTarget, TargetKind,
 };
-pub(crate) use update::Operators;
+pub(crate) use update::UpdateOperators;
 #[doc(hidden)]
 pub use update::{Arithmetic, OutOfRange};
-pub use update::{Increment, List, Optional, Push, Sequence, Update, Updated};
-pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};
+pub use update::{ArrayValue, Increment, OptionalValue, Push, ResidentArray, Update, Updated};
+pub use upsert::{Upsert, UpsertCounts, UpsertDocument, UpsertOutput, Upserted};

@@ -1,83 +1,83 @@
-//! What is calculated from several documents: sums, averages, the least and the greatest, for all or for each group.
+//! Aggregates over several documents: counts, sums, averages, least and greatest values, in total or per group.
 //!
-//! [`Find`](crate::action::Find) has each of them as a method; [`Find::group_by`](crate::action::Find::group_by) has an
+//! [`Find`](crate::action::Find) has a method for each aggregate; [`Find::group_by`](crate::action::Find::group_by) has an
 //! example of groups.
 
 mod group;
 mod number;
 
-pub(crate) use group::part;
-pub use group::{Aggregate, Aggregates, Group, GroupKey, Groups, Key};
-pub use number::{Answer, Summable};
+pub(crate) use group::group_field;
+pub use group::{Aggregate, Aggregates, Group, GroupKey, GroupKeyOrder, Groups};
+pub use number::{NumericResult, Summable};
 
 use crate::{
     document::Stored,
-    field::{AlwaysStored, Array, Field, Maybe, Place, shape},
+    field::{AlwaysStored, ArrayPlace, Field, OptionalPlace, Place, shape},
 };
 
-/// A place with one value in each document, or none.
+/// Fields with at most one value in each document.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no single value in each document",
     label = "an array, a map, a struct, or a field inside an array",
-    note = "name a field of one value; for the elements of arrays write a `pipeline` with `$unwind`"
+    note = "name a field with a single value; for the elements of arrays use a `pipeline` with `$unwind`"
 )]
-pub trait Single: Place {
-    /// The type of the value, where there is one.
+pub trait SingleValuePlace: Place {
+    /// The type of the value.
     type Inner: Stored;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R> Single for Field<M, T, R, shape::One> {
+impl<M, T: Stored, R> SingleValuePlace for Field<M, T, R, shape::One> {
     type Inner = T;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R> Single for Maybe<M, T, R, shape::One>
+impl<M, T: Stored, R> SingleValuePlace for OptionalPlace<M, T, R, shape::One>
 where
-    T::Fields<M, R, shape::One>: Single,
+    T::Fields<M, R, shape::One>: SingleValuePlace,
 {
-    type Inner = <T::Fields<M, R, shape::One> as Single>::Inner;
+    type Inner = <T::Fields<M, R, shape::One> as SingleValuePlace>::Inner;
 }
 
-// The error of a field with serde's `default` is that of `AlwaysStored`.
-impl<M, T: Stored, R, S: 'static> Single for Field<M, T, R, shape::Defaulted<S>>
+// For a field with serde's `default`, the bound on `AlwaysStored` makes the compile error.
+impl<M, T: Stored, R, S: 'static> SingleValuePlace for Field<M, T, R, shape::Defaulted<S>>
 where
     shape::SerdeDefault<S>: AlwaysStored,
 {
     type Inner = T;
 }
 
-impl<M, T: Stored, R, S: 'static> Single for Maybe<M, T, R, shape::Defaulted<S>>
+impl<M, T: Stored, R, S: 'static> SingleValuePlace for OptionalPlace<M, T, R, shape::Defaulted<S>>
 where
     shape::SerdeDefault<S>: AlwaysStored,
-    T::Fields<M, R, shape::One>: Single,
+    T::Fields<M, R, shape::One>: SingleValuePlace,
 {
-    type Inner = <T::Fields<M, R, shape::One> as Single>::Inner;
+    type Inner = <T::Fields<M, R, shape::One> as SingleValuePlace>::Inner;
 }
 
-/// A place with values that can be told apart: one in each document, or the elements of an array.
+/// Fields with distinct values: a single value in each document, or the elements of an array.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no values to tell apart",
+    message = "`{Self}` has no distinct values",
     label = "a map or a struct",
-    note = "name a field of one value, or an array of such"
+    note = "name a field with a single value, or an array of single values"
 )]
-pub trait Elements: Place {
+pub trait DistinctPlace: Place {
     /// The type of the values.
     type Each: Stored;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R> Elements for Field<M, T, R, shape::One> {
+impl<M, T: Stored, R> DistinctPlace for Field<M, T, R, shape::One> {
     type Each = T;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R> Elements for Field<M, T, R, shape::Many> {
+impl<M, T: Stored, R> DistinctPlace for Field<M, T, R, shape::Many> {
     type Each = T;
 }
 
-// The error of a field with serde's `default` is that of `AlwaysStored`.
-impl<M, T: Stored, R, S: 'static> Elements for Field<M, T, R, shape::Defaulted<S>>
+// For a field with serde's `default`, the bound on `AlwaysStored` makes the compile error.
+impl<M, T: Stored, R, S: 'static> DistinctPlace for Field<M, T, R, shape::Defaulted<S>>
 where
     shape::SerdeDefault<S>: AlwaysStored,
 {
@@ -85,14 +85,14 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Elements for Array<M, T, R, S> {
+impl<M, T: Stored, R, S> DistinctPlace for ArrayPlace<M, T, R, S> {
     type Each = T;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Elements for Maybe<M, T, R, S>
+impl<M, T: Stored, R, S> DistinctPlace for OptionalPlace<M, T, R, S>
 where
-    T::Fields<M, R, S>: Elements,
+    T::Fields<M, R, S>: DistinctPlace,
 {
-    type Each = <T::Fields<M, R, S> as Elements>::Each;
+    type Each = <T::Fields<M, R, S> as DistinctPlace>::Each;
 }

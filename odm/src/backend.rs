@@ -1,75 +1,81 @@
-//! The seam between the typed language and a database.
+//! The interface between the typed language and a database.
 //!
-//! A backend stores BSON documents in collections and knows nothing of models. The typed language compiles to the
-//! plain data of [`operation`], and whatever implements [`Backend`] carries it out: the embedded engine, MongoDB, or a
-//! wrapper such as [`Recorder`] and [`Faults`].
+//! A backend stores BSON documents in collections and knows nothing of models. The typed language compiles to the plain data of
+//! [`operation`]. A [`Backend`] executes these operations: the embedded engine, MongoDB, or a wrapper such as [`Recorder`] and
+//! [`Faults`].
 //!
 //! # The contract
 //!
-//! **Meaning.** Filters, updates, projections, sorts and pipelines are MongoDB's, byte for byte. What a backend does not support is
-//! an error of kind [`Unsupported`](ErrorKind::Unsupported) that names it; nothing is ignored.
+//! **Semantics.** Filters, updates, projections, sorts and pipelines have MongoDB's semantics, byte for byte. An operator or
+//! option that a backend does not support is an error of kind [`Unsupported`](ErrorKind::Unsupported) that names the operator. A
+//! backend ignores nothing.
 //!
-//! **Atomicity.** A write to one document, with its index entries, happens whole or not at all. An operation on several
-//! documents ([`Executor::insert`] of many, [`Executor::update`] and [`Executor::delete`] with `multi`,
-//! [`Executor::bulk_write`]) is a sequence of such writes; others may see it half done unless it runs in a transaction.
+//! **Atomicity.** A write to one document, with its index entries, happens completely or not at all. A multi-document operation
+//! is a sequence of single-document writes: [`Executor::insert`] of many documents, [`Executor::update`] and [`Executor::delete`]
+//! with `multi`, [`Executor::bulk_write`]. Concurrent readers may see a part of the sequence, unless the operation runs in a
+//! transaction.
 //!
-//! **Order.** Operations awaited one after the other take effect in that order. An insert of many goes in order and stops
-//! at the first failure: what stands before it is stored, what stands behind it is not, and
-//! [`Error::inserted`](crate::Error::inserted) counts the former. An unordered one stores every document that can be; its
-//! error is that of the first that cannot, and [`Error::failures`](crate::Error::failures) has each with its position. In a
-//! transaction, which the first failure ends, that is the only one. A bulk of writes does the same, and tells of each write
-//! what became of it; one that is not ordered may carry them out in any order.
+//! **Order.** Operations take effect in the order in which the caller awaits them. An ordered insert of many documents stops at
+//! the first failure. The documents before the failure are stored, and [`Error::inserted`](crate::Error::inserted) returns their
+//! number. The documents after the failure are not stored. An unordered insert stores every document that it can. Its error is
+//! the first failure, and [`Error::failures`](crate::Error::failures) returns each failure with its position. In a transaction
+//! the first failure ends the transaction, so `failures` returns only that failure. A bulk write follows the same rules and
+//! returns the outcome of each write. An unordered bulk write may execute its writes in any order.
 //!
-//! **Collections.** A collection comes into being with its first document, its first index, or by
-//! [`Backend::create_collection`]; one that does not exist is empty. [`Backend::drop_collection`] removes its documents and
-//! indexes; a transaction that has written to it, and commits later, conflicts.
+//! **Collections.** The first document, the first index or [`Backend::create_collection`] creates a collection. A missing
+//! collection reads as empty. [`Backend::drop_collection`] removes the documents and indexes of a collection. An open transaction
+//! that has written to the dropped collection gets a conflict when it commits.
 //!
-//! **Upserts.** What is inserted where nothing matched are the filter's equalities, changed by the operators, or the
-//! replacement with the filter's `_id`; without an `_id` in either it gets an ObjectId.
+//! **Upserts.** If no document matches, an upsert by operators inserts the filter's equalities, changed by the operators. An
+//! upsert by replacement inserts the replacement with the filter's `_id`. Without an `_id` in either, the new document gets an
+//! ObjectId.
 //!
-//! **Durability.** A write that returned `Ok` outside a transaction, or a [`Transaction::commit`] that did, survives a
+//! **Durability.** A write outside a transaction that returned `Ok`, or a successful [`BackendTransaction::commit`], survives a
 //! crash of the process and of the machine.
 //!
-//! **Reads.** A read sees every write that was acknowledged before it began, and nothing that a later failure can take back.
-//! Options of the URL that say otherwise (MongoDB's `readPreference` and `readConcernLevel`) apply to
-//! [`Backend::client_reads`] alone.
+//! **Reads.** A read sees every write that was acknowledged before the read began, and nothing that a later failure can roll
+//! back. URL options that relax this (MongoDB's `readPreference` and `readConcernLevel`) apply to [`Backend::client_reads`]
+//! alone.
 //!
-//! **Errors.** An error from a read has no effect. An error from a write of one document means that nothing was written,
-//! except for kind [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown.
-//! In a transaction every error ends the transaction, and nothing of it is kept; after one of kind
-//! [`Conflict`](ErrorKind::Conflict) it may be tried again from its beginning.
+//! **Errors.** A failed read has no effect. A failed write of one document has written nothing, except for kind
+//! [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown. In a transaction every error ends
+//! the transaction and discards its writes. After an error of kind [`Conflict`](ErrorKind::Conflict) the caller may retry the
+//! transaction from its beginning.
 //!
-//! **Changes.** A [watch](Backend::watch) gives every write that was committed from its start on, once and in the order of
-//! the commits; the writes of one transaction next to each other. What it gives is durable. Events have MongoDB's form:
-//! `_id` (a resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the
-//! operation `fullDocument` and `updateDescription`; further fields differ between backends. A watch that starts behind a
-//! token misses nothing and repeats nothing, also in another process; if the backend has forgotten what was behind the
-//! token, that is an error of kind [`HistoryLost`](ErrorKind::HistoryLost), from the watch or from its first batch.
+//! **Changes.** A [watch](Backend::watch) returns every write that is committed after the start of the watch, once and in commit
+//! order. The writes of one transaction are adjacent. Every returned event is durable. Events have MongoDB's form: `_id` (a
+//! resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the operation
+//! `fullDocument` and `updateDescription`. Further fields differ between backends. A watch that starts after a token misses and
+//! repeats no event, also in another process. If the backend has already deleted the history after the token, the watch or its
+//! first batch fails with [`HistoryLost`](ErrorKind::HistoryLost).
 //!
-//! **Time limits.** A read that takes longer than the `max_time` of its operation, batches included, ends with an error of kind
+//! **Time limits.** A read that exceeds the `max_time` of its operation, including all batches, ends with an error of kind
 //! [`Timeout`](ErrorKind::Timeout). A backend never ignores a limit. The time between two batches does not count.
 //!
-//! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
-//! write may still happen after the drop. Dropping the future or the cursor of a read ends the read soon, on a server too.
-//! Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor loses nothing: the next call goes on.
+//! **Dropped futures.** Dropping the future of a write leaves each document either unchanged or completely written. The write may
+//! still happen after the drop. Dropping the future or the cursor of a read ends the read soon, on a server too. Dropping a
+//! [`BackendTransaction`] aborts the transaction. Dropping the wait for a batch of a cursor loses no documents: the next call
+//! continues.
 
-mod background;
 #[cfg(feature = "engine")]
 mod engine;
 mod faults;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+mod observed;
 pub mod operation;
 mod recorder;
+mod weak_backend;
 mod wrapper;
 
-pub(crate) use background::Background;
 #[cfg(feature = "engine")]
 pub use engine::Engine;
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
+pub(crate) use observed::Observed;
 pub use recorder::Recorder;
+pub(crate) use weak_backend::WeakBackend;
 pub use wrapper::Wrapper;
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
@@ -78,98 +84,108 @@ use bson::{RawBson, RawDocumentBuf};
 
 use crate::{Error, ErrorKind, Result};
 use operation::{
-    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, FindSeveral, Index, Insert, ShardKey, Update, Updated, Watch,
+    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
+    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
+    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
 };
 
-/// A boxed future that can be sent to another thread: what makes the traits here object-safe.
+/// A boxed future that can be sent to another thread. The traits of this module return boxed futures to be object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What reads and writes documents: a backend, or one of its transactions.
+/// An executor of reads and writes: a backend or a transaction.
 ///
 /// The [module documentation](self) holds the contract of every method.
 pub trait Executor: fmt::Debug + Send + Sync + 'static {
-    /// The documents that match, in the order asked for, as of one point in time or later.
-    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+    /// Returns a cursor over the documents that match, in the requested order, as of one point in time or later.
+    fn find(&self, find: FindOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
-    /// The documents that match, all of them: what [`find`](Self::find) and [`drain`] give, in as few round trips as it takes.
-    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-        Box::pin(async move { drain(self.find(find).await?).await })
+    /// Returns all documents that match: the result of [`find`](Self::find) and [`read_to_end`], in as few round trips as
+    /// possible.
+    fn find_all(&self, find: FindOperation) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { read_to_end(self.find(find).await?).await })
     }
 
-    /// How the documents that match are found, and what that takes. It carries the query out to count what it reads.
+    /// Explains how the database finds the documents that match. The database executes the query to count its reads.
     ///
-    /// In a transaction it is an error of kind [`Unsupported`](ErrorKind::Unsupported) on MongoDB.
-    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>>;
+    /// In a transaction on MongoDB the call fails with kind [`Unsupported`](ErrorKind::Unsupported).
+    fn explain(&self, find: FindOperation) -> BoxFuture<'_, Result<Explain>>;
 
-    /// What a pipeline makes of the documents of a collection, as of one point in time or later.
+    /// Returns a cursor over the output of a pipeline on the documents of a collection, as of one point in time or later.
     ///
-    /// Other collections that its stages read are read as of the same point in time in a transaction and on the engine,
-    /// and on MongoDB outside of one whenever their turn comes. A stage that writes is refused.
-    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+    /// In a transaction and on the engine, stages read further collections as of the same point in time. On MongoDB outside a
+    /// transaction, each stage reads a further collection when the stage runs. A stage that writes is an error.
+    fn aggregate(&self, aggregate: AggregateOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
-    /// What a pipeline gives, all of it: what [`aggregate`](Self::aggregate) and [`drain`] give, in as few round trips as it takes.
-    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-        Box::pin(async move { drain(self.aggregate(aggregate).await?).await })
+    /// Returns the whole output of a pipeline: the result of [`aggregate`](Self::aggregate) and [`read_to_end`], in as few round
+    /// trips as possible.
+    fn aggregate_all(
+        &self,
+        aggregate: AggregateOperation,
+    ) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { read_to_end(self.aggregate(aggregate).await?).await })
     }
 
-    /// For each of several keys, the documents whose value at a path is, or whose array there contains, that key.
+    /// Finds the documents for each of several keys: the value at a path equals the key, or the array there contains the key.
     ///
-    /// The cursor gives one document `{key: <position of the key, as int32>, document: {…}}` for each, sorted within
-    /// each key; the order of the keys is not specified.
+    /// The cursor returns one document `{key: <position of the key, as int32>, document: {…}}` per match, sorted within each key.
+    /// The order of the keys is not specified.
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
-    /// The documents that match each of several queries, in one round trip; in a transaction on MongoDB, one for each.
+    /// Runs several queries in one round trip. In a transaction on MongoDB, each query takes a round trip.
     ///
-    /// The cursor gives one document `{query: <position of the query, as int32>, document: {…}}` for each, in the order of
-    /// the queries and within each in its own. They are read as of one point in time in a transaction and on the engine, and
-    /// on MongoDB outside of one whenever their turn comes.
+    /// The cursor returns one document `{query: <position of the query, as int32>, document: {…}}` per match, in the order of the
+    /// queries. Within each query the documents have the order of the query. In a transaction and on the engine, all queries read
+    /// as of one point in time. On MongoDB outside a transaction, each query reads when the server reaches the query.
     fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
-    /// How many documents match.
-    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>>;
+    /// Counts the documents that match.
+    fn count(&self, count: CountOperation) -> BoxFuture<'_, Result<u64>>;
 
-    /// The values at a path of the documents that match, each once, in no particular order.
+    /// Returns the distinct values at a path of the documents that match, in no particular order.
     ///
-    /// They are told apart as a filter tells them apart: of `1` and `1.0` there is one.
-    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>>;
+    /// Values are equal if a filter treats them as equal: `1` and `1.0` are one value.
+    fn distinct(&self, distinct: DistinctOperation) -> BoxFuture<'_, Result<Vec<RawBson>>>;
 
-    /// Inserts documents, in order and stopping at the first that fails, or all that can be.
+    /// Inserts documents: in order up to the first failure, or every document that can be inserted.
     ///
     /// Every document has an `_id`, as its first field.
-    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>>;
+    fn insert(&self, insert: InsertOperation) -> BoxFuture<'_, Result<()>>;
 
-    /// Changes or replaces the first document that matches, or changes all of them; or inserts one if none does.
-    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>>;
+    /// Changes or replaces the first document that matches, or changes all of them. With `upsert`, inserts a document if none
+    /// matches.
+    fn update(&self, update: UpdateOperation) -> BoxFuture<'_, Result<UpdateResult>>;
 
-    /// Deletes the first document that matches, or all of them.
-    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>>;
+    /// Deletes the first document that matches, or all documents that match.
+    fn delete(&self, delete: DeleteOperation) -> BoxFuture<'_, Result<DeleteResult>>;
 
-    /// Changes, replaces or deletes the first document that matches, and returns it as it was before or is then; none if
-    /// nothing matched, unless what was inserted instead is asked for.
+    /// Changes, replaces or deletes the first document that matches, and returns the document from before or after the change.
+    ///
+    /// Returns `None` if no document matched, unless the caller asks for the document that an upsert inserted.
     fn find_and_modify(
         &self,
         modify: FindAndModify,
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>>;
 
-    /// Carries out several writes, each as its own operation would be, and tells what became of each.
+    /// Executes several writes, each with the effect of its single operation, and returns the outcome of each.
     ///
-    /// An error instead of that means that it is unknown which of them were carried out, or in a transaction none.
-    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>>;
+    /// If the call returns an error instead, the outcome of every write is unknown; in a transaction nothing was written.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>>;
 }
 
-/// A database.
+/// A database that executes operations.
 pub trait Backend: Executor {
-    /// What this backend can do beyond the operations that every backend has.
+    /// Returns the optional features of this backend.
     fn capabilities(&self) -> Capabilities;
 
-    /// An executor for the reads of an application, which follow the options of the URL and may be stale. Writes are the same as of the
-    /// backend. None where all reads are alike.
+    /// Returns an executor for reads of the application, which follow the read options of the URL and may be stale.
+    ///
+    /// Writes through the executor are the same as writes through the backend. Returns `None` if the backend has only one kind of
+    /// read.
     ///
     /// ```
-    /// use odm::backend::{Backend, operation::Count};
+    /// use odm::backend::{Backend, operation::CountOperation};
     /// # async fn example(backend: &dyn Backend) -> odm::Result<()> {
-    /// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
+    /// let all = CountOperation { collection: "posts".into(), filter: Default::default(), limit: None, options: Default::default() };
     /// let posts = match backend.client_reads() {
     ///     Some(reads) => reads.count(all).await?, // from a secondary, if the URL has `readPreference=secondary`
     ///     None => backend.count(all).await?,
@@ -181,29 +197,35 @@ pub trait Backend: Executor {
         None
     }
 
-    /// The names of the collections, sorted, without views and those of the database itself.
+    /// Returns the name of the database system in logs and metrics: `db.system.name` in OpenTelemetry's conventions.
+    fn system_name(&self) -> &'static str {
+        "other"
+    }
+
+    /// Returns the names of the collections, sorted, without views and system collections.
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>>;
 
-    /// Creates a collection without documents. One that exists is left alone.
+    /// Creates a collection without documents. An existing collection stays unchanged.
     fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// Drops a collection with its documents and indexes. Nothing happens if there is none.
+    /// Drops a collection with its documents and indexes. Dropping a missing collection does nothing.
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// The indexes of a collection without the one on `_id`; none if the collection does not exist. [`Index::other`] has the options that
-    /// [`Index`] cannot describe.
+    /// Returns the indexes of a collection, without the index on `_id`. Returns no indexes for a missing collection.
+    ///
+    /// [`Index::unsupported_definition`] has the definitions that [`Index`] cannot describe.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;
 
-    /// Creates indexes, with the collection if need be, over the documents that are there.
+    /// Creates indexes over the existing documents. Creates the collection if needed.
     ///
-    /// An index that exists with the same name and the same options is left alone.
+    /// An existing index with the same name and options stays unchanged.
     fn create_indexes<'a>(
         &'a self,
         collection: &'a str,
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Changes the time after which an index expires documents. The index stays in use and is not rebuilt.
+    /// Changes the time after which an index expires documents, without a rebuild. Queries can use the index during the change.
     fn set_expiry<'a>(
         &'a self,
         collection: &'a str,
@@ -211,43 +233,47 @@ pub trait Backend: Executor {
         after: Duration,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Drops the index with this name.
+    /// Drops the index with the given name.
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// What a collection is sharded by; none if it is not, or does not exist. It fails with kind
-    /// [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
+    /// Returns the shard key of a collection, or `None` if the collection is missing or not sharded.
+    ///
+    /// Fails with kind [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
     fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {
-        Box::pin(async move { Err(no_cluster(collection)) })
+        Box::pin(async move { Err(sharding_unsupported(collection)) })
     }
 
-    /// Shards a collection that is not sharded, with the collection if need be; one with documents has an index that begins with
-    /// the key. It fails with kind [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
+    /// Shards a collection that is not sharded yet. Creates the collection if needed.
+    ///
+    /// A collection with documents needs an index that begins with the shard key. Fails with kind
+    /// [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
     fn shard_collection<'a>(
         &'a self,
         collection: &'a str,
         key: ShardKey,
     ) -> BoxFuture<'a, Result<()>> {
         let _ = key;
-        Box::pin(async move { Err(no_cluster(collection)) })
+        Box::pin(async move { Err(sharding_unsupported(collection)) })
     }
 
-    /// Closes files and connections, once writes that are under way are done. Later operations, also those of transactions
-    /// and cursors, are errors of kind [`Closed`](ErrorKind::Closed). Closing again does nothing.
+    /// Closes files and connections after the running writes have finished.
+    ///
+    /// Later operations fail with kind [`Closed`](ErrorKind::Closed), also in open transactions and cursors. Closing again does
+    /// nothing.
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
-    /// [`Capabilities::transactions`] is false.
-    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>>;
+    /// Begins a transaction. Fails with kind [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::transactions`] is
+    /// false.
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn BackendTransaction>>>;
 
-    /// Follows what is committed, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
-    /// [`Capabilities::change_streams`] is false.
+    /// Opens a change stream. Fails with kind [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::change_streams`] is
+    /// false.
     ///
-    /// The order of two calls counts: a write that begins when this has returned is in what it gives.
-    ///
+    /// A write that begins after this call has returned is always part of the stream.
     /// ```
-    /// use odm::backend::{Backend, operation::{Watch, WatchFrom}};
+    /// use odm::backend::{Backend, operation::{WatchFrom, WatchOperation}};
     /// # async fn example(
     /// #     backend: &dyn Backend,
     /// #     saved: bson::RawDocumentBuf,
@@ -255,12 +281,12 @@ pub trait Backend: Executor {
     /// #     save: impl Fn(bson::RawDocumentBuf),
     /// # ) -> odm::Result<()> {
     /// let mut changes = backend
-    ///     .watch(Watch { from: WatchFrom::After(saved), ..Watch::collection("orders") })
+    ///     .watch(WatchOperation { from: WatchFrom::After(saved), ..WatchOperation::collection("orders") })
     ///     .await?;
     /// loop {
     ///     let events = changes.next_batch().await?;
     ///     if events.is_empty() {
-    ///         break; // What was watched has been dropped.
+    ///         break; // The watched collection was dropped.
     ///     }
     ///     for event in &events {
     ///         handle(event);
@@ -270,65 +296,68 @@ pub trait Backend: Executor {
     /// # Ok(())
     /// # }
     /// ```
-    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>>;
+    fn watch(&self, watch: WatchOperation) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>>;
 }
 
-/// Reads and writes that take effect together, on a snapshot of the database, when committed.
+/// Reads and writes on a snapshot of the database, which take effect together at the commit.
 ///
-/// It sees the snapshot and its own writes. Of two transactions that write one document, the first to commit wins and the
-/// other gets an error of kind [`Conflict`](ErrorKind::Conflict). After its end every call is an error of kind
+/// The transaction sees the snapshot and its own writes. If two transactions write one document, the first commit wins and the
+/// second commit fails with kind [`Conflict`](ErrorKind::Conflict). After the end of the transaction every call fails with kind
 /// [`TransactionOver`](ErrorKind::TransactionOver).
-pub trait Transaction: Executor {
+pub trait BackendTransaction: Executor {
     /// Makes all writes visible and durable at once.
     fn commit(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// The same for what nobody is waiting for, so that others do not wait for it either: where all writes are one behind the other, it
-    /// may be committed together with one of theirs, soon. Unless a backend says otherwise it is [`commit`](Self::commit).
-    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
+    /// Commits with low priority, for work that no caller waits for.
+    ///
+    /// A backend with serial commits may delay this commit briefly and merge it into the next commit of a concurrent transaction.
+    /// So foreground commits do not wait for background work. By default this method is [`commit`](Self::commit).
+    fn commit_low_priority(&self) -> BoxFuture<'_, Result<()>> {
         self.commit()
     }
 
-    /// Forgets all writes. Aborting what is over already does nothing.
+    /// Discards all writes. Aborting a finished transaction does nothing.
     fn abort(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The documents that a read found, in batches.
+/// A stream of documents that a read found, in batches.
 pub trait Cursor: Send {
-    /// The next documents, at least one; an empty batch is the end. After an error comes the end, too.
+    /// Returns the next documents. An empty batch is the end of the cursor. After an error the cursor is at its end, too.
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>>;
 }
 
-/// What has been committed since the start of a watch, in batches of events.
+/// A stream of committed changes since the start of a watch, in batches of events.
 ///
-/// [`next_batch`](Cursor::next_batch) waits until there is an event. The stream ends after an event `invalidate`, when the watched
-/// collection or database was dropped, and after an error, which is returned once. An error with the code 10334 is the
-/// exception: it stands for one event that is too large, and the next events follow.
+/// [`next_batch`](Cursor::next_batch) waits until there is an event. The stream ends after an `invalidate` event, when the
+/// watched collection or database was dropped. The stream also ends after an error, which is returned once. An error with code
+/// 10334 is the exception: the error replaces an event that is too large, and the next events follow.
 pub trait ChangeCursor: Cursor {
-    /// Where this is in the history of the database, for [`WatchFrom::After`](operation::WatchFrom::After): behind the last
-    /// event that it has given, and behind later ones that the filter did not want.
+    /// Returns the position of the stream in the history of the database, for [`WatchFrom::After`](operation::WatchFrom::After).
     ///
-    /// A watch without any events to give comes forward only while it is waited for. Tokens are of one backend, and may be
-    /// kept for as long as that remembers their events.
+    /// The position is after the last returned event, and after later events that the filter excluded. A stream without matching
+    /// events advances only while a caller waits for the next batch. A token is valid for one backend, as long as the backend
+    /// keeps the history after the token.
     fn resume_token(&self) -> RawDocumentBuf;
 }
 
-/// What a backend can do beyond the operations that every backend has.
+/// The optional features of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Whether several documents can be written atomically: the engine and MongoDB replica sets can, a standalone
-    /// MongoDB server cannot.
+    /// Whether several documents can be written atomically. The engine and MongoDB replica sets can; a standalone MongoDB server
+    /// cannot.
     pub transactions: bool,
-    /// Whether what is committed can be watched: again the engine and MongoDB replica sets can.
+    /// Whether committed changes can be watched. The engine and MongoDB replica sets support change streams.
     pub change_streams: bool,
-    /// Whether collections can be sharded: a sharded cluster of MongoDB can, reached through its routers (`mongos`).
+    /// Whether collections can be sharded. A sharded MongoDB cluster supports sharding, if connected through its routers
+    /// (`mongos`).
     pub sharding: bool,
-    /// Whether writes are carried out one after the other, so that a long one keeps all others waiting: those of the engine are.
+    /// Whether writes execute serially, so that a long write delays all later writes. The engine executes writes this way.
     pub serial_writes: bool,
 }
 
 impl Capabilities {
-    /// With transactions or without, and without anything else.
+    /// Creates capabilities with or without transactions, and without any other feature.
     #[must_use]
     pub fn new(transactions: bool) -> Self {
         Self {
@@ -339,7 +368,7 @@ impl Capabilities {
         }
     }
 
-    /// With writes that are carried out one after the other or without.
+    /// Sets whether writes execute serially.
     #[must_use]
     pub fn with_serial_writes(self, serial_writes: bool) -> Self {
         Self {
@@ -348,13 +377,13 @@ impl Capabilities {
         }
     }
 
-    /// With collections that can be sharded or without.
+    /// Sets whether collections can be sharded.
     #[must_use]
     pub fn with_sharding(self, sharding: bool) -> Self {
         Self { sharding, ..self }
     }
 
-    /// With change streams or without.
+    /// Sets whether committed changes can be watched.
     #[must_use]
     pub fn with_change_streams(self, change_streams: bool) -> Self {
         Self {
@@ -364,8 +393,8 @@ impl Capabilities {
     }
 }
 
-fn no_cluster(collection: &str) -> Error {
-    let message = "no collection is sharded here: only a sharded cluster of MongoDB does that, reached through its routers (`mongos`)";
+fn sharding_unsupported(collection: &str) -> Error {
+    let message = "sharding needs a sharded MongoDB cluster: connect to the cluster through its routers (`mongos`)";
     Error::new(ErrorKind::Unsupported, message).with_collection(collection)
 }
 
@@ -373,8 +402,8 @@ fn no_cluster(collection: &str) -> Error {
 ///
 /// # Errors
 ///
-/// Whatever the cursor fails with.
-pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
+/// Every error that the cursor returns.
+pub async fn read_to_end(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
     let mut documents = Vec::new();
     loop {
         let batch = cursor.next_batch().await?;
@@ -385,12 +414,12 @@ pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
     }
 }
 
-/// Opens the backend that a URL names.
+/// Opens the database at a URL.
 ///
 /// # Errors
 ///
-/// [`InvalidUrl`](ErrorKind::InvalidUrl) for a scheme that is unknown or whose feature is off, and whatever the backend
-/// fails with.
+/// [`InvalidUrl`](ErrorKind::InvalidUrl) for an unknown scheme or a scheme without its cargo feature, and every error of the
+/// backend.
 pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
     match url.split_once(':') {
         #[cfg(feature = "engine")]
@@ -405,7 +434,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
         Some(("mongodb" | "mongodb+srv", _)) => Err(missing_feature(url, "mongodb")),
         _ => Err(Error::new(
             ErrorKind::InvalidUrl,
-            "not the URL of a database: give `odm:path/to/file`, `memory:` or `mongodb://host/database`",
+            "unsupported database URL: use `odm:path/to/file`, `memory:` or `mongodb://host/database`",
         )),
     }
 }
@@ -415,6 +444,8 @@ fn missing_feature(url: &str, feature: &str) -> Error {
     let scheme = url.split(':').next().unwrap_or_default();
     Error::new(
         ErrorKind::InvalidUrl,
-        format!("`{scheme}:` URLs need the feature `{feature}` of the crate `odm`, which is off"),
+        format!(
+            "`{scheme}:` URLs need the feature `{feature}` of the crate `odm`: enable the feature in `Cargo.toml`"
+        ),
     )
 }

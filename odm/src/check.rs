@@ -1,9 +1,9 @@
-//! Whether what is stored is as the schema says: [`Session::check`](crate::Session::check).
+//! Integrity checks and repairs: stored documents compared with the schema. See [`Session::check`](crate::Session::check).
 
 mod blocked;
 mod computed;
 pub(crate) mod declared;
-mod derived;
+mod derived_data;
 mod finding;
 mod link;
 mod overflow;
@@ -19,39 +19,45 @@ use std::{
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 pub use declared::Backfill;
-pub use finding::{CheckReport, Fault, Finding};
+pub use finding::{CheckReport, Finding, FindingKind};
 pub use repair::{Remedy, Repair, RepairOutcome, RepairReport, RepairStep, Repairs};
 pub use token::{CheckToken, IntoCheckToken};
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, found_by},
-    backend::{Cursor, operation::Find},
-    batches::id_batches,
+    access::{Access, find_matching},
+    backend::{Cursor, operation::FindOperation},
     decode,
     document::Document,
     error,
-    field::{Referring, Variants},
-    query::{append, document},
-    schema::{Contains, Model, OnDelete, Schema, upgrade},
+    field::{FoundReference, VariantMap},
+    id_batches::id_batches,
+    query::{append_field, single_field_document},
+    schema::{Contains, Model, Schema, upgrade},
     scope::AllScopes,
 };
 
-/// How many ids are looked up by one query at most.
-const MAX_KEYS: usize = 10_000;
+/// The maximum number of ids in one query.
+const MAX_CHECK_IDS_PER_QUERY: usize = 10_000;
 
-/// Looks at every document of the models; made by [`Session::check`](crate::Session::check).
+/// An integrity check of all documents of the models; made by [`Session::check`](crate::Session::check).
 ///
-/// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there (but for those
-/// with `on_delete = keep`), links of which one side does not know, copies that are not as what they were taken from, counts, sums and
-/// latest that are not what the documents that refer to theirs make of them, computed fields that are not what they are computed
-/// to be, and elements of arrays that overflow which are not where their documents say.
-/// Documents of all scopes are looked at, and those that are deleted by a mark, which count as being there.
+/// The check finds:
 ///
-/// It only reads, and may run while the application writes: whatever looks wrong is looked at again, so that a link that is taken
-/// away meanwhile is no finding. It reads each collection once, in the order of the ids, and asks for each batch and each model that
-/// is referred to once; in memory there is one batch.
-#[must_use = "nothing is checked until it is awaited or streamed"]
+/// - documents that do not fit the model, and arrays longer than `max`
+/// - references to documents that do not exist, except for references with `on_delete = keep`
+/// - links with an inverse that does not match the reference
+/// - copies that differ from the source
+/// - counts, sums and latest-N lists that differ from the children
+/// - computed fields with a wrong value
+/// - overflow arrays with elements in a wrong place
+///
+/// The check reads documents of all scopes. Soft-deleted documents count as existing.
+///
+/// The check only reads, and can run while the application writes. Suspicious documents are read again, so a link that is removed
+/// meanwhile is not a finding. Each collection is read once, in the order of the ids, with one query for each batch and each
+/// referenced model. Only one batch is in memory.
+#[must_use = "the check starts when this value is awaited or streamed"]
 pub struct Check<S> {
     access: Access,
     models: Vec<ModelCheck>,
@@ -61,19 +67,19 @@ pub struct Check<S> {
 
 impl<S: Schema> Check<S> {
     pub(crate) fn new(access: &Access) -> Self {
-        Self::of_operation(access, "check")
+        Self::for_operation(access, "check")
     }
 
-    fn of_operation(access: &Access, name: &'static str) -> Self {
+    fn for_operation(access: &Access, name: &'static str) -> Self {
         Self {
-            access: access.operation(name, None).to_everything(),
-            models: S::checks(),
+            access: access.for_operation(name, None).with_full_visibility(),
+            models: S::model_checks(),
             after: None,
             of: PhantomData,
         }
     }
 
-    /// Only the documents of this model.
+    /// Checks only the documents of this model.
     pub fn only<T: Document>(mut self) -> Self
     where
         S: Contains<T, AllScopes>,
@@ -83,15 +89,16 @@ impl<S: Schema> Check<S> {
         self
     }
 
-    /// Goes on behind the documents that were checked before this [token](Findings::token) was taken. With `None` it begins.
+    /// Continues after the documents that were checked before this [token](Findings::token) was taken. `None` starts at the
+    /// beginning.
     ///
-    /// It fails with [`Invalid`](ErrorKind::Invalid) if the schema has no such collection.
+    /// The check fails with [`Invalid`](ErrorKind::Invalid) if the schema does not have the collection of the token.
     pub fn after(mut self, token: impl IntoCheckToken) -> Self {
         self.after = token.into_check_token();
         self
     }
 
-    /// The findings, one after the other, as they are found.
+    /// Returns the findings one by one, as the check proceeds.
     pub fn stream(self) -> Findings {
         Findings {
             access: self.access,
@@ -107,32 +114,32 @@ impl<S: Schema> Check<S> {
     }
 }
 
-/// All findings.
+/// Returns all findings in a report.
 impl<S: Schema> IntoFuture for Check<S> {
     type Output = Result<CheckReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        let mut found = self.stream();
+        let mut stream = self.stream();
         Box::pin(async move {
             let mut findings = Vec::new();
-            while let Some(finding) = found.next().await {
+            while let Some(finding) = stream.next().await {
                 findings.push(finding?);
             }
             Ok(CheckReport {
-                documents: found.documents,
-                references: found.references,
+                documents: stream.documents,
+                references: stream.references,
                 findings,
             })
         })
     }
 }
 
-/// How the documents of a model are checked; derived with a schema.
+/// The check of one model; derived with a schema.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCheck {
     model: &'static Model,
-    look: fn(&RawDocument) -> Result<Vec<Referring>>,
+    read_references: fn(&RawDocument) -> Result<Vec<FoundReference>>,
 }
 
 impl ModelCheck {
@@ -140,64 +147,65 @@ impl ModelCheck {
     pub fn of<T: Document>() -> Self {
         Self {
             model: &T::MODEL,
-            look: look::<T>,
+            read_references: references_of::<T>,
         }
     }
 }
 
-/// The references of a document that fits its model.
-fn look<T: Document>(raw: &RawDocument) -> Result<Vec<Referring>> {
-    let current = upgrade::current(&T::MODEL, raw)?;
+/// Decodes a document and returns the references in the document.
+fn references_of<T: Document>(raw: &RawDocument) -> Result<Vec<FoundReference>> {
+    let current = upgrade::upgrade_for_read(&T::MODEL, raw)?;
     let document = T::from_stored(&current)?;
     document.check_bounds()?;
-    Ok(Variants::references(&document))
+    Ok(VariantMap::references_in(&document))
 }
 
-/// What a [`Check`] finds, one after the other.
-#[must_use = "nothing is checked until `next` is called"]
+/// The findings of a [`Check`], one by one.
+#[must_use = "the check reads documents only when `next` is called"]
 pub struct Findings {
     access: Access,
     models: VecDeque<ModelCheck>,
-    /// Where to begin.
+    /// The token to start after.
     resume: Option<CheckToken>,
-    open: Option<Open>,
+    open: Option<OpenCollection>,
     /// The documents that were read last.
     batch: Vec<CheckToken>,
-    /// What was found in them, in their order: each with the position of its document.
+    /// The findings in these documents, in order, each with the position of the document.
     ready: VecDeque<(usize, Finding)>,
-    /// Behind the documents before them.
+    /// The position before these documents.
     before: Option<CheckToken>,
     documents: u64,
     references: u64,
 }
 
 /// The collection that is being read.
-struct Open {
+struct OpenCollection {
     check: ModelCheck,
     cursor: Box<dyn Cursor>,
-    /// What was read and not looked at yet.
+    /// Documents that were read and not checked yet.
     batch: Vec<RawDocumentBuf>,
 }
 
 /// A reference in a document.
-struct Candidate {
-    /// Where the document is in its batch.
-    document: usize,
-    referring: Referring,
+struct CheckedReference {
+    /// The position of the document in the batch.
+    batch_position: usize,
+    reference: FoundReference,
 }
 
 impl Findings {
-    /// The next finding; none when everything has been looked at.
+    /// Returns the next finding, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// Those of the backend, behind which it does not go on: begin again with [`Check::after`] the [token](Self::token).
+    /// Errors of the backend. The check does not continue after an error: start another check with [`Check::after`] and the
+    /// [token](Self::token).
     pub async fn next(&mut self) -> Option<Result<Finding>> {
         loop {
             if let Some((_, finding)) = self.ready.pop_front() {
                 return Some(Ok(finding));
             }
-            match self.read_on().await {
+            match self.read_batch().await {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
@@ -209,58 +217,65 @@ impl Findings {
         }
     }
 
-    /// Where this is, for [`Check::after`], in another process too: behind the last document of which all findings have been
-    /// given. None before the first.
+    /// Returns the position of the check for [`Check::after`], also in another process. The position is after the last document
+    /// whose findings were all returned. `None` before the first document.
     #[must_use]
     pub fn token(&self) -> Option<&CheckToken> {
-        let looked_at = match self.ready.front() {
+        let returned = match self.ready.front() {
             Some((position, _)) => self.batch.get(..*position).unwrap_or_default(),
             None => &self.batch,
         };
-        looked_at.last().or(self.before.as_ref())
+        returned.last().or(self.before.as_ref())
     }
 
-    /// How many documents have been looked at.
+    /// Returns the number of checked documents.
     #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// Reads a batch, or opens the next collection; false behind the last one.
-    async fn read_on(&mut self) -> Result<bool> {
+    /// Reads a batch or opens the next collection. Returns `false` after the last collection.
+    async fn read_batch(&mut self) -> Result<bool> {
         let Some(open) = &mut self.open else {
             return self.open_next().await;
         };
         let check = open.check;
         if open.batch.is_empty() {
             let batch = open.cursor.next_batch().await;
-            open.batch = batch.map_err(error::of(check.model))?;
+            open.batch = batch.map_err(error::naming_model(check.model))?;
         }
         if open.batch.is_empty() {
-            // They are told behind the documents before them, whose findings have been given.
-            let orphans = overflow::orphans(&self.access, check.model).await?;
+            // Report orphaned chunks after all documents of the collection.
+            let orphans = overflow::find_orphans(&self.access, check.model).await?;
             self.open = None;
-            let behind = self.batch.len();
-            self.ready = orphans.into_iter().map(|orphan| (behind, orphan)).collect();
+            let position_after = self.batch.len();
+            self.ready = orphans
+                .into_iter()
+                .map(|orphan| (position_after, orphan))
+                .collect();
             return Ok(true);
         }
-        let (references, mut found) = look_at(&self.access, check, &open.batch).await?;
-        found.extend(link::look_at(&self.access, check.model, &open.batch).await?);
-        found.extend(derived::look_at(&self.access, check.model, &open.batch).await?);
-        found.extend(blocked::look_at(&self.access, check.model, &open.batch)?);
-        found.extend(computed::look_at(check.model, &open.batch)?);
-        found.extend(overflow::look_at(&self.access, check.model, &open.batch).await?);
-        found.sort_by_key(|(position, _)| *position);
+        let (references, mut findings) = check_references(&self.access, check, &open.batch).await?;
+        findings.extend(link::check_batch(&self.access, check.model, &open.batch).await?);
+        findings.extend(derived_data::check_batch(&self.access, check.model, &open.batch).await?);
+        findings.extend(blocked::check_batch(
+            &self.access,
+            check.model,
+            &open.batch,
+        )?);
+        findings.extend(computed::check_batch(check.model, &open.batch)?);
+        findings.extend(overflow::check_batch(&self.access, check.model, &open.batch).await?);
+        findings.sort_by_key(|(position, _)| *position);
         let tokens = open
             .batch
             .iter()
             .map(|raw| CheckToken::new(check.model, raw));
         let tokens = tokens.collect::<Result<Vec<_>>>()?;
-        // From here on nothing is waited for: who gives up before begins with this batch again.
+        // No await point follows: if the future is dropped before this line, the next call checks the same batch again.
         open.batch.clear();
         self.documents += tokens.len() as u64;
         self.references += references;
-        self.ready = found.into();
+        self.ready = findings.into();
         if let Some(last) = std::mem::replace(&mut self.batch, tokens).pop() {
             self.before = Some(last);
         }
@@ -269,20 +284,20 @@ impl Findings {
 
     async fn open_next(&mut self) -> Result<bool> {
         if let Some(token) = &self.resume {
-            let Some(at) = self
+            let Some(position) = self
                 .models
                 .iter()
                 .position(|check| token.is_of(check.model))
             else {
-                let message = "the token is of a collection that is not checked here";
+                let message = "the token belongs to a collection that this check does not include: check the model of the token, or start without a token";
                 return Err(Error::new(ErrorKind::Invalid, message));
             };
-            self.models.drain(..at);
+            self.models.drain(..position);
         }
         let Some(check) = self.models.front() else {
             return Ok(false);
         };
-        let open = open(&self.access, *check, self.resume.as_ref()).await?;
+        let open = open_collection(&self.access, *check, self.resume.as_ref()).await?;
         self.open = Some(open);
         self.models.pop_front();
         self.before = self.before.take().or(self.resume.take());
@@ -290,201 +305,228 @@ impl Findings {
     }
 }
 
-/// How many references there are in some documents, and what is wrong with these, each with the position of its document.
-async fn look_at(
+/// Checks the references of some documents. Returns the number of references, and the findings with the position of the document.
+async fn check_references(
     access: &Access,
     check: ModelCheck,
     batch: &[RawDocumentBuf],
 ) -> Result<(u64, Vec<(usize, Finding)>)> {
-    let (mut candidates, mut found) = (Vec::new(), Vec::new());
+    let (mut candidates, mut findings) = (Vec::new(), Vec::new());
     let mut count = 0;
     for (position, raw) in batch.iter().enumerate() {
-        match references(access, check, raw).await? {
+        match all_references(access, check, raw).await? {
             Err(error) => {
                 let finding = Finding::of_error(check.model, raw, error);
-                found.push((position, finding));
+                findings.push((position, finding));
             }
             Ok(references) => {
                 count += references.len() as u64;
                 let references = references.into_iter();
-                let references = references.filter(|own| must_lead(check.model, raw, own));
-                candidates.extend(references.map(|referring| Candidate {
-                    document: position,
-                    referring,
+                let references =
+                    references.filter(|reference| requires_target(check.model, raw, reference));
+                candidates.extend(references.map(|reference| CheckedReference {
+                    batch_position: position,
+                    reference,
                 }));
             }
         }
     }
-    let candidates = missing(access, candidates).await?;
+    let candidates = dangling_references(access, candidates).await?;
     if candidates.is_empty() {
-        return Ok((count, found));
+        return Ok((count, findings));
     }
-    // Somebody may have taken the reference away, or put the document there: only what is so still is a fault.
-    let mut asked: HashMap<Key, (usize, HashSet<(String, Key)>)> = HashMap::new();
-    for Candidate {
-        document,
-        referring,
+    // A concurrent write may have removed the reference or inserted the target: read the documents again.
+    let mut suspects: HashMap<ComparableId, (usize, HashSet<(String, ComparableId)>)> =
+        HashMap::new();
+    for CheckedReference {
+        batch_position,
+        reference,
     } in candidates
     {
-        let Some(id) = decode::id(&batch[document]) else {
+        let Some(id) = decode::stored_id(&batch[batch_position]) else {
             continue;
         };
-        let place = (referring.path, key(referring.id.as_raw_bson_ref()));
-        let (_, places) = asked
-            .entry(key(id))
-            .or_insert_with(|| (document, HashSet::new()));
-        places.insert(place);
+        let target_id = comparable_id(reference.id.as_raw_bson_ref());
+        let (_, references) = suspects
+            .entry(comparable_id(id))
+            .or_insert_with(|| (batch_position, HashSet::new()));
+        references.insert((reference.path, target_id));
     }
-    let ids = asked.values().map(|(document, _)| &batch[*document]);
-    let ids: Vec<_> = ids.filter_map(|raw| decode::id(raw)).collect();
-    let mut again = Vec::new();
-    for now in by_ids(access, check.model, &ids, None).await? {
-        let places = decode::id(&now).and_then(|id| asked.get(&key(id)));
-        let Some((document, places)) = places else {
+    let ids = suspects.values().map(|(position, _)| &batch[*position]);
+    let ids: Vec<_> = ids.filter_map(|raw| decode::stored_id(raw)).collect();
+    let mut recheck = Vec::new();
+    for current in find_by_ids(access, check.model, &ids, None).await? {
+        let suspect = decode::stored_id(&current).and_then(|id| suspects.get(&comparable_id(id)));
+        let Some((batch_position, suspect_references)) = suspect else {
             continue;
         };
-        let references = references(access, check, &now).await?;
+        let references = all_references(access, check, &current).await?;
         let references = references.unwrap_or_default().into_iter();
-        let still = references.filter(|referring| {
-            let place = (referring.path.clone(), key(referring.id.as_raw_bson_ref()));
-            places.contains(&place) && must_lead(check.model, &now, referring)
+        let remaining = references.filter(|reference| {
+            let target_id = comparable_id(reference.id.as_raw_bson_ref());
+            suspect_references.contains(&(reference.path.clone(), target_id))
+                && requires_target(check.model, &current, reference)
         });
-        again.extend(still.map(|referring| Candidate {
-            document: *document,
-            referring,
+        recheck.extend(remaining.map(|reference| CheckedReference {
+            batch_position: *batch_position,
+            reference,
         }));
     }
-    for candidate in missing(access, again).await? {
-        let raw = &batch[candidate.document];
-        let finding = Finding::dangling(check.model, raw, candidate.referring);
-        found.push((candidate.document, finding));
+    for candidate in dangling_references(access, recheck).await? {
+        let raw = &batch[candidate.batch_position];
+        let finding = Finding::of_dangling(check.model, raw, candidate.reference);
+        findings.push((candidate.batch_position, finding));
     }
-    Ok((count, found))
+    Ok((count, findings))
 }
 
-/// The references of a document, those too that are outside of it; an error if it cannot be read as its model says.
-async fn references(
+/// Returns all references of a document, including references in spilled elements. Returns an error if the document does not fit
+/// the model.
+async fn all_references(
     access: &Access,
     check: ModelCheck,
     raw: &RawDocument,
-) -> Result<Result<Vec<Referring>>> {
-    let mut found = match (check.look)(raw) {
-        Ok(found) => found,
-        wrong => return Ok(wrong),
+) -> Result<Result<Vec<FoundReference>>> {
+    let mut findings = match (check.read_references)(raw) {
+        Ok(findings) => findings,
+        unreadable => return Ok(unreadable),
     };
     for field in check.model.overflows {
-        let Some(mut parts) = overflow::Parts::open(access, check.model, field, raw).await? else {
+        let Some(mut parts) =
+            overflow::SpilledParts::open_array(access, check.model, field, raw).await?
+        else {
             continue;
         };
         loop {
-            let mut outside = Vec::new();
-            while let Some((first, part)) = parts.next().await? {
-                let more = match (check.look)(&part) {
-                    Ok(more) => more,
-                    wrong => return Ok(wrong),
+            let mut spilled = Vec::new();
+            while let Some((first, part)) = parts.next_part().await? {
+                let references = match (check.read_references)(&part) {
+                    Ok(references) => references,
+                    unreadable => return Ok(unreadable),
                 };
-                outside.extend(more.into_iter().filter_map(|mut one| {
-                    one.path = in_array(&one.path, field.stored, first)?;
-                    Some(one)
+                spilled.extend(references.into_iter().filter_map(|mut reference| {
+                    reference.path = path_in_array(&reference.path, field.stored, first)?;
+                    Some(reference)
                 }));
             }
-            if !parts.begin_anew().await? {
-                found.append(&mut outside);
+            if !parts.restart_if_replaced().await? {
+                findings.append(&mut spilled);
                 break;
             }
         }
     }
-    Ok(Ok(found))
+    Ok(Ok(findings))
 }
 
-/// A path into a part of an array, as one into the array, of which the part begins with this element; none if it leads elsewhere.
-fn in_array(path: &str, array: &str, first: usize) -> Option<String> {
+/// Converts a path in a part of an array to a path in the whole array. `first` is the position of the part. `None` for a path
+/// outside the array.
+fn path_in_array(path: &str, array: &str, first: usize) -> Option<String> {
     let element = path.strip_prefix(array)?.strip_prefix('.')?;
-    let (position, behind) = element.split_at(element.find('.').unwrap_or(element.len()));
+    let (position, suffix) = element.split_at(element.find('.').unwrap_or(element.len()));
     let position: usize = position.parse().ok()?;
-    Some(format!("{array}.{}{behind}", first + position))
+    Some(format!("{array}.{}{suffix}", first + position))
 }
 
-/// Whether a reference must lead to a document. One with `keep` need not, and a write to a document that is not
-/// finished sees to what that refers to.
-fn must_lead(model: &Model, raw: &RawDocument, referring: &Referring) -> bool {
+/// Whether a reference must have an existing target. A reference with `keep` need not, and neither does a document with an
+/// unfinished write.
+fn requires_target(model: &Model, raw: &RawDocument, reference: &FoundReference) -> bool {
     let mut links = model.links().iter();
-    let link = links.find(|link| link.side.is_at(&referring.path));
-    link.is_none_or(|link| link.on_delete != OnDelete::Keep && !link::is_unfinished(raw))
+    let link = links.find(|link| link.link_field.is_path_of_reference(&reference.path));
+    link.is_none_or(|link| link.on_delete.requires_target() && !link::has_unfinished_write(raw))
 }
 
-/// Those that lead nowhere.
-async fn missing(access: &Access, candidates: Vec<Candidate>) -> Result<Vec<Candidate>> {
-    let mut targets: HashMap<&str, (&Model, HashMap<Key, RawBson>)> = HashMap::new();
-    for Candidate { referring, .. } in &candidates {
+/// Returns the references without an existing target.
+async fn dangling_references(
+    access: &Access,
+    candidates: Vec<CheckedReference>,
+) -> Result<Vec<CheckedReference>> {
+    let mut targets: HashMap<&str, (&Model, HashMap<ComparableId, RawBson>)> = HashMap::new();
+    for CheckedReference { reference, .. } in &candidates {
         let (_, ids) = targets
-            .entry(referring.to.collection)
-            .or_insert_with(|| (referring.to, HashMap::new()));
-        ids.insert(key(referring.id.as_raw_bson_ref()), referring.id.clone());
+            .entry(reference.to.collection)
+            .or_insert_with(|| (reference.to, HashMap::new()));
+        ids.insert(
+            comparable_id(reference.id.as_raw_bson_ref()),
+            reference.id.clone(),
+        );
     }
-    let mut there: HashMap<&str, HashSet<Key>> = HashMap::new();
+    let mut existing: HashMap<&str, HashSet<ComparableId>> = HashMap::new();
     for (collection, (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
-        let found = by_ids(access, model, &ids, Some(document("_id", 1)?)).await?;
-        let keys = found.iter().filter_map(|raw| decode::id(raw)).map(key);
-        there.insert(collection, keys.collect());
+        let findings =
+            find_by_ids(access, model, &ids, Some(single_field_document("_id", 1)?)).await?;
+        let keys = findings
+            .iter()
+            .filter_map(|raw| decode::stored_id(raw))
+            .map(comparable_id);
+        existing.insert(collection, keys.collect());
     }
     Ok(candidates
         .into_iter()
-        .filter(|Candidate { referring, .. }| {
-            let there = there.get(referring.to.collection);
-            !there.is_some_and(|there| there.contains(&key(referring.id.as_raw_bson_ref())))
+        .filter(|CheckedReference { reference, .. }| {
+            let existing = existing.get(reference.to.collection);
+            !existing.is_some_and(|existing| {
+                existing.contains(&comparable_id(reference.id.as_raw_bson_ref()))
+            })
         })
         .collect())
 }
 
-async fn by_ids(
+async fn find_by_ids(
     access: &Access,
     model: &Model,
     ids: &[RawBsonRef<'_>],
     projection: Option<RawDocumentBuf>,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let mut found = Vec::new();
-    for some in id_batches(ids, MAX_KEYS) {
+    let mut findings = Vec::new();
+    for batch in id_batches(ids, MAX_CHECK_IDS_PER_QUERY) {
         let mut keys = RawArrayBuf::new();
-        for id in some {
+        for id in batch {
             keys.push(*id);
         }
-        let filter = document("_id", document("$in", keys)?)?;
-        let find = Find {
+        let filter = single_field_document("_id", single_field_document("$in", keys)?)?;
+        let find = FindOperation {
             projection: projection.clone(),
-            ..found_by(&model.collection.into(), &filter)
+            ..find_matching(&model.collection.into(), &filter)
         };
-        found.extend(access.find_all(model, find).await?);
+        findings.extend(access.find_all(model, find).await?);
     }
-    Ok(found)
+    Ok(findings)
 }
 
-async fn open(access: &Access, check: ModelCheck, after: Option<&CheckToken>) -> Result<Open> {
+async fn open_collection(
+    access: &Access,
+    check: ModelCheck,
+    after: Option<&CheckToken>,
+) -> Result<OpenCollection> {
     let mut filter = RawDocumentBuf::new();
     if let Some(token) = after {
-        // As an expression it compares values of all types, whatever ids there are.
-        let mut sides = RawArrayBuf::new();
-        sides.push("$_id");
-        sides.push(document("$literal", token.id().clone())?);
-        append(&mut filter, "$expr", document("$gt", sides)?)?;
+        // An expression compares values of all types, so ids of different types are in one order.
+        let mut operands = RawArrayBuf::new();
+        operands.push("$_id");
+        operands.push(single_field_document("$literal", token.id().clone())?);
+        append_field(
+            &mut filter,
+            "$expr",
+            single_field_document("$gt", operands)?,
+        )?;
     }
-    let find = Find {
-        sort: Some(document("_id", 1)?),
-        ..found_by(&check.model.collection.into(), &filter)
+    let find = FindOperation {
+        sort: Some(single_field_document("_id", 1)?),
+        ..find_matching(&check.model.collection.into(), &filter)
     };
     let cursor = access.find(check.model, find).await?;
-    Ok(Open {
+    Ok(OpenCollection {
         check,
         cursor,
         batch: Vec::new(),
     })
 }
 
-/// An id for comparing: numbers of any width are one, as they are to the server.
-type Key = Vec<u8>;
+/// The comparable form of an id. Integers of different widths are equal, as on the server.
+type ComparableId = Vec<u8>;
 
-fn key(id: RawBsonRef<'_>) -> Key {
+fn comparable_id(id: RawBsonRef<'_>) -> ComparableId {
     let number = match id {
         RawBsonRef::Int32(number) => Some(i64::from(number)),
         RawBsonRef::Int64(number) => Some(number),
@@ -498,24 +540,24 @@ fn key(id: RawBsonRef<'_>) -> Key {
     bytes.into_bytes()
 }
 
-/// The `_id` of a document, for people.
-fn id_of(raw: &RawDocument) -> Bson {
-    let id = decode::id(raw).map(Bson::try_from);
+/// Returns the `_id` of a document for a message.
+fn display_id(raw: &RawDocument) -> Bson {
+    let id = decode::stored_id(raw).map(Bson::try_from);
     id.and_then(Result::ok).unwrap_or(Bson::Null)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::in_array;
+    use super::path_in_array;
 
     #[test]
-    fn a_position_in_a_part_is_one_in_the_array() {
-        let behind_50 = |path| in_array(path, "lines", 50);
-        assert_eq!(behind_50("lines.0").as_deref(), Some("lines.50"));
-        let nested = behind_50("lines.3.items.1.item");
+    fn a_position_in_a_part_becomes_a_position_in_the_array() {
+        let from_50 = |path| path_in_array(path, "lines", 50);
+        assert_eq!(from_50("lines.0").as_deref(), Some("lines.50"));
+        let nested = from_50("lines.3.items.1.item");
         assert_eq!(nested.as_deref(), Some("lines.53.items.1.item"));
-        for elsewhere in ["maker", "lines_of_others.0", "lines", "lines.first"] {
-            assert_eq!(behind_50(elsewhere), None);
+        for other_path in ["maker", "lines_of_others.0", "lines", "lines.first"] {
+            assert_eq!(from_50(other_path), None);
         }
     }
 }

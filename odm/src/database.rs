@@ -1,26 +1,28 @@
-//! A database with the models of a schema.
+//! Databases with the models of a schema.
+
+mod options;
 
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
+pub use options::{DatabaseOptions, IndexCheck};
+
 use crate::{
     Result,
-    access::Access,
-    backend::{self, Backend},
+    backend::Backend,
     check::{Backfill, Repair, declared},
     document::Document,
     maintain,
+    pending::{PendingWork, WaitForPending, Worker, read_pending_work},
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
-    settled::{Owed, Settled, Worker, owed},
     transaction::{RunTransaction, Transaction},
     watch::Watch,
 };
 
-/// A database with the models of the schema `S`: cheap to clone, safe to share.
+/// A database with the models of the schema `S`. Cheap to clone, and safe to share.
 ///
-/// The typed operations are those of [`Session`], to which it leads by deref. They run on the caller's Tokio runtime,
-/// which needs its timers enabled; polled outside of one, by another executor, they run on a runtime of the library's own, with one
-/// thread that starts with the first of them.
+/// A database dereferences to [`Session`], which has the typed operations. Operations run on the caller's Tokio runtime, with
+/// timers enabled. On another executor, the library starts a runtime of its own, with a single thread.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -51,42 +53,41 @@ pub struct Database<S> {
 }
 
 impl<S: Schema> Database<S> {
-    /// Opens the database that a URL names: `odm:path/to/file` or `memory:` for the embedded engine,
-    /// `mongodb://host/database` for a server.
+    /// Opens the database of a URL: `odm:path/to/file` or `memory:` for the embedded engine, `mongodb://host/database` for a
+    /// server.
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](crate::ErrorKind::InvalidUrl), [`Connection`](crate::ErrorKind::Connection) if the server does not
-    /// answer, [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
+    /// - [`InvalidUrl`](crate::ErrorKind::InvalidUrl) for an unknown URL.
+    /// - [`Connection`](crate::ErrorKind::Connection) if the server does not answer.
+    /// - [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
     pub async fn open(url: impl AsRef<str>) -> Result<Self> {
-        let database = Self::with_backend(backend::open(url.as_ref()).await?);
-        // Who may not read it may still read something else.
-        for backfill in database.backfills().await.unwrap_or_default() {
-            tracing::warn!(target: "odm", model = backfill.model, "{backfill}");
-        }
-        Ok(database)
+        Self::options().open(url).await
     }
 
-    /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
+    /// Returns the default options, to change them before the database is opened.
+    pub fn options() -> DatabaseOptions<S> {
+        DatabaseOptions::new()
+    }
+
+    /// Creates a database on a backend: an opened backend, or a wrapper such as a [`Recorder`](crate::backend::Recorder).
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            session: Session::new(Access::of_database::<S>(backend.clone())),
-            backend,
-        }
+        Self::options().with_backend(backend)
     }
 
-    /// The backend, for what the typed language does not have. Writes made there go around the framework.
+    /// Returns the backend, for operations that the typed language does not have. Writes through the backend bypass all
+    /// maintenance.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
 
-    /// Closes the database for all its handles, with its files or its connections: what they do from now on, also in
-    /// transactions and streams, is an error of kind [`Closed`](crate::ErrorKind::Closed). Writes that are under way are
-    /// done first. Background work ends at its next step; what is left of it stays pending in the database, as when a
-    /// process ends ([`settled`](Self::settled) waits for it). Closing again does nothing.
+    /// Closes the database, with its files or connections, for all handles. Later operations, also of open transactions and
+    /// streams, return an error of kind [`Closed`](crate::ErrorKind::Closed). Writes in progress finish first. Background work
+    /// ends at the next step, and the remaining work stays pending in the database, as after the end of a process
+    /// ([`wait_for_pending`](Self::wait_for_pending) waits for such work). Closing twice is allowed.
     ///
-    /// A file is closed as well when the last handle is dropped, with the actions, streams and transactions that were made
-    /// of it; this says when that is done.
+    /// A file is also closed when the last handle is dropped, including all actions, streams and transactions of the database.
+    /// With `close`, the caller knows when the file is closed.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -110,19 +111,29 @@ impl<S: Schema> Database<S> {
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn close(&self) -> Result<()> {
         self.backend.close().await
     }
 
-    /// Brings the declared indexes to the database: creates what is missing, reports what differs, and drops only what
-    /// it is told to. On a sharded cluster it shards the collections of the models with a `shard_key`; elsewhere it reports them.
+    /// Synchronizes the declared indexes with the database: creates missing indexes, reports differences, and drops indexes only
+    /// on request. On a sharded cluster, shards the collections of models with a `shard_key`. Elsewhere, reports these
+    /// collections.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`SyncIndexes`].
     pub fn sync_indexes(&self) -> SyncIndexes {
-        SyncIndexes::new::<S>(self.backend.clone())
+        SyncIndexes::new::<S>(self.session.access().backend().clone())
     }
 
-    /// Mends what [`check`](Session::check) finds and the schema knows how to: a dry run unless it is told to
-    /// [`apply`](crate::check::Repair::apply) it.
+    /// Repairs the findings of [`check`](Session::check) that the schema determines. This is a dry run until
+    /// [`apply`](crate::check::Repair::apply) is called.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend. A finding that cannot be repaired is no error: see
+    /// [`RepairOutcome::Impossible`](crate::check::RepairOutcome::Impossible).
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -135,17 +146,17 @@ impl<S: Schema> Database<S> {
     /// # async fn main() -> odm::Result<()> {
     /// # let db = odm::Database::<Shop>::open("memory:").await?;
     /// # db.insert_many([Part { id: 1, like: None }, Part { id: 2, like: Some(Ref::new(1)) }]).await?;
-    /// # let around = odm::backend::operation::Delete {
+    /// # let delete = odm::backend::operation::DeleteOperation {
     /// #     collection: "parts".into(), filter: odm::bson::rawdoc! { "_id": 1_i64 }, multi: false,
     /// # };
-    /// # db.backend().delete(around).await?;
-    /// println!("{}", db.repair().await?);         // what it would do
+    /// # db.backend().delete(delete).await?;
+    /// println!("{}", db.repair().await?); // the planned repairs
     ///
     /// let report = db.repair().apply().await?;
     /// assert_eq!(
     ///     report.to_string(),
-    ///     "parts 2, `like`: refers to 1 of parts, which is not there\n  done: the reference becomes null\n\
-    ///      1 documents: 1 mended, 0 can be mended, 0 cannot"
+    ///     "parts 2, `like`: refers to 1 in parts, which does not exist\n  done: set the reference to null\n\
+    ///      1 documents: 1 repaired, 0 can be repaired, 0 cannot"
     /// );
     /// # Ok(())
     /// # }
@@ -156,22 +167,27 @@ impl<S: Schema> Database<S> {
         Repair::new(self.session.access())
     }
 
-    /// The derived fields, copies, counts and what is computed, that stored documents were not made for: they are new, or declared
-    /// otherwise than when the documents were written. A [repair](Self::repair) that comes to its end makes them so, and keeps that in the
-    /// database. [`open`](Self::open) asks this and tells of it by a warning.
+    /// Returns the derived fields, such as copies, rollups and computed fields, that stored documents do not have in their
+    /// current declaration. The field is new, or its declaration has changed. A complete [repair](Self::repair) fills the fields,
+    /// and records the declaration in the database. [`open`](Self::open) logs a warning for each such field.
     ///
     /// # Errors
     ///
-    /// Those of a query, and of a write: where there are no documents yet it keeps what is declared.
+    /// Errors of a query, and of a write: without documents, this method records the current declaration.
     pub async fn backfills(&self) -> Result<Vec<Backfill>> {
-        let access = self.session.access().operation("backfills", None);
-        declared::backfills(&access, S::MODELS).await
+        let access = self.session.access().for_operation("backfills", None);
+        declared::find_backfills(&access, S::MODELS).await
     }
 
-    /// Waits until no follow-up work of earlier writes is pending: until every copy equals its source.
+    /// Waits until no follow-up work of earlier writes is pending. Then every copy equals its source.
     ///
-    /// Returns an error of kind [`Unsettled`](crate::ErrorKind::Unsettled) once all remaining work is rejected: documents would be too
-    /// large, break a validation rule of the server, or duplicate a key. The message names the rejecting documents.
+    /// # Errors
+    ///
+    /// [`StillPending`](crate::ErrorKind::StillPending) after the [timeout](WaitForPending::timeout), or once all remaining work is
+    /// rejected: documents would be too large, break a validation rule of the server, or duplicate a key. The message names the
+    /// rejecting documents.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use std::time::Duration;
@@ -182,60 +198,69 @@ impl<S: Schema> Database<S> {
     /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
     /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
     /// db.update::<Host>(7).set(|h| h.ipaddr(), "10.0.0.7").await?;
-    /// db.settled().within(Duration::from_secs(5)).await?;
-    /// db.settled().of::<Host>(7).await?; // only what is copied from this one
+    /// db.wait_for_pending().timeout(Duration::from_secs(5)).await?;
+    /// db.wait_for_pending().of::<Host>(7).await?; // only the work of this document
     /// # Ok(())
     /// # }
     /// ```
-    pub fn settled(&self) -> Settled<S> {
-        let access = self.session.access().operation("settled", None);
-        Settled::new(access.to_everything())
+    pub fn wait_for_pending(&self) -> WaitForPending<S> {
+        let access = self
+            .session
+            .access()
+            .for_operation("wait_for_pending", None);
+        WaitForPending::new(access.with_full_visibility())
     }
 
-    /// What writes owe that is not carried out yet: of how many documents of each model, and for how long.
+    /// Returns the pending work of earlier writes: the number of documents of each model, and the age of the oldest work.
     ///
     /// # Errors
     ///
-    /// Those of a query.
-    pub async fn owed(&self) -> Result<Owed> {
-        let access = self.session.access().operation("owed", None);
-        owed(&access.to_everything(), S::MODELS, None).await
+    /// Errors of a query.
+    pub async fn pending(&self) -> Result<PendingWork> {
+        let access = self.session.access().for_operation("pending", None);
+        read_pending_work(&access.with_full_visibility(), S::MODELS, None).await
     }
 
-    /// Finishes what writes have begun and could not finish, because their process died, and gives the number of documents.
+    /// Completes the pending work of processes that have died, and returns the number of documents.
     ///
-    /// Fan-outs of copies leave such work. References do on a server without transactions, and so does a delete of more than 10,000
-    /// documents. The documents record the work, and any process may finish it after five seconds. Call this at the start of a
-    /// process, and periodically. [`settled`](Self::settled) waits until no work is pending.
+    /// Fan-outs of copies, rollups of busy or missing parents, and changes of overflow arrays leave pending work. On a server
+    /// without transactions, references and deletes leave pending work too. The documents record the work, and any process may
+    /// complete the work after five seconds. Call this method at the start of a process, and periodically. [`wait_for_pending`](Self::wait_for_pending) waits until no
+    /// work is pending.
     ///
-    /// Rejected work is tried again too: see [`OwedOf::rejections`](crate::settled::OwedOf::rejections).
+    /// Rejected work is tried again, too.
     ///
     /// # Errors
     ///
-    /// Those of the backend; and, once all else is finished, that of the first document that could not be.
-    pub async fn settle(&self) -> Result<u64> {
-        let access = self.session.access().operation("settle", None);
-        let access = access.to_everything();
+    /// - Errors of the backend.
+    /// - The error of the first document with work that could not be completed, after all other work is complete.
+    pub async fn run_pending(&self) -> Result<u64> {
+        let access = self.session.access().for_operation("run_pending", None);
+        let access = access.with_full_visibility();
         for model in S::MODELS {
-            maintain::unblock(&access, model).await?;
+            maintain::release_blocked(&access, model).await?;
         }
-        let settled = self.settle_all().await?;
-        settled.failed.map_or(Ok(settled.documents), Err)
+        let report = self.run_all_pending().await?;
+        report.first_error.map_or(Ok(report.recovered), Err)
     }
 
-    pub(crate) async fn settle_all(&self) -> Result<maintain::Finished> {
-        let access = self.session.access().operation("settle", None);
-        let access = access.to_everything();
-        let mut settled = maintain::Finished::default();
+    pub(crate) async fn run_all_pending(&self) -> Result<maintain::RecoveryReport> {
+        let access = self.session.access().for_operation("run_pending", None);
+        let access = access.with_full_visibility();
+        let mut report = maintain::RecoveryReport::default();
         for model in S::MODELS {
-            maintain::settle(&access, model, &mut settled).await?;
+            maintain::recover_abandoned(&access, model, &mut report).await?;
         }
-        Ok(settled)
+        Ok(report)
     }
 
-    /// The same in a task of its own, at once and with this pause behind each time, until what is given back is dropped.
+    /// Completes the pending work of processes that have died, in a background task: now, and again after each `pause`, until the
+    /// returned worker is dropped.
     ///
-    /// Several processes may do so: what one of them is at, it says in the document, and the others leave it alone.
+    /// Unlike [`run_pending`](Self::run_pending), the worker leaves rejected work until the pause of that work is over.
+    ///
+    /// Several processes can run a worker: each process records a lease in the document, and the others skip documents with a
+    /// lease.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -246,24 +271,30 @@ impl<S: Schema> Database<S> {
     /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
     /// # async fn serve(db: &odm::Database<Net>) {}
     /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
-    /// let worker = db.settle_every(Duration::from_secs(5));
+    /// let worker = db.spawn_worker(Duration::from_secs(5));
     /// serve(&db).await;
-    /// println!("{} were left by others; left now: {}", worker.progress().documents, db.owed().await?);
+    /// println!("{} documents recovered, still pending: {}", worker.progress().documents, db.pending().await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn settle_every(&self, pause: Duration) -> Worker {
+    pub fn spawn_worker(&self, pause: Duration) -> Worker {
         let database = self.clone();
         Worker::start(pause, move || {
             let database = database.clone();
-            async move { database.settle_all().await }
+            async move { database.run_all_pending().await }
         })
     }
 
-    /// Follows the changes of the documents of a model, whoever makes them.
+    /// Watches the changes of the documents of a model, by any process.
     ///
-    /// Every change is told once, in the order of the commits; one that was told is durable. Whoever keeps the
-    /// [token](crate::watch::Changes::token) can go on behind it later, and misses nothing.
+    /// Every change is returned once, in the order of the commits, and only after the change is durable. A later watch can
+    /// continue after the [token](crate::watch::ChangeStream::token) of a change without a gap.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server, and the errors of [`Watch`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use odm::{ResumeToken, prelude::*};
@@ -298,24 +329,24 @@ impl<S: Schema> Database<S> {
         Watch::new(self.session.access().clone())
     }
 
-    /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.
+    /// Runs `work` in a transaction. Commits the transaction if `work` succeeds, and aborts it if `work` fails or is dropped.
     ///
-    /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, for a
-    /// minute or for as long as [`timeout`](RunTransaction::timeout) says. So it must have no effects of its own outside of `tx`.
-    /// Conflicting transactions of one process over one collection run one after the other, first come, first served. Between
-    /// processes, random pauses grow up to a quarter of a second.
+    /// After a [conflict](crate::Error::is_conflict) with another transaction, `work` runs again from the beginning, for up to
+    /// one minute or the limit of [`timeout`](RunTransaction::timeout). So `work` must have no effects outside of `tx`.
+    /// Conflicting transactions of a process over the same collection run in turn, first come, first served. Between processes,
+    /// random pauses grow up to a quarter of a second.
     ///
-    /// Inside, use `tx` and not the database: what is read through the database is not of the transaction's snapshot, and a write
-    /// through it is an error of kind [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction), as is a transaction inside of
-    /// another. What is to be apart goes into a task of its own.
+    /// Inside, use `tx` instead of the database. A read through the database does not see the snapshot of the transaction. A
+    /// write or a transaction through the database is an error of kind
+    /// [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction). Run an independent write in a task of its own.
     ///
     /// # Errors
     ///
-    /// - That of `work`.
+    /// - The error of `work`.
     /// - [`Conflict`](crate::ErrorKind::Conflict) if the transaction conflicts for a minute.
     /// - [`Timeout`](crate::ErrorKind::Timeout) after the limit of `timeout`.
-    /// - [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open for longer
-    ///   than the server allows: a minute by default on MongoDB. The engine has no such limit.
+    /// - [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open for
+    ///   longer than the server allows: a minute by default on MongoDB. The engine has no such limit.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server.
     ///
     /// ```

@@ -1,60 +1,63 @@
-//! From stored bytes to values, and what to say when they do not fit.
+//! Decoding of stored documents, with errors that name the document and the path.
 
-mod read;
+mod deserializer;
 
 use std::sync::Arc;
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use read::{Misfit, Value};
+use deserializer::{DecodeError, StoredValue};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     Error, ErrorKind, Result,
     document::{Document, Stored},
-    error, native,
+    error,
+    metadata::{COMPLETE, FIELD},
+    native,
     projection::Projection,
     schema::{Model, upgrade},
-    stored::{close, open, set},
+    stored::{parse_document, set_at, to_raw_document},
 };
 
-/// A value of a stored document of the model, as serde reads it: the model itself or a projection of it.
+/// Decodes a stored document of the model with serde, as the model or as a projection.
 ///
-/// [`Document::from_stored`] is how a model is read.
+/// Models are decoded by [`Document::from_stored`].
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
-    let raw = upgrade::current(model, raw)?;
-    T::deserialize(Value::of(&raw)).map_err(|misfit| explain(&raw, model, &misfit))
+    let raw = upgrade::upgrade_for_read(model, raw)?;
+    T::deserialize(StoredValue::from_document(&raw))
+        .map_err(|misfit| decode_error(&raw, model, &misfit))
 }
 
-/// A stored document of a model, as serde reads it; called by derived code.
+/// Decodes a stored document of a model with serde. Called by derived code.
 ///
 /// # Errors
 ///
 /// [`Decode`](ErrorKind::Decode), with the path.
-pub fn as_one<T: Document>(raw: &RawDocument) -> Result<T> {
+pub fn decode_model<T: Document>(raw: &RawDocument) -> Result<T> {
     decode(raw, &T::MODEL)
 }
 
-/// What a projection reads of a stored document, as serde reads it; called by derived code.
+/// Decodes a projection of a stored document with serde. Called by derived code.
 ///
 /// # Errors
 ///
 /// [`Decode`](ErrorKind::Decode), with the path.
-pub fn as_projection<P: Projection>(raw: &RawDocument, model: &Model) -> Result<P> {
+pub fn decode_projection<P: Projection>(raw: &RawDocument, model: &Model) -> Result<P> {
     decode(raw, model)
 }
 
-/// A stored document that is of no variant of its enum, as its tag `field` says; called by derived code.
+/// Returns the error for a stored document with an unknown tag in `field`. Called by derived code.
 ///
 /// # Errors
 ///
 /// [`Decode`](ErrorKind::Decode), always.
-pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
-    // serde knows the names of the variants; it also takes their numbers, by which no variant's model is found.
+pub fn unknown_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
+    // serde's error lists the variants. serde also accepts variant numbers, which match no stored tag.
     let error = match decode::<E>(raw, &E::MODEL) {
         Err(error) => error,
         Ok(_) => error::of_model::<E>(Error::new(
             ErrorKind::Decode,
-            "a stored document does not fit its model: the field that says of which variant it is holds no text",
+            "a stored document does not fit its model: the tag of the enum is not a string",
         )),
     };
     Err(match error.path() {
@@ -63,39 +66,31 @@ pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
     })
 }
 
-/// A document that is to be inserted: it is of today's version and has all of its elements, though it does not say so yet.
-pub(crate) fn encoded<T: Document>(raw: &RawDocument) -> Result<T> {
+/// Decodes a document that is about to be inserted. The document has the current version and all elements, which the stored form
+/// does not show yet.
+pub(crate) fn decode_new<T: Document>(raw: &RawDocument) -> Result<T> {
     let model = &T::MODEL;
     let mut arrays = model.overflows.iter();
     let is_ordered = arrays.any(|field| field.order.is_some());
     if model.upgrade.is_none() && !is_ordered {
         return T::from_stored(raw);
     }
-    let mut marked = open(raw)?;
-    say_version(model, &mut marked);
+    let mut marked = parse_document(raw)?;
+    upgrade::set_version(model, &mut marked);
     if is_ordered {
-        set(&mut marked, NEW, true);
+        set_at(&mut marked, COMPLETE, true);
     }
-    T::from_stored(&close(&marked)?)
+    T::from_stored(&to_raw_document(&marked)?)
 }
 
-/// Said of a document that has all of its elements, while it is decoded; it is never stored.
-pub(crate) const NEW: &str = "_odm.new";
-
-/// Whether it is said.
-pub(crate) fn is_new(raw: &RawDocument) -> bool {
-    let own = raw.get_document("_odm").ok();
-    own.is_some_and(|own| own.get("new").is_ok_and(|new| new.is_some()))
-}
-
-/// The values of documents of a model, and the documents as its joins may read them.
+/// Decodes documents of a model. Also returns the documents for joins, which read references from the stored form.
 pub(crate) fn decode_all<P: Projection<Of: Document>>(
     mut raws: Vec<RawDocumentBuf>,
 ) -> (Vec<Result<P>>, Arc<Vec<RawDocumentBuf>>) {
     let model = &<P::Of as Document>::MODEL;
     let mut values = Vec::with_capacity(raws.len());
     for raw in &mut raws {
-        match upgrade::upgraded(model, raw) {
+        match upgrade::upgrade_document(model, raw) {
             Ok(None) => {}
             Ok(Some(upgraded)) => *raw = upgraded,
             Err(error) => {
@@ -104,9 +99,9 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
             }
         }
         let value = P::from_document(raw, model);
-        // A document that cannot be encoded again is read as it is.
-        if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten)
-            && let Ok(rewritten) = with_outside(model, rewritten, raw)
+        // If encoding fails, joins read the stored document.
+        if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten_document)
+            && let Ok(rewritten) = with_manifests(model, rewritten, raw)
         {
             *raw = rewritten;
         }
@@ -115,82 +110,78 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
     (values, Arc::new(raws))
 }
 
-/// A document as the model writes it, with what the stored one has of arrays that overflow: where the other elements are, and those in an
-/// order that are not shown.
-pub(crate) fn with_outside(
+/// Adds the manifests and the hidden elements of overflow arrays from the stored document to an encoded document. Sorted arrays
+/// hide some resident elements.
+pub(crate) fn with_manifests(
     model: &Model,
-    written: RawDocumentBuf,
+    encoded: RawDocumentBuf,
     stored: &RawDocument,
 ) -> Result<RawDocumentBuf> {
     if model.overflows.is_empty() && model.upgrade.is_none() {
-        return Ok(written);
+        return Ok(encoded);
     }
-    let (mut document, stored) = (open(&written)?, open(stored)?);
+    let (mut document, stored) = (parse_document(&encoded)?, parse_document(stored)?);
     for field in model.overflows.iter().filter(|field| field.order.is_some()) {
-        let shown = document.get_array_mut(field.stored);
-        if let (Ok(shown), Ok(all)) = (shown, stored.get_array(field.stored)) {
-            shown.extend(all.iter().skip(field.after).cloned());
+        let elements = document.get_array_mut(field.stored);
+        if let (Ok(elements), Ok(stored)) = (elements, stored.get_array(field.stored)) {
+            elements.extend(stored.iter().skip(field.max_resident).cloned());
         }
     }
-    if let Some(own) = stored.get("_odm") {
-        document.insert("_odm", own.clone());
+    if let Some(metadata) = stored.get(FIELD) {
+        document.insert(FIELD, metadata.clone());
     }
-    say_version(model, &mut document);
-    close(&document)
+    upgrade::set_version(model, &mut document);
+    to_raw_document(&document)
 }
 
-/// Marks a document that is of today's version.
-fn say_version(model: &Model, document: &mut bson::Document) {
-    if model.upgrade.is_some() {
-        set(document, upgrade::MARK, i64::from(model.schema_version));
-    }
-}
-
-/// A single value, encoded as in a document.
-pub(crate) fn value<T: Stored>(raw: &RawBson) -> Result<T> {
+/// Decodes a single value, encoded as in a document.
+pub(crate) fn decode_value<T: Stored>(raw: &RawBson) -> Result<T> {
     #[derive(Deserialize)]
     #[serde(bound = "T: Stored")]
-    struct Inside<T> {
-        value: native::Owned<T>,
+    struct DecodedField<T> {
+        value: native::FromStored<T>,
     }
-    let document = crate::query::document("value", raw.clone())?;
-    let inside = Inside::<T>::deserialize(Value::of(&document));
-    inside.map(|inside| inside.value.0).map_err(|misfit| {
-        let text = text(misfit.error());
+    let document = crate::query::single_field_document("value", raw.clone())?;
+    let decoded = DecodedField::<T>::deserialize(StoredValue::from_document(&document));
+    decoded.map(|field| field.value.0).map_err(|misfit| {
+        let text = error_text(misfit.error());
         let message = format!("a stored value does not fit its type: {text}");
         Error::new(ErrorKind::Decode, message)
     })
 }
 
-/// A row of a pipeline.
-pub(crate) fn row<R: DeserializeOwned>(raw: &RawDocument) -> Result<R> {
-    R::deserialize(Value::of(raw)).map_err(|misfit| {
-        let (row, text) = (std::any::type_name::<R>(), text(misfit.error()));
+/// Decodes a row of a pipeline.
+pub(crate) fn decode_row<R: DeserializeOwned>(raw: &RawDocument) -> Result<R> {
+    R::deserialize(StoredValue::from_document(raw)).map_err(|misfit| {
+        let (row, text) = (std::any::type_name::<R>(), error_text(misfit.error()));
         let message = format!("a row of the pipeline does not fit `{row}`: {text}");
         Error::new(ErrorKind::Decode, message).with_source(misfit.error().clone())
     })
 }
 
-/// The `_id` of a stored document.
-pub(crate) fn id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
+/// Returns the `_id` of a stored document.
+pub(crate) fn stored_id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
     raw.get("_id").ok().flatten()
 }
 
-/// Says which document does not fit its model, and where.
-fn explain(raw: &RawDocument, model: &Model, misfit: &Misfit) -> Error {
+/// Returns the error for a document that does not fit its model, with id and path.
+fn decode_error(raw: &RawDocument, model: &Model, misfit: &DecodeError) -> Error {
     let error = misfit.error();
-    let message = format!("a stored document does not fit its model: {}", text(error));
-    let explained = error::of(model)(Error::new(ErrorKind::Decode, message));
-    let mut explained = explained.with_source(error.clone());
-    if let Some(id) = id(raw).and_then(|id| Bson::try_from(id).ok()) {
-        explained = explained.with_id(id);
+    let message = format!(
+        "a stored document does not fit its model: {}",
+        error_text(error)
+    );
+    let decode_error = error::naming_model(model)(Error::new(ErrorKind::Decode, message));
+    let mut decode_error = decode_error.with_source(error.clone());
+    if let Some(id) = stored_id(raw).and_then(|id| Bson::try_from(id).ok()) {
+        decode_error = decode_error.with_id(id);
     }
     match misfit.path() {
-        Some(path) => explained.with_path(path),
-        None => explained,
+        Some(path) => decode_error.with_path(path),
+        None => decode_error,
     }
 }
 
-fn text(error: &bson::error::Error) -> String {
+fn error_text(error: &bson::error::Error) -> String {
     error.message.clone().unwrap_or_else(|| error.to_string())
 }

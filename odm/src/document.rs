@@ -1,4 +1,4 @@
-//! Documents, what can stand in them, and references between them.
+//! Documents, embedded types, and references between documents.
 
 mod draft;
 mod id;
@@ -10,36 +10,38 @@ use std::{fmt, hash, marker::PhantomData};
 use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
-pub(crate) use draft::Drafted;
+pub(crate) use draft::DraftContent;
 #[doc(hidden)]
 pub use draft::{Draft, NativeValue, NewFields, RawDraft, encode_new};
-pub(crate) use id::behind;
-pub use id::{IdPart, IntoIdPart};
+pub(crate) use id::upper_bound;
 #[doc(hidden)]
-pub use id::{IdPrefix, IdReader, IdText, Integer, Number, OneSegment, numbered};
+pub use id::{
+    AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, assigned_number,
+};
+pub use id::{IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
 pub use variant::{HasVariant, stored_tag, variant_indexes};
-pub use variant::{InKind, OfKind, VariantOf};
+pub use variant::{InDocumentVariant, OfDocumentVariant, VariantOf};
 
 use crate::{
     Result,
     backend::operation::Index,
     check::ModelCheck,
     decode,
-    field::{Checked, Field, FromPath, Path, Variants},
+    field::{CheckedPlace, Field, FromPath, Path, VariantMap},
     hook::RunHooks,
     query::{Brackets, IntoKey, Key},
-    relation::{Children, FoundByIt, Reference},
-    rule,
-    schema::{Closed, ContainsTarget, Copies, LinksInside, LinksWalk, Model},
+    relation::{Children, FindableReference, ReferencePlace},
+    schema::{ContainsTarget, EmbeddedLinks, LinkCollector, Model, TargetsInSchema, TypeCopies},
     scope::Scope,
+    validation,
 };
 
-/// A type whose values are the documents of a collection: derive it.
+/// A type that is the model of a collection's documents. Derive it.
 ///
-/// The [derive](derive@crate::Document) lists its attributes; here each of them is used.
+/// The [derive](derive@crate::Document) lists all attributes. This example uses each attribute:
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -88,7 +90,7 @@ use crate::{
 /// assert_eq!(format!("{:?}", Part::fields().made_at().exists()), r#"Filter({ "madeAt": { "$exists": true } })"#);
 /// ```
 ///
-/// With a shard key, a write says on which shard of a cluster its document is:
+/// With a shard key, a write must identify the shard of its document:
 ///
 /// ```
 /// use odm::prelude::*;
@@ -117,7 +119,7 @@ use crate::{
 /// let key = OrderKey { id: order.id, customer: "acme".into() };
 /// db.update::<Order>(&key).inc(|o| o.total(), 5).await?;
 ///
-/// // What is read may be on any shard. The key finds it on the one.
+/// // A read may search all shards. With the key, the read uses one shard.
 /// assert_eq!(db.get::<Order>(order.id).await?.total, 20);
 /// assert_eq!(db.get::<Order>(&key).await?.total, 20);
 /// db.delete::<Order>(key).await?;
@@ -127,54 +129,54 @@ use crate::{
 /// # fn main() {}
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no document",
+    message = "`{Self}` is not a document",
     label = "not a `Document`",
     note = "derive it: `#[derive(Serialize, Deserialize, Document)]` with `#[document(collection = \"…\")]`"
 )]
 pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The type of the field that is stored as `_id`.
     type Id: Stored + Clone;
-    /// The fields, for filters, sorts, updates and joins.
+    /// The field tree, for filters, sorts, updates and joins.
     type Fields: FromPath;
-    /// What a schema lists so that it has this model: the model itself or, for one of a variant, its enum.
+    /// The type that a schema lists for this model: the model or, for the model of a variant, the enum.
     type Listed;
-    /// Itself, for bounds that are no matter where it is no document at all.
+    /// The type itself, for bounds that must not cause errors for types that are not documents.
     #[doc(hidden)]
     type Itself;
-    /// Whether its id says on which shard of a cluster it is.
+    /// Whether the id identifies the shard of a document.
     #[doc(hidden)]
     type Sharding;
     /// The name of the collection.
     const COLLECTION: &'static str;
-    /// What the schema knows of the model.
+    /// The static description of the model.
     const MODEL: Model;
 
-    /// The `_id`.
+    /// Returns the `_id`.
     fn id(&self) -> &Self::Id;
 
-    /// Checks what the types cannot: the `max` of arrays, the keys of maps.
+    /// Checks properties that types cannot express: the `max` of arrays, the keys of maps.
     ///
     /// # Errors
     ///
     /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
     fn check_bounds(&self) -> Result<()> {
-        self.check_bounds_of(&Checked::WHOLE)
+        self.check_bounds_of(&CheckedPlace::WHOLE)
     }
 
     /// Checks the bounds of the paths that a save writes.
     #[doc(hidden)]
-    fn check_bounds_of(&self, root: &Checked<'_>) -> Result<()> {
-        let _ = root;
+    fn check_bounds_of(&self, place: &CheckedPlace<'_>) -> Result<()> {
+        let _ = place;
         Ok(())
     }
 
-    /// The declared indexes.
+    /// Returns the declared indexes.
     #[must_use]
     fn indexes() -> Vec<Index> {
         Vec::new()
     }
 
-    /// Its id, with the shard key.
+    /// Returns the id, with the shard key.
     #[doc(hidden)]
     fn routed_key(&self) -> Key<Self>
     where
@@ -183,11 +185,11 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         Key::of_id(self.id().clone())
     }
 
-    /// The rules of its values.
+    /// The validation rules of the model.
     #[doc(hidden)]
-    const RULES: Option<&'static rule::Whole<Self>> = None;
+    const RULES: Option<&'static validation::DocumentRules<Self>> = None;
 
-    /// How its documents are checked.
+    /// Returns the integrity check of the model.
     #[doc(hidden)]
     fn model_check() -> ModelCheck
     where
@@ -196,91 +198,91 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         ModelCheck::of::<Self>()
     }
 
-    /// Whether something is done before and after its writes: known where it is compiled, so that nothing of that is in a program without.
+    /// Whether the model has hooks. A constant, so that programs without hooks contain no code for hooks.
     #[doc(hidden)]
     const HAS_HOOKS: bool = false;
 
-    /// What is done before and after its writes.
+    /// Returns the hooks of the model.
     #[doc(hidden)]
     fn hooks() -> Option<&'static dyn RunHooks<Self>> {
         None
     }
 
-    /// Where its enums are, and of which variants.
+    /// Records the enums in the document with their variants.
     #[doc(hidden)]
-    fn variants(&self, found: &mut Variants) {
-        let _ = found;
+    fn variants(&self, variants: &mut VariantMap) {
+        let _ = variants;
     }
 
-    /// The references with rules in its embedded structs.
+    /// Records the references with delete rules in embedded structs.
     #[doc(hidden)]
-    fn links(found: &mut LinksWalk) {
-        let _ = found;
+    fn links(links: &mut LinkCollector) {
+        let _ = links;
     }
 
-    /// Takes over what the framework has filled.
+    /// Copies the managed fields from another value.
     #[doc(hidden)]
-    fn take_filled(&mut self, from: Self)
+    fn take_managed(&mut self, source: Self)
     where
         Self: Sized,
     {
-        let _ = from;
+        let _ = source;
     }
 
-    /// An error if it was read and has arrays with elements that were not: inserted, it would lose them.
+    /// Ensures that no overflow array was read partially: an insert would lose the spilled elements.
     #[doc(hidden)]
-    fn refuse_partial(&self) -> Result<()> {
+    fn ensure_complete(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Leaves in the arrays that overflow what stays in the document, which is about to be inserted as this.
+    /// Removes all but the resident elements from the overflow arrays of a document that is inserted as `raw`.
     #[doc(hidden)]
-    fn keep_inside(&mut self, raw: &RawDocument) {
+    fn keep_resident(&mut self, raw: &RawDocument) {
         let _ = raw;
     }
 
-    /// Of how many segments its id is, if it is made of fields; none otherwise.
+    /// The number of segments of an id that is composed of fields; 0 for other ids.
     #[doc(hidden)]
     const ID_SEGMENTS: usize = 0;
 
-    /// Refuses what is no id of the model, if these are made of fields.
+    /// Ensures that an id fits the template of the model, if ids are composed of fields.
     #[doc(hidden)]
     fn check_id(id: &Self::Id) -> Result<()> {
         let _ = id;
         Ok(())
     }
 
-    /// Makes the id of its fields, if it is made of them.
+    /// Composes the id from the fields, if the model has a template.
     #[doc(hidden)]
-    fn fill_id(&mut self) -> Result<()> {
+    fn compose_id(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// What stands in the id before the number that the framework gives, if there is one.
+    /// Returns the text of the id before the assigned number, if the template has a number.
     #[doc(hidden)]
     fn id_before_number(&self) -> Result<String> {
         Ok(String::new())
     }
 
-    /// Takes that number.
+    /// Sets the assigned number.
     #[doc(hidden)]
     fn set_number(&mut self, number: i64) -> Result<()> {
         let _ = number;
         Ok(())
     }
 
-    /// Reads a stored document.
+    /// Decodes a stored document.
     #[doc(hidden)]
     fn from_stored(raw: &RawDocument) -> Result<Self> {
-        decode::as_one(raw)
+        decode::decode_model(raw)
     }
 
-    /// The fields, from which filters and updates are built.
+    /// Returns the field tree, from which filters and updates are built.
     fn fields() -> Self::Fields {
         Self::Fields::from_path(Path::ROOT)
     }
 
-    /// A reference to this document.
+    /// Returns a reference to this document.
     fn to_ref(&self) -> Ref<Self>
     where
         Self: Sized,
@@ -288,18 +290,18 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         Ref(self.id().clone(), PhantomData)
     }
 
-    /// The documents of this model that refer to others, for
+    /// Returns the documents of this model that refer to other documents, for
     /// [`Find::with_children`](crate::action::Find::with_children): `LogMessage::by(|m| m.host())`.
     fn by<P>(field: impl FnOnce(Self::Fields) -> P) -> Children<Self, P::Target>
     where
         Self: Sized,
-        P: Reference<Scope = Self, Inside: FoundByIt>,
+        P: ReferencePlace<Scope = Self, EnclosingShapes: FindableReference>,
     {
         Children::new(field(Self::fields()).path())
     }
 }
 
-/// What can be inserted: a document or, if the framework fills some of its fields, the companion without them.
+/// A value that can be inserted: a document or, for a model with managed fields, the insert struct.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -323,134 +325,135 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted",
-    label = "not what is inserted",
-    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`, copies, snapshots, computed fields, counts) as its companion without them: `New…`"
+    label = "neither a document nor an insert struct",
+    note = "a document is inserted as itself; a document with managed fields (`version`, `timestamps`, `soft_delete`, `scope`, \
+         `id`, copies, snapshots, computed fields, rollups) is inserted as its insert struct, `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.
     type Document: Document;
 
-    /// The document, with what the framework fills as far as it knows that without asking.
+    /// Returns a draft of the document, with the managed fields that need no query.
     ///
     /// # Errors
     ///
-    /// The model belongs to a scope, and this is none of its type.
+    /// The model has a scope, and the session has a scope of a different type.
     #[doc(hidden)]
     fn into_draft(self, scope: &Scope) -> Result<Draft<Self::Document>>;
 }
 
-/// A document in which the framework fills nothing, so that it is inserted as itself.
+/// A document without managed fields, which is inserted as itself.
 #[doc(hidden)]
-pub trait Whole {}
+pub trait InsertedAsIs {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Document + Whole> Insertable for T {
+impl<T: Document + InsertedAsIs> Insertable for T {
     type Document = T;
     fn into_draft(self, _: &Scope) -> Result<Draft<T>> {
         Ok(Draft::of(self))
     }
 }
 
-/// A type whose values can stand in a document: scalars, what derives [`Embedded`], and options, arrays, maps and
+/// A type with values that a document can store: scalars, types that derive [`Embedded`], and options, arrays, maps and
 /// references of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a document",
-    label = "no `Stored` type",
+    label = "not a `Stored` type",
     note = "derive `Embedded` for it; a type that derives `Document` is referred to by `Ref<{Self}>`"
 )]
 pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// How it is laid out: one of [`kind`].
+    /// The layout of the type: a type of [`kind`].
     type Kind: kind::Element;
-    /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
+    /// The field tree of a place in `M` with a value of this type, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
 
-    /// The shape of a field of this type with serde's `default`, for the shape `S` without it. It is `S` if the database treats a missing
-    /// value like the default.
+    /// The shape of a field of this type with serde's `default`, where `S` is the shape without `default`. Equals `S` if the
+    /// database treats a missing value like the default.
     #[doc(hidden)]
     type ShapeWithDefault<S: 'static>: 'static;
 
-    /// What is written for a value that is new: itself or, if the framework fills some of its fields, the companion without them.
+    /// The type that applications write for a new value: the type or, for a struct with managed fields, the insert struct.
     type New: Serialize + Send + Sync + 'static;
 
-    /// What is in it of other documents.
+    /// The copies and snapshots inside the type.
     #[doc(hidden)]
-    const COPIES: &'static Copies = &Copies::NONE;
+    const COPIES: &'static TypeCopies = &TypeCopies::NONE;
 
-    /// Whether it is an array.
+    /// Whether the type is an array.
     #[doc(hidden)]
     const IS_ARRAY: bool = false;
 
-    /// The operators and fields of the place that `path` leads to.
+    /// Returns the field tree of the place at `path`.
     fn fields<M: 'static, R: 'static, S: 'static>(path: Path) -> Self::Fields<M, R, S> {
         FromPath::from_path(path)
     }
 
-    /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
-    const REWRITES: bool = false;
+    /// Whether a stored document may lack a field of the value: serde's `default`.
+    const HAS_SERDE_DEFAULTS: bool = false;
 
-    /// Whether a value may be stored less exactly than it is: see [`native`](crate::native).
-    const ROUNDS: bool = false;
+    /// Whether storing a value may lose precision: see [`native`](crate::native).
+    const ROUNDS_VALUES: bool = false;
 
-    /// Whether there may be no value: of an `Option`.
+    /// Whether the value may be absent: true for `Option`.
     #[doc(hidden)]
     const MAY_BE_NONE: bool = false;
 
-    /// Writes the value as it is stored, where that is not what serde would write by itself.
+    /// Writes the stored form of the value, which may differ from serde's form.
     #[doc(hidden)]
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.serialize(serializer)
     }
 
-    /// Reads what [`serialize_stored`](Self::serialize_stored) has written.
+    /// Reads the form that [`serialize_stored`](Self::serialize_stored) writes.
     #[doc(hidden)]
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::deserialize(deserializer)
     }
-    /// Among which values BSON sorts the stored ones.
+    /// The type brackets of stored values.
     const BRACKETS: Brackets = Brackets::ANY;
 
-    /// Checks what the types cannot, see [`Document::check_bounds`].
+    /// Checks properties that types cannot express, see [`Document::check_bounds`].
     ///
     /// # Errors
     ///
     /// The first violation, with its path.
     #[doc(hidden)]
-    fn validate(&self, place: &Checked<'_>) -> Result<()> {
+    fn validate(&self, place: &CheckedPlace<'_>) -> Result<()> {
         let _ = place;
         Ok(())
     }
 
-    /// How many elements it has, if it is an array; 0 otherwise.
+    /// Returns the number of elements of an array; 0 for other types.
     fn count(&self) -> usize {
         0
     }
 
-    /// Where enums are in it, and of which variants.
+    /// Records the enums in the value with their variants.
     #[doc(hidden)]
-    fn variants(&self, found: &mut Variants) {
-        let _ = found;
+    fn variants(&self, variants: &mut VariantMap) {
+        let _ = variants;
     }
 
-    /// What there is of references with rules inside of it.
+    /// Properties of the references with delete rules inside the type.
     #[doc(hidden)]
-    const LINKS: LinksInside = LinksInside::NONE;
+    const LINKS: EmbeddedLinks = EmbeddedLinks::NONE;
 
-    /// The references with rules inside of it.
+    /// Records the references with delete rules inside the type.
     #[doc(hidden)]
-    fn links(found: &mut LinksWalk) {
-        let _ = found;
+    fn links(links: &mut LinkCollector) {
+        let _ = links;
     }
 
-    /// The rules of what is inside of it.
+    /// The validation rules inside the type.
     #[doc(hidden)]
-    const RULES: rule::Rules = rule::Rules::UNKNOWN;
+    const RULES: validation::Rules = validation::Rules::UNKNOWN;
 
     /// The stored names of a struct's fields.
     #[doc(hidden)]
     const NAMES: &'static [&'static str] = &[];
 }
 
-/// A struct or an enum that is stored inside a document, or a newtype that is stored as one value: derive it.
+/// A struct or an enum inside a document, or a newtype that is stored as one value. Derive it.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -468,7 +471,7 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// }
 /// ```
 ///
-/// The variants of an enum are reached by closures:
+/// Closures access the variants of an enum:
 ///
 /// ```
 /// use odm::prelude::*;
@@ -502,10 +505,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # let db = odm::Database::<Shop>::open("memory:").await?;
 /// # let invoice = Payment::Invoice(Invoice { number: "7".into(), reminders: 0 });
 /// # db.insert(Order { id: 1, payment: invoice, deposits: vec![Payment::Cash] }).await?;
-/// // An invoice with this number; a card with it is none.
+/// // An invoice with this number. A card with this number does not match.
 /// let order = db.find::<Order>().filter(|o| o.payment().invoice(|i| i.number().eq("7"))).one().await?;
 ///
-/// // One element is a card that has expired, or cash.
+/// // One element is an expired card, or cash.
 /// let now = DateTime::now();
 /// let some = db
 ///     .find::<Order>()
@@ -514,7 +517,7 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 ///     .await?;
 /// # assert_eq!(some.len(), 1);
 ///
-/// // Written only if the payment is an invoice: if it has become something else, nothing happens.
+/// // Written only if the payment is an invoice. Otherwise the update changes no document.
 /// let reminded = db.update::<Order>(order.id).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.applied();
 /// # assert!(reminded);
 /// db.update::<Order>(order.id).set(|o| o.payment(), Payment::Cash).await?;
@@ -525,53 +528,53 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # fn main() {}
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not embedded",
+    message = "`{Self}` does not derive `Embedded`",
     note = "derive `Embedded` for it; a type that derives `Document` is referred to by `Ref<{Self}>`"
 )]
 pub trait Embedded: Stored<Kind: kind::Element<Many = kind::Array>> {}
 
-/// How a stored type is laid out: the values of [`Stored::Kind`].
+/// Layouts of stored types: the values of [`Stored::Kind`].
 pub mod kind {
-    /// One value.
+    /// The layout of a single value.
     #[derive(Debug)]
     pub struct Value;
-    /// An embedded struct.
+    /// The layout of an embedded struct.
     #[derive(Debug)]
     pub struct Struct;
-    /// An enum whose variants hold something that can be reached.
+    /// The layout of an enum with variants that have content.
     #[derive(Debug)]
     pub struct Enum;
-    /// An array of something else than references.
+    /// The layout of an array of elements other than references.
     #[derive(Debug)]
     pub struct Array;
-    /// A document with keys that are not known beforehand.
+    /// The layout of a document with arbitrary keys.
     #[derive(Debug)]
     pub struct Map;
-    /// One value of another crate, which serde would store as a text: see [`native`](crate::native).
+    /// The layout of a value of another crate, which serde would store as a text: see [`native`](crate::native).
     #[derive(Debug)]
     pub struct Native;
-    /// An array of such values.
+    /// The layout of an array of values of another crate.
     #[derive(Debug)]
     pub struct NativeArray;
-    /// A map of such values.
+    /// The layout of a map of values of another crate.
     #[derive(Debug)]
     pub struct NativeMap;
-    /// The id of another document.
+    /// The layout of a reference: the id of another document.
     #[derive(Debug)]
     pub struct Reference;
-    /// An array of ids of other documents.
+    /// The layout of an array of references: ids of other documents.
     #[derive(Debug)]
     pub struct References;
 
-    /// An array whose elements overflow into another collection.
+    /// The layout of an array with elements that may spill to chunk documents.
     #[derive(Debug)]
     pub struct Overflowing;
 
-    /// The kinds of arrays and of maps of elements of this kind.
+    /// The layouts of arrays and maps with elements of this layout.
     pub trait Element {
-        /// [`References`], [`NativeArray`] or [`Array`].
+        /// The layout of an array of elements: [`References`], [`NativeArray`] or [`Array`].
         type Many: Element;
-        /// [`NativeMap`] or [`Map`].
+        /// The layout of a map with elements: [`NativeMap`] or [`Map`].
         type Mapped: Element;
     }
     impl Element for Value {
@@ -620,13 +623,13 @@ pub mod kind {
     }
 }
 
-/// The id of a document of another collection, stored as the bare id.
+/// A reference: the id of a document, stored as the bare id.
 ///
-/// It loads nothing by itself: [`Find::with`](crate::action::Find::with) joins what it refers to.
+/// A reference does not load the document. [`Find::with`](crate::action::Find::with) joins the document.
 pub struct Ref<T: Document>(T::Id, PhantomData<fn() -> T>);
 
 impl<T: Document> Ref<T> {
-    /// A reference to the document with this id.
+    /// Returns a reference to the document with this id.
     pub fn new(id: impl IntoKey<T>) -> Self {
         Self(id.into_key().into_id(), PhantomData)
     }
@@ -635,12 +638,16 @@ impl<T: Document> Ref<T> {
         Self(id, PhantomData)
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn id(&self) -> &T::Id {
         &self.0
     }
 
-    /// The id, by value.
+    pub(crate) fn from_id(id: T::Id) -> Self {
+        Self(id, PhantomData)
+    }
+
+    /// Returns the id by value.
     pub fn into_id(self) -> T::Id {
         self.0
     }
@@ -653,12 +660,12 @@ impl<T: Document> Stored for Ref<T> {
     type New = Self;
     const BRACKETS: Brackets = T::Id::BRACKETS;
 
-    fn variants(&self, found: &mut Variants) {
-        found.reference::<T>(&self.0);
+    fn variants(&self, variants: &mut VariantMap) {
+        variants.add_reference::<T>(&self.0);
     }
 }
 
-impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}
+impl<S: ContainsTarget<T>, T: Document> TargetsInSchema<S> for Ref<T> {}
 
 impl<T: Document> Clone for Ref<T> {
     fn clone(&self) -> Self {

@@ -1,4 +1,4 @@
-//! A document that remembers what was stored.
+//! Documents with a memory of the stored version.
 
 use std::{
     fmt,
@@ -14,57 +14,57 @@ use crate::{
     query::{encode_document, encode_unchecked},
 };
 
-/// A document that was read to be changed: it remembers what was stored, so that
-/// [`save`](crate::Session::save) writes what has changed and nothing else.
+/// A document that was read to be changed. It keeps the stored version, so that [`save`](crate::Session::save) writes only the
+/// changed fields.
 ///
-/// Made by [`Session::edit`](crate::Session::edit). It derefs to the document.
+/// Made by [`Session::edit`](crate::Session::edit). Dereferences to the document.
 pub struct Edited<T> {
     document: T,
-    /// The document as it is stored, with fields that the model does not know.
+    /// The stored document, including fields that the model does not know.
     pub(crate) stored: RawDocumentBuf,
-    /// The document as the model writes it, before any change.
-    pub(crate) before: RawDocumentBuf,
+    /// The document as the model encodes it, before any change.
+    pub(crate) original: RawDocumentBuf,
 }
 
 impl<T: Document> Edited<T> {
     pub(crate) fn new(stored: RawDocumentBuf) -> Result<Self> {
         let document: T = T::from_stored(&stored)?;
-        // What is stored already may be longer than its `max`, and can be read all the same.
+        // A stored array may exceed its `max`, and must stay readable.
         let before = encode_unchecked(&document).map_err(error::of_model::<T>)?;
         Ok(Self {
             document,
             stored,
-            before,
+            original: before,
         })
     }
 
-    /// Remembers what is stored after a save.
-    pub(crate) fn saved(&mut self, stored: RawDocumentBuf) -> Result<()> {
-        if !T::MODEL.filled.is_empty() {
-            self.document.take_filled(T::from_stored(&stored)?);
+    /// Updates the stored version after a save.
+    pub(crate) fn record_saved(&mut self, stored: RawDocumentBuf) -> Result<()> {
+        if !T::MODEL.managed.is_empty() {
+            self.document.take_managed(T::from_stored(&stored)?);
         }
-        self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
-        if T::MODEL.rounds {
-            let rounded = decode::with_outside(&T::MODEL, self.before.clone(), &stored)?;
+        self.original = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
+        if T::MODEL.rounds_values {
+            let rounded = decode::with_manifests(&T::MODEL, self.original.clone(), &stored)?;
             self.document = T::from_stored(&rounded)?;
         }
         self.stored = stored;
         Ok(())
     }
 
-    /// The document without the memory.
+    /// Returns the document without the stored version.
     pub fn into_inner(self) -> T {
         self.document
     }
 
-    /// Whether there is something to save.
+    /// Returns whether the document has unsaved changes.
     ///
     /// # Errors
     ///
-    /// The document as it is now cannot be stored: see [`Session::save`](crate::Session::save).
+    /// The document cannot be stored in its current state: see [`Session::save`](crate::Session::save).
     pub fn is_changed(&self) -> Result<bool> {
-        let now = encode_document(&self.document).map_err(error::of_model::<T>)?;
-        Ok(self.before.as_bytes() != now.as_bytes())
+        let current = encode_document(&self.document).map_err(error::of_model::<T>)?;
+        Ok(self.original.as_bytes() != current.as_bytes())
     }
 }
 
@@ -92,7 +92,7 @@ impl<T: Clone> Clone for Edited<T> {
         Self {
             document: self.document.clone(),
             stored: self.stored.clone(),
-            before: self.before.clone(),
+            original: self.original.clone(),
         }
     }
 }

@@ -1,29 +1,32 @@
-//! What can go wrong, and what to do about it.
+//! The error type: kinds, context, and conversions.
+
+mod problem;
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
 use bson::{Bson, RawDocument};
+pub use problem::{Problem, Violation};
 
 use crate::{
     document::Document,
-    query::encode as encode_value,
+    query::encode_value,
     schema::{IndexReport, Model},
 };
 
-/// A result with this crate's error.
+/// A result with the error type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The error of every operation.
 ///
-/// [`kind`](Self::kind) and the predicates tell what happened; the accessors say where. Its text names the model, the
-/// collection, the document, the path or the index as far as they are known, and what to do.
+/// [`kind`](Self::kind) and the predicates tell the errors apart. The accessors return the context. The text contains the known
+/// context (model, collection, document, path, index) and the remedy.
 ///
-/// It is cheap to clone: when several documents wait for one that cannot be read, each gets the same error.
+/// Cloning is cheap: if several operations wait for the same failed read, each gets a clone.
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorInner>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     model: Option<&'static str>,
@@ -40,85 +43,86 @@ struct Inner {
     violations: Vec<(String, String)>,
     indexes: Option<Arc<IndexReport>>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
-    is_passing: bool,
+    is_transient: bool,
 }
 
-/// What kind of error it is.
+/// The kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A document that must be there is not.
+    /// A required document does not exist.
     NotFound,
-    /// More than one document where at most one was asked for.
+    /// More than one document matches where at most one is allowed.
     NotUnique,
-    /// A unique index, or `_id`, has the value already: give another value, or change the document that has it.
+    /// A unique index, or `_id`, has the value already. Use another value, or change the document with the value.
     DuplicateKey,
-    /// Another write came first and nothing was kept: try again from the beginning.
+    /// Another write came first, and nothing was written. Run the operation again from the beginning.
     Conflict,
-    /// A reference leads to no document, and must: insert that one first, or let the reference lead elsewhere.
+    /// A required reference has no target document. Insert the target first, or change the reference.
     Dangling,
-    /// A reference leads to a document that another one is linked with already, and only one may be: change that one first.
+    /// The target of an exclusive reference is linked to another document already. Change that document first.
     AlreadyLinked,
-    /// Other documents refer to one that was to be deleted, and nothing was: change or delete them first.
+    /// Referrers prevented a delete, and nothing was deleted. Change or delete the referrers first.
     Restricted,
-    /// A condition did not hold, so an update that had to apply did not.
+    /// The condition of a required update was false.
     NotApplied,
-    /// An array would hold more elements than its `max`, and nothing was written.
+    /// A declared index is missing in the database. Run [`sync_indexes`](crate::Database::sync_indexes).
+    MissingIndex,
+    /// An array would exceed its `max`. Nothing was written.
     TooManyElements,
-    /// A stored document does not fit the model: repair the document, or let the model accept it.
+    /// A stored document does not fit the model. Repair the document, or extend the model.
     Decode,
     /// A value cannot be stored as BSON.
     Encode,
-    /// Values break the rules of the model, and nothing was written: [`violations`](Error::violations) has all of them.
+    /// Values break the rules of the model, and nothing was written. [`violations`](Error::violations) lists every violation.
     Validation,
-    /// The write was carried out and is there to stay, but a hook behind it failed: do not write again.
+    /// The write is committed, but a hook after the commit failed. Do not write again.
     Committed,
-    /// A page token is none, or is one of another query: begin with the first page.
+    /// A page token is invalid, or belongs to another query. Start with the first page.
     InvalidPageToken,
-    /// The operation makes no sense: a wrong regular expression, a map key with a dot, …
+    /// The operation is invalid: a wrong regular expression, a map key with a dot, …
     Invalid,
-    /// The backend does not have this operation or option.
+    /// The backend does not support the operation or the option.
     Unsupported,
-    /// The URL names no backend that this build has.
+    /// The URL names no backend of this build.
     InvalidUrl,
-    /// The server cannot be reached, or the connection was lost: whether a write took effect is unknown.
+    /// The server is unreachable, or the connection was lost. The outcome of a write is unknown.
     Connection,
-    /// Another process has the files open: close it, or use a server.
+    /// Another process has the files open. Close that process, or use a server.
     InUse,
-    /// The files are not a database of this engine, are damaged, or are of a newer version.
+    /// The files are not a database of this engine, are damaged, or have a newer format.
     Damaged,
-    /// The changes behind a resume token are not known any more: read the documents again, and watch from then on.
+    /// The database has discarded the changes after a resume token. Read the documents again, and watch from then on.
     HistoryLost,
-    /// Not all that writes owe was carried out in time: wait longer, or see why by `owed`.
-    Unsettled,
-    /// A read or a transaction took longer than its time limit, and was ended: [`limit`](Error::limit) has the limit.
+    /// Pending work was not completed in time, or was rejected. Wait longer, or inspect the pending work with `pending`.
+    StillPending,
+    /// A read or a transaction exceeded its time limit and was cancelled. [`limit`](Error::limit) returns the limit.
     Timeout,
-    /// The server aborted a transaction that was open for longer than `transactionLifetimeLimitSeconds`. Do less in one transaction, or
-    /// raise the limit of the server.
+    /// The server aborted a transaction that was open for longer than `transactionLifetimeLimitSeconds`. Do less in one
+    /// transaction, or raise the limit of the server.
     TransactionExpired,
-    /// The transaction was committed or aborted before.
+    /// The transaction is committed or aborted already.
     TransactionOver,
-    /// A write through the database, in the closure of a transaction of it, would be no part of that: use its `tx`.
+    /// A write in the closure of a transaction goes through the database. Use `tx`, so that the write is part of the transaction.
     OutsideTransaction,
-    /// The write changes more than fits into the memory of the engine, or than a server takes in one transaction: write in
-    /// parts.
+    /// The write exceeds the memory limit of the engine, or the size limit of a server transaction. Split the write.
     WriteTooLarge,
-    /// There is no room on the disk, and nothing was written: free space, or delete documents.
+    /// The disk is full, and nothing was written. Free space, or delete documents.
     StorageFull,
-    /// Reading or writing files failed.
+    /// Reading or writing a file failed.
     Io,
     /// The database was [closed](crate::Database::close).
     Closed,
-    /// The backend refused the operation for another reason; [`code`](Error::code) has MongoDB's number for it.
+    /// The backend rejected the operation for another reason. [`code`](Error::code) returns the MongoDB error code.
     Backend,
-    /// The application's own error, made by [`Error::other`].
+    /// An error of the application, created by [`Error::other`].
     Other,
 }
 
 impl Error {
-    /// An error for an implementation of [`Backend`](crate::backend::Backend) to return.
+    /// Creates an error. For implementations of [`Backend`](crate::backend::Backend).
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ErrorInner {
             kind,
             message: message.into(),
             model: None,
@@ -135,11 +139,12 @@ impl Error {
             violations: Vec::new(),
             indexes: None,
             source: None,
-            is_passing: false,
+            is_transient: false,
         }))
     }
 
-    /// An application's error, so that `?` and [`Database::transaction`](crate::Database::transaction) carry it through.
+    /// Creates an error of the application, so that `?` and [`Database::transaction`](crate::Database::transaction) can pass it
+    /// on.
     ///
     /// ```
     /// let error = odm::Error::other("not enough credits");
@@ -150,299 +155,301 @@ impl Error {
         Self::new(ErrorKind::Other, source.to_string()).with_source(source)
     }
 
-    /// What kind of error it is.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether a document that must be there is not.
+    /// Returns whether a required document does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether a unique index, or `_id`, has the value already.
+    /// Returns whether a unique index, or `_id`, has the value already.
     #[must_use]
     pub fn is_duplicate_key(&self) -> bool {
         self.kind() == ErrorKind::DuplicateKey
     }
 
-    /// Whether another write came first: nothing was kept, and it may be tried again from the beginning.
+    /// Returns whether another write came first. Nothing was written, and the operation can run again from the beginning.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.kind() == ErrorKind::Conflict
     }
 
-    /// Whether a read or a transaction took longer than its time limit.
+    /// Returns whether a read or a transaction exceeded its time limit.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// Whether a stored document does not fit the model.
+    /// Returns whether a stored document does not fit the model.
     #[must_use]
     pub fn is_decode(&self) -> bool {
         self.kind() == ErrorKind::Decode
     }
 
-    /// Whether the backend does not have this operation or option.
+    /// Returns whether the backend does not support the operation or the option.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.kind() == ErrorKind::Unsupported
     }
 
-    /// Whether values break the rules of the model.
+    /// Returns whether values break the rules of the model.
     #[must_use]
     pub fn is_validation(&self) -> bool {
         self.kind() == ErrorKind::Validation
     }
 
-    /// Whether the write was carried out, and only a hook behind it failed.
+    /// Returns whether the write is committed, and only a hook after the commit failed.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         self.kind() == ErrorKind::Committed
     }
 
-    /// Whether a page token is none, or is one of another query: begin with the first page.
+    /// Returns whether a page token is invalid, or belongs to another query.
     #[must_use]
     pub fn is_invalid_page_token(&self) -> bool {
         self.kind() == ErrorKind::InvalidPageToken
     }
 
-    /// Whether the changes behind a resume token are not known any more: read the documents again, and watch from then on.
+    /// Returns whether the database has discarded the changes after a resume token.
     #[must_use]
     pub fn is_history_lost(&self) -> bool {
         self.kind() == ErrorKind::HistoryLost
     }
 
-    /// Whether there is no room on the disk. Deletes make some.
+    /// Returns whether the disk is full. Deletes free space.
     #[must_use]
     pub fn is_storage_full(&self) -> bool {
         self.kind() == ErrorKind::StorageFull
     }
 
-    /// Whether the database was closed.
+    /// Returns whether the database is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.kind() == ErrorKind::Closed
     }
 
-    /// What has gone wrong, without where.
+    /// Returns the message without the context.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The model that the operation was about.
+    /// Returns the model of the operation.
     #[must_use]
     pub fn model(&self) -> Option<&'static str> {
         self.0.model
     }
 
-    /// The collection that the operation was about.
+    /// Returns the collection of the operation.
     #[must_use]
     pub fn collection(&self) -> Option<&str> {
         self.0.collection.as_deref()
     }
 
-    /// The `_id` of the document that the error is about.
+    /// Returns the `_id` of the document.
     #[must_use]
     pub fn id(&self) -> Option<&Bson> {
         self.0.id.as_ref()
     }
 
-    /// The dotted path, with stored names, that the error is about.
+    /// Returns the dotted path, with stored field names.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
 
-    /// The name of the index that refused a value.
+    /// Returns the name of the index that rejected a value.
     #[must_use]
     pub fn index(&self) -> Option<&str> {
         self.0.index.as_deref()
     }
 
-    /// The refused key of a duplicate-key error: a document of the index's paths and their values.
+    /// Returns the rejected key of a duplicate-key error: a document with the paths of the index and the values.
     #[must_use]
     pub fn value(&self) -> Option<&Bson> {
         self.0.value.as_ref()
     }
 
-    /// MongoDB's number for the error, where there is one.
+    /// Returns the MongoDB error code, if there is a code.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.0.code
     }
 
-    /// The operation of the typed language that ran out of time, as the log names it: `find`, `get`, `transaction`.
+    /// Returns the typed operation that exceeded its time limit, as in the log: `find`, `get`, `transaction`.
     #[must_use]
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The time limit that was exceeded.
+    /// Returns the exceeded time limit.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         self.0.limit
     }
 
-    /// How many documents an insert of many stored: in order, those before the one that failed.
+    /// Returns the number of documents that an insert of many stored: in order, all documents before the failed document.
     #[must_use]
     pub fn inserted(&self) -> Option<usize> {
         self.0.inserted
     }
 
-    /// The documents of an insert of many that were refused: the position of each among all, from 0, and why.
+    /// Returns the rejected documents of an insert of many: the position of each, counted from 0, and the error.
     ///
-    /// An insert in order has one at most, because it stops there.
+    /// An ordered insert stops at the first rejected document, and reports at most one error.
     pub fn failures(&self) -> impl ExactSizeIterator<Item = (usize, &Self)> {
         let failures = self.0.failures.iter();
         failures.map(|(position, error)| (*position, error))
     }
 
-    /// The values that break the rules of the model: the path of each, with stored names, and what its rule says of it.
+    /// Returns the values that break the rules of the model: the path of each, with stored field names, and the message of its
+    /// rule.
     pub fn violations(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         let violations = self.0.violations.iter();
         violations.map(|(path, message)| (path.as_str(), message.as_str()))
     }
 
-    /// The report of [`sync_indexes`](crate::Database::sync_indexes), if an index could not be made as declared.
+    /// Returns the report of [`sync_indexes`](crate::Database::sync_indexes), if an index could not be created as declared.
     #[must_use]
     pub fn index_report(&self) -> Option<&IndexReport> {
         self.0.indexes.as_deref()
     }
 
-    /// The backend's or the application's own error that this one was made from, to be downcast.
+    /// Returns the original error of the backend or the application, for a downcast.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }
 
-    /// The same error with the model named.
+    /// Adds the model.
     #[must_use]
     pub fn with_model(self, model: &'static str) -> Self {
-        self.with(|e| e.model = Some(model))
+        self.with_inner(|e| e.model = Some(model))
     }
 
-    /// The same error with the collection named.
+    /// Adds the collection.
     #[must_use]
     pub fn with_collection(self, collection: impl Into<String>) -> Self {
-        self.with(|e| e.collection = Some(collection.into()))
+        self.with_inner(|e| e.collection = Some(collection.into()))
     }
 
-    /// The same error with the document named.
+    /// Adds the `_id` of the document.
     #[must_use]
     pub fn with_id(self, id: impl Into<Bson>) -> Self {
-        self.with(|e| e.id = Some(id.into()))
+        self.with_inner(|e| e.id = Some(id.into()))
     }
 
-    /// The same error with the `_id` of a stored document.
+    /// Adds the `_id` of a stored document.
     #[must_use]
     pub(crate) fn with_id_of(self, document: &RawDocument) -> Self {
-        match crate::decode::id(document).map(Bson::try_from) {
+        match crate::decode::stored_id(document).map(Bson::try_from) {
             Some(Ok(id)) => self.with_id(id),
             _ => self,
         }
     }
 
-    /// The same error with the path named.
+    /// Adds the path.
     #[must_use]
     pub fn with_path(self, path: impl Into<String>) -> Self {
-        self.with(|e| e.path = Some(path.into()))
+        self.with_inner(|e| e.path = Some(path.into()))
     }
 
-    /// The same error with the index named, and the key that it refused.
+    /// Adds the index, and the rejected key.
     #[must_use]
     pub fn with_index(self, index: impl Into<String>, key: impl Into<Bson>) -> Self {
-        self.with(|e| {
+        self.with_inner(|e| {
             e.index = Some(index.into());
             e.value = Some(key.into());
         })
     }
 
-    /// The same error with MongoDB's number for it.
+    /// Adds the MongoDB error code.
     #[must_use]
     pub fn with_code(self, code: i32) -> Self {
-        self.with(|e| e.code = Some(code))
+        self.with_inner(|e| e.code = Some(code))
     }
 
-    /// The same error with the operation that ran out of time, and its time limit.
+    /// Adds the operation that exceeded its time limit, and the limit.
     #[must_use]
     pub fn with_limit(self, operation: &'static str, limit: Duration) -> Self {
-        self.with(|e| {
+        self.with_inner(|e| {
             e.operation = Some(operation);
             e.limit = Some(limit);
         })
     }
 
-    /// The same error, which is over as soon as others are done with something that takes them a while.
-    pub(crate) fn passing(self) -> Self {
-        self.with(|e| e.is_passing = true)
+    /// Marks the error as transient: another writer works on a step that takes a while, and a later attempt can succeed.
+    pub(crate) fn into_transient(self) -> Self {
+        self.with_inner(|e| e.is_transient = true)
     }
 
-    pub(crate) fn is_passing(&self) -> bool {
-        self.0.is_passing
+    pub(crate) fn is_transient(&self) -> bool {
+        self.0.is_transient
     }
 
-    /// Whether a backend found it, and not the typed language: it has the backend's own error then, or its code.
-    pub(crate) fn is_of_backend(&self) -> bool {
+    /// Returns whether the backend reported the error, and not the typed language. Such an error has the backend's error or code.
+    pub(crate) fn is_from_backend(&self) -> bool {
         self.0.code.is_some() || self.0.source.is_some()
     }
 
-    /// The same error with the number of documents that were stored before it.
+    /// Adds the number of documents that were stored before the error.
     #[must_use]
     pub fn with_inserted(self, inserted: usize) -> Self {
-        self.with(|e| e.inserted = Some(inserted))
+        self.with_inner(|e| e.inserted = Some(inserted))
     }
 
-    /// The same error with the documents that were refused, by their positions.
+    /// Adds the rejected documents, by position.
     #[must_use]
     pub fn with_failures(self, failures: impl IntoIterator<Item = (usize, Self)>) -> Self {
-        self.with(|e| e.failures = failures.into_iter().collect())
+        self.with_inner(|e| e.failures = failures.into_iter().collect())
     }
 
-    /// The same error with the values that break rules: the path of each, and what its rule says of it.
+    /// Adds the values that break rules: the path of each, and the message of its rule.
     #[must_use]
     pub fn with_violations(self, violations: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.with(|e| e.violations = violations.into_iter().collect())
+        self.with_inner(|e| e.violations = violations.into_iter().collect())
     }
 
-    /// An insert of one has no part that succeeded.
+    /// Adds the report of an index synchronization.
     pub(crate) fn with_index_report(self, report: IndexReport) -> Self {
-        self.with(|e| e.indexes = Some(Arc::new(report)))
+        self.with_inner(|e| e.indexes = Some(Arc::new(report)))
     }
 
+    /// Removes the number of inserted documents: an insert of a single document has no partial success.
     pub(crate) fn without_inserted(self) -> Self {
-        self.with(|e| {
+        self.with_inner(|e| {
             e.inserted = None;
             e.failures.clear();
         })
     }
 
-    /// The same error, of reading what a write gave back: the write itself was carried out.
-    pub(crate) fn behind_a_write(self) -> Self {
-        self.with(|e| {
+    /// Changes the message for a failed read of a write's result: the write itself is committed.
+    pub(crate) fn after_committed_write(self) -> Self {
+        self.with_inner(|e| {
             e.message = format!(
-                "the write was carried out, but what it gave back cannot be read: {}",
+                "the write succeeded, but the returned document cannot be read: {}",
                 e.message
             );
         })
     }
 
-    /// The error of a hook behind a write that cannot be taken back.
-    pub(crate) fn of_hook_behind(self) -> Self {
-        let message = format!("the write was carried out, but a hook behind it failed: {self}");
+    /// Creates the error for a failed hook after a committed write.
+    pub(crate) fn of_post_commit_hook(self) -> Self {
+        let message = format!("the write succeeded, but a hook after the commit failed: {self}");
         Self::new(ErrorKind::Committed, message).with_source(self)
     }
 
-    /// The same error with what caused it.
+    /// Adds the original error.
     #[must_use]
     pub fn with_source(self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
-        self.with(|e| e.source = Some(Arc::from(source.into())))
+        self.with_inner(|e| e.source = Some(Arc::from(source.into())))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn with_inner(mut self, change: impl FnOnce(&mut ErrorInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -499,15 +506,15 @@ impl fmt::Debug for Error {
 }
 
 impl error::Error for Error {
-    /// What is behind the backend's or the application's own error, whose text this error has in its own;
-    /// [`cause`](Self::cause) gives that one.
+    /// Returns the source of the original error. The text of this error contains the original text already, and
+    /// [`cause`](Self::cause) returns the original error.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.0.source.as_deref()?.source()
     }
 }
 
-/// Serialising fails on a value that BSON cannot hold.
-pub(crate) fn encode(error: bson::error::Error) -> Error {
+/// Creates the error for a value that BSON cannot represent.
+pub(crate) fn from_bson(error: bson::error::Error) -> Error {
     Error::new(
         ErrorKind::Encode,
         format!("a value cannot be stored as BSON: {error}"),
@@ -515,35 +522,35 @@ pub(crate) fn encode(error: bson::error::Error) -> Error {
     .with_source(error)
 }
 
-/// The error of a read that has exceeded its time limit.
-pub(crate) fn timed_out() -> Error {
-    let message = "the read took longer than its time limit and was ended: let an index serve it, ask for less, or raise the limit";
+/// Creates the error of a read that exceeded its time limit.
+pub(crate) fn read_timed_out() -> Error {
+    let message = "the read exceeded its time limit and was cancelled: add an index, read less, or raise the limit";
     Error::new(ErrorKind::Timeout, message)
 }
 
-/// There is no document with this id.
+/// Creates the error for an id without a document.
 pub(crate) fn not_found<T: Document>(id: &T::Id) -> Error {
     let id = encode_value(id).ok().map(Bson::try_from);
-    no_such(&T::MODEL, id.and_then(Result::ok))
+    not_found_stored(&T::MODEL, id.and_then(Result::ok))
 }
 
-/// The same with the id, if it is known, as it is stored.
-pub(crate) fn no_such(model: &Model, id: Option<Bson>) -> Error {
-    let message = "there is no document with this id";
-    let error = of(model)(Error::new(ErrorKind::NotFound, message));
+/// Creates the error for a stored id without a document. The id may be unknown.
+pub(crate) fn not_found_stored(model: &Model, id: Option<Bson>) -> Error {
+    let message = "there is no document with this id: insert the document first, or correct the id";
+    let error = naming_model(model)(Error::new(ErrorKind::NotFound, message));
     match id {
         Some(id) => error.with_id(id),
         None => error,
     }
 }
 
-/// The same error with the model and its collection named.
+/// Adds the model and the collection of `T`, unless the error names a model already.
 pub(crate) fn of_model<T: Document>(error: Error) -> Error {
-    of(&T::MODEL)(error)
+    naming_model(&T::MODEL)(error)
 }
 
-/// Names the model and collection in an error without a model.
-pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
+/// Returns a function that adds the model and the collection, unless the error names a model already.
+pub(crate) fn naming_model(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     let (name, collection) = (model.name, model.collection);
     move |error| match error.model() {
         None => error.with_model(name).with_collection(collection),
@@ -551,21 +558,23 @@ pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     }
 }
 
-/// The array of a stored document has no room for what was to be appended.
-pub(crate) fn full(max: usize, document: &RawDocument) -> Error {
+/// Creates the error for a stored array without room for the appended elements.
+pub(crate) fn array_full(max: usize, document: &RawDocument) -> Error {
     let error = Error::new(
         ErrorKind::TooManyElements,
         format!(
-            "the array holds at most {max} elements and has no room for more; nothing was written"
+            "the array holds at most {max} elements and has no room for more; nothing was written. Remove elements, or raise `max`"
         ),
     );
     error.with_id_of(document)
 }
 
-/// An array would hold more than it may.
-pub(crate) fn too_many(max: usize, found: usize) -> Error {
+/// Creates the error for an array with more elements than its maximum.
+pub(crate) fn too_many_elements(max: usize, length: usize) -> Error {
     Error::new(
         ErrorKind::TooManyElements,
-        format!("the array holds at most {max} elements, not {found}; nothing was written"),
+        format!(
+            "the array holds at most {max} elements, not {length}; nothing was written. Pass fewer elements, or raise `max`"
+        ),
     )
 }

@@ -1,15 +1,15 @@
-//! Places in a document, with what each may be used for.
+//! Field trees: typed places in a document, with the operators that each place supports.
 //!
-//! `Field<M, T, R, S>` is a place in the model `M` that holds a `T`. Its role `R` says who writes it ([`role`]), its
-//! shape `S` whether the path leads to one value or to several ([`shape`]). Arrays, options and maps have operators of
-//! their own and lead on to what is inside them; so do the trees that `Embedded` derives. Of an enum, a closure says what is
-//! asked of one variant.
+//! `Field<M, T, R, S>` is a place in the model `M` that holds a `T`. The role `R` names the writer of the place ([`role`]), and
+//! the shape `S` is whether the path has one value or several ([`shape`]). Arrays, options and maps have operators of their own
+//! and dereference to the fields inside; so do the trees that `Embedded` derives. For an enum, a closure applies conditions and
+//! updates to one variant.
 
 mod array;
 mod checked;
 mod map;
-mod maybe;
 mod operators;
+mod optional;
 mod overflow;
 mod path;
 mod scalar;
@@ -17,99 +17,99 @@ mod variant;
 
 use std::marker::PhantomData;
 
-pub use array::{Array, Elem};
-pub use checked::Checked;
-pub use map::{Keyed, Map};
-pub use maybe::Maybe;
-pub use overflow::{AllInside, Inside, Overflowing};
+pub use array::{ArrayPlace, Elem};
+pub use checked::CheckedPlace;
+pub use map::{Keyed, MapPlace};
+pub use optional::OptionalPlace;
+pub use overflow::{FullyResident, OverflowPlace, ResidentKind};
 pub use path::Path;
-pub(crate) use path::{Holder, Step, refuse_key};
-pub use scalar::{Bits, Date, Numeric, Ordered, Sorts, Text};
+pub(crate) use path::{NullableKind, PathStep, ensure_map_key};
+pub use scalar::{Bits, Date, ElementSortKey, Ordered, Text};
 #[doc(hidden)]
-pub(crate) use variant::Referring;
-pub(crate) use variant::said_outside;
-pub use variant::{Beside, OfVariant, Within};
+pub(crate) use variant::FoundReference;
+pub(crate) use variant::outside_closure_errors;
 #[doc(hidden)]
-pub use variant::{SaidAt, said};
-pub use variant::{SaidOutside, Tag, Variants};
+pub use variant::{AllowedAt, closure_result};
+pub use variant::{FieldsBesideTag, InVariant, OfVariant};
+pub use variant::{OutsideClosure, Tag, VariantMap};
 
 use crate::{
     backend::operation::Direction,
     document::Stored,
     query::{
-        Brackets, Expr, Filter, IntoFilter, IntoValue, Node, Operand, Pattern, Root, Sort,
-        element as at_element, test, values,
+        Brackets, Expr, Filter, FilterNode, IntoFilter, IntoValue, Operand, Pattern, Root, Sort,
+        element_match as at_element, encode_values, field_test,
     },
 };
 
-/// Who writes a field.
+/// Roles: who writes a field, and when.
 pub mod role {
-    /// The application.
+    /// Written by the application.
     #[derive(Debug)]
     pub struct Own;
-    /// The application, once: the `_id` never changes.
+    /// Written by the application once: the `_id` never changes.
     #[derive(Debug)]
     pub struct Id;
-    /// The application, once: a field of the shard key never changes.
+    /// Written by the application once: a field of the shard key never changes.
     #[derive(Debug)]
-    pub struct ShardKey;
-    /// The application, once: the `_id` is made of it, and never changes.
+    pub struct ShardKeyField;
+    /// Written by the application once: a part of the `_id` never changes.
     #[derive(Debug)]
-    pub struct IdPart;
-    /// The framework: a version, a timestamp.
+    pub struct IdPartField;
+    /// Written by the framework: a version, a timestamp, and other managed fields.
     #[derive(Debug)]
-    pub struct Filled;
-    /// The framework: it lists the documents that refer to this one.
+    pub struct Managed;
+    /// Written by the framework: the inverse of a reference.
     #[derive(Debug)]
     pub struct Inverse;
-    /// The framework: it follows a field of another document.
+    /// Written by the framework: a copy of a field of another document.
     #[derive(Debug)]
     pub struct Denormalized;
-    /// The framework: it is made of the documents that refer to this one.
+    /// Written by the framework: a rollup of child documents.
     #[derive(Debug)]
-    pub struct Tallied;
-    /// The framework: it is computed from other fields of the document.
+    pub struct RolledUp;
+    /// Written by the framework: computed from other fields of the document.
     #[derive(Debug)]
     pub struct Computed;
-    /// The application, by updates of the whole array: these are the elements of it that are in the document.
+    /// Written by updates of the whole array: the resident elements of an overflow array.
     #[derive(Debug)]
     pub struct Resident;
-    /// The application or the framework, once: it stays as it was when the document was inserted.
+    /// Written once, at the insert, by the application or the framework: a snapshot.
     #[derive(Debug)]
     pub struct Snapshot;
 }
 
-/// How many values a path leads to.
+/// Shapes: how many values a path has.
 pub mod shape {
-    /// One value.
+    /// The shape of a path with one value.
     #[derive(Debug)]
     pub struct One;
-    /// One for each element of an array on the way: any of them can match.
+    /// The shape of a path with a value for each element of an array: any element can match.
     #[derive(Debug)]
     pub struct Many;
-    /// All elements of an array, or those that meet a condition, for an update: `$[]`.
+    /// The shape of all elements of an array, or of all elements that meet a condition, in an update: `$[]`.
     #[derive(Debug)]
     pub struct Every;
-    /// The first element of an array that meets a condition, for an update: `$`.
+    /// The shape of the first element of an array that meets a condition, in an update: `$`.
     #[derive(Debug)]
     pub struct First;
     /// The shape `S` of a field with serde's `default`: a stored document may lack the field.
     #[derive(Debug)]
     pub struct Defaulted<S>(std::marker::PhantomData<S>);
-    /// Stands for the default in a bound. rustc prints the message of [`AlwaysStored`](super::AlwaysStored) only for a bound of another
-    /// type than the shape.
+    /// Represents the default in a bound. rustc prints the message of [`AlwaysStored`](super::AlwaysStored) only for a bound on a
+    /// type other than the shape.
     #[derive(Debug)]
     pub struct SerdeDefault<S>(std::marker::PhantomData<S>);
 }
 
-/// The shapes of places that a stored document has.
+/// Shapes of places that every stored document has.
 #[diagnostic::on_unimplemented(
-    message = "a stored document may lack this field, as it has serde's `default`",
-    label = "reads as its default, and is missing to the database",
-    note = "no condition, order or operator sees the default, and no copy: store it once by \
-            `db.update_many::<…>(|m| !m.field().exists()).set(|m| m.field(), …)` and leave `default` out; let a `schema_version` with an \
-            `upgrade` do it; or make the field an `Option`",
-    note = "a projection reads such a field if it has the same `#[serde(default)]`"
+    message = "a stored document may lack this field, because it has serde's `default`",
+    label = "the database does not see the default",
+    note = "conditions, sorts, operators and copies do not see the default: store it once by `db.update_many::<…>(|m| \
+         !m.field().exists()).set(|m| m.field(), …)` and remove `default`; let a `schema_version` with an `upgrade` store it; or \
+         make the field an `Option`",
+    note = "a projection can read such a field if it has the same `#[serde(default)]`"
 )]
 pub trait AlwaysStored {}
 #[diagnostic::do_not_recommend]
@@ -121,11 +121,12 @@ impl AlwaysStored for shape::Every {}
 #[diagnostic::do_not_recommend]
 impl AlwaysStored for shape::First {}
 
-/// The shapes that a whole value can be set at.
+/// Shapes at which a whole value can be set.
 #[diagnostic::on_unimplemented(
-    message = "which elements of the array to update?",
-    label = "leads into an array",
-    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
+    message = "the elements of the array to update are not selected",
+    label = "inside an array",
+    note = "select them before the field: `.all()` for every element, `.matching(|element| …)` for all that meet a condition, \
+         `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
 )]
 pub trait Assignable {}
 #[diagnostic::do_not_recommend]
@@ -137,11 +138,11 @@ impl Assignable for shape::First {}
 #[diagnostic::do_not_recommend]
 impl<S: Assignable> Assignable for shape::Defaulted<S> {}
 
-/// The shapes of which a filter can ask whether the field is there.
+/// Shapes with a filter for the existence of the field.
 #[diagnostic::on_unimplemented(
-    message = "`all()`, `matching(…)` and `first_matching(…)` name the elements to update, not a condition",
-    label = "cannot be filtered by",
-    note = "leave `all()` out to ask for any element; `any(|element| …)` asks for one that meets a condition"
+    message = "`all()`, `matching(…)` and `first_matching(…)` select elements for an update, not for a condition",
+    label = "cannot be used in a filter",
+    note = "remove `all()` to match any element; `any(|element| …)` matches one element by several conditions"
 )]
 pub trait MayExist {}
 #[diagnostic::do_not_recommend]
@@ -151,7 +152,7 @@ impl MayExist for shape::Many {}
 #[diagnostic::do_not_recommend]
 impl<S: MayExist> MayExist for shape::Defaulted<S> {}
 
-// The error of a field with serde's `default` is that of `AlwaysStored`.
+// Fields with serde's `default` report the error of `AlwaysStored`.
 macro_rules! of_stored_fields {
     ($($shape:ident)*) => {$(
         impl<S> $shape for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
@@ -159,39 +160,40 @@ macro_rules! of_stored_fields {
 }
 of_stored_fields!(Queryable Sortable Writable Single);
 
-/// The roles that an update may write.
+/// Roles that an update may write.
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "`Id`, `IdPart`, `ShardKey`: the `_id`, what it is made of and the shard key never change; insert another document instead",
-    note = "`Filled`: a version, a timestamp, the mark of a deletion, the tag of an enum or the scope; it is written with what it tells of: \
-            replace the enum, `delete` or `restore` the document",
-    note = "`Inverse`: the other side of a link; change the reference that it follows",
-    note = "`Denormalized`: a copy; change the field that it is taken from, or the reference that leads there",
-    note = "`Computed`: computed from other fields of the document; change those",
-    note = "`Tallied`: a count, a sum or the latest of the documents that refer to this one; insert, change or delete those",
-    note = "`Snapshot`: taken when the document was inserted, and never again",
-    note = "`Resident`: the beginning of an array that overflows; change the array as a whole, by `push`, `pull` and their like"
+    note = "`Id`, `IdPartField`, `ShardKeyField`: the `_id`, its parts and the shard key never change; insert another document instead",
+    note = "`Managed`: a version, a timestamp, the date of a soft delete, the tag of an enum or the scope; `delete` or `restore` \
+         the document, or replace the enum",
+    note = "`Inverse`: the inverse of a reference; change the reference",
+    note = "`Denormalized`: a copy; change the source field, or the reference to the source",
+    note = "`Computed`: computed from other fields of the document; change those fields",
+    note = "`RolledUp`: a rollup of child documents; insert, change or delete children",
+    note = "`Snapshot`: set when the document was inserted; a snapshot never changes",
+    note = "`Resident`: the resident elements of an overflow array; change the array as a whole, by `push`, `pull` and similar \
+         operators"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]
 impl Settable for role::Own {}
 
-/// The shapes that a sort can use.
+/// Shapes that a sort accepts.
 #[diagnostic::on_unimplemented(
-    message = "no order by a field inside an array",
-    label = "there is one value for each element",
+    message = "cannot sort by a field inside an array",
+    label = "has one value for each element",
     note = "sort by one element, `.at(0)`, or by a field outside of the array"
 )]
 pub trait Sortable {}
 #[diagnostic::do_not_recommend]
 impl Sortable for shape::One {}
 
-/// The shapes that a filter can use.
+/// Shapes that a filter accepts.
 #[diagnostic::on_unimplemented(
-    message = "`all()`, `matching(…)` and `first_matching(…)` name the elements to update, not a condition",
-    label = "cannot be filtered by",
-    note = "leave `all()` out to ask for any element; `any(|element| …)` asks for one that meets a condition"
+    message = "`all()`, `matching(…)` and `first_matching(…)` select elements for an update, not for a condition",
+    label = "cannot be used in a filter",
+    note = "remove `all()` to match any element; `any(|element| …)` matches one element by several conditions"
 )]
 pub trait Queryable {}
 #[diagnostic::do_not_recommend]
@@ -199,11 +201,12 @@ impl Queryable for shape::One {}
 #[diagnostic::do_not_recommend]
 impl Queryable for shape::Many {}
 
-/// The shapes that an update can write.
+/// Shapes that an update can write.
 #[diagnostic::on_unimplemented(
-    message = "which elements of the array to update?",
-    label = "leads into an array",
-    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
+    message = "the elements of the array to update are not selected",
+    label = "inside an array",
+    note = "select them before the field: `.all()` for every element, `.matching(|element| …)` for all that meet a condition, \
+         `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
 )]
 pub trait Writable {}
 #[diagnostic::do_not_recommend]
@@ -213,19 +216,20 @@ impl Writable for shape::Every {}
 #[diagnostic::do_not_recommend]
 impl Writable for shape::First {}
 
-/// The shapes that an expression, `first_matching` and `rename` can use.
+/// Shapes that an expression, `first_matching` and `rename` accept.
 #[diagnostic::on_unimplemented(
-    message = "one place is needed here, not one for each element of an array",
+    message = "expected a single place, not one for each element of an array",
     label = "inside an array",
-    note = "say `.at(i)` for one element before the field; what is inside of elements is updated by `.all()` and `.matching(|element| …)`"
+    note = "write `.at(i)` before the field to select one element; update several elements by `.all()` and `.matching(|element| \
+         …)`"
 )]
 pub trait Single {}
 #[diagnostic::do_not_recommend]
 impl Single for shape::One {}
 
-/// What is made of a path alone: every field tree.
+/// A field tree, which is created from a path alone.
 pub trait FromPath {
-    /// The tree at `path`.
+    /// Returns the tree at `path`.
     fn from_path(path: Path) -> Self;
 }
 
@@ -235,30 +239,30 @@ pub trait FromPath {
     note = "return the field itself: `|p| p.title()`"
 )]
 pub trait Place {
-    /// The model, or the inside of an array element ([`Elem`]).
+    /// The model, or an array element ([`Elem`]).
     type Scope;
-    /// What the place holds.
+    /// The type of the value.
     type Value: Stored;
-    /// Who writes it: one of [`role`].
+    /// The role: a type of [`role`].
     type Role;
-    /// How many values it has: one of [`shape`].
+    /// The shape: a type of [`shape`].
     type Shape;
-    /// The way to it.
+    /// Returns the path of the place.
     fn path(&self) -> Path;
 }
 
-/// A scope in which places are looked for: the one itself, where `Place<Scope = M>` would not say what to do.
+/// The scope `M` itself. This bound gives a better message than `Place<Scope = M>`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "this is a field of `{Self}`, where one of `{M}` is meant",
+    message = "this is a field of `{Self}`, but a field of `{M}` is expected",
     label = "a field of another model, or of another level",
-    note = "take it from the parameter of this very closure: `|p| p.title()`"
+    note = "use the parameter of this very closure: `|p| p.title()`"
 )]
-pub trait In<M> {}
+pub trait SameScope<M> {}
 #[diagnostic::do_not_recommend]
-impl<M> In<M> for M {}
+impl<M> SameScope<M> for M {}
 
-/// Types that a value speaks about without holding them.
+/// Marks types that a value mentions without holding them.
 type Marker<T> = PhantomData<fn() -> T>;
 
 /// A place in `M` that holds a `T`.
@@ -288,118 +292,118 @@ impl<M, T: Stored, R, S> Place for Field<M, T, R, S> {
 }
 
 impl<M, T: Stored, R, S> Field<M, T, R, S> {
-    /// Equal to the value: `$eq`.
+    /// Matches if the field equals the value: `$eq`.
     pub fn eq(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path, "$eq", value.into_value())
+        field_test(&self.path, "$eq", value.into_value())
     }
 
-    /// Not equal to the value, or missing: `$ne`.
+    /// Matches if the field differs from the value, or is missing: `$ne`.
     pub fn ne(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path, "$ne", value.into_value())
+        field_test(&self.path, "$ne", value.into_value())
     }
 
-    /// Equal to one of the values: `$in`.
-    pub fn is_in<I>(&self, of: I) -> Filter<M>
+    /// Matches if the field equals any of the values: `$in`.
+    pub fn is_in<I>(&self, items: I) -> Filter<M>
     where
         I: IntoIterator<Item: IntoValue<T>>,
         S: Queryable,
     {
-        test(&self.path, "$in", values(of))
+        field_test(&self.path, "$in", encode_values(items))
     }
 
-    /// Equal to none of the values, or missing: `$nin`.
-    pub fn not_in<I>(&self, of: I) -> Filter<M>
+    /// Matches if the field equals no value of the list, or is missing: `$nin`.
+    pub fn not_in<I>(&self, items: I) -> Filter<M>
     where
         I: IntoIterator<Item: IntoValue<T>>,
         S: Queryable,
     {
-        test(&self.path, "$nin", values(of))
+        field_test(&self.path, "$nin", encode_values(items))
     }
 
-    /// The document has the field, if only as null: `$exists`.
+    /// Matches if the document has the field, even with null: `$exists`.
     pub fn exists(&self) -> Filter<M>
     where
         S: MayExist,
     {
-        test(&self.path, "$exists", Ok(true.into()))
+        field_test(&self.path, "$exists", Ok(true.into()))
     }
 
-    /// Greater than the value: `$gt`.
+    /// Matches if the field is greater than the value: `$gt`.
     pub fn gt(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         T: Ordered,
         S: Queryable,
     {
-        test(&self.path, "$gt", value.into_value())
+        field_test(&self.path, "$gt", value.into_value())
     }
 
-    /// Greater than or equal to the value: `$gte`.
+    /// Matches if the field is greater than or equal to the value: `$gte`.
     pub fn gte(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         T: Ordered,
         S: Queryable,
     {
-        test(&self.path, "$gte", value.into_value())
+        field_test(&self.path, "$gte", value.into_value())
     }
 
-    /// Less than the value: `$lt`.
+    /// Matches if the field is less than the value: `$lt`.
     pub fn lt(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         T: Ordered,
         S: Queryable,
     {
-        test(&self.path, "$lt", value.into_value())
+        field_test(&self.path, "$lt", value.into_value())
     }
 
-    /// Less than or equal to the value: `$lte`.
+    /// Matches if the field is less than or equal to the value: `$lte`.
     pub fn lte(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         T: Ordered,
         S: Queryable,
     {
-        test(&self.path, "$lte", value.into_value())
+        field_test(&self.path, "$lte", value.into_value())
     }
 
-    /// From `low` to `high`, both included: `$gte` and `$lte`.
+    /// Matches if the field is from `low` to `high`, inclusive: `$gte` and `$lte`.
     ///
-    /// In an array the two bounds may be met by different elements; `any(|element| element.between(…))` asks one
-    /// element to meet both.
+    /// In an array, different elements may meet the two bounds; `any(|element| element.between(…))` requires one element for
+    /// both.
     pub fn between(&self, low: impl IntoValue<T>, high: impl IntoValue<T>) -> Filter<M>
     where
         T: Ordered,
         S: Queryable,
     {
-        test(&self.path, "$gte", low.into_value()) & test(&self.path, "$lte", high.into_value())
+        field_test(&self.path, "$gte", low.into_value())
+            & field_test(&self.path, "$lte", high.into_value())
     }
 
-    /// The text begins with this, case and all: an anchored `$regex`, which an index serves.
+    /// Matches if the text begins with `prefix`, case-sensitive: an anchored `$regex`, which can use an index.
     pub fn starts_with(&self, prefix: &str) -> Filter<M>
     where
         T: Text,
         S: Queryable,
     {
-        test(&self.path, "$regex", Ok(Pattern::prefix(prefix).into_raw()))
+        field_test(&self.path, "$regex", Ok(Pattern::prefix(prefix).into_raw()))
     }
 
-    /// The text matches a regular expression: `$regex`.
+    /// Matches if the text matches a regular expression: `$regex`.
     ///
-    /// Give the [`Pattern`] options or take it from a user by [`Pattern::literal`]; a `&str` is a pattern without
-    /// options.
+    /// Use [`Pattern`] for options, and [`Pattern::literal`] for user input. A `&str` is a pattern without options.
     pub fn matches(&self, pattern: impl Into<Pattern>) -> Filter<M>
     where
         T: Text,
         S: Queryable,
     {
-        test(&self.path, "$regex", Ok(pattern.into().into_raw()))
+        field_test(&self.path, "$regex", Ok(pattern.into().into_raw()))
     }
 
-    /// The value of the field, to compare it with another field or to compute with it: `$expr`.
+    /// Returns the value of the field, for comparisons with other fields and for arithmetic: `$expr`.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -417,25 +421,29 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     /// # }
     /// ```
     ///
-    /// See [`Expr`] for how missing fields compare.
+    /// See [`Expr`] for comparisons with missing fields.
     pub fn value(&self) -> Expr<M, T::As>
     where
         M: Root,
         T: Operand,
         S: Single,
     {
-        Expr::field(&self.path)
+        Expr::from_path(&self.path)
     }
 
-    /// Smallest first.
+    /// Sorts the smallest values first.
     pub fn asc(&self) -> Sort<M>
     where
         S: Sortable,
     {
-        Sort::new(self.path.clone(), Direction::Ascending, sorted_among::<T>())
+        Sort::new(
+            self.path.clone(),
+            Direction::Ascending,
+            sort_brackets::<T>(),
+        )
     }
 
-    /// Largest first.
+    /// Sorts the largest values first.
     pub fn desc(&self) -> Sort<M>
     where
         S: Sortable,
@@ -443,20 +451,21 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         Sort::new(
             self.path.clone(),
             Direction::Descending,
-            sorted_among::<T>(),
+            sort_brackets::<T>(),
         )
     }
 }
 
-/// A place may be missing even where its type is no option: below an optional struct, or with serde's `default`.
-const fn sorted_among<T: Stored>() -> Brackets {
+/// Returns the brackets of a sorted field. Null is always included: a field may be missing below an optional struct, or with
+/// serde's `default`.
+const fn sort_brackets<T: Stored>() -> Brackets {
     T::BRACKETS.or(Brackets::NULL)
 }
 
-/// Conditions on one and the same element: `$elemMatch`.
-fn element<M, F: IntoFilter<Elem<M>>>(path: &Path, condition: F) -> Filter<M> {
+/// Returns the condition that one element meets all conditions: `$elemMatch`.
+fn element_filter<M, F: IntoFilter<Elem<M>>>(path: &Path, condition: F) -> Filter<M> {
     Filter::from_node(match condition.into_filter() {
         Some(filter) => at_element(path, filter.into_node()),
-        None => Node::All,
+        None => FilterNode::All,
     })
 }

@@ -1,4 +1,4 @@
-//! Hooks: what a model does before and after its documents are written. No typed write goes around them.
+//! Hooks: code of a model that runs before and after each typed write of its documents.
 
 mod changes;
 mod erased;
@@ -6,45 +6,44 @@ mod run;
 mod selection;
 
 pub use changes::Changes;
-pub use erased::{Erased, RunHooks};
-pub(crate) use run::{Written, written};
+pub use erased::{ErasedHooks, RunHooks};
+pub(crate) use run::{HookedWrite, run_with_after_hooks};
 pub use selection::Selection;
 
 use crate::{
     Result,
     document::Document,
-    schema::{Contains, SameAs},
-    scope::Reach,
+    schema::{Contains, SameType},
+    scope::SessionScope,
     session::Session,
 };
 
-/// What a model does before and after its documents are written: implement it for a model with `#[document(hooks)]`.
+/// Hooks of a model: functions that run before and after writes. Implement this trait for a model with `#[document(hooks)]`.
 ///
-/// Each hook gets `tx`, the session of the write. Where the backend has transactions that is a transaction: the caller's or,
-/// outside of one, a transaction of the write and its hooks alone, so that all of it is committed together. After a conflict it is
-/// tried again from its beginning, so hooks have no other effects than through `tx`. An error of a hook is that of the write, and
-/// nothing is written; in the caller's transaction it ends the transaction.
+/// Each hook gets `tx`, the session of the write. On a backend with transactions, `tx` is the transaction of the caller, or a
+/// transaction of the write and its hooks. Both are committed together. After a conflict the transaction runs again, so a hook
+/// must have no effects except through `tx`. If a hook returns an error, the write returns the error and nothing is written. In a
+/// transaction of the caller, the error ends the transaction.
 ///
-/// On a standalone server, which has no transactions, hooks run before and behind the write, and what they have written stays. If
-/// one fails behind a write, the error is of kind [`Committed`](crate::ErrorKind::Committed).
+/// A standalone server has no transactions: hooks run before and after the write, and writes of hooks stay. If a hook after the
+/// write fails, the error is of kind [`Committed`](crate::ErrorKind::Committed).
 ///
 /// # Which run when
 ///
-/// | write | hooks, in their order |
+/// | write | hooks, in order |
 /// |---|---|
 /// | `insert`, `insert_many`, an upsert that inserts | `before_insert`, `before_validate`, *validation*, `after_validate`, the write, `after_insert` |
 /// | `save`, `modify` | `before_validate`, `before_update`, *validation*, `after_validate`, the write, `after_update` |
-/// | `update…`, an upsert that may find a document | `before_update`, *validation of what is set*, the write, `after_update` |
+/// | `update…`, an upsert that may find a document | `before_update`, *validation of the new values*, the write, `after_update` |
 /// | `delete…` | `before_delete`, the write, `after_delete` |
 ///
-/// The hooks behind an update or a delete run if a document was there for it; those of a save if something has changed. In a bulk each
-/// write of such a model is carried out by itself. `after_commit` runs once for each, when all is committed.
+/// `after_update` and `after_delete` run only if a document matched; for a save, only if the document has changes. In a bulk,
+/// each write of a model with hooks runs separately. `after_commit` runs once per write, after the commit.
 ///
-/// A hook that writes through `tx` runs the hooks of what it writes, 16 levels deep at most.
+/// If a hook writes through `tx`, the hooks of that write run too, up to 16 levels deep.
 ///
-/// The hooks of a model with a [scope](crate::scope) get a session for the scope of the write, `&Session<Shop, TenantId>`. A write
-/// across [all scopes](Session::all_scopes) has none, so such a model is not written that way: it is
-/// [`Invalid`](crate::ErrorKind::Invalid).
+/// The hooks of a model with a [scope](crate::scope) get a session for the scope of the write, `&Session<Shop, TenantId>`. A
+/// write across [all scopes](Session::all_scopes) has no single scope and fails with [`Invalid`](crate::ErrorKind::Invalid).
 ///
 /// ```
 /// use odm::{Hooks, Session, prelude::*};
@@ -74,7 +73,7 @@ use crate::{
 ///     }
 ///
 ///     async fn before_update(changes: &mut Changes<Self>, _: &Session<Blog>) -> odm::Result<()> {
-///         if let Some(title) = changes.sets(|p| p.title())? {
+///         if let Some(title) = changes.value(|p| p.title())? {
 ///             changes.set(|p| p.slug(), slug(&title));
 ///         }
 ///         Ok(())
@@ -103,15 +102,15 @@ use crate::{
 /// # fn main() {}
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` says `hooks`, and has none",
-    label = "no `impl Hooks for {Self}`",
-    note = "write `impl odm::Hooks for {Self} {{ type Schema = …; }}` with those that it has, or leave `hooks` out"
+    message = "`{Self}` has `#[document(hooks)]`, but does not implement `Hooks`",
+    label = "missing `impl Hooks for {Self}`",
+    note = "write `impl odm::Hooks for {Self} {{ type Schema = …; }}` with the hooks of the model, or remove `hooks`"
 )]
 pub trait Hooks: Document + HasHooks {
-    /// The schema through which the model is written, and no other.
+    /// The only schema through which the model is written.
     type Schema: Contains<Self, Self::Scope>;
 
-    /// Before a document is inserted: it may be changed, or refused by an error.
+    /// Runs before a document is inserted. May change the document, or refuse the insert by an error.
     fn before_insert(
         &mut self,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -120,7 +119,8 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// Before a whole document is validated, to be inserted or saved: it may be changed, or refused by an error.
+    /// Runs before a whole document is validated for an insert or a save. May change the document, or refuse the write by an
+    /// error.
     fn before_validate(
         &mut self,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -129,7 +129,7 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// After a whole document has been validated, and just before it is written: it may be refused by an error.
+    /// Runs after a whole document was validated, just before the write. May refuse the write by an error.
     fn after_validate(
         &self,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -138,7 +138,7 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// After a document has been inserted.
+    /// Runs after a document was inserted.
     fn after_insert(
         &self,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -147,7 +147,7 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// Before documents are updated or saved: what is to be changed can be looked at, more can be set, and an error refuses it.
+    /// Runs before documents are updated or saved. May read and extend the changes, or refuse the write by an error.
     fn before_update(
         changes: &mut Changes<Self>,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -156,7 +156,7 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// After documents have been updated or saved.
+    /// Runs after documents were updated or saved.
     fn after_update(
         changes: &Changes<Self>,
         tx: &Session<Self::Schema, Self::Scope>,
@@ -165,29 +165,30 @@ pub trait Hooks: Document + HasHooks {
         async { Ok(()) }
     }
 
-    /// Before documents are deleted: an error refuses it.
+    /// Runs before documents are deleted. May refuse the delete by an error.
     fn before_delete(
-        which: &mut Selection<Self>,
+        selection: &mut Selection<Self>,
         tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
-        let _ = (which, tx);
+        let _ = (selection, tx);
         async { Ok(()) }
     }
 
-    /// After documents have been deleted.
+    /// Runs after documents were deleted.
     fn after_delete(
-        which: &Selection<Self>,
+        selection: &Selection<Self>,
         tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
-        let _ = (which, tx);
+        let _ = (selection, tx);
         async { Ok(()) }
     }
 
-    /// After a write has been committed: once, and never for one that was taken back or is tried again. `db` is the database itself.
+    /// Runs once after a write was committed, and never for a write that was rolled back. `db` is the database, not a
+    /// transaction.
     ///
-    /// Nothing can be undone any more. The hooks behind one commit all run, one after the other, whichever of them fail; the first error
-    /// is given to who has committed, as one of kind [`Committed`](crate::ErrorKind::Committed). If the process ends right after the
-    /// commit, they do not run: what must not be lost is written by `tx`, in one of the other hooks.
+    /// The commit can no longer be undone. All hooks of a commit run in turn, even if a hook fails. The commit returns the first
+    /// error, as an error of kind [`Committed`](crate::ErrorKind::Committed). If the process ends right after the commit, the
+    /// hooks do not run. Write data that must not be lost through `tx`, in an earlier hook.
     fn after_commit(
         event: Committed<Self>,
         db: &Session<Self::Schema, Self::Scope>,
@@ -200,33 +201,33 @@ pub trait Hooks: Document + HasHooks {
 /// A model with `#[document(hooks)]`.
 #[diagnostic::on_unimplemented(
     message = "the hooks of `{Self}` would never run",
-    label = "its writes look for none",
-    note = "say `#[document(hooks)]` on `{Self}`"
+    label = "writes of this model run no hooks",
+    note = "add `#[document(hooks)]` to `{Self}`"
 )]
 pub trait HasHooks {
-    /// For whom the sessions are that its hooks get: the type of the model's [scope](crate::scope), or
+    /// The scope of the sessions that the hooks get: the type of the model's [scope](crate::scope), or
     /// [`Unscoped`](crate::scope::Unscoped).
-    type Scope: Reach;
+    type Scope: SessionScope;
 }
 
-/// A schema in which the hooks of a model run.
+/// Schemas that run the hooks of a model.
 #[diagnostic::on_unimplemented(
     message = "the hooks of `{T}` do not run in `{Self}`",
-    label = "another schema than that of the model's hooks",
-    note = "`impl Hooks for {T}` says in which schema they run: make that `type Schema = {Self};`, or leave the model out of `{Self}`"
+    label = "not the schema of the model's hooks",
+    note = "hooks run only in the schema that `impl Hooks for {T}` names: write `type Schema = {Self};` there, or remove the model from `{Self}`"
 )]
 pub trait RunsHooksOf<T> {}
 #[diagnostic::do_not_recommend]
-impl<T: Hooks<Schema: SameAs<S>>, S> RunsHooksOf<T> for S {}
+impl<T: Hooks<Schema: SameType<S>>, S> RunsHooksOf<T> for S {}
 
-/// What has been committed: given to [`Hooks::after_commit`].
+/// A committed write: the argument of [`Hooks::after_commit`].
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is one for each write")]
 pub enum Committed<T: Document> {
-    /// A document has been inserted: as it is stored.
+    /// A document was inserted; the value is the stored document.
     Inserted(T),
-    /// Documents have been updated or saved.
+    /// Documents were updated or saved.
     Updated(Changes<T>),
-    /// Documents have been deleted.
+    /// Documents were deleted.
     Deleted(Selection<T>),
 }

@@ -1,8 +1,8 @@
-//! UUIDs in the forms in which older drivers stored them: binary data of subtype 3, with an order of bytes of the driver's own.
+//! UUIDs in the formats of older drivers: binary data of subtype 3, with a driver-specific byte order.
 //!
-//! A [`Uuid`] is stored as binary data of subtype 4, and a value of subtype 3 is a [`Decode`](crate::ErrorKind::Decode) error: its
-//! bytes do not say which driver wrote them. A field of one of these types declares it. Filters, updates and inserts then
-//! use the same form.
+//! A [`Uuid`] is stored as binary data of subtype 4. A value of subtype 3 is a [`Decode`](crate::ErrorKind::Decode) error,
+//! because the bytes do not identify the driver. A field with a type of this module declares the driver. Filters, updates and
+//! inserts then use the same format.
 //!
 //! ```
 //! use odm::{legacy_uuid::JavaUuid, prelude::*};
@@ -28,12 +28,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::{
     document::{Stored, kind},
     field::{Field, shape},
-    projection::{Projection, Reads},
+    projection::{ProjectedFields, Projection},
     query::Brackets,
-    schema::{Closed, Schema},
+    schema::{Schema, TargetsInSchema},
 };
 
-macro_rules! legacy {
+macro_rules! legacy_uuids {
     ($($(#[$doc:meta])* $name:ident $representation:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,16 +80,16 @@ macro_rules! legacy {
             type New = Self;
             const BRACKETS: Brackets = Brackets::BINARY;
         }
-        impl<S: Schema> Closed<S> for $name {}
+        impl<S: Schema> TargetsInSchema<S> for $name {}
         #[diagnostic::do_not_recommend]
         impl Projection for $name {
             type Of = Self;
-            const READS: Reads = Reads::Whole;
+            const FIELDS: ProjectedFields = ProjectedFields::Whole;
         }
     )*};
 }
 
-legacy! {
+legacy_uuids! {
     /// A UUID as the C# driver stored it by default before version 3.
     CSharpUuid CSharpLegacy;
     /// A UUID as the Java driver stored it by default before version 4.

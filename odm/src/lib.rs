@@ -1,7 +1,7 @@
 //! A typed object-document mapper: relations for documents, on a bundled embedded engine or on MongoDB.
 //!
-//! Derive a model, say on the struct what is embedded and what is referenced, and read joined documents back. The same
-//! code runs on either backend: the URL decides.
+//! Derive a model, declare on the struct which fields are embedded and which are references, and read joined documents. The same
+//! code runs on both backends: the URL selects the backend.
 //!
 //! ```
 //! use odm::prelude::*;
@@ -54,12 +54,12 @@
 //! # fn main() {}
 //! ```
 //!
-//! Models are [`Document`]s with [`Embedded`] structs inside; their whole is a [`Schema`]. Operations are methods of a
-//! [`Session`], that is of a [`Database`] or of a [`Transaction`]. Everything else hangs on these:
-//! [`field`], [`query`] and [`aggregate`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
-//! [`scope`] whose documents a session reaches, [`backend`] the seam to a database.
+//! Models are [`Document`]s with [`Embedded`] structs inside. A [`Schema`] lists all models of a database. Operations are methods
+//! of a [`Session`]: a [`Database`] or a [`Transaction`]. The modules: [`field`], [`query`] and [`aggregate`] are the typed
+//! language, [`action`] the operations, [`relation`] joins, [`scope`] access by scope, and [`backend`] the interface to a
+//! database.
 
-pub mod derived;
+pub mod derive_support;
 pub mod document;
 pub mod schema;
 
@@ -72,33 +72,37 @@ pub mod relation;
 
 mod access;
 pub mod action;
-mod batches;
 pub mod check;
 mod database;
+mod id_batches;
 
 mod decode;
 mod edited;
-mod limit;
 mod maintain;
+mod metadata;
 mod overflow;
+pub mod pending;
 mod retry;
-mod rule;
 pub mod scope;
 mod session;
-pub mod settled;
 mod soft_delete;
 mod stored;
 mod task;
-mod token;
+mod text_token;
+mod time_limit;
 mod trace;
 mod transaction;
-mod unit;
+mod transaction_scope;
+mod validation;
 pub mod watch;
 
 pub mod backend;
 mod error;
 pub mod hook;
+pub mod json;
 pub mod legacy_uuid;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[doc(hidden)]
 pub mod __private;
@@ -106,10 +110,10 @@ pub mod __private;
 pub use action::{Page, PageToken};
 pub use bson;
 pub use check::CheckToken;
-pub use database::Database;
+pub use database::{Database, DatabaseOptions, IndexCheck};
 pub use document::{Document, Embedded, Insertable, Overflow, Ref};
 pub use edited::Edited;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Problem, Result, Violation};
 pub use hook::Hooks;
 pub use odm_derive::{Document, Embedded, Projection, Schema};
 pub use projection::Projection;
@@ -120,10 +124,10 @@ pub use soft_delete::SoftDelete;
 pub use transaction::{RunTransaction, Transaction};
 pub use watch::ResumeToken;
 
-/// The fields of the model `T`, for functions that make filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
+/// The field tree of the model `T`, for functions that return filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
 pub type Fields<T> = <T as Document>::Fields;
 
-/// What a file with models and queries imports.
+/// The imports of a file with models and queries.
 pub mod prelude {
     pub use bson::{DateTime, Decimal128, Uuid, oid::ObjectId};
     pub use serde::{Deserialize, Serialize};
@@ -138,8 +142,3 @@ pub mod prelude {
         },
     };
 }
-
-/// The README's example, compiled.
-#[cfg(all(doctest, feature = "engine"))]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -1,441 +1,494 @@
-//! The write path: every typed write becomes a plan, and no typed write goes around it.
+//! The write path: every typed write becomes a write request and runs here.
 //!
-//! A plan is the write itself and the follow-up work that the schema asks for. Versions, timestamps and computed fields are part
-//! of the same write. Inverses, copies, rollups and chunk documents are follow-up writes. A delete of a model with
-//! `soft_delete` is an update that sets the date.
+//! A write request is a single operation and the follow-up work that the schema asks for. Versions, timestamps and computed
+//! fields are part of the same operation. Inverses, copies, rollups and chunk documents are follow-up writes. A delete of a model
+//! with `soft_delete` is an update that sets the date.
 
-mod any;
-mod behind;
+mod any_write;
+mod background;
 mod blocked;
 mod bulk;
 mod computed;
 mod copy;
+mod delete_mode;
 mod link;
-mod number;
+mod metadata_update;
 mod overflow;
-mod promise;
-mod removal;
-mod routing;
-mod scope;
-mod stored;
-mod tally;
+mod pending;
+mod reference_scope;
+mod rollup;
+mod sequence;
+mod shard_routing;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use any::Any;
+use any_write::AnyWrite;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
 pub use blocked::Rejection;
 use blocked::is_rejection;
-pub(crate) use blocked::{promises, recorded, rejections, unblock};
-pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
-pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
-use copy::Followed;
+pub(crate) use blocked::{
+    blocked_filter, blocked_record, pending_kinds, release_blocked, stored_rejections,
+};
+pub(crate) use bulk::{BatchKind, BulkWriteEntry, NarrowedBulkWrite, run_bulk};
+pub(crate) use computed::{
+    WrongComputedField, compute_document, compute_fields, find_wrong_fields, recompute_fields,
+};
+use copy::FanOutProgress;
 pub(crate) use copy::{
-    Sources, StaleCopy, bring_current, brings_copies, cleared, copied, copy_again, drifted,
-    of_a_save, resolve, snapshots, stale, with_indexes as with_copies,
+    SourceCache, StaleCopy, cleared_path, declared_copies, find_drifted, find_stale_copies,
+    prepare_save, refill_copy, refresh_copies, resolve_drafts, snapshot_projection,
+    with_copy_indexes, writes_copied_reference,
 };
-pub use link::Consequences;
+pub(crate) use delete_mode::{DeleteMode, HardOrSoftDelete, apply_delete_mode};
+pub use link::DeletePreview;
 pub(crate) use link::{
-    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, listed,
-    mend, refuse_another, rules,
+    DeleteRule, Footprint, RecoveryReport, ReferenceRepair, ensure_same_variant, ids_at,
+    ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
+    upgrade_document, with_lease_indexes,
 };
-pub(crate) use number::Numbers;
 pub(crate) use overflow::{
-    Folded, Misplaced, Wrong, anywhere, fold, kept_inside, look_for_orphans, mend_orphan,
-    mend_overflow, misplaced, owed_outside, owing_outside, spill, too_long_or_large,
-    with_indexes as with_overflows,
+    ArrayFinding, ArrayProblem, FoldOutcome, any_element_condition, check_arrays, delete_orphan,
+    find_orphan_chunks, fold_array, provisional_chunks, repair_array, resident_positions,
+    spill_array, too_long_or_large, unfinished_chunks_filter, with_overflow_indexes,
 };
-use promise::Said;
-pub(crate) use promise::{LEASE, Promise};
-pub(crate) use removal::{Means, Removal, of_one};
-pub(crate) use tally::{Miscounted, count_again, miscounted, with_indexes as with_tallies};
+use pending::{LEASE_DURATION, PendingToken};
+pub(crate) use pending::{PendingKind, lease_start};
+pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent, with_rollup_indexes};
+pub(crate) use sequence::SequenceNumbers;
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also, found_by},
+    access::{Access, add_condition, find_matching},
     backend::{
         BoxFuture, Executor,
-        operation::{Change, FindAndModify, Insert, Modification, Update, Updated},
+        operation::{
+            DocumentChange, FindAndModify, FindAndModifyKind, InsertOperation, UpdateOperation,
+            UpdateResult,
+        },
     },
     error,
-    query::append,
-    schema::{Model, upgrade},
-    task, unit,
+    query::append_field,
+    schema::{MissingUniqueIndexes, Model, upgrade},
+    task, transaction_scope,
 };
 
-/// What the writes of this process that go to one database know of each other.
+/// State that the writes of this process to one database share.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// What is known of the indexes of the database.
-    searched: copy::Searched,
-    /// What tasks are finishing for others.
-    settling: link::Settling,
-    /// What waits to be counted.
-    counting: tally::Counting,
-    behind: behind::Behind,
+pub(crate) struct WriterState {
+    /// The indexes that are known to exist in the database.
+    index_cache: copy::IndexedReferences,
+    /// The recoveries that tasks run on behalf of waiting writers.
+    recoveries: link::ActiveRecoveries,
+    /// Rollup updates that wait to be applied together.
+    waiting_rollups: rollup::RollupQueues,
+    background: background::BackgroundTasks,
+    missing_unique_indexes: MissingUniqueIndexes,
 }
 
-impl Shared {
-    /// What is carried out behind its answer.
-    pub(crate) fn behind(&self) -> &behind::Behind {
-        &self.behind
+impl WriterState {
+    /// Returns the background tasks of this process for the database.
+    pub(crate) fn background_tasks(&self) -> &background::BackgroundTasks {
+        &self.background
+    }
+
+    /// Returns the unique indexes that the database does not have.
+    pub(crate) fn missing_unique_indexes(&self) -> &MissingUniqueIndexes {
+        &self.missing_unique_indexes
     }
 }
 
-/// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
-pub(crate) async fn settle(
+/// Recovers abandoned pending work of a model: references, copies, rollups and overflow arrays. A failure in one document does
+/// not stop the recovery of the rest.
+pub(crate) async fn recover_abandoned(
     access: &Access,
     model: &'static Model,
-    settled: &mut Finished,
+    report: &mut RecoveryReport,
 ) -> Result<()> {
-    link::settle(access, model, settled).await?;
-    copy::settle(access, model, settled).await?;
-    tally::settle(access, model, settled).await?;
-    overflow::settle(access, model, settled).await
+    link::recover_model(access, model, report).await?;
+    copy::recover_model(access, model, report).await?;
+    rollup::recover_model(access, model, report).await?;
+    overflow::recover_arrays(access, model, report).await
 }
 
-/// A write to documents of one model.
+/// A write to documents of one model, with managed fields.
 #[derive(Debug)]
-pub(crate) struct Plan<W> {
+pub(crate) struct WriteRequest<W> {
     model: &'static Model,
-    write: W,
-    /// What was read of the documents that are copied from.
-    sources: Sources,
+    operation: W,
+    /// Source documents of copies that were read before the write.
+    sources: SourceCache,
 }
 
-/// The write of a plan: one operation of a backend.
-pub(crate) trait Write: Clone + Sized + Send + Sync + Into<Any> + 'static {
-    /// What the backend tells of it.
-    type Done: Send + From<any::Done> + 'static;
+/// A single backend operation that writes documents.
+pub(crate) trait WriteOperation:
+    Clone + Sized + Send + Sync + Into<AnyWrite> + 'static
+{
+    /// The result of the operation.
+    type Outcome: Send + From<any_write::WriteOutcome> + 'static;
 
-    /// The write with what the framework fills in the documents of the model.
+    /// Returns the operation with managed fields such as the version and the modification time.
     ///
-    /// The values in documents to insert have been filled when they were made.
-    fn filled(self, model: &Model) -> Result<Self>;
+    /// The managed fields of an insert are set earlier, when the document is built.
+    fn with_managed_fields(self, model: &Model) -> Result<Self>;
 
-    /// How many documents it was about.
-    fn documents(done: &Self::Done) -> u64;
+    /// Returns the number of documents that an operation matched or inserted.
+    fn matched_count(outcome: &Self::Outcome) -> u64;
 
-    /// Whether it is about one document at most that is stored.
-    fn is_of_one(&self) -> bool;
+    /// Whether the operation affects at most one stored document.
+    fn affects_at_most_one(&self) -> bool;
 
-    /// What it is about; none for an insert.
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf>;
+    /// Returns the filter of the operation. `None` for an insert.
+    fn filter_mut(&mut self) -> Option<&mut RawDocumentBuf>;
 
-    /// Which of several documents comes first; none in particular unless it says so.
-    fn order(&self) -> Option<&RawDocument> {
+    /// Returns the order that selects a document among several matches. `None` if any match will do.
+    fn sort_order(&self) -> Option<&RawDocument> {
         None
     }
 
-    /// What it does to references.
-    fn effect(&self) -> Effect<'_>;
+    /// Returns the footprint of the operation on references and derived data.
+    fn footprint(&self) -> Footprint<'_>;
 
-    /// The documents that it inserts.
+    /// Returns the documents of an insert. `None` for updates and deletes.
     fn documents_to_insert(&mut self) -> Option<&mut [RawDocumentBuf]> {
         None
     }
 
-    /// What it makes of documents; none if they are gone, or new.
-    fn change(&mut self) -> Option<&mut Change> {
+    /// Returns the change of an update. `None` for inserts and deletes.
+    fn change_mut(&mut self) -> Option<&mut DocumentChange> {
         None
     }
 
-    /// The same write as one that gives the document back as it was: only for an update of one document by operators, which
-    /// inserts none.
-    fn giving_back(&self) -> Option<FindAndModify> {
+    /// Returns the same operation as a command that returns the old document. `Some` only for an update of a single document by
+    /// operators, without upsert.
+    fn as_find_and_modify(&self) -> Option<FindAndModify> {
         None
     }
 
-    /// The document that it gives, if that is as it is behind the write.
-    fn found_behind<'d>(&self, done: &'d mut Self::Done) -> Option<&'d mut RawDocumentBuf> {
-        let _ = done;
+    /// Returns the document in a result, if the document shows the state after the write.
+    fn updated_document_mut<'d>(
+        &self,
+        outcome: &'d mut Self::Outcome,
+    ) -> Option<&'d mut RawDocumentBuf> {
+        let _ = outcome;
         None
     }
 
-    /// What is told of the one document that such a write was about, and that is another one now or not.
-    fn done_to_one(is_modified: bool) -> Self::Done {
-        Self::done(is_modified.into())
+    /// Returns the result of an update that matched one document. `is_modified` says whether the document changed.
+    fn outcome_of_one(is_modified: bool) -> Self::Outcome {
+        Self::outcome_of(is_modified.into())
     }
 
-    /// What is told of so many documents that were changed in a plain way; of none it is where a sum begins.
-    fn done(documents: u64) -> Self::Done;
+    /// Returns the result of an operation that matched and changed the given number of documents.
+    fn outcome_of(documents: u64) -> Self::Outcome;
 
-    /// Adds what was done to another document.
-    fn add(sum: &mut Self::Done, done: Self::Done);
+    /// Adds the result for further documents to a result.
+    fn add_outcome(total: &mut Self::Outcome, outcome: Self::Outcome);
 
-    /// Carries it out.
-    fn run(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Done>> + Send;
+    /// Runs the operation on an executor.
+    fn run_on(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Outcome>> + Send;
 
-    /// Carries it out and then an update of the same documents, in one transaction.
-    fn run_before(
+    /// Runs the operation and then a second update of the same documents. The caller provides the transaction.
+    fn run_followed_by(
         self,
         executor: &dyn Executor,
-        then: Update,
-    ) -> impl Future<Output = Result<Self::Done>> + Send {
+        second: UpdateOperation,
+    ) -> impl Future<Output = Result<Self::Outcome>> + Send {
         async move {
-            let done = self.run(executor).await?;
-            executor.update(then).await?;
-            Ok(done)
+            let outcome = self.run_on(executor).await?;
+            executor.update(second).await?;
+            Ok(outcome)
         }
     }
 }
 
-impl<W: Write> Plan<W> {
+impl<W: WriteOperation> WriteRequest<W> {
+    /// Creates a write request with managed fields.
+    ///
     /// # Errors
     ///
-    /// [`Encode`](crate::ErrorKind::Encode) for what cannot stand in a document.
-    pub(crate) fn new(model: &'static Model, write: W) -> Result<Self> {
-        let write = write.filled(model)?;
+    /// [`Encode`](crate::ErrorKind::Encode) for a value that BSON cannot hold.
+    pub(crate) fn new(model: &'static Model, operation: W) -> Result<Self> {
         Ok(Self {
             model,
-            write,
-            sources: Sources::default(),
+            operation: operation.with_managed_fields(model)?,
+            sources: SourceCache::default(),
         })
     }
 
-    /// A write that changes how documents are stored, and not what they say: neither their version nor their timestamp changes.
-    pub(crate) fn of_stored_form(model: &'static Model, write: W) -> Self {
+    /// Creates a write request that changes only the stored form of documents. The version and the modification time stay the
+    /// same.
+    pub(crate) fn without_managed_fields(model: &'static Model, operation: W) -> Self {
         Self {
             model,
-            write,
-            sources: Sources::default(),
+            operation,
+            sources: SourceCache::default(),
         }
     }
 
-    /// The same, with what was read already of the documents that are copied from.
-    pub(crate) fn with_sources(self, sources: Sources) -> Self {
+    /// Adds source documents of copies that were read before the write.
+    pub(crate) fn with_sources(self, sources: SourceCache) -> Self {
         Self { sources, ..self }
     }
 
-    /// The write.
-    pub(crate) fn write(&self) -> &W {
-        &self.write
+    /// Returns the operation.
+    pub(crate) fn operation(&self) -> &W {
+        &self.operation
     }
 
-    /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
-    pub(crate) async fn run(self, access: Access) -> Result<W::Done> {
-        let done = perform(access, self.model, self.write.into(), self.sources);
-        done.await.map(Into::into)
+    /// Runs the request in a task of its own. A write must not stop half-way when the caller drops the future.
+    pub(crate) async fn run(self, access: Access) -> Result<W::Outcome> {
+        let outcome = run_erased(access, self.model, self.operation.into(), self.sources);
+        outcome.await.map(Into::into)
     }
 }
 
-/// The same of a write of any kind: it is compiled here, and nothing of it where the models are.
-fn perform(
+/// Runs a write of any kind. The function is not generic, so the write path is compiled once in this crate and not once per
+/// application.
+fn run_erased(
     access: Access,
     model: &'static Model,
-    mut write: Any,
-    sources: Sources,
-) -> BoxFuture<'static, Result<any::Done>> {
+    mut write: AnyWrite,
+    sources: SourceCache,
+) -> BoxFuture<'static, Result<any_write::WriteOutcome>> {
     Box::pin(async move {
-        unit::refuse_outside(&access).map_err(error::of(model))?;
-        let is_of_one = write.is_of_one();
-        if let Some(filter) = write.filter() {
-            narrow(&access, model, filter, is_of_one).await?;
+        transaction_scope::ensure_in_transaction(&access).map_err(error::naming_model(model))?;
+        if write.may_insert() {
+            ensure_unique_indexes(&access, model).await?;
         }
-        let told = access.clone();
-        let run = carry_out(access, model, write, sources);
-        let done = task::run(run.instrument(told.told().span().clone())).await;
-        told.told().writes();
-        let done = done.map_err(error::of(model))?;
-        told.told().had(Any::documents(&done));
-        Ok(done)
+        let affects_at_most_one = write.affects_at_most_one();
+        if let Some(filter) = write.filter_mut() {
+            narrow_filter(&access, model, filter, affects_at_most_one).await?;
+        }
+        let metrics = access.clone();
+        let run = run_stages(access, model, write, sources);
+        let outcome =
+            task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone()))
+                .await;
+        metrics.operation_metrics().add_write();
+        let outcome = outcome.map_err(error::naming_model(model))?;
+        metrics
+            .operation_metrics()
+            .add_documents(AnyWrite::matched_count(&outcome));
+        Ok(outcome)
     })
 }
 
-/// Carries a write out with all that follows from it.
-async fn carry_out(
+/// Checks that no unique index of the model is missing in the database, before a write that may insert a document.
+async fn ensure_unique_indexes(access: &Access, model: &Model) -> Result<()> {
+    let missing = access.shared_state().missing_unique_indexes();
+    missing.ensure_none(model, &**access.backend()).await
+}
+
+/// Runs the stages of a write: scope check, spill of overflow arrays, copies, rollups, references and computed fields.
+async fn run_stages(
     access: Access,
     model: &'static Model,
-    mut write: Any,
-    mut sources: Sources,
-) -> Result<any::Done> {
-    scope::refuse_references(&access, model, &write.effect())?;
+    mut write: AnyWrite,
+    mut sources: SourceCache,
+) -> Result<any_write::WriteOutcome> {
+    reference_scope::ensure_references_in_scope(&access, model, &write.footprint())?;
     if !model.overflows.is_empty() {
         copy::fill_elements(&access, model, &mut write, &mut sources).await?;
     }
-    match overflow::concerns(model, &write.effect()) {
-        true => overflow::run(access, model, write, sources).await,
-        false => inside(access, model, write, sources).await,
+    match overflow::is_affected(model, &write.footprint()) {
+        true => overflow::run_write(access, model, write, sources).await,
+        false => run_from_copies(access, model, write, sources).await,
     }
 }
 
-/// Carries a write out with what follows from it elsewhere: what overflows is not in it any more.
-async fn inside<W: Write>(
+/// Runs the stages from copies onwards. Overflow arrays in the write are already spilled.
+async fn run_from_copies<W: WriteOperation>(
     access: Access,
     model: &'static Model,
     mut write: W,
-    mut sources: Sources,
-) -> Result<W::Done> {
-    let mut owed = copy::prepare(&access, model, &mut write, &mut sources).await?;
-    if owed.is_nothing() {
-        return tally::run(access, model, write, &mut owed).await;
+    mut sources: SourceCache,
+) -> Result<W::Outcome> {
+    let mut pending = copy::prepare_write(&access, model, &mut write, &mut sources).await?;
+    if pending.is_empty() {
+        return rollup::run_write(access, model, write, &mut pending).await;
     }
-    let mut together = None;
-    if owed.is_together() {
+    let mut transaction_result = None;
+    if pending.starts_in_transaction() {
         let is_rejected = AtomicBool::new(false);
-        let work = |access: Access| {
-            let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
+        let run_transaction = |access: Access| {
+            let (write, pending, is_rejected) = (write.clone(), &pending, &is_rejected);
             is_rejected.store(false, Ordering::Relaxed);
             async move {
                 // Copies are revalidated after the commit.
-                let mut unseen = owed.clone();
-                let done = tally::run(access.clone(), model, write, &mut unseen).await?;
-                if access.unit().is_none() || W::documents(&done) == 0 {
-                    return Ok((done, Followed::Nobody));
+                let mut copies = pending.clone();
+                let outcome = rollup::run_write(access.clone(), model, write, &mut copies).await?;
+                if access.transaction_scope().is_none() || W::matched_count(&outcome) == 0 {
+                    return Ok((outcome, FanOutProgress::NotStarted));
                 }
-                let followed = owed.together(&access, model).await;
-                let followed = followed.map_err(|error| {
+                let fan_out = pending.fan_out_in_transaction(&access, model).await;
+                let fan_out = fan_out.map_err(|error| {
                     is_rejected.store(is_rejection(&error), Ordering::Relaxed);
-                    access.fail(error)
+                    access.fail_transaction(error)
                 });
-                Ok((done, followed?))
+                Ok((outcome, fan_out?))
             }
         };
-        together = match access.together(unit::ATTEMPTS, work).await {
-            Ok((done, followed)) => Some((Ok(done), followed)),
+        transaction_result = match access
+            .run_transactional(
+                transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
+                run_transaction,
+            )
+            .await
+        {
+            Ok((outcome, fan_out)) => Some((Ok(outcome), fan_out)),
             // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
-            Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => None,
-            Err(error) => Some((Err(error), Followed::Nobody)),
+            Err(_)
+                if access.transaction_scope().is_none() && is_rejected.load(Ordering::Relaxed) =>
+            {
+                None
+            }
+            Err(error) => Some((Err(error), FanOutProgress::NotStarted)),
         };
     }
-    let (done, followed) = match together {
-        Some(done) => done,
+    let (outcome, fan_out) = match transaction_result {
+        Some(outcome) => outcome,
         None => (
-            tally::run(access.clone(), model, write, &mut owed).await,
-            Followed::Nobody,
+            rollup::run_write(access.clone(), model, write, &mut pending).await,
+            FanOutProgress::NotStarted,
         ),
     };
-    let owed = owed.behind(followed);
-    match (&done, access.unit()) {
-        (Ok(done), _) if W::documents(done) == 0 => {}
-        (Ok(_), None) => owed.carry_out(access, model).await,
-        // Some of it may have been written.
-        (Err(_), None) => owed.carry_out_behind(&access, model),
-        // Nothing of it is there before that.
-        (Ok(_), Some(_)) => owed.carry_out_behind(&access, model),
+    let pending = pending.after_transaction(fan_out);
+    match (&outcome, access.transaction_scope()) {
+        (Ok(outcome), _) if W::matched_count(outcome) == 0 => {}
+        (Ok(_), None) => pending.run_after_write(access, model).await,
+        // A failed operation may have written some documents.
+        (Err(_), None) => pending.run_in_background(&access, model),
+        // The documents are visible to other sessions only after the commit of the caller's transaction.
+        (Ok(_), Some(_)) => pending.run_in_background(&access, model),
         (Err(_), Some(_)) => {}
     }
-    done
+    outcome
 }
 
-/// What a write leaves to be done that is part of another one.
+/// Follow-up work of a nested write.
 #[derive(Debug, Clone)]
-struct Left {
-    copies: copy::Owed,
-    counts: Option<Said>,
+struct NestedFollowUp {
+    copies: copy::PendingCopies,
+    rollups: Option<PendingToken>,
 }
 
-impl Left {
-    /// Does it behind what this is part of.
-    fn carry_out_behind(self, access: &Access, model: &'static Model) {
-        self.copies.carry_out_behind(access, model);
-        if let Some(said) = self.counts {
-            tally::count_behind(access, model, said);
+impl NestedFollowUp {
+    /// Runs the follow-up work in the background, after the enclosing transaction.
+    fn run_in_background(self, access: &Access, model: &'static Model) {
+        self.copies.run_in_background(access, model);
+        if let Some(token) = self.rollups {
+            rollup::apply_in_background(access, model, token);
         }
     }
 }
 
-/// Carries a write out with the other sides of links.
-async fn linked<W: Write>(access: Access, model: &'static Model, mut write: W) -> Result<W::Done> {
-    let is_linking = link::is_linking(&access, model, &write.effect());
-    let mut is_promised = || {
-        let filter = write.filter();
-        filter.is_some_and(|filter| link::is_promised(filter))
+/// Runs a write with inverses and delete rules, if references may change. Then runs computed fields.
+async fn run_from_references<W: WriteOperation>(
+    access: Access,
+    model: &'static Model,
+    mut write: W,
+) -> Result<W::Outcome> {
+    let may_change_references = link::may_change_references(&access, model, &write.footprint());
+    let mut is_intent_write = || {
+        let filter = write.filter_mut();
+        filter.is_some_and(|filter| link::is_intent_write(filter))
     };
-    match is_linking && !is_promised() {
-        true => link::run(access, model, write).await,
-        false if is_taking_along(model, &write) => overflow::remove(&access, model, write).await,
-        false => computed::run(&access, model, write).await,
+    match may_change_references && !is_intent_write() {
+        true => link::run_write(access, model, write).await,
+        false if deletes_chunks(model, &write) => {
+            overflow::delete_with_chunks(&access, model, write).await
+        }
+        false => computed::run_write(&access, model, write).await,
     }
 }
 
-/// Whether what is outside of its documents goes with them.
-fn is_taking_along<W: Write>(model: &Model, write: &W) -> bool {
-    !model.overflows.is_empty() && matches!(write.effect(), Effect::Removes)
+/// Whether a write deletes documents with chunk documents.
+fn deletes_chunks<W: WriteOperation>(model: &Model, write: &W) -> bool {
+    !model.overflows.is_empty() && matches!(write.footprint(), Footprint::Removes)
 }
 
-impl Write for Insert {
-    type Done = u64;
+impl WriteOperation for InsertOperation {
+    type Outcome = u64;
 
-    fn filled(mut self, model: &Model) -> Result<Self> {
+    fn with_managed_fields(mut self, model: &Model) -> Result<Self> {
         for document in &mut self.documents {
-            upgrade::mark(model, document)?;
+            upgrade::add_version(model, document)?;
         }
         Ok(self)
     }
 
-    fn documents(inserted: &u64) -> u64 {
+    fn matched_count(inserted: &u64) -> u64 {
         *inserted
     }
 
-    fn is_of_one(&self) -> bool {
+    fn affects_at_most_one(&self) -> bool {
         false
     }
 
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+    fn filter_mut(&mut self) -> Option<&mut RawDocumentBuf> {
         None
     }
 
-    fn effect(&self) -> Effect<'_> {
-        Effect::Inserts(&self.documents)
+    fn footprint(&self) -> Footprint<'_> {
+        Footprint::Inserts(&self.documents)
     }
 
     fn documents_to_insert(&mut self) -> Option<&mut [RawDocumentBuf]> {
         Some(&mut self.documents)
     }
 
-    fn done(documents: u64) -> u64 {
+    fn outcome_of(documents: u64) -> u64 {
         documents
     }
 
-    fn add(sum: &mut u64, done: u64) {
-        *sum += done;
+    fn add_outcome(total: &mut u64, inserted: u64) {
+        *total += inserted;
     }
 
-    async fn run(self, executor: &dyn Executor) -> Result<u64> {
+    async fn run_on(self, executor: &dyn Executor) -> Result<u64> {
         let inserted = self.documents.len() as u64;
         executor.insert(self).await.map(|()| inserted)
     }
 }
 
-impl Write for Update {
-    type Done = Updated;
+impl WriteOperation for UpdateOperation {
+    type Outcome = UpdateResult;
 
-    fn documents(done: &Updated) -> u64 {
-        done.matched
+    fn matched_count(outcome: &UpdateResult) -> u64 {
+        outcome.matched
     }
 
-    fn is_of_one(&self) -> bool {
+    fn affects_at_most_one(&self) -> bool {
         !self.multi
     }
 
-    fn filled(mut self, model: &Model) -> Result<Self> {
-        fill(&mut self.change, model)?;
+    fn with_managed_fields(mut self, model: &Model) -> Result<Self> {
+        add_managed_fields(&mut self.change, model)?;
         Ok(self)
     }
 
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+    fn filter_mut(&mut self) -> Option<&mut RawDocumentBuf> {
         Some(&mut self.filter)
     }
 
-    fn effect(&self) -> Effect<'_> {
-        Effect::Changes(&self.change)
+    fn footprint(&self) -> Footprint<'_> {
+        Footprint::Changes(&self.change)
     }
 
-    fn change(&mut self) -> Option<&mut Change> {
+    fn change_mut(&mut self) -> Option<&mut DocumentChange> {
         Some(&mut self.change)
     }
 
-    fn giving_back(&self) -> Option<FindAndModify> {
-        let is_plain = matches!(self.change, Change::Operators { .. });
+    fn as_find_and_modify(&self) -> Option<FindAndModify> {
+        let is_plain = matches!(self.change, DocumentChange::Operators { .. });
         (is_plain && !self.multi && !self.upsert).then(|| FindAndModify {
             collection: self.collection.clone(),
             filter: self.filter.clone(),
             sort: None,
             projection: None,
-            modification: Modification::Update {
+            modification: FindAndModifyKind::Update {
                 change: self.change.clone(),
                 upsert: false,
                 return_new: false,
@@ -443,171 +496,173 @@ impl Write for Update {
         })
     }
 
-    fn done_to_one(is_modified: bool) -> Updated {
-        Updated {
+    fn outcome_of_one(is_modified: bool) -> UpdateResult {
+        UpdateResult {
             modified: is_modified.into(),
-            ..Self::done(1)
+            ..Self::outcome_of(1)
         }
     }
 
-    fn done(documents: u64) -> Updated {
-        Updated {
+    fn outcome_of(documents: u64) -> UpdateResult {
+        UpdateResult {
             matched: documents,
             modified: documents,
             upserted_id: None,
         }
     }
 
-    fn add(sum: &mut Updated, done: Updated) {
-        sum.matched += done.matched;
-        sum.modified += done.modified;
+    fn add_outcome(total: &mut UpdateResult, outcome: UpdateResult) {
+        total.matched += outcome.matched;
+        total.modified += outcome.modified;
     }
 
-    async fn run(self, executor: &dyn Executor) -> Result<Updated> {
+    async fn run_on(self, executor: &dyn Executor) -> Result<UpdateResult> {
         executor.update(self).await
     }
 }
 
-impl Write for FindAndModify {
-    type Done = Option<RawDocumentBuf>;
+impl WriteOperation for FindAndModify {
+    type Outcome = Option<RawDocumentBuf>;
 
-    fn documents(found: &Option<RawDocumentBuf>) -> u64 {
-        found.is_some().into()
+    fn matched_count(document: &Option<RawDocumentBuf>) -> u64 {
+        document.is_some().into()
     }
 
-    fn is_of_one(&self) -> bool {
+    fn affects_at_most_one(&self) -> bool {
         true
     }
 
-    fn filled(mut self, model: &Model) -> Result<Self> {
-        if let Modification::Update { change, .. } = &mut self.modification {
-            fill(change, model)?;
+    fn with_managed_fields(mut self, model: &Model) -> Result<Self> {
+        if let FindAndModifyKind::Update { change, .. } = &mut self.modification {
+            add_managed_fields(change, model)?;
         }
         Ok(self)
     }
 
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+    fn filter_mut(&mut self) -> Option<&mut RawDocumentBuf> {
         Some(&mut self.filter)
     }
 
-    fn order(&self) -> Option<&RawDocument> {
+    fn sort_order(&self) -> Option<&RawDocument> {
         self.sort.as_deref()
     }
 
-    fn effect(&self) -> Effect<'_> {
+    fn footprint(&self) -> Footprint<'_> {
         match &self.modification {
-            Modification::Delete => Effect::Removes,
-            Modification::Update { change, .. } => Effect::Changes(change),
+            FindAndModifyKind::Delete => Footprint::Removes,
+            FindAndModifyKind::Update { change, .. } => Footprint::Changes(change),
         }
     }
 
-    fn change(&mut self) -> Option<&mut Change> {
+    fn change_mut(&mut self) -> Option<&mut DocumentChange> {
         match &mut self.modification {
-            Modification::Update { change, .. } => Some(change),
-            Modification::Delete => None,
+            FindAndModifyKind::Update { change, .. } => Some(change),
+            FindAndModifyKind::Delete => None,
         }
     }
 
-    fn found_behind<'d>(
+    fn updated_document_mut<'d>(
         &self,
-        done: &'d mut Option<RawDocumentBuf>,
+        document: &'d mut Option<RawDocumentBuf>,
     ) -> Option<&'d mut RawDocumentBuf> {
         let modification = &self.modification;
         let is_new = matches!(
             modification,
-            Modification::Update {
+            FindAndModifyKind::Update {
                 return_new: true,
                 ..
             }
         );
-        done.as_mut().filter(|_| is_new)
+        document.as_mut().filter(|_| is_new)
     }
 
-    fn done(_: u64) -> Option<RawDocumentBuf> {
+    fn outcome_of(_: u64) -> Option<RawDocumentBuf> {
         None
     }
 
-    fn add(sum: &mut Option<RawDocumentBuf>, done: Option<RawDocumentBuf>) {
-        *sum = sum.take().or(done);
+    fn add_outcome(total: &mut Option<RawDocumentBuf>, document: Option<RawDocumentBuf>) {
+        *total = total.take().or(document);
     }
 
-    async fn run(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
+    async fn run_on(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
         executor.find_and_modify(self).await
     }
 
-    async fn run_before(
+    async fn run_followed_by(
         mut self,
         executor: &dyn Executor,
-        then: Update,
+        second: UpdateOperation,
     ) -> Result<Option<RawDocumentBuf>> {
-        let Modification::Update {
+        let FindAndModifyKind::Update {
             change,
             return_new: true,
             ..
         } = &mut self.modification
         else {
-            let found = self.run(executor).await?;
-            executor.update(then).await?;
-            return Ok(found);
+            let document = self.run_on(executor).await?;
+            executor.update(second).await?;
+            return Ok(document);
         };
-        // It is given back as it is behind both.
-        let first = Update {
+        // The returned document must show both updates.
+        let first = UpdateOperation {
             collection: self.collection.clone(),
             filter: self.filter.clone(),
-            change: std::mem::replace(change, then.change),
+            change: std::mem::replace(change, second.change),
             multi: false,
             upsert: false,
         };
         if executor.update(first).await?.matched == 0 {
             return Ok(None);
         }
-        self.filter = then.filter;
-        self.run(executor).await
+        self.filter = second.filter;
+        self.run_on(executor).await
     }
 }
 
-/// Narrows what a write is about to documents of the model, in today's form. One of a single document says on which shard that is.
-async fn narrow(
+/// Narrows a filter to the model, the scope and the current version of documents. A write of a single document must contain the
+/// shard key.
+async fn narrow_filter(
     access: &Access,
     model: &'static Model,
     filter: &mut RawDocumentBuf,
-    is_of_one: bool,
+    affects_at_most_one: bool,
 ) -> Result<()> {
-    if is_of_one {
-        routing::refuse_unrouted(access, model, filter)?;
+    if affects_at_most_one {
+        shard_routing::ensure_shard_key(access, model, filter)?;
     }
-    upgrade::before_write(access, model, filter).await?;
-    if let Some((mark, current)) = upgrade::is_current(model)? {
-        also(filter, mark, current)?;
+    upgrade::upgrade_before_write(access, model, filter).await?;
+    if let Some((path, condition)) = upgrade::current_version_condition(model)? {
+        add_condition(filter, path, condition)?;
     }
-    access.narrow(model, filter)?;
-    let find = || Ok(found_by(&model.collection.into(), filter));
-    access.tell_plan(model, find).await;
+    access.restrict_filter(model, filter)?;
+    let find = || Ok(find_matching(&model.collection.into(), filter));
+    access.log_plan(model, find).await;
     Ok(())
 }
 
-/// Adds what the framework fills in every document that is changed.
-fn fill(change: &mut Change, model: &Model) -> Result<()> {
-    // The typed language changes documents by operators alone; what else may come must not go unfilled.
+/// Adds managed fields to a change: increments the version, and sets the modification time.
+fn add_managed_fields(change: &mut DocumentChange, model: &Model) -> Result<()> {
+    // The typed language changes documents only by operators. A replacement without managed fields would break optimistic
+    // locking.
     let update = match change {
-        Change::Operators { update, .. } => update,
+        DocumentChange::Operators { update, .. } => update,
         _ if model.version.is_none() && model.updated.is_none() => return Ok(()),
         _ => {
-            let message = "what the framework fills follows only from update operators";
+            let message = "a replacement cannot maintain managed fields such as `version` and `updated_at`, and nothing was written: use update operators";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     };
     if let Some(version) = model.version {
-        *update = with(update, "$inc", version, 1_i64.into())?;
+        *update = with_operator(update, "$inc", version, 1_i64.into())?;
     }
     if let Some(updated) = model.updated {
-        *update = with(update, "$set", updated, DateTime::now().into())?;
+        *update = with_operator(update, "$set", updated, DateTime::now().into())?;
     }
     Ok(())
 }
 
-/// The update with an operator on one more path.
-fn with(
+/// Returns the update with an operator for one more path.
+fn with_operator(
     update: &RawDocument,
     operator: &str,
     path: &str,
@@ -616,13 +671,13 @@ fn with(
     let mut changed = RawDocumentBuf::new();
     let mut paths = RawDocumentBuf::new();
     for field in update.iter() {
-        let (name, value) = field.map_err(error::encode)?;
+        let (name, value) = field.map_err(error::from_bson)?;
         match value.as_document() {
-            Some(own) if name == operator => paths = own.to_owned(),
-            _ => append(&mut changed, name.as_str(), RawBson::from(value))?,
+            Some(operator_paths) if name == operator => paths = operator_paths.to_owned(),
+            _ => append_field(&mut changed, name.as_str(), RawBson::from(value))?,
         }
     }
-    append(&mut paths, path, value)?;
-    append(&mut changed, operator, paths)?;
+    append_field(&mut paths, path, value)?;
+    append_field(&mut changed, operator, paths)?;
     Ok(changed)
 }

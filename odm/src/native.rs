@@ -1,20 +1,20 @@
-//! Dates and decimals of other crates, stored as BSON's own: `#[serde(with = "odm::native")]`.
+//! Dates and decimals of other crates, stored as BSON dates and decimals: `#[serde(with = "odm::native")]`.
 //!
-//! serde would store a `chrono::DateTime<Utc>` as a text, which no index orders and no other client takes for a date. A field
-//! with this attribute is a BSON date, or a decimal, in the document as in every filter and update. A field without it does
-//! not compile.
+//! serde would store a `chrono::DateTime<Utc>` as a text, which neither indexes nor other clients treat as a date. With this
+//! attribute, a field is a BSON date or decimal in documents, filters and updates. A field without the attribute does not
+//! compile.
 //!
 //! | feature | type | stored as |
 //! |---|---|---|
 //! | `chrono` | `chrono::DateTime<Utc>` | date |
-//! | `time` | `time::OffsetDateTime`; it comes back in UTC | date |
+//! | `time` | `time::OffsetDateTime`; reads as UTC | date |
 //! | `jiff` | `jiff::Timestamp` | date |
-//! | `rust_decimal` | `rust_decimal::Decimal`, whose 28 digits are fewer than the 34 of a `Decimal128`: a number with more is rounded when it is read, as arithmetic of the type rounds, and one beyond the range of the type cannot be read | decimal |
+//! | `rust_decimal` | `rust_decimal::Decimal`, with 28 digits instead of the 34 of a `Decimal128`: longer numbers are rounded when read, as in arithmetic of the type, and numbers out of range cannot be read | decimal |
 //!
-//! Options and arrays of them too; an `Option` needs serde's `default` beside it. BSON's dates have milliseconds: what a value has
-//! beyond is cut off, in documents and in filters alike, and an inserted document comes back as it is stored: a field that serde
-//! skips is then its default. A [`save`](crate::Session::save) leaves the value in memory as it is. In JSON and other text formats
-//! these types keep their own form.
+//! The attribute also works on options and arrays; an `Option` additionally needs serde's `default`. BSON dates have a precision
+//! of milliseconds. Digits beyond are cut off, in documents and in filters. An insert returns the stored form of the document, so
+//! a field that serde skips has its default value. A [`save`](crate::Session::save) does not change the value in memory. In JSON
+//! and other text formats these types keep their own form.
 //!
 //! ```
 //! # #[cfg(feature = "chrono")] {
@@ -56,11 +56,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document;
 
-/// Writes a value as BSON's own; for serde's `with`.
+/// Derived code names this constant: a module of the application with the same name does not have the constant.
+#[doc(hidden)]
+pub const IS_MODULE_OF_ODM: () = ();
+
+/// Writes the stored form of a value. Used by serde's `with`.
 ///
 /// # Errors
 ///
-/// Those of the serializer.
+/// The errors of the serializer.
 pub fn serialize<T: document::Stored, S: Serializer>(
     value: &T,
     serializer: S,
@@ -68,30 +72,30 @@ pub fn serialize<T: document::Stored, S: Serializer>(
     value.serialize_stored(serializer)
 }
 
-/// Reads a value from BSON's own; for serde's `with`.
+/// Reads the stored form of a value. Used by serde's `with`.
 ///
 /// # Errors
 ///
-/// Those of the deserializer, and of a value that the type cannot hold.
+/// The errors of the deserializer, and an error for a value out of range of the type.
 pub fn deserialize<'de, T: document::Stored, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     T::deserialize_stored(deserializer)
 }
 
-/// A value that is written as it is stored.
-pub(crate) struct Stored<'a, T>(pub(crate) &'a T);
+/// A value that serializes to its stored form.
+pub(crate) struct AsStored<'a, T>(pub(crate) &'a T);
 
-impl<T: document::Stored> Serialize for Stored<'_, T> {
+impl<T: document::Stored> Serialize for AsStored<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize_stored(serializer)
     }
 }
 
-/// A value that is read as it is stored.
-pub(crate) struct Owned<T>(pub(crate) T);
+/// A value that deserializes from its stored form.
+pub(crate) struct FromStored<T>(pub(crate) T);
 
-impl<'de, T: document::Stored> Deserialize<'de> for Owned<T> {
+impl<'de, T: document::Stored> Deserialize<'de> for FromStored<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::deserialize_stored(deserializer).map(Self)
     }

@@ -1,21 +1,21 @@
-//! Arrays of which only the first elements are in their document, as they are stored and read; `maintain/overflow.rs` writes them.
+//! Overflow arrays as they are stored and read. The write path of overflow arrays is in `maintain`.
 
-pub(crate) mod extras;
-pub(crate) mod header;
+pub(crate) mod chunks;
+pub(crate) mod element_set;
+pub(crate) mod manifest;
 pub(crate) mod order;
 pub(crate) mod read;
-pub(crate) mod same;
-mod walk;
+mod spilled_cursor;
 
-pub(crate) use header::Owner;
-pub(crate) use order::unsorted;
-pub(crate) use read::{ATTEMPTS, Reading, with_all};
-pub(crate) use same::ElementSet;
-pub(crate) use walk::Walk;
+pub(crate) use element_set::ElementSet;
+pub(crate) use manifest::ArrayState;
+pub(crate) use order::unsorted_filter;
+pub(crate) use read::{ArrayReader, MAX_READ_ATTEMPTS, with_all_elements};
+pub(crate) use spilled_cursor::SpilledCursor;
 
 use crate::schema::OverflowField;
 
-/// How many elements the tail has at most.
-pub(crate) fn room_in_tail(field: &OverflowField) -> usize {
-    field.after.clamp(8, 500)
+/// Returns the maximum number of elements in the tail buffer.
+pub(crate) fn max_tail_elements(field: &OverflowField) -> usize {
+    field.max_resident.clamp(8, 500)
 }

@@ -1,4 +1,4 @@
-//! Reading only some fields of what is stored.
+//! Projections: reading some fields of stored documents.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,19 +13,19 @@ use crate::{
     decode::decode,
     document::{Document, Overflow, Ref},
     field::FromPath,
-    query::append,
+    query::append_field,
     schema::Model,
 };
 
-/// A type that holds some fields of what is stored, of a model's documents or of an embedded struct: derive it.
+/// A type with some fields of a model's documents or of an embedded struct. Derive it.
 ///
-/// Its fields have the names and the types that they have there, which is checked at compile time, and only these are
-/// read from the database. Where the model has an embedded struct, an option, an array or a map of one, the field may have
-/// a projection of that struct in its place; then only the fields of that one are read (of the values of a map, all).
-/// Whatever is stored is a projection of itself, to all that it has.
+/// The fields have the names and types of the model's fields, which the compiler checks. Queries read only these fields from the
+/// database. For an embedded struct, an option, an array or a map of structs, the field may have a projection of that struct;
+/// then queries read only the fields of that projection (all fields for the values of a map). Every stored type is a projection
+/// of itself, with all its fields.
 ///
-/// An index that has all the fields and those of the filter and the sort serves such a query alone, if the `_id` is not
-/// asked for or stands in the index: [`explain`](crate::action::Find::explain) then counts no documents.
+/// An index with all fields of the projection, the filter and the sort serves such a query alone, if the `_id` is not requested
+/// or is part of the index: [`explain`](crate::action::Find::explain) then reports no examined documents.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -44,60 +44,61 @@ use crate::{
 /// struct AuthorName { name: String }
 ///
 /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
-/// // It reads `title` and `author.name`, and no text.
+/// // Reads `title` and `author.name`, but no text.
 /// let cards: Vec<PostCard> = db.find::<Post>().select().limit(10).all().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no projection",
-    label = "neither stored nor a `Projection` of what is",
+    message = "`{Self}` is not a projection",
+    label = "neither a stored type nor a `Projection` of one",
     note = "derive it: `#[derive(Deserialize, Projection)]` with `#[projection(of = …)]`"
 )]
 pub trait Projection: DeserializeOwned + Send + Sync + 'static {
-    /// What it holds fields of: a model, or what is stored in a field of one.
+    /// The projected type: a model, or the type of a field.
     type Of;
-    /// What is read of that.
-    const READS: Reads;
-    /// What is read of it as the element of an array.
+    /// The fields that a query reads.
+    const FIELDS: ProjectedFields;
+    /// The fields that a query reads for an array element.
     #[doc(hidden)]
-    const READS_IN_ARRAY: Reads = Self::READS;
+    const FIELDS_IN_ARRAY: ProjectedFields = Self::FIELDS;
 
-    /// Whether it is an array of which some elements may be elsewhere.
+    /// Whether the type is an overflow array, which may have spilled elements.
     #[doc(hidden)]
     const OVERFLOWS: bool = false;
 
-    /// Reads a stored document of a model.
+    /// Decodes a stored document of a model.
     #[doc(hidden)]
     fn from_document(raw: &RawDocument, model: &Model) -> Result<Self> {
         decode(raw, model)
     }
 
-    /// Learns how many elements of an array there are outside of the stored document; of what is no such array nothing.
+    /// Sets the number of spilled elements of an overflow array, as the stored document says. Only overflow arrays have an
+    /// effect.
     #[doc(hidden)]
-    fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
+    fn set_spilled_count(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
         let _ = (raw, model, stored);
     }
 
-    /// The document as the joins of a query may read it, where it differs from the one that is stored.
+    /// Returns the document for joins, if joins need a document other than the stored one.
     #[doc(hidden)]
-    fn rewritten(&self) -> Option<Result<RawDocumentBuf>> {
+    fn rewritten_document(&self) -> Option<Result<RawDocumentBuf>> {
         None
     }
 }
 
-/// What a [`Projection`] reads.
+/// The fields that a [`Projection`] reads.
 #[derive(Debug, Clone, Copy)]
-pub enum Reads {
-    /// Everything.
+pub enum ProjectedFields {
+    /// Reads all fields.
     Whole,
-    /// These fields by their stored names, and of each of them so much.
-    Fields(&'static [(&'static str, Reads)]),
+    /// Reads the given fields, by stored name, each with its own fields.
+    Fields(&'static [(&'static str, ProjectedFields)]),
 }
 
-/// A [`Projection`] of the model `T`: one question for all that can be wrong with it. Derived together with it.
+/// A [`Projection`] of the model `T`. Derived together with the projection, so that each mistake is a single error.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no projection of `{T}`",
+    message = "`{Self}` is not a projection of `{T}`",
     label = "cannot be read from the documents of `{T}`",
     note = "derive it: `#[derive(Deserialize, Projection)]` with `#[projection(of = {T})]`"
 )]
@@ -108,15 +109,15 @@ impl<T: Document> ProjectionOf<T> for T {}
 #[diagnostic::do_not_recommend]
 impl<T: Document> Projection for T {
     type Of = T;
-    const READS: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = ProjectedFields::Whole;
 
     fn from_document(raw: &RawDocument, _: &Model) -> Result<Self> {
         T::from_stored(raw)
     }
 
-    fn rewritten(&self) -> Option<Result<RawDocumentBuf>> {
+    fn rewritten_document(&self) -> Option<Result<RawDocumentBuf>> {
         T::MODEL
-            .rewrites
+            .has_serde_defaults
             .then(|| crate::query::encode_document(self))
     }
 }
@@ -124,40 +125,40 @@ impl<T: Document> Projection for T {
 #[diagnostic::do_not_recommend]
 impl<T: Document> Projection for Ref<T> {
     type Of = Self;
-    const READS: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 
 #[diagnostic::do_not_recommend]
 impl<P: Projection> Projection for Option<P> {
     type Of = Option<P::Of>;
-    const READS: Reads = P::READS;
-    // A projection of fields leaves out the elements that are none, so that the array would be shorter.
-    const READS_IN_ARRAY: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = P::FIELDS;
+    // A projection of fields would drop `None` elements and shorten the array.
+    const FIELDS_IN_ARRAY: ProjectedFields = ProjectedFields::Whole;
 }
 
 #[diagnostic::do_not_recommend]
 impl<P: Projection> Projection for Vec<P> {
     type Of = Vec<P::Of>;
-    const READS: Reads = P::READS_IN_ARRAY;
+    const FIELDS: ProjectedFields = P::FIELDS_IN_ARRAY;
 }
 
-/// How many elements there are outside of the document is read with it.
+/// The manifest of the array is read together with the document.
 #[diagnostic::do_not_recommend]
 impl<P: Projection> Projection for Overflow<P> {
     type Of = Overflow<P::Of>;
-    const READS: Reads = P::READS_IN_ARRAY;
+    const FIELDS: ProjectedFields = P::FIELDS_IN_ARRAY;
     const OVERFLOWS: bool = true;
 
-    fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
-        Self::look_outside(self, raw, model, stored);
+    fn set_spilled_count(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
+        Self::set_spilled_count(self, raw, model, stored);
     }
 }
 
-// The keys of a map are not known, so no path leads to the fields of its values.
+// The keys of a map are unknown, so no path selects the fields of its values.
 #[diagnostic::do_not_recommend]
 impl<P: Projection> Projection for BTreeMap<String, P> {
     type Of = BTreeMap<String, P::Of>;
-    const READS: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 
 #[diagnostic::do_not_recommend]
@@ -167,20 +168,20 @@ where
     H: BuildHasher + Default + Send + Sync + 'static,
 {
     type Of = HashMap<String, P::Of, H>;
-    const READS: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 
-/// What has fields that a projection can choose from: a model or an embedded struct. Derived together with it.
+/// A type with fields that a projection can select: a model or an embedded struct. Derived together with the type.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no fields to choose from",
+    message = "`{Self}` has no fields to project",
     label = "neither a `Document` nor an embedded struct",
-    note = "a projection is of a struct that derives `Document` or `Embedded`"
+    note = "a projection needs a struct that derives `Document` or `Embedded`"
 )]
 pub trait Projected {
-    /// Its field tree.
+    /// The field tree.
     type Tree: FromPath;
-    /// The name of each field in Rust and as it is stored.
+    /// The name of each field in Rust, with its stored name.
     const NAMES: &'static [(&'static str, &'static str)];
 }
 
@@ -190,71 +191,74 @@ impl<T: Document> Projected for T {
     const NAMES: &'static [(&'static str, &'static str)] = T::MODEL.fields;
 }
 
-/// The projection document: the fields of `P`, and those that the joins need.
+/// Returns the projection document: the fields of `P`, and the fields that the joins need.
 pub(crate) fn to_raw<P: Projection<Of: Document>>(
-    needs: &[String],
+    join_paths: &[String],
 ) -> Result<Option<RawDocumentBuf>> {
-    // The fields of an outdated document come from all that it has.
+    // An upgrade may need any field of an outdated document.
     if <P::Of as Document>::MODEL.upgrade.is_some() {
         return Ok(None);
     }
-    let Reads::Fields(fields) = P::READS else {
+    let ProjectedFields::Fields(fields) = P::FIELDS else {
         return Ok(None);
     };
-    let mut read = Vec::new();
-    list(fields, "", &mut read);
-    let mut paths: Vec<&str> = read.iter().map(String::as_str).collect();
-    for need in needs {
-        // A path below a field that is there already would be in its way.
-        let covered = |path: &&str| {
-            need == path
-                || need
+    let mut field_paths = Vec::new();
+    collect_paths(fields, "", &mut field_paths);
+    let mut paths: Vec<&str> = field_paths.iter().map(String::as_str).collect();
+    for join_path in join_paths {
+        // MongoDB rejects a projection with a field and a path below the field.
+        let is_covered = |path: &&str| {
+            join_path == path
+                || join_path
                     .strip_prefix(*path)
-                    .is_some_and(|rest| rest.starts_with('.'))
+                    .is_some_and(|suffix| suffix.starts_with('.'))
         };
-        if !paths.iter().any(covered) {
+        if !paths.iter().any(is_covered) {
             paths.retain(|path| {
-                path.strip_prefix(need.as_str())
-                    .is_none_or(|rest| !rest.starts_with('.'))
+                path.strip_prefix(join_path.as_str())
+                    .is_none_or(|suffix| !suffix.starts_with('.'))
             });
-            paths.push(need);
+            paths.push(join_path);
         }
     }
-    let headers = <P::Of as Document>::MODEL.overflows.iter();
-    let headers = headers.filter(|field| {
-        let is_of = |path: &&str| path.split('.').next() == Some(field.stored);
-        paths.iter().any(is_of)
+    let manifests = <P::Of as Document>::MODEL.overflows.iter();
+    let manifests = manifests.filter(|field| {
+        let is_in_array = |path: &&str| path.split('.').next() == Some(field.stored);
+        paths.iter().any(is_in_array)
     });
-    let headers: Vec<_> = headers.map(|field| field.header).collect();
-    paths.extend(headers);
+    let manifests: Vec<_> = manifests.map(|field| field.manifest).collect();
+    paths.extend(manifests);
     let mut raw = RawDocumentBuf::new();
     for path in &paths {
-        append(&mut raw, path, 1)?;
+        append_field(&mut raw, path, 1)?;
     }
     if paths.is_empty() {
-        // An exclusion alone would read everything else.
-        append(&mut raw, "_id", 1)?;
+        // MongoDB reads all other fields if a projection only excludes fields.
+        append_field(&mut raw, "_id", 1)?;
     } else if !paths.contains(&"_id") {
-        append(&mut raw, "_id", 0)?;
+        append_field(&mut raw, "_id", 0)?;
     }
     Ok(Some(raw))
 }
 
-fn list(fields: &[(&str, Reads)], before: &str, paths: &mut Vec<String>) {
+/// Collects the paths of the fields. `prefix` ends with a dot, or is empty at the top of the document.
+fn collect_paths(fields: &[(&str, ProjectedFields)], prefix: &str, paths: &mut Vec<String>) {
     for (name, reads) in fields {
-        let path = format!("{before}{name}");
+        let path = format!("{prefix}{name}");
         match reads {
-            Reads::Fields(inner) if !inner.is_empty() => list(inner, &(path + "."), paths),
+            ProjectedFields::Fields(inner) if !inner.is_empty() => {
+                collect_paths(inner, &(path + "."), paths)
+            }
             _ => paths.push(path),
         }
     }
 }
 
-/// A field that holds what the model's field has, or a projection of it.
+/// A type that holds the value of a model's field, or a projection of the value.
 #[diagnostic::on_unimplemented(
     message = "the projection has a `{Self}` where the model has a `{T}`",
     label = "neither the type that the field has in the model nor a projection of it"
 )]
-pub trait Holds<T> {}
+pub trait FitsField<T> {}
 #[diagnostic::do_not_recommend]
-impl<T, P: Projection<Of = T>> Holds<T> for P {}
+impl<T, P: Projection<Of = T>> FitsField<T> for P {}

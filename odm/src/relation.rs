@@ -1,13 +1,13 @@
-//! Relations: what a query brings along, in the type of what it gives.
+//! Joins: the relations that a query loads, and the types of their results.
 //!
-//! A join is made by the application: the documents first, then for each relation one query for the documents that all
-//! of them refer to. Nothing is loaded that the query does not name.
+//! A join runs in the application, not on the server. The library first reads the documents of the query, and then the targets of
+//! each relation with one further query. A query loads only the relations that it names.
 //!
 //! # References to one of several models
 //!
-//! They are an enum, each variant of which has a reference. A join names the variant as a condition on it does, by its closure, and
-//! gives an option: none for a document whose value is of another variant. One query loads what those of the variant refer to, and
-//! none is made if there are none.
+//! An enum with a reference in each variant can refer to one of several models. A join names the variant with a closure, as a
+//! condition does, and returns an option: `None` for a document with another variant. One query loads the targets of all
+//! documents with the variant. Without such documents the join sends no query.
 //!
 //! ```
 //! use odm::prelude::*;
@@ -45,7 +45,7 @@
 //! # let blue = db.insert(Team { id: 1, name: "blue".into(), lead: jane.to_ref() }).await?;
 //! # let (user, team) = (Owner::User(jane.to_ref()), Owner::Team(blue.to_ref()));
 //! # db.insert(Asset { id: 1, owner: team.clone(), watchers: vec![user.clone(), team, user] }).await?;
-//! // The assets, the users, the teams, and who leads them: four queries.
+//! // The assets, the users, the teams, and the leads of the teams: four queries.
 //! let assets = db
 //!     .find::<Asset>()
 //!     .with(|a| a.owner().user(|user| user))
@@ -63,7 +63,7 @@
 //! # assert!(user.is_none());
 //! # assert_eq!(team.as_ref().unwrap().loaded().unwrap().0.name, "blue");
 //!
-//! // Of an array, those of each variant in its order: to bring them together again, go through them side by side.
+//! // For an array, each join returns the targets of its variant in array order: iterate over both results side by side.
 //! let assets = db
 //!     .find::<Asset>()
 //!     .with(|a| a.watchers().user(|user| user))
@@ -81,7 +81,7 @@
 //!             }),
 //!             Owner::Team(_) => teams.next().map(|team| match team {
 //!                 Loaded(team) => team.name.clone(),
-//!                 Missing(id) => format!("team {id}, which is no more"),
+//!                 Missing(id) => format!("team {id}, which was deleted"),
 //!             }),
 //!         };
 //!         println!("{} watches", name.as_deref().unwrap_or_default());
@@ -90,7 +90,7 @@
 //! }
 //! # assert_eq!(names, ["jane", "blue", "jane"]);
 //!
-//! // The other way: what each user owns.
+//! // The opposite direction: the assets of each user.
 //! let users = db.find::<User>().with_children(Asset::by(|a| a.owner().user(|user| user))).all().await?;
 //! # assert_eq!(users[0].1.len(), 0);
 //! # Ok(())
@@ -99,20 +99,20 @@
 //! # fn main() {}
 //! ```
 //!
-//! The same goes for [enums as documents](crate::document::VariantOf), whose variants have references of their own:
-//! `db.find::<Shape>().with(|s| s.circle(|c| c.maker()))`. No index goes over one variant of an enum, so for each document whose
-//! children are asked for through an [`Embedded`](crate::Embedded) one, all of the collection are looked at.
+//! [Enums as documents](crate::document::VariantOf) work in the same way, because their variants have separate references:
+//! `db.find::<Shape>().with(|s| s.circle(|c| c.maker()))`. No index covers a single variant of an enum. So a `with_children`
+//! through an [`Embedded`](crate::Embedded) enum scans the collection of the children for each parent.
 
 mod children;
-mod edge;
 mod join;
 mod link;
 mod load;
+mod reference_path;
+mod target_join;
 mod variant;
-mod way;
 
 pub use children::Children;
-pub use edge::{JoinOf, RefersToMany};
-pub use join::{Append, FoundByIt, IntoJoin, Join, Joins, Reference};
-pub use link::{Item, Link, Linked, Links};
-pub(crate) use load::{MAX_KEYS, by_ids, found_by_ids};
+pub use join::{AppendJoin, FindableReference, IntoJoin, Join, Joins, ReferencePlace};
+pub use link::{Link, LinkItem, Linked, Links};
+pub(crate) use load::{MAX_IDS_PER_QUERY, links_of_found, load_by_ids};
+pub use target_join::{JoinOf, RefersToMany};

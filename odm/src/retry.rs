@@ -11,65 +11,71 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::task;
 
-/// The pause after the first conflict; each further one is twice as long, up to [`MAX_PAUSE`], less a random part.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const MAX_PAUSE: Duration = Duration::from_millis(250);
+/// The pause after the first conflict. Each further pause is twice as long, up to [`MAX_CONFLICT_PAUSE`], less a random part.
+const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(2);
+const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits after an attempt that met a conflict; attempts are counted from 1.
-pub(crate) async fn pause(attempt: u32) {
-    task::sleep(pause_after(attempt)).await;
+/// Waits after an attempt that met a conflict. Attempts count from 1.
+pub(crate) async fn pause_before_retry(attempt: u32) {
+    task::sleep(pause_duration(attempt)).await;
 }
 
-/// Waits for something that takes others a while.
+/// Waits for a step of another writer that takes a while.
 pub(crate) async fn long_pause() {
-    pause(6).await;
+    pause_before_retry(6).await;
 }
 
-/// How long to wait after an attempt. Two that collided once must not come back at the same time.
-pub(crate) fn pause_after(attempt: u32) -> Duration {
-    let full = FIRST_PAUSE
+/// Returns how long to wait after an attempt. The random part keeps two colliding writers from colliding again.
+pub(crate) fn pause_duration(attempt: u32) -> Duration {
+    let longest = FIRST_CONFLICT_PAUSE
         .saturating_mul(1 << attempt.min(16))
-        .min(MAX_PAUSE);
-    let spread = bson::oid::ObjectId::new().bytes();
-    let part = spread.iter().fold(0_u32, |sum, &byte| {
+        .min(MAX_CONFLICT_PAUSE);
+    let random = bson::oid::ObjectId::new().bytes();
+    let part = random.iter().fold(0_u32, |sum, &byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
     });
-    full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
+    longest.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
 }
 
 /// The queues of this process's writers, by document or by collection. Two keys can share a queue.
-pub(crate) struct Lines([Line; 64]);
+pub(crate) struct WriterQueues([WriterQueue; 64]);
 
 /// The queues of `modify`, by document.
-pub(crate) static OF_DOCUMENTS: Lines = Lines::new();
+pub(crate) static DOCUMENT_QUEUES: WriterQueues = WriterQueues::new();
 
-/// The queues of transactions, by collection. A `modify` that waits in [`OF_DOCUMENTS`] can wait here too.
-pub(crate) static OF_COLLECTIONS: Lines = Lines::new();
+/// The queues of transactions, by collection. A `modify` that waits in [`DOCUMENT_QUEUES`] can wait here too.
+pub(crate) static COLLECTION_QUEUES: WriterQueues = WriterQueues::new();
 
-impl Lines {
+impl WriterQueues {
     const fn new() -> Self {
-        Self([const { Line::new() }; 64])
+        Self([const { WriterQueue::new() }; 64])
     }
 
-    /// Waits for the turn after a conflict, first come, first served. Without the queue all conflicting writers would retry at once,
-    /// again and again. None if the turn did not come in time. A write without the turn is allowed: the turn only makes a
-    /// conflict less likely.
-    pub(crate) async fn turn(&'static self, over: impl Hash, patience: Duration) -> Option<Turn> {
+    /// Waits for the turn after a conflict, first come, first served. Without the queue, all conflicting writers would retry at
+    /// once and conflict again.
+    ///
+    /// Returns `None` if the turn did not come in time. A write without the turn is allowed: the turn only makes a conflict less
+    /// likely.
+    pub(crate) async fn wait_for_turn(
+        &'static self,
+        key: impl Hash,
+        max_wait: Duration,
+    ) -> Option<QueueTurn> {
         let mut hasher = DefaultHasher::new();
-        over.hash(&mut hasher);
+        key.hash(&mut hasher);
         let line = hasher.finish() % self.0.len() as u64;
         let line = self.0.get(usize::try_from(line).ok()?)?;
-        task::timeout(patience, line.turn()).await.ok()
+        task::timeout(max_wait, line.wait_in_queue()).await.ok()
     }
 }
 
-/// The time after which the queue passes over a member. Its task may no longer poll the future of the member, for example in a
+/// The time after which the queue passes over a member. The task of the member may no longer poll the future, for example in a
 /// `select!` or in a stream.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
+const MAX_IDLE_TURN: Duration = Duration::from_secs(1);
 
-struct Line(Mutex<State>);
+struct WriterQueue(Mutex<QueueState>);
 
-struct State {
+struct QueueState {
     /// The waiting members by number, with their notifications.
     waiting: BTreeMap<u64, Arc<Notify>>,
     next: u64,
@@ -79,9 +85,9 @@ struct State {
     moved: Option<Instant>,
 }
 
-impl Line {
+impl WriterQueue {
     const fn new() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(QueueState {
             waiting: BTreeMap::new(),
             next: 0,
             holder: None,
@@ -89,41 +95,46 @@ impl Line {
         }))
     }
 
-    async fn turn(&'static self) -> Turn {
+    async fn wait_in_queue(&'static self) -> QueueTurn {
         let called = Arc::new(Notify::new());
         // Dropping this future drops the turn, which leaves the queue.
-        let turn = Turn {
-            number: self.lock().join(Arc::clone(&called)),
+        let turn = QueueTurn {
+            number: self.lock_state().join_queue(Arc::clone(&called)),
             line: self,
         };
         loop {
-            let wait = self.lock().wait_of(turn.number);
+            let wait = self.lock_state().longest_wait(turn.number);
             let Some(wait) = wait else { return turn };
             // Check for the turn after a notification and after a timeout.
             let _ = task::timeout(wait, called.notified()).await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn join(&mut self, called: Arc<Notify>) -> u64 {
+impl QueueState {
+    fn join_queue(&mut self, called: Arc<Notify>) -> u64 {
         let number = self.next;
         self.next += 1;
         self.waiting.insert(number, called);
         number
     }
 
-    /// The longest time until a member checks again. None if the member has the turn now. Each member before it has
-    /// [`FORGOTTEN_AFTER`] to proceed.
-    fn wait_of(&mut self, number: u64) -> Option<Duration> {
-        let ahead = self.waiting.range(..number).count() + usize::from(self.holder.is_some());
-        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        let idle = self.moved.map_or(Duration::MAX, |moved| moved.elapsed());
-        let wait = FORGOTTEN_AFTER.saturating_mul(ahead).saturating_sub(idle);
+    /// Returns the longest time until a member checks again, or `None` if the member has the turn now. Each member ahead has
+    /// [`MAX_IDLE_TURN`] to proceed.
+    fn longest_wait(&mut self, number: u64) -> Option<Duration> {
+        let queue_position =
+            self.waiting.range(..number).count() + usize::from(self.holder.is_some());
+        let queue_position = u32::try_from(queue_position).unwrap_or(u32::MAX);
+        let idle = self
+            .moved
+            .map_or(Duration::MAX, |last_move| last_move.elapsed());
+        let wait = MAX_IDLE_TURN
+            .saturating_mul(queue_position)
+            .saturating_sub(idle);
         if !wait.is_zero() {
             return Some(wait);
         }
@@ -133,7 +144,7 @@ impl State {
         None
     }
 
-    fn leave(&mut self, number: u64) {
+    fn leave_queue(&mut self, number: u64) {
         self.waiting.remove(&number);
         if self.holder == Some(number) {
             self.holder = None;
@@ -148,14 +159,14 @@ impl State {
 }
 
 /// The turn in a queue, or a place in it. Dropping it leaves the queue.
-pub(crate) struct Turn {
-    line: &'static Line,
+pub(crate) struct QueueTurn {
+    line: &'static WriterQueue,
     number: u64,
 }
 
-impl Drop for Turn {
+impl Drop for QueueTurn {
     fn drop(&mut self) {
-        self.line.lock().leave(self.number);
+        self.line.lock_state().leave_queue(self.number);
     }
 }
 
@@ -164,50 +175,60 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_line_keeps_its_order() {
-        static LINES: Lines = Lines::new();
-        let first = LINES.turn(1, LONG).await;
-        let came = Arc::new(Mutex::new(Vec::new()));
+    async fn a_queue_keeps_its_order() {
+        static LINES: WriterQueues = WriterQueues::new();
+        let first = LINES.wait_for_turn(1, LONG_PATIENCE).await;
+        let finished = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for number in 0..50 {
-            let came = Arc::clone(&came);
+            let finished = Arc::clone(&finished);
             tasks.push(tokio::spawn(async move {
-                let turn = LINES.turn(1, LONG).await;
-                came.lock().unwrap().push(number);
+                let turn = LINES.wait_for_turn(1, LONG_PATIENCE).await;
+                finished.lock().unwrap().push(number);
                 assert!(turn.is_some());
-                // Longer in sum than one of them may take.
-                tokio::time::sleep(FORGOTTEN_AFTER / 25).await;
+                // The sum of all pauses exceeds the time limit of a single turn.
+                tokio::time::sleep(MAX_IDLE_TURN / 25).await;
             }));
             tokio::task::yield_now().await;
         }
-        // A member that is dropped does not stop the others.
+        // A dropped member does not block the queue.
         tasks.remove(20).abort();
         drop(first);
         for task in tasks {
             task.await.unwrap();
         }
-        let wanted: Vec<_> = (0..50).filter(|number| *number != 20).collect();
-        assert_eq!(*came.lock().unwrap(), wanted);
+        let expected: Vec<_> = (0..50).filter(|number| *number != 20).collect();
+        assert_eq!(*finished.lock().unwrap(), expected);
     }
 
     #[tokio::test]
-    async fn who_is_forgotten_is_passed() {
-        static LINES: Lines = Lines::new();
-        let holder = LINES.turn(1, LONG).await;
-        // It waits, and is not polled again.
-        let mut forgotten = Box::pin(LINES.turn(1, LONG));
-        assert!(futures_util::poll!(&mut forgotten).is_pending());
-        assert!(LINES.turn(1, Duration::from_millis(50)).await.is_none());
-        let begun = Instant::now();
-        let next = LINES.turn(1, LONG).await;
-        assert!(next.is_some() && begun.elapsed() >= FORGOTTEN_AFTER);
-        // Dropping the two does not give back the turn of `next`.
-        drop((holder, forgotten));
-        assert!(LINES.turn(1, Duration::from_millis(50)).await.is_none());
+    async fn a_stalled_member_is_passed_over() {
+        static LINES: WriterQueues = WriterQueues::new();
+        let holder = LINES.wait_for_turn(1, LONG_PATIENCE).await;
+        // This member waits, and is not polled again.
+        let mut unpolled = Box::pin(LINES.wait_for_turn(1, LONG_PATIENCE));
+        assert!(futures_util::poll!(&mut unpolled).is_pending());
+        assert!(
+            LINES
+                .wait_for_turn(1, Duration::from_millis(50))
+                .await
+                .is_none()
+        );
+        let started = Instant::now();
+        let next = LINES.wait_for_turn(1, LONG_PATIENCE).await;
+        assert!(next.is_some() && started.elapsed() >= MAX_IDLE_TURN);
+        // Dropping both does not give back the turn of `next`.
+        drop((holder, unpolled));
+        assert!(
+            LINES
+                .wait_for_turn(1, Duration::from_millis(50))
+                .await
+                .is_none()
+        );
         drop(next);
-        assert!(LINES.turn(1, LONG).await.is_some());
+        assert!(LINES.wait_for_turn(1, LONG_PATIENCE).await.is_some());
     }
 }

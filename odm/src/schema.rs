@@ -1,58 +1,62 @@
-//! The closed world: which models a database has, and the checks of their whole.
+//! Schemas: the models of a database as plain data, and the compile-time checks across models.
 
 mod computed;
 mod copy;
+mod embedded_links;
 mod link;
+mod missing_indexes;
 mod model;
-mod nested;
 mod overflow;
+mod rollup;
 mod sync;
-mod tally;
 pub(crate) mod upgrade;
 
-pub(crate) use computed::Input;
+pub(crate) use computed::ComputedInput;
 pub use computed::{
-    Computation, Computed, ComputedField, ComputedFrom, CountsIn, Elements, HasLength, InElement,
-    Kind, OneValue, Term, counts, element, has_length, literal_counts,
+    Computation, ComputedField, ComputedFrom, ComputedValue, CountsIn, FieldsOfElement, HasLength,
+    NumberKind, SingleValue, SummableArray, Term, element_fields_at, ensure_counts, ensure_length,
+    ensure_literal_counts,
 };
 pub use copy::{
-    Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, copies_end,
-    has_companion, is_kept,
+    CopiedField, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference, TypeCopies,
+    copy_source, ensure_copy_chains_end, ensure_insert_struct, ensure_maintainable,
 };
+pub use embedded_links::{EmbeddedLinks, LinkCollector, all_links};
 pub use link::{
-    InverseFrom, InverseLink, LeadsTo, LinkSide, LinkStep, OnDelete, OwnLink, RefersTo,
-    is_followed, is_of_link, links_match,
+    InverseFrom, InverseLink, LinkField, LinkStep, OnDelete, ReferenceLink, ReferenceTo, RefersTo,
+    has_inverse_in, has_reference_in, links_match,
 };
+pub(crate) use missing_indexes::MissingUniqueIndexes;
 pub use model::{
-    Model, ScopeField, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own,
-    stores_alike,
+    Model, ScopeField, is_first_in_collection, leaves_name_to_tag, manages_same_fields,
+    stored_or_rust_name, stores_field_alike,
 };
-pub(crate) use model::{SharedScope, same};
-pub use nested::{LinksInside, LinksWalk, all_links};
+pub(crate) use model::{SharedScope, str_eq};
 pub use overflow::{
-    ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone,
-    overflowing_references, overflows_plainly, overflows_references, sorts_by,
+    ElementOrder, OverflowField, SpillableArray, chunk_collections_are_unique, element_fields,
+    ensure_sorts_by, ensure_spills_references, spills_plain_elements, spills_references,
+};
+pub use rollup::{
+    CountedBy, CounterValue, ExcerptArray, ExcerptOf, Rollup, RollupKind, SameType, SeesParent,
+    StableRole, SummableValue, ensure_counted_by, ensure_counter, ensure_ranked,
+    ensure_sees_parent, ensure_summable, excerpt_source, rollup_condition,
 };
 pub use sync::{FailedIndex, IndexReport, SyncIndexes};
-pub use tally::{
-    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, SeesParent, Steady, Summed, Tally,
-    condition, counted, excerpted, is_counter, ordered, sees_parent, summed,
-};
-pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
+pub use upgrade::{UpgradeAll, UpgradeFn, UpgradeReport};
 
 use crate::{
     check::ModelCheck,
     document::Document,
     projection::Projection,
-    relation::{Item, Link, Links},
+    relation::{Link, LinkItem, Links},
     scope::{AllScopes, InScope, Unscoped},
 };
 
-/// The models of a database: derive it.
+/// The models of a database. Implement this trait with `#[derive(Schema)]`.
 ///
-/// A model outside of it cannot be used through the database, so nothing that must be maintained can be forgotten. The
-/// derive checks the whole at compile time: no two models on one collection, and every reference's target present.
-///
+/// A database only accepts the models of its schema, so no write can miss the derived data of another model. The derive checks
+/// the whole schema at compile time: no two models share a collection, and the target of every reference is a model of the
+/// schema.
 /// ```
 /// use odm::prelude::*;
 ///
@@ -66,22 +70,22 @@ use crate::{
 /// type Db = odm::Database<Shop>;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no schema",
+    message = "`{Self}` is not a schema",
     note = "derive it: `#[derive(Schema)] #[schema(models(…))] struct {Self};`"
 )]
 pub trait Schema: Sized + Send + Sync + 'static {
-    /// The models.
+    /// The models of the schema.
     const MODELS: &'static [&'static Model];
 
-    /// The declared indexes of each model.
+    /// Returns the declared indexes of each model.
     fn indexes() -> Vec<(&'static Model, Vec<crate::backend::operation::Index>)>;
 
-    /// How the documents of each model are checked.
+    /// Returns the integrity checks of each model.
     #[doc(hidden)]
-    fn checks() -> Vec<ModelCheck>;
+    fn model_checks() -> Vec<ModelCheck>;
 }
 
-/// The schema has the model `T`, and it may be used through a session of `C`.
+/// A schema that has the model `T`, for a session with the scope `C`.
 #[diagnostic::on_unimplemented(
     message = "`{T}` is not a model of `{Self}`",
     label = "not in the schema",
@@ -90,7 +94,7 @@ pub trait Schema: Sized + Send + Sync + 'static {
 pub trait Contains<T, C = Unscoped>: Schema {}
 impl<S: Schema, T: Document<Listed: ListedIn<S>, Itself: InScope<C>>, C> Contains<T, C> for S {}
 
-/// The schema `S` lists the model, and with an enum the models of its variants.
+/// A model that the schema `S` lists. An enum also lists the models of its variants.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a model of `{S}`",
@@ -99,21 +103,21 @@ impl<S: Schema, T: Document<Listed: ListedIn<S>, Itself: InScope<C>>, C> Contain
 )]
 pub trait ListedIn<S> {}
 
-/// What a join gives is of models that the schema `S` has.
+/// The result of a join: all its models are in the schema `S`.
 #[diagnostic::on_unimplemented(
-    message = "a model that is joined here is not one of `{S}`",
-    label = "gives `{Self}`",
+    message = "a joined model is not in the schema `{S}`",
+    label = "loads `{Self}`",
     note = "add the model to the schema: `#[schema(models(…))]`"
 )]
 pub trait OfSchema<S> {}
 #[diagnostic::do_not_recommend]
 impl<S, P: Projection<Of: Document<Listed: ListedIn<S>>>> OfSchema<S> for P {}
 #[diagnostic::do_not_recommend]
-impl<S, X: Item + OfSchema<S>> OfSchema<S> for Link<X> {}
+impl<S, X: LinkItem + OfSchema<S>> OfSchema<S> for Link<X> {}
 #[diagnostic::do_not_recommend]
-impl<S, X: Item + OfSchema<S>> OfSchema<S> for Links<X> {}
+impl<S, X: LinkItem + OfSchema<S>> OfSchema<S> for Links<X> {}
 #[diagnostic::do_not_recommend]
-impl<S, X: Item + OfSchema<S>> OfSchema<S> for Option<Link<X>> {}
+impl<S, X: LinkItem + OfSchema<S>> OfSchema<S> for Option<Link<X>> {}
 #[diagnostic::do_not_recommend]
 impl<S, X: OfSchema<S>> OfSchema<S> for Vec<X> {}
 
@@ -130,9 +134,9 @@ of_schema!(T A B C D);
 of_schema!(T A B C D E);
 of_schema!(T A B C D E F);
 
-/// The schema has the model `T`, which another one refers to.
+/// A schema that has the model `T`, the target of a reference.
 #[diagnostic::on_unimplemented(
-    message = "`{T}` is not a model of `{Self}`, but a model of it refers to `{T}`",
+    message = "`{T}` is not a model of `{Self}`, but another model refers to `{T}`",
     label = "refers to `{T}`, which is not in the schema",
     note = "add it: `#[schema(models(…, {T}))]`"
 )]
@@ -140,5 +144,5 @@ pub trait ContainsTarget<T>: Schema {}
 #[diagnostic::do_not_recommend]
 impl<S: Contains<T, AllScopes>, T> ContainsTarget<T> for S {}
 
-/// Every model that `Self` refers to is in the schema `S`.
-pub trait Closed<S: Schema> {}
+/// A model with references only to models in the schema `S`.
+pub trait TargetsInSchema<S: Schema> {}

@@ -1,9 +1,9 @@
-//! Scopes: models whose documents belong to somebody, a tenant for instance, and the sessions that reach them.
+//! Scopes: models with documents that belong to a tenant, a user or a region, and sessions that are limited to a scope.
 //!
-//! A model says which field tells whose a document is, `#[document(scope = tenant)]`, and a session says for whom it works:
-//! [`Session::scope`]. Through such a session only documents of that scope are read, changed, deleted and joined, and what is
-//! inserted belongs to it. Whether a model may be used through a session is in the type of the session, `C` in
-//! [`Session<S, C>`](Session): [`Unscoped`], the type of a scope, or [`AllScopes`].
+//! A model declares the field with the scope, `#[document(scope = tenant)]`, and a session is created for a scope:
+//! [`Session::scope`]. The session reads, changes, deletes and joins only documents of the scope, and inserts documents into the
+//! scope. The session type contains the scope type, `C` in [`Session<S, C>`](Session): [`Unscoped`], the type of a scope, or
+//! [`AllScopes`]. The compiler rejects models that do not fit.
 
 use std::{
     any::{Any, TypeId},
@@ -16,25 +16,24 @@ use bson::RawBson;
 use crate::{
     Error, ErrorKind, Result, Session,
     document::Stored,
-    query::encode,
-    relation::{Item, Link, Links},
+    query::encode_value,
+    relation::{Link, LinkItem, Links},
     schema::{Schema, ScopeField},
 };
 
 impl<S: Schema> Session<S> {
-    /// A session for one scope: a tenant, a user, a region.
+    /// Returns a session for one scope: a tenant, a user, a region.
     ///
-    /// Of the models with a scope of this type it reaches the documents of this one, and no operation reaches others: an
-    /// id of somebody else's is [`NotFound`](ErrorKind::NotFound), a reference to it leads to nothing
-    /// ([`Missing`](crate::relation::Linked::Missing)), and a page token of theirs is refused. What is inserted is of this
-    /// scope. Models without a scope are used as ever.
+    /// For models with a scope of this type, the session reaches only documents of this scope. An id of another scope is
+    /// [`NotFound`](ErrorKind::NotFound), a reference to another scope is [`Missing`](crate::relation::Linked::Missing), and a
+    /// page token of another scope is rejected. Inserts go into this scope. Models without a scope work as usual.
     ///
-    /// It is cheap, and made anew for each request. Nothing leads from it to another scope, so a function that takes it
-    /// cannot go beyond it. In a transaction it is made of that: `tx.scope(&tenant)`.
+    /// A session is cheap: create a session for each request. A session cannot switch to another scope, so a function that takes
+    /// a session stays inside. In a transaction, use `tx.scope(&tenant)`.
     ///
-    /// An `_id` and a unique index are unique among all scopes; a unique index that begins with the scope is so for each.
-    /// An insert of what another scope has is a [`DuplicateKey`](ErrorKind::DuplicateKey) all the same, so let ids be such
-    /// that nobody can choose them.
+    /// An `_id` and a unique index are unique across all scopes. A unique index that begins with the scope field is unique within
+    /// each scope. An insert of an `_id` or unique value that another scope has is a [`DuplicateKey`](ErrorKind::DuplicateKey)
+    /// error, so do not let users choose ids.
     ///
     /// ```
     /// use odm::{Session, prelude::*};
@@ -59,6 +58,7 @@ impl<S: Schema> Session<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> odm::Result<()> {
     /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # db.sync_indexes().await?;
     /// let acme = db.scope(&TenantId("acme".into()));
     /// let first = invoice(&acme, 1).await?;
     /// assert_eq!(first.tenant.0, "acme");
@@ -72,43 +72,47 @@ impl<S: Schema> Session<S> {
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub fn scope<I: IntoScope>(&self, of: I) -> Session<S, I::Scope> {
-        let access = self.access.clone().within(Scope::one(of.into_scope()));
+    pub fn scope<I: IntoScope>(&self, scope: I) -> Session<S, I::Scope> {
+        let access = self
+            .access
+            .clone()
+            .with_scope(Scope::of_value(scope.into_scope()));
         Session::new(access)
     }
 
-    /// A session that goes across all scopes: for reports, support and migrations, named so that it can be found.
+    /// Returns a session across all scopes, for reports, support and migrations.
     ///
-    /// The session reads, changes and deletes the documents of every scope. It inserts no document of a model with a scope: insert
-    /// through the session of that [scope](Self::scope). An update with [`or_insert`](crate::action::Update::or_insert) is an error of
-    /// kind [`Invalid`](ErrorKind::Invalid) when it runs.
+    /// The session reads, changes and deletes the documents of every scope. It inserts no document of a model with a scope:
+    /// insert through the session of that [scope](Self::scope). An update with [`or_insert`](crate::action::Update::or_insert) is
+    /// an error of kind [`Invalid`](ErrorKind::Invalid) at run time.
     ///
-    /// A reference and its target have the same scope. Between two models with a scope, an update of a reference with a delete rule,
-    /// an inverse or copies is an error of kind [`Invalid`](ErrorKind::Invalid) in this session: write it in the scope of the document.
+    /// A reference and its target have the same scope. Between two models with a scope, an update of a reference with a delete
+    /// rule, an inverse or copies is an error of kind [`Invalid`](ErrorKind::Invalid) in this session: update the reference in
+    /// the scope of the document.
     pub fn all_scopes(&self) -> Session<S, AllScopes> {
-        Session::new(self.access.clone().within(Scope::ALL))
+        Session::new(self.access.clone().with_scope(Scope::ALL))
     }
 }
 
-/// Of no scope: what a session reaches that was not told for whom it works.
+/// The scope type of a session without a scope.
 #[derive(Debug, Clone, Copy)]
 pub struct Unscoped;
 
-/// Of all scopes, named as going across: see [`Session::all_scopes`].
+/// The scope type of a session across all scopes: see [`Session::all_scopes`].
 #[derive(Debug, Clone, Copy)]
 pub struct AllScopes;
 
-/// What may be used through a session of `C`: a model without a scope through any, one with a scope through a session of
-/// that type and through [`AllScopes`]. Derived together with the model; what joins give is as the models in it.
+/// Implemented by models and joins that a session with the scope type `C` can use. A model without a scope fits every session. A
+/// model with a scope fits sessions of its scope type and of [`AllScopes`]. Derived together with the model.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` belongs to a scope, which a session of `{C}` does not have",
-    label = "out of reach from here",
-    note = "say whose documents: `db.scope(&tenant)` gives a session for one scope, of the type that the field `scope = …` of the model has; `db.all_scopes()` reads, changes and watches those of all"
+    message = "`{Self}` has a scope that a session of `{C}` cannot reach",
+    label = "not available in this session",
+    note = "create a session for a scope: `db.scope(&tenant)`, with a value of the type of the model's `scope = …` field; `db.all_scopes()` reads, changes and watches the documents of all scopes"
 )]
 pub trait InScope<C> {}
 
-impl<C, X: Item + InScope<C>> InScope<C> for Link<X> {}
-impl<C, X: Item + InScope<C>> InScope<C> for Links<X> {}
+impl<C, X: LinkItem + InScope<C>> InScope<C> for Link<X> {}
+impl<C, X: LinkItem + InScope<C>> InScope<C> for Links<X> {}
 impl<C, X: InScope<C>> InScope<C> for Option<X> {}
 impl<C, X: InScope<C>> InScope<C> for Vec<X> {}
 
@@ -124,39 +128,39 @@ joined!(T A B D E);
 joined!(T A B D E F);
 joined!(T A B D E F G);
 
-/// The type of the sessions that insert documents of a model: of its scope, or [`Unscoped`]. Derived together with the model.
+/// The scope type of sessions that insert documents of a model: its scope type, or [`Unscoped`]. Derived together with the model.
 #[doc(hidden)]
 pub trait WrittenIn {
-    /// The type of the scope.
+    /// The scope type.
     type Session;
 }
 
-/// For whom a session works: [`Unscoped`], one scope of this type, or [`AllScopes`].
-pub trait Reach: 'static {
-    /// For whom it inserts: for nobody where it goes across.
-    type Inserts;
+/// Implemented by scope types: [`Unscoped`], the type of a single scope, and [`AllScopes`].
+pub trait SessionScope: 'static {
+    /// The scope type of inserted documents. A session across all scopes inserts only documents without a scope.
+    type InsertScope;
 }
-impl Reach for Unscoped {
-    type Inserts = Self;
+impl SessionScope for Unscoped {
+    type InsertScope = Self;
 }
-impl Reach for AllScopes {
-    type Inserts = Unscoped;
+impl SessionScope for AllScopes {
+    type InsertScope = Unscoped;
 }
-impl<T: Stored> Reach for T {
-    type Inserts = T;
+impl<T: Stored> SessionScope for T {
+    type InsertScope = T;
 }
 
-/// What may be given to [`Session::scope`]: a reference to a value of the type that the field of the scope has, or a `&str` for
-/// a `String`.
+/// Implemented by arguments of [`Session::scope`]: a reference to a value of the type of the scope field, or a `&str` for a
+/// `String`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no scope",
-    label = "no reference to a value that is stored in documents",
-    note = "a scope is a value of the type that the field `scope = …` of a model has: `db.scope(&tenant)`; a document is given as the reference to it, `db.scope(&tenant.to_ref())`"
+    message = "`{Self}` is not a scope",
+    label = "expected a reference to a storable value",
+    note = "pass a reference to a value of the type of the model's `scope = …` field: `db.scope(&tenant)`; for a document, pass a reference to its `Ref`: `db.scope(&tenant.to_ref())`"
 )]
 pub trait IntoScope {
-    /// The type of the scope.
+    /// The scope type.
     type Scope: Stored + Clone;
-    /// The value.
+    /// Converts the argument into the value of the scope.
     fn into_scope(self) -> Self::Scope;
 }
 
@@ -176,106 +180,106 @@ impl IntoScope for &str {
     }
 }
 
-/// For whom a session works, as a value: what [`Insertable`](crate::Insertable) fills a document with.
+/// The scope of a session as a value, from which [`Insertable`](crate::Insertable) fills the scope field of a document.
 #[derive(Clone)]
-pub struct Scope(Kind);
+pub struct Scope(ScopeKind);
 
 #[derive(Clone)]
-enum Kind {
+enum ScopeKind {
     None,
-    One(Arc<One>),
+    One(Arc<SingleScope>),
     All,
 }
 
-struct One {
-    /// As it stands in documents, or why it cannot.
+struct SingleScope {
+    /// The value as stored in documents, or the error of its serialization.
     stored: Result<RawBson>,
     type_id: TypeId,
-    /// None for a scope that was read from a document.
+    /// `None` for a scope that was read from a document.
     value: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Scope {
-    pub(crate) const NONE: Self = Self(Kind::None);
-    pub(crate) const ALL: Self = Self(Kind::All);
+    pub(crate) const NONE: Self = Self(ScopeKind::None);
+    pub(crate) const ALL: Self = Self(ScopeKind::All);
 
-    fn one<T: Stored>(value: T) -> Self {
-        Self(Kind::One(Arc::new(One {
-            stored: encode(&value),
+    fn of_value<T: Stored>(value: T) -> Self {
+        Self(ScopeKind::One(Arc::new(SingleScope {
+            stored: encode_value(&value),
             type_id: TypeId::of::<T>(),
             value: Some(Box::new(value)),
         })))
     }
 
-    /// The scope that a stored document belongs to, by the value of its scope field.
+    /// Creates the scope of a stored document from the value of its scope field.
     pub(crate) fn of_stored(field: &ScopeField, value: RawBson) -> Self {
-        Self(Kind::One(Arc::new(One {
+        Self(ScopeKind::One(Arc::new(SingleScope {
             stored: Ok(value),
             type_id: (field.type_id)(),
             value: None,
         })))
     }
 
-    /// The value of the one scope.
+    /// Returns the value of a single scope.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if there is none, or none of this type.
+    /// [`Invalid`](ErrorKind::Invalid) without a single scope, or with a scope of another type.
     pub fn value<T: Clone + 'static>(&self) -> Result<T> {
         let value = match &self.0 {
-            Kind::One(one) => one
+            ScopeKind::One(scope) => scope
                 .value
                 .as_deref()
                 .and_then(|value| value.downcast_ref::<T>()),
-            Kind::None | Kind::All => None,
+            ScopeKind::None | ScopeKind::All => None,
         };
-        value.cloned().ok_or_else(unscoped)
+        value.cloned().ok_or_else(missing_scope)
     }
 
-    /// Which documents of a model with a scope are reached.
+    /// Returns which documents of a model with a scope can be reached.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a session without a scope. The types exclude that for what the application asks for; the error
-    /// is for a model that the write path reads on its behalf.
-    pub(crate) fn reach(&self, field: &ScopeField) -> Result<Reached> {
+    /// [`Invalid`](ErrorKind::Invalid) for a session without a scope. The type system prevents this error for operations of the
+    /// application. Only the write path can cause this error, when follow-up work reads another model.
+    pub(crate) fn reach_of(&self, field: &ScopeField) -> Result<ScopeReach> {
         match &self.0 {
-            Kind::One(one) if one.type_id == (field.type_id)() => {
-                one.stored.clone().map(Reached::Scope)
+            ScopeKind::One(scope) if scope.type_id == (field.type_id)() => {
+                scope.stored.clone().map(ScopeReach::Scope)
             }
-            // The stored values of two types may be equal, and mean different things.
-            Kind::One(_) => Ok(Reached::Nothing),
-            Kind::None => Err(unscoped()),
-            Kind::All => Ok(Reached::All),
+            // Stored values of different scope types may be equal by accident.
+            ScopeKind::One(_) => Ok(ScopeReach::Nothing),
+            ScopeKind::None => Err(missing_scope()),
+            ScopeKind::All => Ok(ScopeReach::All),
         }
     }
 
-    /// Whether the session works across all scopes.
+    /// Returns whether the session covers all scopes.
     pub(crate) fn is_all(&self) -> bool {
-        matches!(self.0, Kind::All)
+        matches!(self.0, ScopeKind::All)
     }
 }
 
-/// Which documents of a model with a scope are reached.
+/// The documents of a model with a scope that a session reaches.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reached {
+pub(crate) enum ScopeReach {
     All,
-    /// Those with this value in the scope field.
+    /// The documents with this value in the scope field.
     Scope(RawBson),
     Nothing,
 }
 
-fn unscoped() -> Error {
-    let message = "the model belongs to a scope, and the session is for no one scope of its type: make one by `db.scope(…)`";
+fn missing_scope() -> Error {
+    let message = "the model has a scope, and the session is not for a single scope of that type: create a session with `db.scope(…)`";
     Error::new(ErrorKind::Invalid, message)
 }
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::None => f.write_str("Unscoped"),
-            Kind::One(one) => f.debug_tuple("Scope").field(&one.stored).finish(),
-            Kind::All => f.write_str("AllScopes"),
+            ScopeKind::None => f.write_str("Unscoped"),
+            ScopeKind::One(scope) => f.debug_tuple("Scope").field(&scope.stored).finish(),
+            ScopeKind::All => f.write_str("AllScopes"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where typed operations run: a database, or one of its transactions.
+//! Sessions: the typed operations of a database or a transaction.
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
@@ -7,18 +7,18 @@ use crate::{
     access::Access,
     action::{
         AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany,
-        InsertMany, InsertOne, Load, Loads, Modify, Save, Update,
+        InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Update,
     },
     check::Check,
     document::{Document, Insertable},
     edited::Edited,
     query::{Filter, IntoKey, IntoRouted},
     schema::{Contains, Schema, UpgradeAll},
-    scope::{Reach, Unscoped},
+    scope::{SessionScope, Unscoped},
 };
 
-/// The typed operations on the models of a schema, in a [`Database`](crate::Database) or in a
-/// [`Transaction`](crate::Transaction): both lead here by deref, so a function that takes a `&Session` takes either.
+/// The typed operations on the models of a schema. [`Database`](crate::Database) and [`Transaction`](crate::Transaction)
+/// dereference to a session, so a function that takes a `&Session` accepts both.
 ///
 /// ```
 /// use odm::{Session, prelude::*};
@@ -38,7 +38,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// `C` is for whom it works, if models belong to somebody: see [`scope`](Self::scope).
+/// `C` is the scope type of the session, for models with a scope: see [`scope`](Self::scope).
 pub struct Session<S, C = Unscoped> {
     pub(crate) access: Access,
     of: PhantomData<fn() -> (S, C)>,
@@ -57,65 +57,75 @@ impl<S, C> Session<S, C> {
     }
 }
 
-impl<S: Schema, C: Reach> Session<S, C> {
-    pub(crate) fn operation<T: Document>(&self, name: &'static str) -> Access {
-        self.access.operation(name, Some(&T::MODEL))
+impl<S: Schema, C: SessionScope> Session<S, C> {
+    pub(crate) fn operation_access<T: Document>(&self, name: &'static str) -> Access {
+        self.access.for_operation(name, Some(&T::MODEL))
     }
 
-    /// The access of an operation whose documents go to the application and nowhere else.
-    fn reading<T: Document>(&self, name: &'static str) -> Access {
-        self.operation::<T>(name).reading_as_client()
+    /// Returns the access of a read that returns documents to the application only.
+    fn read_access<T: Document>(&self, name: &'static str) -> Access {
+        self.operation_access::<T>(name).reading_as_client()
     }
 
-    /// The way for a write, which a time limit of the session does not cut off.
-    pub(crate) fn writing<T: Document>(&self, name: &'static str) -> Access {
-        self.operation::<T>(name).unlimited()
+    /// Returns the access of a write. A time limit of the session does not apply.
+    pub(crate) fn write_access<T: Document>(&self, name: &'static str) -> Access {
+        self.operation_access::<T>(name).without_time_limit()
     }
 
-    /// The document with this id.
+    /// Reads the document with this id.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](crate::ErrorKind::NotFound) if there is none; [`find_by_id`](Self::find_by_id) gives an option.
-    pub fn get<T: Document>(&self, id: impl IntoKey<T>) -> Get<T>
+    /// [`NotFound`](crate::ErrorKind::NotFound) if no document has the id. [`find_by_id`](Self::find_by_id) returns an option
+    /// instead.
+    pub fn get<T: Document>(&self, id: impl IntoKey<T>) -> Get<S, T, T, (), C>
     where
         S: Contains<T, C>,
     {
-        Get::new(self.reading::<T>("get"), id.into_key())
+        Get::new(self.read_access::<T>("get"), id.into_key())
     }
 
-    /// The document with this id, if there is one.
+    /// Reads the document with this id, or returns `None`.
     ///
     /// # Errors
     ///
-    /// Those of the backend, and of a document that does not fit the model.
-    pub fn find_by_id<T: Document>(&self, id: impl IntoKey<T>) -> FindById<T>
+    /// Errors of the backend, and [`Decode`](crate::ErrorKind::Decode) for a document that does not fit the model.
+    pub fn find_by_id<T: Document>(&self, id: impl IntoKey<T>) -> FindById<S, T, T, (), C>
     where
         S: Contains<T, C>,
     {
-        FindById::new(self.reading::<T>("find_by_id"), id.into_key())
+        FindById::new(self.read_access::<T>("find_by_id"), id.into_key())
     }
 
-    /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
-    pub fn get_many<T: Document>(&self, ids: impl IntoIterator<Item: IntoKey<T>>) -> GetMany<T>
+    /// Reads the documents with the given ids in a single query. The result has the order of the ids, and contains missing
+    /// documents as [`Missing`](crate::relation::Linked::Missing).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend, and [`Decode`](crate::ErrorKind::Decode) for a document that does not fit the model.
+    pub fn get_many<T: Document>(
+        &self,
+        ids: impl IntoIterator<Item: IntoKey<T>>,
+    ) -> GetMany<S, T, T, (), C>
     where
         S: Contains<T, C>,
     {
         GetMany::new(
-            self.reading::<T>("get_many"),
+            self.read_access::<T>("get_many"),
             ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
     }
 
-    /// The documents with these ids, of several models, in one round trip: a tuple of references and of arrays of them gives
-    /// a tuple of documents and of [`Links`](crate::relation::Links).
+    /// Reads documents of several models by id, in one round trip. A tuple of references and arrays of references returns a tuple
+    /// of documents and [`Links`](crate::relation::Links).
     ///
-    /// A query by ids is always current and needs no index. Up to 10,000 ids go into one round trip; in a transaction on
-    /// MongoDB, each part is one of its own.
+    /// A query by ids is always current and needs no index. One round trip takes up to 10,000 ids. In a MongoDB transaction, each
+    /// element of the tuple takes a round trip of its own.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](crate::ErrorKind::NotFound) for a reference that leads nowhere; in an array that is told as `Missing`.
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a single reference without a document. In an array, such a reference is
+    /// returned as `Missing`.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -133,21 +143,20 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn load<L: Loads<S, C>>(&self, ids: L) -> Load<L::Parts> {
-        let access = self.access.operation("load", None).reading_as_client();
+    pub fn load<L: LoadTuple<S, C>>(&self, ids: L) -> Load<L::Parts> {
+        let access = self.access.for_operation("load", None).reading_as_client();
         Load::new(access, ids.into_parts())
     }
 
-    /// A query over the documents of a model.
+    /// Starts a query over the documents of a model.
     pub fn find<T: Document>(&self) -> Find<S, T, T, (), C>
     where
         S: Contains<T, C>,
     {
-        Find::new(self.reading::<T>("find"))
+        Find::new(self.read_access::<T>("find"))
     }
 
-    /// The arrays of a model that overflow: asks for documents by an element wherever it is, brings elements back, lets old documents
-    /// overflow, tells how long they are.
+    /// Returns the overflow arrays of a model: search by element, folding, spilling, and statistics of lengths.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -159,7 +168,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// # }
     /// # #[derive(Schema)] #[schema(models(Book))] struct Shop;
     /// # async fn example(db: odm::Database<Shop>) -> odm::Result<()> {
-    /// println!("{} arrays are whole again", db.arrays::<Book>().fold().await?);
+    /// println!("{} arrays were folded", db.arrays::<Book>().fold().await?);
     /// # Ok(())
     /// # }
     /// ```
@@ -167,60 +176,70 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Arrays::new(self.operation::<T>("arrays"))
+        Arrays::new(self.operation_access::<T>("arrays"))
     }
 
-    /// Inserts a document and gives it back as stored.
+    /// Inserts a document, and returns the stored document.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`InsertOne`]. On an error, nothing was written.
     pub fn insert<I: Insertable>(&self, document: I) -> InsertOne<I::Document>
     where
-        S: Contains<I::Document, C::Inserts>,
+        S: Contains<I::Document, C::InsertScope>,
     {
         let document = document.into_draft(self.access.scope());
-        InsertOne::new(self.writing::<I::Document>("insert"), document)
+        InsertOne::new(self.write_access::<I::Document>("insert"), document)
     }
 
-    /// Inserts documents in order and gives them back as stored.
+    /// Inserts documents in order, and returns the stored documents.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`InsertMany`]. Outside a transaction, the documents before the failure stay stored.
     pub fn insert_many<I: Insertable>(
         &self,
         documents: impl IntoIterator<Item = I>,
     ) -> InsertMany<I::Document>
     where
-        S: Contains<I::Document, C::Inserts>,
+        S: Contains<I::Document, C::InsertScope>,
     {
         let scope = self.access.scope();
         let documents = documents
             .into_iter()
             .map(|document| document.into_draft(scope));
         InsertMany::new(
-            self.writing::<I::Document>("insert_many"),
+            self.write_access::<I::Document>("insert_many"),
             documents.collect(),
         )
     }
 
-    /// Reads the document with this id to change and [`save`](Self::save) it.
+    /// Reads the document with this id, to change and [`save`](Self::save) the document.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](crate::ErrorKind::NotFound) if there is none.
+    /// [`NotFound`](crate::ErrorKind::NotFound) if no document has the id.
     pub fn edit<T: Document>(&self, id: impl IntoKey<T>) -> Edit<T>
     where
         S: Contains<T, C>,
     {
-        Edit::new(self.operation::<T>("edit"), id.into_key())
+        Edit::new(self.operation_access::<T>("edit"), id.into_key())
     }
 
-    /// Saves what has changed in a document since it was read, down to nested fields, and touches nothing else: fields
-    /// that others have changed meanwhile stay as they are, and so do those that the model does not know. If nothing has
-    /// changed, nothing is written.
+    /// Saves the changes since the document was read, down to nested fields. All other fields stay unchanged, including fields
+    /// that the model does not know. Without changes, nothing is written.
     ///
-    /// It writes only over what was read: a field, or an array, that another write has changed meanwhile is a conflict.
-    /// Of a model with a `version`, any other write is one. [`update`](Self::update) sets a field whatever it was.
+    /// A save overwrites only the values that were read. If another write has changed the same field or array meanwhile, the save
+    /// is a conflict. In a model with `version`, any other write causes a conflict. [`update`](Self::update) sets a field
+    /// unconditionally.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](crate::ErrorKind::Conflict) if another write came first, with the path;
-    /// [`NotFound`](crate::ErrorKind::NotFound) if the document has been deleted;
-    /// [`Invalid`](crate::ErrorKind::Invalid) for another `_id`. Nothing has been written then.
+    /// On an error, nothing was written.
+    ///
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if another write came first. The error has the path.
+    /// - [`NotFound`](crate::ErrorKind::NotFound) if the document was deleted.
+    /// - [`Invalid`](crate::ErrorKind::Invalid) for a changed `_id`.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -239,17 +258,17 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Save::new(self.writing::<T>("save"), edited)
+        Save::new(self.write_access::<T>("save"), edited)
     }
 
-    /// Reads the document with this id, changes it and saves it; after a conflict it does so again, a bounded number of
-    /// times and with growing pauses. Gives the document as it was saved.
+    /// Reads the document with this id, changes the document and saves the change. After a conflict, all steps run again, a
+    /// limited number of times and with growing pauses. Returns the saved document.
     ///
-    /// No change of another write is lost: what `change` changes is what was stored at the moment of the write.
+    /// No concurrent change is lost: `change` always runs on the version that the save replaces.
     ///
     /// # Errors
     ///
-    /// As [`edit`](Self::edit) and [`save`](Self::save); a conflict only when the attempts are used up.
+    /// The errors of [`edit`](Self::edit) and [`save`](Self::save). A conflict is returned only after the last attempt.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -276,7 +295,12 @@ impl<S: Schema, C: Reach> Session<S, C> {
         })
     }
 
-    /// As [`modify`](Self::modify), with a function that may refuse: its error ends it, and nothing is written.
+    /// Reads the document with this id, changes the document by a fallible function and saves the change: see
+    /// [`modify`](Self::modify).
+    ///
+    /// # Errors
+    ///
+    /// The error of the function, and the errors of [`modify`](Self::modify). On an error, nothing was written.
     pub fn try_modify<'c, T: Document>(
         &self,
         id: impl IntoKey<T>,
@@ -285,26 +309,31 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Modify::new(self.writing::<T>("modify"), id.into_key(), change)
+        Modify::new(self.write_access::<T>("modify"), id.into_key(), change)
     }
 
-    /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document,
-    /// `&order`, or its key, `OrderKey { … }`.
+    /// Updates the document with this id. A model with a `shard_key` needs the shard key too: pass the document, `&order`, or the
+    /// key, `OrderKey { … }`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](crate::ErrorKind::NotFound) if no document has the id, and the errors of [`Update`].
     pub fn update<T: Document>(&self, id: impl IntoRouted<T, C>) -> Update<T>
     where
         S: Contains<T, C>,
     {
-        Update::by_key(self.writing::<T>("update"), id.into_key())
+        Update::by_key(self.write_access::<T>("update"), id.into_key())
     }
 
-    /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
-    /// callers take at the same time is never the same document, if the change is such that it does not meet the condition
-    /// any more. A document whose arrays have no room for the change is passed over, unless there is no other.
+    /// Updates the first document that meets the condition, in the order of [`sort`](Update::sort).
     ///
-    /// Of a model with a `shard_key` the condition asks for one value of each field of the key, or it is
-    /// [`Invalid`](crate::ErrorKind::Invalid): nobody knows which is the first on several shards.
+    /// If the change makes the condition false, two concurrent callers never take the same document. A document with a full array
+    /// is skipped, unless no further document matches.
     ///
-    /// Gives an [`Outcome`](crate::action::Outcome) with a reference to the document, or with the document itself by
+    /// For a model with a `shard_key`, the condition must fix the value of every shard key field. Otherwise the error has the
+    /// kind [`Invalid`](crate::ErrorKind::Invalid), because several shards have no common first document.
+    ///
+    /// Returns an [`Outcome`](crate::action::Outcome) with a reference to the document, or with the document itself after
     /// [`returning_after`](Update::returning_after).
     ///
     /// ```
@@ -333,10 +362,17 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Update::by_condition(self.writing::<T>("update_first"), condition(T::fields()))
+        Update::by_condition(
+            self.write_access::<T>("update_first"),
+            condition(T::fields()),
+        )
     }
 
-    /// Changes all documents that meet the condition: [`Filter::all`] for every document.
+    /// Updates all documents that meet the condition. [`Filter::all`] updates every document.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Update`]. Outside a transaction, an error may leave some documents updated.
     pub fn update_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
@@ -344,21 +380,29 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Update::by_condition(self.writing::<T>("update_many"), condition(T::fields()))
+        Update::by_condition(
+            self.write_access::<T>("update_many"),
+            condition(T::fields()),
+        )
     }
 
-    /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete). Of
-    /// a model with a `shard_key` an id alone is not enough, as for [`update`](Self::update).
+    /// Deletes the document with this id: for good, or as a [soft delete](crate::SoftDelete) if the model has soft delete. A
+    /// model with a `shard_key` needs the shard key too, as for [`update`](Self::update).
+    ///
+    /// # Errors
+    ///
+    /// [`Restricted`](crate::ErrorKind::Restricted) if a referrer restricts the delete, and errors of the backend. A missing document
+    /// is no error.
     pub fn delete<T: Document>(&self, id: impl IntoRouted<T, C>) -> Delete<T>
     where
         S: Contains<T, C>,
     {
-        Delete::by_key(self.writing::<T>("delete"), id.into_key())
+        Delete::by_key(self.write_access::<T>("delete"), id.into_key())
     }
 
-    /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
+    /// Deletes the first document that meets the condition, in the order of [`sort`](Delete::sort).
     ///
-    /// Gives an [`Outcome`](crate::action::Outcome) with a reference to what was deleted, or with the document itself by
+    /// Returns an [`Outcome`](crate::action::Outcome) with a reference to the deleted document, or with the document itself after
     /// [`returning`](Delete::returning).
     pub fn delete_first<T: Document>(
         &self,
@@ -367,10 +411,17 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Delete::by_condition(self.writing::<T>("delete_first"), condition(T::fields()))
+        Delete::by_condition(
+            self.write_access::<T>("delete_first"),
+            condition(T::fields()),
+        )
     }
 
-    /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
+    /// Deletes all documents that meet the condition. [`Filter::all`] deletes every document.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`delete`](Self::delete). Outside a transaction, an error may leave some documents deleted.
     pub fn delete_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
@@ -378,18 +429,21 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Delete::by_condition(self.writing::<T>("delete_many"), condition(T::fields()))
+        Delete::by_condition(
+            self.write_access::<T>("delete_many"),
+            condition(T::fields()),
+        )
     }
 
-    /// Brings the outdated documents of a model up to date: those that were written with a smaller `schema_version`.
+    /// Upgrades the outdated documents of a model: documents that were written with a smaller `schema_version`.
     ///
-    /// Reads and writes do so with what they meet, so it need not be waited for; but conditions of a query ask what is stored, so
-    /// until it is done they may miss outdated documents. It can run while the application writes, in several processes, and
-    /// again after it was interrupted.
+    /// Reads and writes upgrade each document that they meet, so an application can run before the upgrade is complete. But query
+    /// conditions test the stored fields, and may miss outdated documents until then. The upgrade can run while the application
+    /// writes, in several processes, and again after an interruption.
     ///
     /// # Errors
     ///
-    /// Those of the backend. A document that cannot be upgraded is in the report, and the others are.
+    /// Errors of the backend. The report lists the documents that could not be upgraded, and all others are upgraded.
     ///
     /// ```
     /// use odm::{bson, prelude::*};
@@ -420,10 +474,10 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        UpgradeAll::new(self.writing::<T>("upgrade"))
+        UpgradeAll::new(self.write_access::<T>("upgrade"))
     }
 
-    /// Several writes in as few round trips as the backend has for them: none yet.
+    /// Starts a bulk: several writes in as few round trips as the backend allows. The bulk starts empty.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -439,17 +493,17 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// # }
     /// ```
     pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.access.operation("bulk", None).unlimited())
+        Bulk::new(self.access.for_operation("bulk", None).without_time_limit())
     }
 }
 
 impl<S, C> Session<S, C> {
-    /// The same session with a time limit for each read: for all round trips of one `find`, `get`, `load` or `check`
-    /// together, joins included. A limit of the read itself, [`Find::max_time`](crate::action::Find::max_time), goes before it.
+    /// Returns this session with a time limit for each read: for all round trips of one `find`, `get`, `load` or `check`
+    /// together, joins included. A limit of the read itself, [`Find::max_time`](crate::action::Find::max_time), takes precedence.
     ///
-    /// A read that takes longer is an error of kind [`Timeout`](crate::ErrorKind::Timeout), and ends on the server too. Writes
-    /// are not limited, as the outcome of a write that was cut off would be unknown. Limit a transaction of writes with
-    /// [`RunTransaction::timeout`](crate::RunTransaction::timeout).
+    /// A read that takes longer is cancelled, on the server too, with an error of kind [`Timeout`](crate::ErrorKind::Timeout).
+    /// Writes are not limited, because the outcome of an interrupted write would be unknown. To limit a transaction with writes,
+    /// use [`RunTransaction::timeout`](crate::RunTransaction::timeout).
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -468,14 +522,14 @@ impl<S, C> Session<S, C> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the session itself has no limit: use the one that this gives"]
+    #[must_use = "the limit applies to the returned session only"]
     pub fn max_time(&self, limit: Duration) -> Self {
-        Self::new(self.access.clone().limited(limit))
+        Self::new(self.access.clone().with_time_limit(limit))
     }
 }
 
 impl<S: Schema> Session<S> {
-    /// Looks whether all that is stored is as the schema says: in a transaction, whether it was so at one moment.
+    /// Checks all stored data against the schema. In a transaction, the check sees a single snapshot.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -493,7 +547,7 @@ impl<S: Schema> Session<S> {
     /// assert!(!report.is_clean());
     /// assert_eq!(
     ///     report.to_string(),
-    ///     "parts 1, `like`: refers to 2 of parts, which is not there\n1 documents, 1 references: 1 finding"
+    ///     "parts 1, `like`: refers to 2 in parts, which does not exist\n1 documents, 1 references: 1 finding"
     /// );
     /// # Ok(())
     /// # }

@@ -1,4 +1,4 @@
-//! Soft delete: documents that are marked as deleted, and stay.
+//! Soft delete: documents that get a deletion date and stay stored.
 
 use crate::{
     Session,
@@ -6,17 +6,19 @@ use crate::{
     document::Document,
     query::{Filter, IntoRouted},
     schema::{Contains, Schema},
-    scope::Reach,
+    scope::SessionScope,
 };
 
-/// A model whose documents are deleted by a mark, and can be restored: `#[document(soft_delete)]`.
+/// A model with soft delete: `#[document(soft_delete)]`. Deleted documents stay stored and can be restored.
 ///
-/// The mark is the date in a field `deleted_at: Option<DateTime>`, or in the one that `soft_delete = removed_at` names. A
-/// delete sets it; from then on nothing finds the document: no read, no count, no join (it is
-/// [`Missing`](crate::relation::Linked::Missing)), no update, save or further delete. Three ways lead to it:
-/// [`Find::with_deleted`](crate::action::Find::with_deleted) and [`only_deleted`](crate::action::Find::only_deleted) read it,
-/// [`Session::restore`] takes the mark away, and [`Delete::permanently`](crate::action::Delete::permanently) deletes it for
-/// good.
+/// A delete sets a date in the field `deleted_at: Option<DateTime>`, or in another field with `soft_delete = removed_at`. From
+/// then on, no read, count, update, save or delete finds the document, and a join returns
+/// [`Missing`](crate::relation::Linked::Missing). Three operations reach a deleted document:
+///
+/// - [`Find::with_deleted`](crate::action::Find::with_deleted) and [`only_deleted`](crate::action::Find::only_deleted) read
+///   deleted documents.
+/// - [`Session::restore`] removes the date.
+/// - [`Delete::permanently`](crate::action::Delete::permanently) deletes the document for good.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -27,7 +29,7 @@ use crate::{
 ///     #[serde(rename = "_id")]
 ///     id: i64,
 ///     title: String,
-///     // Deleted for good, by the database, 30 days after it was marked.
+///     // The database removes the document permanently, 30 days after the soft delete.
 ///     #[index(expire_after_seconds = 2_592_000)]
 ///     deleted_at: Option<DateTime>,
 /// }
@@ -55,49 +57,51 @@ use crate::{
 ///
 /// # Ids and unique indexes
 ///
-/// A deleted document keeps its `_id` and its values: to insert one with the same is a
-/// [`DuplicateKey`](crate::ErrorKind::DuplicateKey). If the values of a unique index shall be free again, let it be an index
-/// of what is not deleted: `#[index(unique, partial = |p| p.deleted_at().is_none())]`. Then a document whose value
-/// somebody else has by now cannot be restored, which is the same error.
+/// A soft-deleted document keeps the `_id` and the unique values. An insert with the same values is a
+/// [`DuplicateKey`](crate::ErrorKind::DuplicateKey) error. To free the values of a unique index, restrict the index to documents
+/// that are not deleted: `#[index(unique, partial = |p| p.deleted_at().is_none())]`. A restore then fails with the same error if
+/// another document has taken the value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no soft delete",
-    label = "is deleted for good",
-    note = "declare it: `#[document(soft_delete)]` with a field `deleted_at: Option<DateTime>`; without it `delete` deletes for good, and there is nothing to restore"
+    label = "deletes are permanent",
+    note = "declare soft delete: `#[document(soft_delete)]` with a field `deleted_at: Option<DateTime>`; without soft delete, there is nothing to restore"
 )]
 pub trait SoftDelete: Document {}
 
-/// Which documents of a model with a soft delete are seen.
+/// The documents that an operation sees, of a model with soft delete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// Those that are not deleted.
+pub(crate) enum Visibility {
+    /// Shows only documents that are not deleted.
     #[default]
     Present,
-    /// Those that are deleted.
+    /// Shows only deleted documents.
     Deleted,
-    /// All.
+    /// Shows all documents.
     All,
 }
 
-impl<S: Schema, C: Reach> Session<S, C> {
-    /// Restores the document with this id, which was deleted by a mark: see [`SoftDelete`].
+impl<S: Schema, C: SessionScope> Session<S, C> {
+    /// Restores the soft-deleted document with this id: see [`SoftDelete`].
     ///
-    /// It is an update of a deleted document, with all that an update has: a condition by [`when`](Update::when), further
-    /// changes, the document by [`returning_after`](Update::returning_after), a place in a [`bulk`](Self::bulk).
+    /// The result is an update of a deleted document, with all options of an update: a condition by [`when`](Update::when),
+    /// further changes, the document by [`returning_after`](Update::returning_after), and use in a [`bulk`](Self::bulk).
     ///
     /// # Errors
     ///
-    /// [`NotFound`](crate::ErrorKind::NotFound) if there is no deleted document with the id;
-    /// [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if another document has a value of a unique index by now that is
-    /// one of documents which are not deleted.
+    /// - [`NotFound`](crate::ErrorKind::NotFound) if no deleted document has the id.
+    /// - [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if a partial unique index covers the restored document, and another
+    ///   document has the value.
     pub fn restore<T: SoftDelete>(&self, id: impl IntoRouted<T, C>) -> Update<T>
     where
         S: Contains<T, C>,
     {
-        let access = self.writing::<T>("restore").seeing(Sight::Deleted);
-        Update::by_key(access, id.into_key()).restoring()
+        let access = self
+            .write_access::<T>("restore")
+            .with_visibility(Visibility::Deleted);
+        Update::by_key(access, id.into_key()).clear_deletion_date()
     }
 
-    /// Restores all deleted documents that meet the condition: [`Filter::all`] for every deleted document.
+    /// Restores all soft-deleted documents that meet the condition. [`Filter::all`] restores every deleted document.
     pub fn restore_many<T: SoftDelete>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
@@ -105,7 +109,9 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        let access = self.writing::<T>("restore_many").seeing(Sight::Deleted);
-        Update::by_condition(access, condition(T::fields())).restoring()
+        let access = self
+            .write_access::<T>("restore_many")
+            .with_visibility(Visibility::Deleted);
+        Update::by_condition(access, condition(T::fields())).clear_deletion_date()
     }
 }

@@ -1,68 +1,69 @@
-//! Documents as they are stored: opened to look into and to change, at dotted paths.
+//! Stored documents: conversion between BSON forms, and access by dotted paths.
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::{Result, error};
 
-/// A document, to be changed.
-pub(crate) fn open(raw: &RawDocument) -> Result<Document> {
-    Document::try_from(raw).map_err(error::encode)
+/// Parses a raw document, to read or change fields.
+pub(crate) fn parse_document(raw: &RawDocument) -> Result<Document> {
+    Document::try_from(raw).map_err(error::from_bson)
 }
 
-/// The document as it is written.
-pub(crate) fn close(document: &Document) -> Result<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document).map_err(error::encode)
+/// Converts a document into raw BSON.
+pub(crate) fn to_raw_document(document: &Document) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(error::from_bson)
 }
 
-/// A value as it is written.
-pub(crate) fn raw(value: &Bson) -> Result<RawBson> {
-    RawBson::try_from(value.clone()).map_err(error::encode)
+/// Converts a value into raw BSON.
+pub(crate) fn to_raw_value(value: &Bson) -> Result<RawBson> {
+    RawBson::try_from(value.clone()).map_err(error::from_bson)
 }
 
-/// The value at a dotted path.
-pub(crate) fn get<'d>(document: &'d Document, dotted: &str) -> Option<&'d Bson> {
+/// Returns the value at a dotted path.
+pub(crate) fn value_at<'d>(document: &'d Document, dotted: &str) -> Option<&'d Bson> {
     match dotted.split_once('.') {
         None => document.get(dotted),
-        Some((first, rest)) => get(document.get_document(first).ok()?, rest),
+        Some((first, rest)) => value_at(document.get_document(first).ok()?, rest),
     }
 }
 
-/// Puts a value at a dotted path.
-pub(crate) fn set(document: &mut Document, dotted: &str, value: impl Into<Bson>) {
+/// Sets the value at a dotted path. Creates missing documents on the way.
+pub(crate) fn set_at(document: &mut Document, dotted: &str, value: impl Into<Bson>) {
     let Some((first, rest)) = dotted.split_once('.') else {
         document.insert(dotted, value);
         return;
     };
-    let inside = document.entry(first.to_owned());
-    if let Bson::Document(inside) = inside.or_insert_with(|| Bson::Document(Document::new())) {
-        set(inside, rest, value);
+    let inner = document.entry(first.to_owned());
+    if let Bson::Document(inner) = inner.or_insert_with(|| Bson::Document(Document::new())) {
+        set_at(inner, rest, value);
     }
 }
 
-/// The names in a path, without what says which elements of an array are meant.
-pub(crate) fn names(path: &str) -> String {
+/// Returns the field names of a path, without the parts that select array elements.
+pub(crate) fn field_names_of(path: &str) -> String {
     let names = path.split('.').filter(|part| !is_position(part));
     names.collect::<Vec<_>>().join(".")
 }
 
-/// Whether a part of a path says which elements of an array are meant.
+/// Returns whether a part of a path selects array elements.
 pub(crate) fn is_position(part: &str) -> bool {
     part.starts_with('$') || part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether one place is inside of the other.
-pub(crate) fn overlap(a: &str, b: &str) -> bool {
-    let (a, b) = (names(a), names(b));
+/// Returns whether two paths name the same place, or nested places.
+pub(crate) fn paths_overlap(a: &str, b: &str) -> bool {
+    let (a, b) = (field_names_of(a), field_names_of(b));
     a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
-/// Whether an update writes to a place, or into it, or to what it is in.
-pub(crate) fn touches(update: &RawDocument, place: &str) -> bool {
+/// Returns whether an update writes to a place, into the place, or to an enclosing place.
+pub(crate) fn update_touches(update: &RawDocument, place: &str) -> bool {
     update.iter().flatten().any(|(operator, fields)| {
         let fields = fields.as_document().into_iter().flatten().flatten();
         fields.into_iter().any(|(path, value)| {
             let renamed = value.as_str().filter(|_| operator == "$rename");
-            overlap(path.as_str(), place) || renamed.is_some_and(|to| overlap(to, place))
+            paths_overlap(path.as_str(), place)
+                || renamed.is_some_and(|target| paths_overlap(target, place))
         })
     })
 }

@@ -1,11 +1,11 @@
 //! Tasks, timers and blocking work on the caller's Tokio runtime, or on the library's runtime if the caller has none.
 //!
-//! Futures of this library are polled by any executor. `tokio::spawn` and Tokio's timers panic outside of a Tokio runtime,
-//! so the crate reaches them through this module only; `clippy.toml` refuses the direct calls.
+//! Any executor can poll the futures of this library. `tokio::spawn` and Tokio's timers panic outside of a Tokio runtime, so the
+//! crate uses only this module for tasks and timers. `clippy.toml` rejects the direct calls.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "this is what the crate calls in their place"
+    reason = "this module wraps the disallowed methods"
 )]
 
 use std::{sync::LazyLock, time::Duration};
@@ -18,67 +18,67 @@ use tokio::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// Runs the work in a task of its own, which starts now and goes on to its end, even if the returned future is dropped.
-pub(crate) fn run<T: Send + 'static>(
+/// Runs the work in a task of its own, which starts now. The task runs to its end, even if the returned future is dropped.
+pub(crate) fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> impl Future<Output = Result<T>> + Send {
     let task = spawn(work);
-    async move { outcome(task.await).flatten() }
+    async move { join_outcome(task.await).flatten() }
 }
 
 /// Starts the work in a task of its own.
 pub(crate) fn spawn<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> JoinHandle<T> {
-    runtime().spawn(work)
+    current_runtime().spawn(work)
 }
 
-/// Starts work that blocks its thread, on a thread for such work.
+/// Starts work that blocks the thread, on a thread for blocking work.
 #[cfg(feature = "engine")]
 pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    runtime().spawn_blocking(work)
+    current_runtime().spawn_blocking(work)
 }
 
-/// Waits.
+/// Waits for a duration.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    // A timer belongs to the runtime that is current when the timer is made.
-    let runtime = runtime();
+    // A timer belongs to the runtime that is current at its creation.
+    let runtime = current_runtime();
     let _context = runtime.enter();
     tokio::time::sleep(duration)
 }
 
-/// Waits for the future, but not longer than this.
+/// Waits for the future, at most for a duration.
 pub(crate) fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    let runtime = runtime();
+    let runtime = current_runtime();
     let _context = runtime.enter();
     tokio::time::timeout(duration, future)
 }
 
-fn runtime() -> Handle {
-    Handle::try_current().unwrap_or_else(|_| OWN.handle().clone())
+fn current_runtime() -> Handle {
+    Handle::try_current().unwrap_or_else(|_| FALLBACK_RUNTIME.handle().clone())
 }
 
-/// The runtime for callers without one. It starts with the first of them and lasts as long as the process.
-static OWN: LazyLock<Runtime> = LazyLock::new(|| {
-    let own = Builder::new_multi_thread()
+/// The runtime for callers without a runtime. Starts with the first such caller, and runs until the process ends.
+static FALLBACK_RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("odm")
         .enable_all()
         .build();
-    own.expect(
-        "without a Tokio runtime the library needs a thread of its own, and the system starts none",
+    runtime.expect(
+        "there is no Tokio runtime, and the system cannot start a thread for the library's own runtime",
     )
 });
 
-/// The result of a task. It is lost only if the runtime shuts down first, or by a bug in what ran.
-pub(crate) fn outcome<T>(joined: Result<T, JoinError>) -> Result<T> {
+/// Returns the result of a task. The result is lost only if the runtime shuts down first, or if the task panics.
+pub(crate) fn join_outcome<T>(joined: Result<T, JoinError>) -> Result<T> {
     joined.map_err(|error| {
         let (kind, message) = if error.is_cancelled() {
             (
                 ErrorKind::Connection,
-                "the Tokio runtime shut down before the answer came",
+                "the Tokio runtime shut down during the operation, and the outcome of a write is unknown",
             )
         } else {
             (ErrorKind::Backend, "the backend panicked")

@@ -1,14 +1,16 @@
-//! What is told of each operation to whoever listens by `tracing`: a span, and warnings of what will not stay fast.
+//! Tracing of operations: a span for each operation, and warnings about slow patterns.
 //!
-//! | target | level | what |
+//! | target | level | content |
 //! |---|---|---|
-//! | `odm` | debug | a span `operation` for each operation of the typed language, with `operation`, `model`, `collection`, and, as it ends, `queries`, `writes` and `documents` |
-//! | `odm::advice` | warn | the same query with ever other values, again and again in one task: N+1; an array near its `max` in a document that is stored |
-//! | `odm::plan` | debug | the plan of each query and write with a condition, and a warning for a scan; whether a push by an id has brought an array near its `max` |
+//! | `odm` | debug | a span `operation` for each typed operation, with `operation`, `model`, `collection`, and at the end `queries`, `writes` and `documents` |
+//! | `odm::advice` | warn | N+1 queries: the same query many times in one task with different values; a stored array near its `max` |
+//! | `odm::operation` | debug | an event for each operation of the backend, with its duration; a warning for a slow operation |
+//! | `odm::indexes` | warn | a declared index that the database does not have |
+//! | `odm::plan` | debug | the plan of each query and of each write with a condition; a warning for a scan; a push by id that leaves an array near its `max` |
 //!
-//! Nothing but the last asks the database for anything more. As it carries out what it looks at twice, it is for development:
-//! `RUST_LOG=odm::plan=debug`. Of a pipeline it tells the plan of its first `$match`; in a transaction, how the documents
-//! outside of it would be found.
+//! Only the target `odm::plan` sends additional requests to the database. Each query is evaluated twice, so use the target in
+//! development: `RUST_LOG=odm::plan=debug`. The plan of a pipeline is the plan of the first `$match`. In a transaction, the plan
+//! is computed for the documents outside of the transaction.
 
 use std::{
     collections::HashMap,
@@ -25,12 +27,12 @@ use bson::{RawBsonRef, RawDocument};
 use tracing::{Level, Span, field::Empty};
 
 use crate::{
-    backend::operation::{Explain, Find},
+    backend::operation::{Explain, FindOperation},
     schema::Model,
 };
 
-/// One operation of the typed language, whatever it takes.
-pub(crate) struct Operation {
+/// The metrics of one typed operation: numbers of queries, writes and documents.
+pub(crate) struct OperationMetrics {
     name: &'static str,
     model: Option<&'static Model>,
     span: OnceLock<Span>,
@@ -39,8 +41,8 @@ pub(crate) struct Operation {
     documents: AtomicU64,
 }
 
-impl Operation {
-    /// What it is about; none for what is about several models.
+impl OperationMetrics {
+    /// Returns the model of the operation, or `None` for an operation on several models.
     pub(crate) fn model(&self) -> Option<&'static Model> {
         self.model
     }
@@ -60,13 +62,13 @@ impl Operation {
         }
     }
 
-    /// The same, from its beginning.
-    pub(crate) fn again(&self) -> Self {
+    /// Returns metrics for a new run of the same operation.
+    pub(crate) fn fresh_copy(&self) -> Self {
         Self::new(self.name, self.model)
     }
 
-    /// The span, which begins when the operation first asks the backend.
-    pub(crate) fn span(&self) -> &Span {
+    /// Returns the span. The span starts with the first request to the backend.
+    pub(crate) fn tracing_span(&self) -> &Span {
         self.span.get_or_init(|| {
             let span = tracing::debug_span!(
                 target: "odm", "operation",
@@ -81,20 +83,20 @@ impl Operation {
         })
     }
 
-    pub(crate) fn asks(&self) {
+    pub(crate) fn add_query(&self) {
         self.queries.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn writes(&self) {
+    pub(crate) fn add_write(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn had(&self, documents: u64) {
+    pub(crate) fn add_documents(&self, documents: u64) {
         self.documents.fetch_add(documents, Ordering::Relaxed);
     }
 }
 
-impl Drop for Operation {
+impl Drop for OperationMetrics {
     fn drop(&mut self) {
         if let Some(span) = self.span.get() {
             span.record("queries", *self.queries.get_mut());
@@ -104,129 +106,150 @@ impl Drop for Operation {
     }
 }
 
-impl fmt::Debug for Operation {
+impl fmt::Debug for OperationMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-/// Whether somebody wants to know of plans.
-pub(crate) fn looks_at_plans() -> bool {
+/// Returns whether the target `odm::plan` is enabled.
+pub(crate) fn is_plan_logged() -> bool {
     tracing::enabled!(target: "odm::plan", Level::DEBUG)
 }
 
-/// Tells how documents are found.
-pub(crate) fn plan(model: &Model, filter: &RawDocument, explain: &Explain) {
+/// Logs the plan of a query, with a warning for a scan.
+pub(crate) fn log_plan(model: &Model, filter: &RawDocument, explain: &Explain) {
     let indexes = explain.indexes.join(", ");
     tracing::debug!(
         target: "odm::plan",
-        model = model.name, filter = %shown(filter), indexes, scan = explain.is_scan,
-        sorted_afterwards = explain.is_sorted_afterwards, keys_examined = explain.keys_examined,
+        model = model.name, filter = %without_values(filter), indexes, scan = explain.is_collection_scan,
+        sorted_afterwards = explain.is_sorted_in_memory, keys_examined = explain.keys_examined,
         documents_examined = explain.documents_examined, returned = explain.returned,
         "plan"
     );
-    // Whoever wants all documents wants a scan.
-    if explain.is_scan && filter.iter().next().is_some() {
+    // A query without a filter needs a scan anyway.
+    if explain.is_collection_scan && filter.iter().next().is_some() {
         tracing::warn!(
             target: "odm::plan",
-            model = model.name, filter = %shown(filter), documents_examined = explain.documents_examined,
+            model = model.name, filter = %without_values(filter), documents_examined = explain.documents_examined,
             returned = explain.returned,
-            "no index serves this: all documents of the collection are examined; declare one by `#[index]` or `index(…)`"
+            "collection scan: no index serves this filter; declare an index with `#[index]` or `index(…)`"
         );
     }
 }
 
-/// An array that is stored with 90 of 100 elements that it may have.
-pub(crate) fn length(path: impl fmt::Display, found: usize, max: usize) {
-    if found >= near(max) {
+/// Warns if a stored array has at least 90 % of its maximum number of elements.
+pub(crate) fn warn_near_max(path: impl fmt::Display, length: usize, max: usize) {
+    if length >= near_max(max) {
         tracing::warn!(
             target: "odm::advice",
-            path = %path, elements = found, max,
-            "the array is near its `max`: what grows without end is better a collection of its own"
+            path = %path, elements = length, max,
+            "the array is near its `max`; if it grows without bound, use an overflow array or a collection of its own"
         );
     }
 }
 
-/// How many elements are near the most that there may be. Of a few, all may well be there.
-pub(crate) fn near(max: usize) -> usize {
+/// Returns the number of elements from which an array is near its maximum. Small arrays are never near: a full small array is
+/// normal.
+pub(crate) fn near_max(max: usize) -> usize {
     match max {
         0..20 => usize::MAX,
         _ => max - max / 10,
     }
 }
 
-/// How often a query may come with other values.
-const TIMES: u32 = 10;
-/// In which time.
-const WINDOW: Duration = Duration::from_secs(1);
-/// How many queries are remembered at most.
-const MAX_SHAPES: usize = 1_024;
+/// The number of queries with different values within [`REPETITION_WINDOW`] that makes an N+1 query.
+const MIN_N_PLUS_ONE_QUERIES: u32 = 10;
+/// The time window for counting queries.
+const REPETITION_WINDOW: Duration = Duration::from_secs(1);
+/// The maximum number of query shapes to remember.
+const MAX_QUERY_SHAPES: usize = 1_024;
 
-/// The queries that came lately, by what they ask for except for values.
+/// Detects N+1 queries: counts recent queries by shape, which is the query without its values.
 #[derive(Default)]
-pub(crate) struct Repetition(Mutex<HashMap<u64, Seen>>);
+pub(crate) struct NPlusOneDetector {
+    counts: Mutex<HashMap<u64, ShapeCount>>,
+    /// Whether an N+1 query is a panic, in a test database. Otherwise an N+1 query is a warning.
+    panics: bool,
+}
 
-struct Seen {
+struct ShapeCount {
     first: Instant,
     times: u32,
     values: Option<u64>,
-    is_told: bool,
+    is_reported: bool,
 }
 
-impl Repetition {
-    /// Notes a query, and warns where it is one of many that should be one.
-    pub(crate) fn note(&self, model: &Model, find: &Find) {
-        if !tracing::enabled!(target: "odm::advice", Level::WARN) {
+impl NPlusOneDetector {
+    /// Creates a detector that panics at an N+1 query.
+    pub(crate) fn panicking() -> Self {
+        Self {
+            panics: true,
+            ..Self::default()
+        }
+    }
+
+    /// Records a query, and logs a warning if many queries of the same shape should be one query.
+    pub(crate) fn record_query(&self, model: &Model, find: &FindOperation) {
+        if !self.panics && !tracing::enabled!(target: "odm::advice", Level::WARN) {
             return;
         }
         let (mut shape, mut values) = (DefaultHasher::new(), DefaultHasher::new());
         tokio::task::try_id().hash(&mut shape);
         model.name.hash(&mut shape);
-        walk(&find.filter, &mut shape, &mut values);
+        hash_filter(&find.filter, &mut shape, &mut values);
         let (shape, values) = (shape.finish(), values.finish());
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= MAX_SHAPES && !seen.contains_key(&shape) {
+        let mut seen = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_QUERY_SHAPES && !seen.contains_key(&shape) {
             seen.clear();
         }
         let now = Instant::now();
-        let seen = seen.entry(shape).or_insert(Seen {
+        let seen = seen.entry(shape).or_insert(ShapeCount {
             first: now,
             times: 0,
             values: None,
-            is_told: false,
+            is_reported: false,
         });
-        if now.duration_since(seen.first) > WINDOW {
+        if now.duration_since(seen.first) > REPETITION_WINDOW {
             (seen.first, seen.times) = (now, 0);
         }
-        // The same document again is a retry or somebody who waits for it.
+        // A query with the same values is a retry or a poll, and does not count.
         if seen.values.replace(values) != Some(values) {
             seen.times += 1;
         }
-        if seen.times >= TIMES && !seen.is_told {
-            seen.is_told = true;
+        if seen.times >= MIN_N_PLUS_ONE_QUERIES && !seen.is_reported {
+            seen.is_reported = true;
+            assert!(
+                !self.panics,
+                "N+1 query: {} queries of {} by {} ran with different values; read all documents at once with `get_many` or \
+                 `is_in`, or join with `with` and `with_children`",
+                seen.times,
+                model.name,
+                without_values(&find.filter)
+            );
             tracing::warn!(
                 target: "odm::advice",
-                model = model.name, filter = %shown(&find.filter), times = seen.times,
-                "the same query with ever other values, one after the other: read them by one, by `get_many` or a condition \
-                 with `is_in`, or join them by `with` and `with_children`"
+                model = model.name, filter = %without_values(&find.filter), times = seen.times,
+                "N+1 query: the same query runs again and again with different values; read all documents at once with `get_many` or \
+                 `is_in`, or join with `with` and `with_children`"
             );
         }
     }
 }
 
-impl fmt::Debug for Repetition {
+impl fmt::Debug for NPlusOneDetector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Repetition")
     }
 }
 
-/// What a filter asks for goes to one hash, the values that it compares with to the other.
-fn walk(filter: &RawDocument, shape: &mut DefaultHasher, values: &mut DefaultHasher) {
+/// Hashes the shape of a filter and its values separately.
+fn hash_filter(filter: &RawDocument, shape: &mut DefaultHasher, values: &mut DefaultHasher) {
     for (name, value) in filter.iter().flatten() {
         name.as_str().hash(shape);
         match value {
-            RawBsonRef::Document(inner) => walk(inner, shape, values),
-            // The branches of an `$or`, or a list of values: that is one query for many already.
+            RawBsonRef::Document(inner) => hash_filter(inner, shape, values),
+            // The branches of an `$or`, or a list of values: such a query reads many documents already.
             RawBsonRef::Array(array) => {
                 array.as_bytes().hash(shape);
             }
@@ -241,21 +264,21 @@ fn bytes_of(value: RawBsonRef<'_>) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// A filter without its values, which are nobody's business in a log.
-fn shown(filter: &RawDocument) -> String {
-    fn show(filter: &RawDocument, text: &mut String) {
+/// Formats a filter without its values, as values may be confidential.
+fn without_values(filter: &RawDocument) -> String {
+    fn write_shape(filter: &RawDocument, text: &mut String) {
         text.push('{');
         for (position, (name, value)) in filter.iter().flatten().enumerate() {
             let comma = if position > 0 { ", " } else { "" };
             text.push_str(&format!("{comma}{name}: "));
             match value {
-                RawBsonRef::Document(inner) => show(inner, text),
+                RawBsonRef::Document(inner) => write_shape(inner, text),
                 RawBsonRef::Array(array) => {
                     text.push('[');
                     for (position, value) in array.into_iter().flatten().take(8).enumerate() {
                         text.push_str(if position > 0 { ", " } else { "" });
                         match value {
-                            RawBsonRef::Document(inner) => show(inner, text),
+                            RawBsonRef::Document(inner) => write_shape(inner, text),
                             _ => text.push('?'),
                         }
                     }
@@ -267,7 +290,7 @@ fn shown(filter: &RawDocument) -> String {
         text.push('}');
     }
     let mut text = String::new();
-    show(filter, &mut text);
+    write_shape(filter, &mut text);
     text
 }
 
@@ -280,7 +303,7 @@ mod tests {
     #[test]
     fn a_filter_is_shown_without_values() {
         let filter = rawdoc! { "a": { "$eq": "secret" }, "$or": [{ "b": { "$gt": 5 } }, { "c": { "$in": [1, 2] } }] };
-        let text = shown(&filter);
+        let text = without_values(&filter);
         assert_eq!(
             text,
             "{a: {$eq: ?}, $or: [{b: {$gt: ?}}, {c: {$in: [?, ?]}}]}"
@@ -288,8 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn few_elements_are_never_near_their_bound() {
-        assert!(near(19) > 19);
-        assert_eq!((near(20), near(100), near(1_000)), (18, 90, 900));
+    fn small_arrays_are_never_near_their_maximum() {
+        assert!(near_max(19) > 19);
+        assert_eq!(
+            (near_max(20), near_max(100), near_max(1_000)),
+            (18, 90, 900)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Several writes that happen together or not at all.
+//! Transactions: several writes that take effect together or not at all.
 
 use std::{
     fmt,
@@ -14,35 +14,33 @@ use crate::{
     database::Database,
     schema::Schema,
     session::Session,
-    unit::{self, Attempts},
+    transaction_scope::{self, TransactionAttempts},
 };
 
-/// A transaction: the operations of [`Session`], on a snapshot of the database, taking effect together.
+/// A transaction: the operations of [`Session`] on a snapshot of the database, which take effect together.
 ///
-/// [`Database::transaction`](crate::Database::transaction) makes one, and commits it. One that is kept for longer gives
-/// errors of kind [`TransactionOver`](crate::ErrorKind::TransactionOver).
-///
-/// There is no guard that could be forgotten, or used behind its commit: the closure owns the transaction, which is over when it
-/// returns.
+/// [`Database::transaction`](crate::Database::transaction) begins and commits transactions. The closure owns the transaction, so
+/// a transaction cannot be left open, and cannot be used after the commit. A copy that outlives the closure returns errors of
+/// kind [`TransactionOver`](crate::ErrorKind::TransactionOver).
 pub struct Transaction<S> {
     session: Session<S>,
 }
 
-/// What nobody does: a transaction is all of its closure, and nothing but that.
+/// Implemented by no type: a transaction is begun, committed and aborted by its closure only.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a transaction is what its closure does: it is committed when that returns `Ok`, and taken back when that returns an error",
-    label = "nothing is done by hand, or twice",
-    note = "call `db.transaction(…)` with a closure, and do in there what belongs together, by `tx`; what takes a `&Session` is given `&tx` as well as `&db`"
+    message = "a transaction is controlled by its closure: `Ok` commits the transaction, and an error aborts it",
+    label = "transactions cannot be begun, committed, aborted or nested by hand",
+    note = "call `db.transaction(…)` with a closure, and use `tx` inside; a function that takes a `&Session` accepts `&tx` as well as `&db`"
 )]
-pub trait ByHand {}
+pub trait ManualControl {}
 
-/// The methods that are looked for here in vain, so that the compiler says what to do.
+/// These methods exist only for the compiler's message.
 impl<S: Schema> Transaction<S> {
     #[doc(hidden)]
     pub fn commit(&self) -> Ready<Result<()>>
     where
-        Self: ByHand,
+        Self: ManualControl,
     {
         ready(Ok(()))
     }
@@ -50,7 +48,7 @@ impl<S: Schema> Transaction<S> {
     #[doc(hidden)]
     pub fn abort(&self) -> Ready<Result<()>>
     where
-        Self: ByHand,
+        Self: ManualControl,
     {
         ready(Ok(()))
     }
@@ -58,7 +56,7 @@ impl<S: Schema> Transaction<S> {
     #[doc(hidden)]
     pub fn transaction<T, W, F>(&self, mut work: W) -> F
     where
-        Self: ByHand,
+        Self: ManualControl,
         W: FnMut(Self) -> F,
         F: Future<Output = Result<T>>,
     {
@@ -71,7 +69,7 @@ impl<S: Schema> Database<S> {
     #[doc(hidden)]
     pub fn begin(&self) -> Ready<Result<Transaction<S>>>
     where
-        Self: ByHand,
+        Self: ManualControl,
     {
         let session = Session::clone(self);
         ready(Ok(Transaction { session }))
@@ -91,16 +89,16 @@ impl<S> fmt::Debug for Transaction<S> {
     }
 }
 
-/// Runs a closure in a transaction, when it is awaited; made by [`Database::transaction`](crate::Database::transaction).
+/// A transaction that runs when awaited. Made by [`Database::transaction`](crate::Database::transaction).
 #[must_use = "a transaction runs when it is awaited"]
 pub struct RunTransaction<'w, T> {
-    attempts: Attempts,
-    /// None once it runs.
+    attempts: TransactionAttempts,
+    /// `None` once the transaction runs.
     start: Option<Start<'w, T>>,
     running: Option<Running<'w, T>>,
 }
 
-type Start<'w, T> = Box<dyn FnOnce(Attempts) -> Running<'w, T> + Send + 'w>;
+type Start<'w, T> = Box<dyn FnOnce(TransactionAttempts) -> Running<'w, T> + Send + 'w>;
 type Running<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
 
 impl<'w, T> RunTransaction<'w, T> {
@@ -116,22 +114,22 @@ impl<'w, T> RunTransaction<'w, T> {
                 let database = database.access();
                 let work = |access| {
                     let session = Session::new(access);
-                    unit::work(database, work(Transaction { session }))
+                    transaction_scope::run_closure(database, work(Transaction { session }))
                 };
-                unit::run(database, attempts, None, work).await
+                transaction_scope::run_transaction(database, attempts, None, work).await
             })
         };
         Self {
-            attempts: unit::ATTEMPTS,
+            attempts: transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
             start: Some(Box::new(start)),
             running: None,
         }
     }
 
-    /// A time limit for all of it: the closure, the attempts after conflicts, and the waiting between them.
+    /// Sets a time limit for the whole transaction: the closure, the attempts after conflicts, and the waits between attempts.
     ///
-    /// When the limit is reached, the transaction is aborted, and the error has the kind
-    /// [`Timeout`](crate::ErrorKind::Timeout). A commit that has begun is waited for: whether it took effect would be unknown.
+    /// At the limit, the transaction is aborted with an error of kind [`Timeout`](crate::ErrorKind::Timeout). A commit that has
+    /// begun is not cut off, because the outcome would be unknown.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -149,7 +147,7 @@ impl<'w, T> RunTransaction<'w, T> {
     /// # }
     /// ```
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.attempts = Attempts::Within(limit);
+        self.attempts = TransactionAttempts::Within(limit);
         self
     }
 }
@@ -161,8 +159,8 @@ impl<T> Future for RunTransaction<'_, T> {
             self.running = Some(start(self.attempts));
         }
         match &mut self.running {
-            Some(running) => running.as_mut().poll(context),
-            // It starts once, and runs from then on.
+            Some(future) => future.as_mut().poll(context),
+            // Unreachable: `start` is set until the first poll, and `running` from then on.
             None => Poll::Pending,
         }
     }

@@ -1,4 +1,4 @@
-//! Following what happens to the documents of a model.
+//! Typed change streams.
 
 mod change;
 mod token;
@@ -22,21 +22,22 @@ use crate::{
     document::Document,
     error,
     field::{FromPath, Path},
-    query::{Filter, IntoFilter, Node, document},
+    query::{Filter, FilterNode, IntoFilter, single_field_document},
     schema::{Contains, Schema},
     scope::AllScopes,
 };
 
 impl<S: Schema> Session<S, AllScopes> {
-    /// Follows the changes of the documents of a model whoever they belong to, as [`Database::watch`](crate::Database::watch)
-    /// does for a model without a scope.
+    /// Watches the documents of a model in all scopes, as [`Database::watch`](crate::Database::watch) does for a model without a
+    /// scope.
     ///
-    /// There is none for one scope alone: a deletion does not tell whose the document was. With a
-    /// [`filter`](Watch::filter) the other changes are those of one.
+    /// A session of a single scope cannot watch: a delete event does not contain the scope of the document. Use a
+    /// [`filter`](Watch::filter) for inserts and updates of a single scope.
     ///
     /// # Errors
     ///
-    /// Those of [`Watch`], and [`Unsupported`](ErrorKind::Unsupported) in a transaction, which follows nothing.
+    /// - [`Unsupported`](ErrorKind::Unsupported) in a transaction.
+    /// - The errors of [`Watch`].
     pub fn watch<T: Document>(&self) -> Watch<T>
     where
         S: Contains<T, AllScopes>,
@@ -45,61 +46,75 @@ impl<S: Schema> Session<S, AllScopes> {
     }
 }
 
-/// Follows the changes of the documents of a model; made by [`Database::watch`](crate::Database::watch) and, for models with a
-/// scope, [`Session::watch`].
+/// A change stream over the documents of a model. Made by [`Database::watch`](crate::Database::watch) and, for models with a
+/// scope, by [`Session::watch`].
 ///
-/// Awaited, it returns [`Changes`]: every change of every process that is committed from then on, once and in the order of the
-/// commits. Updates of the library's metadata alone are left out. A standalone MongoDB server has no change streams: the error is of
-/// kind [`Unsupported`](ErrorKind::Unsupported).
-#[must_use = "nothing is followed until it is awaited"]
+/// Awaiting returns [`ChangeStream`]: every change that any process commits from then on, once, in the order of the commits.
+/// Updates of the library's metadata alone are left out.
+///
+/// # Errors
+///
+/// The awaited watch fails with
+///
+/// - [`Unsupported`](ErrorKind::Unsupported) on a standalone MongoDB server, which has no change streams, in a transaction, and for
+///   the model of a single variant of an enum,
+/// - [`HistoryLost`](ErrorKind::HistoryLost) if the database has discarded the changes after the token of [`after`](Self::after),
+/// - errors of the backend.
+#[must_use = "a watch does nothing until awaited"]
 pub struct Watch<T: Document> {
     access: Access,
-    condition: Node,
-    has_documents: bool,
+    condition: FilterNode,
+    looks_up_documents: bool,
     from: WatchFrom,
     of: PhantomData<fn() -> T>,
 }
 
-/// Where a change has its document.
-const DOCUMENT: &str = "fullDocument";
+/// The field of a change event with the document.
+const FULL_DOCUMENT: &str = "fullDocument";
 
 impl<T: Document> Watch<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
             access,
-            condition: Node::All,
-            has_documents: false,
+            condition: FilterNode::All,
+            looks_up_documents: false,
             from: WatchFrom::Now,
             of: PhantomData,
         }
     }
 
-    /// Only changes of documents that meet the condition, looked at as [`with_documents`](Self::with_documents) gives them. It is made of the
-    /// fields that it is given: another filter is an error of kind [`Unsupported`](ErrorKind::Unsupported).
+    /// Restricts the stream to documents that meet the condition. The condition is tested on the documents of
+    /// [`with_documents`](Self::with_documents).
     ///
-    /// A document that has been deleted cannot be looked at: its deletion is told whatever it was like, and so are updates of it
-    /// that are read only then.
+    /// The condition must use the fields that the closure receives. A filter made elsewhere is an error of kind
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// Deletes cannot be filtered, because a deleted document cannot be read. The same applies to an update that is read after
+    /// the document was deleted.
     pub fn filter<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
-        let fields = T::Fields::from_path(Path::ROOT.then(DOCUMENT));
+        let fields = T::Fields::from_path(Path::ROOT.subfield(FULL_DOCUMENT));
         if let Some(filter) = condition(fields).into_filter() {
             self.condition = self.condition.and(filter.into_node());
-            self.has_documents = true;
+            self.looks_up_documents = true;
         }
         self
     }
 
-    /// Gives the document with each update too: as it is when the change is read, which may be later than the update.
+    /// Includes the document with each update, as stored when the change is read. A later write may have changed the document
+    /// again.
     ///
-    /// That costs a read for each update.
+    /// Each update costs an additional read.
     pub fn with_documents(mut self) -> Self {
-        self.has_documents = true;
+        self.looks_up_documents = true;
         self
     }
 
-    /// Begins behind the change that has this token: what was committed meanwhile is not missed. With `None` it begins now.
+    /// Starts after the change with this token, so that no committed change is missed. With `None`, the stream starts now.
     ///
-    /// It fails with [`HistoryLost`](ErrorKind::HistoryLost) if the database does not remember what was there; then read
-    /// the documents again, and watch from before that.
+    /// # Errors
+    ///
+    /// [`HistoryLost`](ErrorKind::HistoryLost) if the database has discarded the changes after the token. Read the documents
+    /// again, and watch from a point before that read.
     pub fn after(mut self, token: impl IntoResumeToken) -> Self {
         if let Some(token) = token.into_resume_token() {
             self.from = WatchFrom::After(token.into_raw());
@@ -107,7 +122,7 @@ impl<T: Document> Watch<T> {
         self
     }
 
-    /// Begins with the first change of this second or later.
+    /// Starts with the first change in this second or later.
     pub fn since(mut self, time: DateTime) -> Self {
         let seconds = time.timestamp_millis().div_euclid(1_000);
         self.from = WatchFrom::At(Timestamp {
@@ -117,40 +132,40 @@ impl<T: Document> Watch<T> {
         self
     }
 
-    fn to_operation(&self) -> Result<operation::Watch> {
+    fn to_operation(&self) -> Result<operation::WatchOperation> {
         if let Some((_, tag)) = T::MODEL.tag {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "a deletion does not tell of which variant the document was, so `{tag}` cannot be watched alone: watch \
+                    "a delete event does not contain the variant of the document, so `{tag}` cannot be watched alone: watch \
                      the enum"
                 ),
             ));
         }
-        if self.access.unit().is_some() {
-            let message = "a transaction follows no changes: watch by the database";
+        if self.access.transaction_scope().is_some() {
+            let message = "a transaction cannot watch changes: call `watch` on the database";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if !is_of_changes(&self.condition) {
-            let message = "a filter that was made before is one of documents, and not of what changes tell: make it of the fields that `filter` \
-                           gives";
+        if !is_on_change_document(&self.condition) {
+            let message = "the filter was not made from the fields of the change event: build the filter from the fields that the closure of \
+                           `filter` receives";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let kinds = bson::rawdoc! { "$in": ["insert", "update", "replace", "delete"] };
-        let mut filter = document("operationType", kinds)?;
+        let mut filter = single_field_document("operationType", kinds)?;
         let condition = Filter::<T>::from_node(self.condition.clone()).to_raw()?;
         if !condition.is_empty() {
-            let gone = bson::rawdoc! { "fullDocument": { "$eq": null } };
-            let mut either = bson::RawArrayBuf::new();
-            either.push(gone);
-            either.push(condition);
-            filter.append(bson::raw::cstr!("$or"), either);
+            let no_document = bson::rawdoc! { "fullDocument": { "$eq": null } };
+            let mut disjunction = bson::RawArrayBuf::new();
+            disjunction.push(no_document);
+            disjunction.push(condition);
+            filter.append(bson::raw::cstr!("$or"), disjunction);
         }
-        Ok(operation::Watch {
+        Ok(operation::WatchOperation {
             collection: Some(T::COLLECTION.into()),
             filter,
             from: self.from.clone(),
-            full_document: match self.has_documents {
+            full_document: match self.looks_up_documents {
                 true => FullDocument::UpdateLookup,
                 false => FullDocument::Default,
             },
@@ -159,14 +174,14 @@ impl<T: Document> Watch<T> {
 }
 
 impl<T: Document> IntoFuture for Watch<T> {
-    type Output = Result<Changes<T>>;
+    type Output = Result<ChangeStream<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let operation = self.to_operation().map_err(error::of_model::<T>)?;
             let cursor = self.access.backend().watch(operation).await;
             let cursor = cursor.map_err(error::of_model::<T>)?;
-            Ok(Changes {
+            Ok(ChangeStream {
                 token: cursor.resume_token(),
                 cursor,
                 ready: VecDeque::new(),
@@ -176,24 +191,26 @@ impl<T: Document> IntoFuture for Watch<T> {
     }
 }
 
-/// The changes of the documents of a model, one after the other.
-#[must_use = "changes are read by `next`"]
-pub struct Changes<T: Document> {
+/// The changes of the documents of a model, in order.
+#[must_use = "a change stream does nothing until `next` is awaited"]
+pub struct ChangeStream<T: Document> {
     cursor: Box<dyn ChangeCursor>,
     ready: VecDeque<RawDocumentBuf>,
-    /// Behind the last change that was given.
+    /// The token of the last returned change.
     token: RawDocumentBuf,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Document> Changes<T> {
-    /// The next change: it waits until there is one. None if the collection has been dropped.
+impl<T: Document> ChangeStream<T> {
+    /// Waits for the next change. Returns `None` if the collection was dropped.
     ///
-    /// A document that does not fit the model is an error in the place of its change, and the next call returns the next change. The same
-    /// is true for a change of more than 16 MB on a MongoDB before 6.0.9. Any other error ends the stream: the next call returns `None`.
-    /// Watch again [after](Watch::after) the [token](Self::token) then.
+    /// # Errors
     ///
-    /// Dropping the wait loses no change.
+    /// A document that does not fit the model is an error in place of its change, and the next call continues. The same applies
+    /// to a change of more than 16 MB on a MongoDB server before 6.0.9. Every other error ends the stream: later calls return
+    /// `None`. In that case, watch again [after](Watch::after) the last [token](Self::token).
+    ///
+    /// This method is cancel safe: dropping the future loses no change.
     pub async fn next(&mut self) -> Option<Result<Change<T>>> {
         loop {
             while self.ready.is_empty() {
@@ -204,10 +221,10 @@ impl<T: Document> Changes<T> {
                 }
             }
             let event = self.ready.pop_front()?;
-            let token = event.get_document("_id").map_err(change::malformed);
+            let token = event.get_document("_id").map_err(change::malformed_event);
             let change = token.and_then(|token| {
                 self.token = token.to_owned();
-                Change::read(&event)
+                Change::from_event(&event)
             });
             if let Some(change) = change.transpose() {
                 return Some(change.map_err(error::of_model::<T>));
@@ -215,10 +232,10 @@ impl<T: Document> Changes<T> {
         }
     }
 
-    /// Where this is: for [`Watch::after`], in another process too.
+    /// Returns the current position of the stream, for [`Watch::after`] in this or another process.
     ///
-    /// It is behind the last change that was given and, where nothing is waiting to be given, behind what the filter did
-    /// not want.
+    /// The position is after the last returned change. If no change is waiting to be returned, the position is also after the
+    /// changes that the filter has excluded.
     #[must_use]
     pub fn token(&self) -> ResumeToken {
         ResumeToken::new(match self.ready.is_empty() {
@@ -227,7 +244,7 @@ impl<T: Document> Changes<T> {
         })
     }
 
-    /// The changes as a [`Stream`], which ends where [`next`](Self::next) gives none.
+    /// Converts the changes into a [`Stream`], which ends when [`next`](Self::next) returns `None`.
     pub fn into_stream(self) -> impl Stream<Item = Result<Change<T>>> + Send {
         stream::unfold(self, |mut changes| async move {
             Some((changes.next().await?, changes))
@@ -235,13 +252,15 @@ impl<T: Document> Changes<T> {
     }
 }
 
-/// Whether a condition is one on the documents of changes, wherever it names a place.
-fn is_of_changes(condition: &Node) -> bool {
-    let is_inside = |path: &Path| path.to_string().split('.').next() == Some(DOCUMENT);
+/// Returns whether every path of a condition is in the document of a change event.
+fn is_on_change_document(condition: &FilterNode) -> bool {
+    let is_inside = |path: &Path| path.to_string().split('.').next() == Some(FULL_DOCUMENT);
     match condition {
-        Node::All | Node::Expression(_) | Node::Refused(_) => true,
-        Node::Test(path, ..) | Node::Variant(path, _) | Node::Element(path, _) => is_inside(path),
-        Node::And(all) | Node::Or(all) => all.iter().all(is_of_changes),
-        Node::Not(one) => is_of_changes(one),
+        FilterNode::All | FilterNode::Expression(_) | FilterNode::Invalid(_) => true,
+        FilterNode::Test(path, ..)
+        | FilterNode::Variant(path, _)
+        | FilterNode::Element(path, _) => is_inside(path),
+        FilterNode::And(all) | FilterNode::Or(all) => all.iter().all(is_on_change_document),
+        FilterNode::Not(one) => is_on_change_document(one),
     }
 }

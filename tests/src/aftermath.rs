@@ -1,4 +1,4 @@
-//! What is looked at when everybody has died, or come to an end: all that is owed is carried out, and everything is as the schema says.
+//! The check at the end of a test, after all processes have ended or crashed: complete pending work, then check the database.
 
 use std::sync::Arc;
 
@@ -6,89 +6,141 @@ use odm::{
     Database, Result, Schema,
     backend::{
         Backend,
-        operation::{Change, Update},
+        operation::{DocumentChange, UpdateOperation},
     },
-    bson::{Document, RawDocumentBuf, doc, raw::cstr, rawdoc},
-    check::Fault,
+    bson::{Document, RawDocumentBuf, doc},
+    check::FindingKind,
+    pending::PendingWork,
     prelude::*,
-    settled::Owed,
 };
 
-/// Nobody waits for what another may still be doing.
+/// Sets every stored lease to 1970, so that recovery does not wait for processes that may still be working.
 ///
 /// # Errors
 ///
-/// Those of the backend.
-pub async fn overdue<S: Schema>(backend: &Arc<dyn Backend>) -> Result<()> {
+/// Errors of the backend.
+pub async fn expire_leases<S: Schema>(backend: &Arc<dyn Backend>) -> Result<()> {
     let long_ago = DateTime::from_millis(0);
-    for model in S::MODELS {
-        for due in [
-            cstr!("_odm.due"),
-            cstr!("_odm.fan.due"),
-            cstr!("_odm.verify.due"),
-            cstr!("_odm.count.due"),
-            cstr!("_odm.recount.due"),
-        ] {
-            let write = Update {
-                collection: model.collection.into(),
-                filter: rawdoc! { due: { "$exists": true } },
-                change: Change::operators(rawdoc! { "$set": { due: long_ago } }),
-                multi: true,
-                upsert: false,
-            };
-            backend.update(write).await?;
-        }
-        for field in model.overflows {
-            let work = (model.collection, format!("{}.due", field.work));
-            let own = (field.extras.collection, "_odm.own.due".to_owned());
-            for (collection, due) in [work, own] {
-                let of = |document: Document| {
-                    RawDocumentBuf::try_from(&document).expect("names without a zero")
-                };
-                let write = Update {
-                    collection: collection.into(),
-                    filter: of(doc! { &due: { "$exists": true } }),
-                    change: Change::operators(of(doc! { "$set": { &due: long_ago } })),
-                    multi: true,
-                    upsert: false,
-                };
-                backend.update(write).await?;
-            }
-        }
+    for (collection, lease) in lease_paths::<S>() {
+        let raw =
+            |document: Document| RawDocumentBuf::try_from(&document).expect("names without a zero");
+        let write = UpdateOperation {
+            collection: collection.into(),
+            filter: raw(doc! { &lease: { "$exists": true } }),
+            change: DocumentChange::operators(raw(doc! { "$set": { &lease: long_ago } })),
+            multi: true,
+            upsert: false,
+        };
+        backend.update(write).await?;
     }
     Ok(())
 }
 
-/// How often what is carried out may owe something further.
-const ROUNDS: usize = 4;
+/// Returns the collection and the path of each lease that documents of a schema can have.
+pub(crate) fn lease_paths<S: Schema>() -> Vec<(&'static str, String)> {
+    let mut paths = Vec::new();
+    for model in S::MODELS {
+        for lease in [
+            "_odm.lease",
+            "_odm.pending.fan_out.lease",
+            "_odm.pending.revalidate.lease",
+            "_odm.pending.rollup.lease",
+            "_odm.pending.recompute.lease",
+        ] {
+            paths.push((model.collection, lease.to_owned()));
+        }
+        for field in model.overflows {
+            let work = format!("{}.lease", field.pending_change);
+            paths.push((model.collection, work));
+            paths.push((field.chunks.collection, "_odm.provisional.lease".to_owned()));
+        }
+    }
+    paths
+}
 
-/// Carries out all that is owed, and looks at everything; but for what `may_find` says, nothing may be found.
+/// The maximum number of recovery rounds. Completed work may create new pending work.
+const MAX_RECOVERY_ROUNDS: usize = 4;
+
+/// Completes all pending work, and checks the database. Ignores findings for which `may_find` returns true.
 ///
 /// # Errors
 ///
-/// What is not as it must be.
-pub async fn look<S: Schema>(
+/// Pending work remains, the check has findings, or the backend fails.
+pub async fn recover_and_check<S: Schema>(
     backend: Arc<dyn Backend>,
-    may_find: fn(&Fault) -> bool,
+    may_find: fn(&FindingKind) -> bool,
 ) -> Result<(), String> {
-    let said = |error: odm::Error| error.to_string();
+    let message = |error: odm::Error| error.to_string();
     let db = Database::<S>::with_backend(backend.clone());
-    let mut owed = Owed::default();
-    for _ in 0..ROUNDS {
-        overdue::<S>(&backend).await.map_err(said)?;
-        db.settle().await.map_err(said)?;
-        owed = db.owed().await.map_err(said)?;
-        if owed.is_empty() {
+    let mut pending = PendingWork::default();
+    for _ in 0..MAX_RECOVERY_ROUNDS {
+        expire_leases::<S>(&backend).await.map_err(message)?;
+        db.run_pending().await.map_err(message)?;
+        pending = db.pending().await.map_err(message)?;
+        if pending.is_empty() {
             break;
         }
     }
-    if !owed.is_empty() {
-        return Err(format!("there is owed {owed}"));
+    if !pending.is_empty() {
+        return Err(format!("pending work remains: {pending}"));
     }
-    let mut report = db.check().await.map_err(said)?;
-    report.findings.retain(|found| !may_find(&found.fault));
+    let mut report = db.check().await.map_err(message)?;
+    report.findings.retain(|found| !may_find(&found.kind));
     match report.is_clean() {
         true => Ok(()),
         false => Err(report.to_string()),
+    }
+}
+
+#[cfg(all(test, feature = "engine"))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        Fixture,
+        storm::{copies::Net, rollups::Blog},
+    };
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    struct Sale {
+        #[serde(rename = "_id")]
+        id: i64,
+        #[embed(overflow(after = 2, into = "extra_sales", owner = "sale"))]
+        customers: Overflow<String>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Sale))]
+    struct Shop;
+
+    /// Adds the lease paths of a schema that have an index, and the lease paths that [`expire_leases`] writes.
+    async fn add_lease_paths<S: Schema>(
+        indexed: &mut BTreeSet<String>,
+        known: &mut BTreeSet<String>,
+    ) {
+        let fixture = Fixture::engine_memory().await;
+        let db = Database::<S>::with_backend(fixture.backend());
+        db.sync_indexes().await.expect("indexes");
+        for (collection, path) in lease_paths::<S>() {
+            known.insert(path);
+            let indexes = fixture.backend().list_indexes(collection).await;
+            for index in indexes.expect("indexes") {
+                let paths = index.keys.into_iter().map(|(path, _)| path);
+                indexed.extend(paths.filter(|path| path.ends_with(".lease")));
+            }
+        }
+    }
+
+    /// A lease at an unknown path would stay valid, and recovery would find no work. Each kind of lease has an index.
+    #[tokio::test]
+    async fn expired_leases_include_all_indexed_leases() {
+        let (mut indexed, mut known) = (BTreeSet::new(), BTreeSet::new());
+        add_lease_paths::<Net>(&mut indexed, &mut known).await;
+        add_lease_paths::<Blog>(&mut indexed, &mut known).await;
+        add_lease_paths::<Shop>(&mut indexed, &mut known).await;
+        assert_eq!(known.len(), 7);
+        assert_eq!(indexed, known);
     }
 }

@@ -1,7 +1,7 @@
-//! The corpus: recorded answers of a real MongoDB, asked of a backend again.
+//! The corpus: recorded results of a real MongoDB server, replayed against a backend.
 //!
-//! A `backend` carries out operations; a format (`case`, `matrix`, `steps`, `spec`, `bytes`) knows how a line of a file is asked
-//! and judged; `compare` decides whether an answer is the recorded one, and `report` counts.
+//! A `backend` runs operations. A format (`case`, `matrix`, `steps`, `spec`, `bytes`) replays and judges a line of a file.
+//! `compare` compares a result with the recorded result, and `report` counts the verdicts.
 
 pub(crate) mod backend;
 mod bytes;
@@ -24,58 +24,58 @@ use std::{
 use bson::{Bson, Document};
 
 use backend::Backend;
-pub use backend::Kind;
+pub use backend::BackendKind;
 use operation::NotOffered;
 use report::Report;
 
-/// What to run, and how much to say.
+/// The command-line options of the corpus runner.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(about = "Runs files of recorded answers of a MongoDB")]
 pub struct Options {
-    /// What is asked.
-    #[arg(long, value_enum, default_value_t = Kind::Engine)]
-    backend: Kind,
-    /// Which cases are asked: the core of the language, or all.
+    /// The backend under test.
+    #[arg(long, value_enum, default_value_t = BackendKind::Engine)]
+    backend: BackendKind,
+    /// The cases to run: the core of the query language, or all cases.
     #[arg(long, value_enum, default_value_t = Scope::Core)]
     scope: Scope,
-    /// How many failures of each file are printed.
+    /// The maximum number of printed failures per file.
     #[arg(long, value_name = "N", default_value_t = 0)]
     failures: usize,
-    /// Asks what has passed again, with indexes on each path that it touches: the answer must be the same.
+    /// Runs each passed case again, with indexes on all its paths, and expects the same result.
     #[arg(long)]
     indexes: bool,
-    /// Prints what was not offered, and how often.
+    /// Prints the reasons for cases that the backend does not offer, with counts.
     #[arg(long)]
     reasons: bool,
-    /// The files.
+    /// The files with recorded results.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Which cases are asked.
+/// The cases to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Scope {
-    /// Those that the corpus calls `core`, and those of the files that make no difference.
+    /// Cases of the scope `core`, and cases without a scope.
     Core,
-    /// All.
+    /// All cases.
     All,
 }
 
-/// How a case failed.
+/// A failed case.
 struct Failure {
-    asked: String,
+    question: String,
     expected: String,
     got: String,
 }
 
-/// What came of a case: nothing if it passed.
+/// The verdict on a case: `None` if the case passed.
 type Verdict = Result<Option<Failure>, NotOffered>;
 
-/// Runs the files, prints what comes of it, and returns whether nothing failed.
+/// Runs the files, prints a summary, and returns whether no case failed.
 ///
 /// # Errors
 ///
-/// A file that cannot be read, a backend that cannot be had.
+/// Returns an error if a file cannot be read, or if the backend cannot be opened.
 pub fn run(options: &Options) -> Result<bool, String> {
     let mut backend = backend::open(options.backend)?;
     let mut total = Report::default();
@@ -101,8 +101,8 @@ fn run_file(file: &Path, options: &Options, backend: &mut dyn Backend) -> Result
     let mut report = Report::default();
     let mut datasets = matrix::Datasets::beside(file);
     for line in text.lines() {
-        let line =
-            json::parse(line).map_err(|error| format!("{}: {error}: {line}", file.display()))?;
+        let line = json::parse_line(line)
+            .map_err(|error| format!("{}: {error}: {line}", file.display()))?;
         let scope = line.get_str("scope").unwrap_or("core");
         if options.scope == Scope::Core && scope != "core" {
             continue;
@@ -111,8 +111,8 @@ fn run_file(file: &Path, options: &Options, backend: &mut dyn Backend) -> Result
             continue;
         };
         if options.indexes && matches!(verdict, Ok(None)) {
-            let rerun = || reindexed::judge(&line, backend, &mut report.reruns);
-            verdict = guarded(&line, rerun);
+            let rerun = || reindexed::rerun_with_indexes(&line, backend, &mut report.reruns);
+            verdict = catch_panic(&line, rerun);
         }
         if let Ok(Some(failure)) = &verdict
             && report.failed < options.failures
@@ -124,39 +124,39 @@ fn run_file(file: &Path, options: &Options, backend: &mut dyn Backend) -> Result
     Ok(report)
 }
 
-/// What comes of a line; none if it is no case.
+/// Returns the verdict on a line, or `None` if the line is not a case.
 fn judge(
     line: &Document,
     backend: &mut dyn Backend,
     datasets: &mut matrix::Datasets,
 ) -> Option<Verdict> {
     let run: &mut dyn FnMut() -> Verdict = if line.contains_key("bson_type") {
-        &mut || bytes::judge(line, backend)
+        &mut || bytes::run_bytes_case(line, backend)
     } else if line.contains_key("steps") {
-        &mut || steps::judge(line, backend)
+        &mut || steps::run_steps(line, backend)
     } else if line.contains_key("operations") {
-        &mut || spec::judge(line, backend)
+        &mut || spec::run_case(line, backend)
     } else if !line.contains_key("op") {
         return None;
     } else if line.contains_key("dataset") {
-        &mut || matrix::judge(line, backend, datasets)
+        &mut || matrix::run_matrix_case(line, backend, datasets)
     } else {
-        &mut || case::judge(line, backend)
+        &mut || case::run_case(line, backend)
     };
-    Some(guarded(line, run))
+    Some(catch_panic(line, run))
 }
 
-/// A verdict, and a failure if there is none but a panic.
-fn guarded(line: &Document, judge: impl FnOnce() -> Verdict) -> Verdict {
+/// Returns the verdict of a function. A panic is a failure.
+fn catch_panic(line: &Document, judge: impl FnOnce() -> Verdict) -> Verdict {
     let judged = catch_unwind(AssertUnwindSafe(judge));
     judged.unwrap_or_else(|_| Ok(Some(Failure::new(line, line, "a panic"))))
 }
 
 impl Failure {
-    fn new(asked: &Document, expected: &Document, got: impl fmt::Display) -> Self {
+    fn new(question: &Document, expected: &Document, got: impl fmt::Display) -> Self {
         Self {
-            asked: json::print(asked),
-            expected: json::print(expected),
+            question: json::print_truncated(question),
+            expected: json::print_truncated(expected),
             got: got.to_string(),
         }
     }
@@ -164,19 +164,19 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  asked    {}", self.asked)?;
+        writeln!(f, "  question {}", self.question)?;
         writeln!(f, "  expected {}", self.expected)?;
         writeln!(f, "  got      {}", self.got)
     }
 }
 
-/// The documents of an array; none if it is absent.
+/// Returns the documents of an array, or no documents if the array is absent.
 fn documents<'a>(line: &'a Document, name: &str) -> impl Iterator<Item = &'a Document> {
     let array = line.get_array(name).map_or(&[][..], Vec::as_slice);
     array.iter().filter_map(Bson::as_document)
 }
 
-/// A document of a line; empty if it is absent.
+/// Returns an embedded document of a line, or an empty document if the field is absent.
 fn document<'a>(line: &'a Document, name: &str) -> &'a Document {
     static EMPTY: std::sync::LazyLock<Document> = std::sync::LazyLock::new(Document::new);
     line.get_document(name).unwrap_or(&EMPTY)

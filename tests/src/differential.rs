@@ -1,10 +1,11 @@
-//! The differential test: random operations, carried out by the engine and by a real MongoDB side by side.
+//! The differential test: the engine and a real MongoDB run the same random operations.
 //!
-//! `generate` makes worlds, each a few collections with indexes and documents, and operations on them. `pair` asks both
-//! sides and compares what they answer and what they hold afterwards; `compare` and `failure` say how far MongoDB itself
-//! determines that, `mistake` what it gets wrong. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
+//! The module `generate` makes worlds: a few collections with indexes and documents, and operations. Module `pair` runs each
+//! operation on both sides, and compares the answers and the stored documents. Modules `compare` and `failure` decide how far
+//! MongoDB determines the result. Module `mistake` knows the wrong answers of MongoDB. Module `shrink` reduces a difference, and
+//! `report` prints the difference as a case for the corpus runner.
 //!
-//! A world depends on nothing but the seed and its number, so that a run can be repeated, on any number of threads.
+//! A world depends only on the seed and the world number, so a run can be repeated on any number of threads.
 
 mod compare;
 mod failure;
@@ -27,46 +28,46 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::corpus::backend::Kind;
-use generate::World;
-use pair::{Asked, Difference, Pair};
+use crate::corpus::backend::BackendKind;
+use generate::StepGenerator;
+use pair::{AskOutcome, Difference, Pair};
 use report::Report;
 use step::Step;
 
-/// How many operations a world gets.
-const WORLD: u64 = 150;
+/// The number of operations in a world.
+const OPERATIONS_PER_WORLD: u64 = 150;
 
-/// What to run.
+/// The options of a run.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(about = "Asks the engine and a real MongoDB the same random operations")]
 pub struct Options {
-    /// What the operations depend on.
+    /// The seed of the random operations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many operations are compared.
+    /// The number of operations to compare.
     #[arg(long, default_value_t = 10_000)]
     ops: u64,
-    /// Only the world with this number, as a difference names it.
+    /// Runs only the world with this number, as printed with a difference.
     #[arg(long)]
     world: Option<u64>,
-    /// Where the engine keeps its database.
+    /// Where the engine keeps the database.
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
-    /// How many worlds are run at once, each on a server of its own.
-    #[arg(long, default_value_t = cores())]
+    /// The number of worlds to run at once, each on a separate server.
+    #[arg(long, default_value_t = worker_threads())]
     jobs: usize,
-    /// How many differences end the run.
+    /// The number of differences that end the run.
     #[arg(long, default_value_t = 10)]
     differences: usize,
-    /// How many seconds are spent to make a difference small.
+    /// The time to shrink a difference, in seconds.
     #[arg(long, default_value_t = 20)]
     shrink: u64,
-    /// Prints what the engine does not offer, and how often it was asked for.
+    /// Prints the features that the engine does not offer, with the number of requests for each.
     #[arg(long)]
     reasons: bool,
 }
 
-/// Where the engine keeps its database.
+/// Where the engine keeps the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Store {
     /// In memory.
@@ -75,38 +76,38 @@ enum Store {
     Disk,
 }
 
-/// What the threads share.
-struct Shared<'o> {
+/// The state that all threads share.
+struct SharedRun<'o> {
     options: &'o Options,
     next_world: AtomicU64,
     is_over: AtomicBool,
     report: Mutex<Report>,
-    /// The cases that were printed: one mistake shows in many worlds.
+    /// The printed cases. A single mistake appears in many worlds.
     printed: Mutex<BTreeMap<String, usize>>,
     progress: ProgressBar,
 }
 
-/// Runs the operations, prints what differs, and returns whether nothing did.
+/// Runs the operations, prints the differences, and returns whether the run found no difference.
 ///
 /// # Errors
 ///
-/// There is no server, or one of the sides cannot be used any longer.
+/// No server is available, or a side can no longer be used.
 pub fn run(options: &Options) -> Result<bool, String> {
     let started = Instant::now();
-    let shared = Shared {
+    let shared = SharedRun {
         options,
         next_world: AtomicU64::new(options.world.unwrap_or(0)),
         is_over: AtomicBool::new(false),
         report: Mutex::default(),
         printed: Mutex::default(),
-        progress: progress(options.ops),
+        progress: progress_bar(options.ops),
     };
     let ended: Vec<Result<(), String>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs)
             .map(|job| {
                 scope.spawn({
                     let shared = &shared;
-                    move || shared.work(job == 0)
+                    move || shared.run_worlds(job == 0)
                 })
             })
             .collect();
@@ -121,71 +122,72 @@ pub fn run(options: &Options) -> Result<bool, String> {
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     if options.reasons {
-        print!("{}", report.reasons());
+        print!("{}", report.not_offered_reasons());
     }
     ended.into_iter().collect::<Result<(), _>>()?;
     println!("{}", report.summary(options.seed, started.elapsed()));
     Ok(report.differences == 0)
 }
 
-impl Shared<'_> {
-    fn work(&self, is_first: bool) -> Result<(), String> {
+impl SharedRun<'_> {
+    fn run_worlds(&self, is_first: bool) -> Result<(), String> {
         let kind = match self.options.store {
-            Store::Memory => Kind::Memory,
-            Store::Disk => Kind::Engine,
+            Store::Memory => BackendKind::Memory,
+            Store::Disk => BackendKind::Engine,
         };
-        let mut pair = Pair::open(kind, is_first).inspect_err(|_| self.stop())?;
+        let mut pair = Pair::open(kind, is_first).inspect_err(|_| self.request_stop())?;
         while !self.is_over.load(Ordering::Relaxed) {
             let number = self.next_world.fetch_add(1, Ordering::Relaxed);
             let (first, last) = match self.options.world {
                 Some(only) => (only, only + 1),
-                None => (0, self.options.ops.div_ceil(WORLD)),
+                None => (0, self.options.ops.div_ceil(OPERATIONS_PER_WORLD)),
             };
             if number >= last {
                 break;
             }
-            let left = self.options.ops - ((number - first) * WORLD).min(self.options.ops);
-            self.run_world(number, left.min(WORLD), &mut pair)
-                .inspect_err(|_| self.stop())?;
+            let operations =
+                self.options.ops - ((number - first) * OPERATIONS_PER_WORLD).min(self.options.ops);
+            self.run_world(number, operations.min(OPERATIONS_PER_WORLD), &mut pair)
+                .inspect_err(|_| self.request_stop())?;
         }
         Ok(())
     }
 
-    /// Runs the operations of a world. If one of them leaves a state that MongoDB does not determine, the
-    /// world begins anew, with other documents.
+    /// Runs the operations of a world. If an operation leaves a state that MongoDB does not determine, the world begins again
+    /// with new documents.
     fn run_world(&self, number: u64, operations: u64, pair: &mut Pair) -> Result<(), String> {
-        let mut world = World::new(self.options.seed, number);
+        let mut world = StepGenerator::new(self.options.seed, number);
         let mut compared = 0;
-        // What is not offered counts as nothing, and must not go on for ever.
+        // Operations that the engine does not offer are not counted. The limit on attempts ends a world of rejected operations.
         let mut attempts = operations * 4;
         while compared < operations && attempts > 0 {
             pair.reset()?;
             let mut history: Vec<Step> = Vec::new();
             let mut planned = world
-                .begin()
+                .new_schema()
                 .into_iter()
                 .collect::<std::collections::VecDeque<_>>();
             while compared < operations && attempts > 0 {
                 let step = match planned.pop_front() {
                     Some(step) => step,
                     None => {
-                        planned.extend(world.next(pair.state()));
+                        planned.extend(world.next_steps(pair.state()));
                         continue;
                     }
                 };
                 attempts -= 1;
                 history.push(step.clone());
                 match pair.ask(&step)? {
-                    Asked::Same => compared += 1,
-                    Asked::Open => {
+                    AskOutcome::Same => compared += 1,
+                    AskOutcome::Open => {
                         compared += 1;
-                        self.report().open += 1;
+                        self.report().differing_failures += 1;
                     }
-                    Asked::Last => {
+                    AskOutcome::Last => {
                         compared += 1;
                         break;
                     }
-                    Asked::NotOffered(reason) => {
+                    AskOutcome::NotOffered(reason) => {
                         history.pop();
                         self.report().not_offered(reason);
                         if step.session.is_some() {
@@ -193,13 +195,13 @@ impl Shared<'_> {
                             break;
                         }
                     }
-                    Asked::Undetermined => {
+                    AskOutcome::Undetermined => {
                         history.pop();
                         self.report().undetermined += 1;
                     }
-                    Asked::Different(difference) => {
+                    AskOutcome::Different(difference) => {
                         compared += 1;
-                        self.different(number, &history, difference, pair)?;
+                        self.record_difference(number, &history, difference, pair)?;
                         break;
                     }
                 }
@@ -211,17 +213,17 @@ impl Shared<'_> {
                 break;
             }
         }
-        let (errors, nothing) = pair.take_tally();
+        let (errors, nothing) = pair.take_answer_counts();
         let mut report = self.report();
         report.operations += compared;
         report.errors += errors;
-        report.nothing += nothing;
+        report.empty_results += nothing;
         drop(report);
         self.progress.inc(compared);
         Ok(())
     }
 
-    fn different(
+    fn record_difference(
         &self,
         world: u64,
         history: &[Step],
@@ -231,7 +233,7 @@ impl Shared<'_> {
         let patience = Duration::from_secs(self.options.shrink);
         let small = shrink::shrink(history, difference, patience, pair)?;
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = printed.entry(small.kind()).or_default();
+        let times = printed.entry(small.similarity_key()).or_default();
         *times += 1;
         let is_new = *times <= 3;
         drop(printed);
@@ -240,11 +242,11 @@ impl Shared<'_> {
         let is_enough = report.differences >= self.options.differences;
         drop(report);
         if is_new {
-            let text = report::print(self.options.seed, world, &small);
+            let text = report::difference_text(self.options.seed, world, &small);
             self.progress.suspend(|| println!("{text}"));
         }
         if is_enough {
-            self.stop();
+            self.request_stop();
         }
         Ok(())
     }
@@ -253,18 +255,18 @@ impl Shared<'_> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stop(&self) {
+    fn request_stop(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-/// As many jobs as there are cores, but no more than so many servers.
-fn cores() -> usize {
-    const SERVERS: usize = 4;
-    thread::available_parallelism().map_or(1, |cores| cores.get().min(SERVERS))
+/// Returns the number of cores, limited to `MAX_SERVERS`.
+fn worker_threads() -> usize {
+    const MAX_SERVERS: usize = 4;
+    thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_SERVERS))
 }
 
-fn progress(operations: u64) -> ProgressBar {
+fn progress_bar(operations: u64) -> ProgressBar {
     let bar = ProgressBar::new(operations);
     let style =
         ProgressStyle::with_template("{pos}/{len} operations, {per_sec}, {elapsed} {bar:30}");

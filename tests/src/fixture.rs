@@ -1,4 +1,4 @@
-//! An empty database of one backend, for one test.
+//! Test fixtures: an empty database on each backend.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use odm::backend::{self, Backend};
 
 use crate::mongod::{self, Server};
 
-/// An empty database of one backend, for one test.
+/// An empty database on a single backend, for a single test.
 pub struct Fixture {
     backend: Arc<dyn Backend>,
     url: String,
@@ -15,13 +15,13 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// In the memory of this process.
+    /// Creates a database in the memory of this process.
     #[cfg(feature = "engine")]
     pub async fn engine_memory() -> Self {
         Self::open("memory:".to_owned(), None).await
     }
 
-    /// In files of its own.
+    /// Creates a database in a temporary directory.
     #[cfg(feature = "engine")]
     pub async fn engine_disk() -> Self {
         let files = tempfile::tempdir().expect("a temporary directory");
@@ -29,29 +29,29 @@ impl Fixture {
         Self::open(url, Some(files)).await
     }
 
-    /// On a standalone MongoDB server.
+    /// Creates a database on a standalone MongoDB server.
     pub async fn mongodb_standalone() -> Self {
         Self::mongodb(mongod::standalone().await).await
     }
 
-    /// On a MongoDB replica set.
+    /// Creates a database on a MongoDB replica set.
     pub async fn mongodb_replica_set() -> Self {
         Self::mongodb(mongod::replica_set().await).await
     }
 
-    /// The backend.
+    /// Returns the backend.
     #[must_use]
     pub fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
     }
 
-    /// The URL that the backend was opened with.
+    /// Returns the URL of the database.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Removes what a server that is not ours would keep of this test; to be awaited after the test.
+    /// Returns a future that drops the database on a foreign server. Await the future after the test.
     pub fn cleanup(&self) -> impl Future<Output = ()> + Send + use<> {
         let url = self.foreign.then(|| self.url.clone());
         async move {

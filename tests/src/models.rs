@@ -1,5 +1,5 @@
-//! Models of a shop, a blog and a log, as the scenarios lay them out.
-#![expect(missing_docs, reason = "the scenarios say what the fields mean")]
+//! Models of a shop, a blog and a log.
+#![expect(missing_docs, reason = "the tests show what the fields mean")]
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ pub struct Task {
     pub cached: u8,
 }
 
-/// Everything above.
+/// The schema of all models above.
 #[derive(Debug, Clone, Copy, Schema)]
 #[schema(models(Person, Maker, Part, Product, Host, LogMessage, Post, Visit, Task))]
 pub struct Shop;
@@ -160,7 +160,7 @@ pub struct Shop;
 pub type Db = odm::Database<Shop>;
 
 impl Post {
-    /// A post with nothing but an id, an author and some tags.
+    /// Returns a post with an id, an author and tags.
     pub fn new(id: i64, author: &str, tags: &[&str]) -> Self {
         Self {
             id,
@@ -180,7 +180,7 @@ impl Post {
         }
     }
 
-    /// The same with a comment more.
+    /// Returns the post with an additional comment.
     pub fn comment(mut self, who: &str, votes: i32) -> Self {
         self.comments.push(Comment {
             who: who.to_owned(),

@@ -1,9 +1,9 @@
-//! An office whose documents are linked in every way, and random writes to it.
+//! An office with all kinds of references between documents, and random writes to the office.
 
 use odm::{Error, ErrorKind, prelude::*};
 use rand::Rng;
 
-/// Three inverses, and nothing that the application writes.
+/// A person with three inverses. The application writes only the `_id`.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "persons")]
 pub struct Person {
@@ -17,7 +17,7 @@ pub struct Person {
     pub badge: Option<Ref<Badge>>,
 }
 
-/// It is not deleted while somebody has tasks, and keeps its owner from being deleted.
+/// A project. Its owner cannot be deleted while the project exists. A delete of the project cascades to the tasks.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "projects")]
 pub struct Project {
@@ -29,7 +29,7 @@ pub struct Project {
     pub tasks: Vec<Ref<Task>>,
 }
 
-/// A graph of tasks, of projects, with helpers at places.
+/// A task of a project, with helpers, a place, and references to tasks that must be done first.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "tasks", version)]
 pub struct Task {
@@ -69,15 +69,19 @@ pub struct Place {
 #[derive(Schema)]
 #[schema(models(Person, Project, Task, Badge, Place))]
 pub struct Office;
-/// Its database.
+/// A database of the office.
 pub type Db = odm::Database<Office>;
 
-/// One operation at random, about documents whose ids are smaller than this.
+/// Runs a random operation on documents with ids below `ids`.
 ///
 /// # Errors
 ///
-/// Most of all those that [`is_expected`] of somebody who knows nothing.
-pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Result<()> {
+/// Mostly errors that [`is_expected`] accepts, because the operation ignores the state of the database.
+pub async fn run_random_operation(
+    db: &Db,
+    random: &mut (impl Rng + Send),
+    ids: i64,
+) -> odm::Result<()> {
     let mut id = || random.random_range(0..ids);
     let (a, b, c, d) = (id(), id(), id(), id());
     match random.random_range(0..34) {
@@ -153,11 +157,11 @@ pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Resu
     }
 }
 
-/// Fills a database with one document for each id, each linked with others.
+/// Fills a database with a document of each model for each id, and with references between the documents.
 ///
 /// # Errors
 ///
-/// Those of the database.
+/// Errors of the database.
 pub async fn fill(db: &Db, ids: i64) -> odm::Result<()> {
     db.insert_many((0..ids).map(|id| NewPerson { id })).await?;
     db.insert_many((0..ids).map(|id| Place { id })).await?;
@@ -174,7 +178,7 @@ pub async fn fill(db: &Db, ids: i64) -> odm::Result<()> {
         place: Some(Ref::new(id)),
     };
     for id in 0..ids {
-        // It may wait for one that was inserted before.
+        // A task waits for an earlier task, so the tasks are inserted in order.
         db.insert(task(id)).await?;
     }
     let badge = |id| Badge {
@@ -186,7 +190,7 @@ pub async fn fill(db: &Db, ids: i64) -> odm::Result<()> {
     Ok(())
 }
 
-/// Whether it is an error of what was asked for, and not of the database.
+/// Returns whether an error is caused by the requested operation, and not by the database.
 #[must_use]
 pub fn is_expected(error: &Error) -> bool {
     matches!(

@@ -1,4 +1,4 @@
-//! How large documents become, at any moment.
+//! Measurement of document sizes after each write.
 
 use std::{
     collections::BTreeMap,
@@ -8,25 +8,27 @@ use std::{
 use odm::{
     Result,
     backend::{
-        Backend, BoxFuture, Executor, Transaction, Wrapper,
-        operation::{Aggregate, Operation},
+        Backend, BackendTransaction, BoxFuture, Executor, Wrapper,
+        operation::{AggregateOperation, Operation},
     },
     bson::rawdoc,
 };
 
-/// A backend around another one that looks behind each write how large the largest document of its collection is, in its transaction if it
-/// is part of one: what is as large between two operations of a write, and not behind it, is seen too.
+/// A backend that measures the largest document of a collection after each insert, update, find-and-modify and bulk write. Within
+/// a transaction, the measurement runs in the transaction. A document that is large only between two operations of a write is
+/// therefore seen.
 #[derive(Debug)]
-pub struct Scales<T: ?Sized = dyn Backend> {
+pub struct DocumentSizeRecorder<T: ?Sized = dyn Backend> {
     inner: Arc<T>,
-    /// The most bytes that there were in a document, by collection.
+    /// The size of the largest document so far in bytes, by collection.
     seen: Arc<Mutex<BTreeMap<String, u64>>>,
-    /// Of two writes the second waits until it is seen what the first has left. In a transaction it is seen anyway.
+    /// Serializes writes: a write waits until the result of the previous write is measured. A transaction sees the result without
+    /// a lock.
     turn: Option<tokio::sync::Mutex<()>>,
 }
 
-impl Scales {
-    /// Scales around a backend.
+impl DocumentSizeRecorder {
+    /// Wraps a backend.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self {
@@ -36,23 +38,23 @@ impl Scales {
         }
     }
 
-    /// The most bytes that there were in one document of a collection.
+    /// Returns the size of the largest document so far in a collection, in bytes.
     #[must_use]
-    pub fn most(&self, collection: &str) -> u64 {
+    pub fn max_document_bytes(&self, collection: &str) -> u64 {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(collection).copied().unwrap_or(0)
     }
 }
 
-impl<T: Executor + ?Sized> Scales<T> {
-    async fn weigh(&self, collection: &str) -> Result<()> {
-        let aggregate = Aggregate {
+impl<T: Executor + ?Sized> DocumentSizeRecorder<T> {
+    async fn measure_documents(&self, collection: &str) -> Result<()> {
+        let aggregate = AggregateOperation {
             collection: collection.to_owned().into(),
             pipeline: vec![
                 rawdoc! { "$group": { "_id": null, "most": { "$max": { "$bsonSize": "$$ROOT" } } } },
             ],
             variables: rawdoc! {},
-            max_time: None,
+            options: Default::default(),
         };
         let found = self.inner.aggregate_all(aggregate).await?;
         let most = found.first().map_or(0, |found| {
@@ -60,13 +62,13 @@ impl<T: Executor + ?Sized> Scales<T> {
             u64::try_from(most).expect("no less than nothing")
         });
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = seen.entry(collection.to_owned()).or_default();
-        *own = (*own).max(most);
+        let maximum = seen.entry(collection.to_owned()).or_default();
+        *maximum = (*maximum).max(most);
         Ok(())
     }
 }
 
-impl<T: Executor + ?Sized> Wrapper for Scales<T> {
+impl<T: Executor + ?Sized> Wrapper for DocumentSizeRecorder<T> {
     type Inner = T;
 
     fn inner(&self) -> &T {
@@ -97,14 +99,17 @@ impl<T: Executor + ?Sized> Wrapper for Scales<T> {
             };
             let done = run.await?;
             for collection in collections {
-                self.weigh(&collection).await?;
+                self.measure_documents(&collection).await?;
             }
             Ok(done)
         })
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
-        Arc::new(Scales {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
+        Arc::new(DocumentSizeRecorder {
             inner: transaction,
             seen: Arc::clone(&self.seen),
             turn: None,

@@ -1,20 +1,20 @@
-//! Interleavings: several processes, whose operations happen one at a time in an order that a seed picks, where any of them may die at
-//! any moment, or stop to wait for what it has begun; or in every order up to a bound.
+//! Interleavings of several processes on one backend. One operation runs at a time, in an order that a seed or an enumeration
+//! picks. Before any operation, a process can crash. A process can also be cancelled while the background work continues.
 //!
-//! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
+//! The clock stands still while a task can run. So the next operation is picked only after every task waits.
 
-mod anew;
-mod clears;
+mod cleared_copies;
 mod copies;
-mod counts;
-mod follows;
-mod lines;
-mod listings;
-mod members;
+mod copies_and_rollups;
 mod order;
-mod outliers;
 mod overflow;
-mod twins;
+mod overflow_delete_rules;
+mod overflow_inverses;
+mod overflow_many_to_many;
+mod overflow_races;
+mod reinsert_after_delete;
+mod rollups;
+mod two_overflow_arrays;
 
 use std::{
     collections::BTreeSet,
@@ -26,128 +26,129 @@ use std::{
 use odm::{
     Result,
     backend::{
-        Backend, BoxFuture, Capabilities, Executor, Transaction, Wrapper,
-        operation::{Insert, Operation, Update},
+        Backend, BackendTransaction, BoxFuture, Capabilities, Executor, Wrapper,
+        operation::{InsertOperation, Operation, UpdateOperation},
     },
     bson::{Document, RawDocumentBuf},
 };
-use order::{Late, Next, Order, Random, Walk};
+use order::{AllOrders, NextEvent, PausedFirst, RandomOrder, ScheduleOrder};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-pub use anew::Anew;
-pub use clears::Clears;
-pub use copies::{Copies, FewCopies};
-pub use counts::{Counts, FewCounts, Reborn, Returns};
-pub use follows::{FewFollows, Follows};
-pub use lines::{FewLines, Lines};
-pub use listings::{FewListings, Listings};
-pub use members::{FewMembers, Members};
-pub use outliers::{
-    Adopts, BriefInsert, FewOverflows, Gathers, LateDeletion, LateInsert, LateInserts, LateReading,
-    Looks, Sets, Spills,
-};
+pub use cleared_copies::ClearedCopies;
+pub use copies::{Copies, SmallCopies};
+pub use copies_and_rollups::{CopiesAndRollups, SmallCopiesAndRollups};
 pub use overflow::{OrderedOverflows, Overflows};
-pub use twins::{FewTwins, Twins};
+pub use overflow_delete_rules::{OverflowDeleteRules, SmallOverflowDeleteRules};
+pub use overflow_inverses::{FewOverflowInverses, OverflowInverses};
+pub use overflow_many_to_many::{ManyToManyOverflows, SmallManyToManyOverflows};
+pub use overflow_races::{
+    BriefInsert, ConcurrentSets, ConcurrentSpills, ExistingArraySpill, InlinesArray, LateDeletion,
+    LateInsert, LateInserts, LateReading, SearchesDuringFold, SmallOverflows,
+};
+pub use reinsert_after_delete::ReinsertedAfterDelete;
+pub use rollups::{ReinsertedChild, ReturningParent, Rollups, SmallRollups};
+pub use two_overflow_arrays::{SmallTwoOverflowArrays, TwoOverflowArrays};
 
-/// Something that several processes do at once, and what must be so behind it.
+/// A scenario with several concurrent processes, and the invariants that hold afterwards.
 pub trait Case: Send + Sync + 'static {
     /// Fills an empty database.
     fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()>;
 
-    /// What each process does, by itself.
+    /// Returns the processes, each with its own database.
     fn processes(&self) -> Vec<Process>;
 
-    /// Carries out what is owed, and looks.
+    /// Runs the pending work, and checks the invariants.
     ///
     /// # Errors
     ///
-    /// What is not as it must be.
+    /// Returns a description of the first violated invariant.
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// What a process does on a database of its own; it may fail.
+/// The work of a process on its own database. The operations of the work may fail.
 pub type Process = fn(Arc<dyn Backend>) -> BoxFuture<'static, ()>;
 
-/// A guard that is taken away, to see that its loss is found.
+/// A guard that a schedule removes, to test that the invariants detect the loss. The description of each guard is the effect of
+/// the removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A copy is written over a newer one.
-    Revision,
-    /// What another write owes is taken for carried out.
-    Token,
-    /// New references are not looked at again.
-    Verification,
-    /// New documents are counted at their source, and their copies taken for right, though it has changed since it was read.
-    Source,
-    /// A write does not say that copies are to follow, but only lets them.
-    FanOut,
-    /// What an owner is made of is written though others have written it meanwhile.
-    Fence,
-    /// An owner does not note as what a member is counted.
-    Notes,
-    /// A write does not say that its documents are to be counted, but only counts them.
-    Counting,
-    /// What a member is counted as is remembered though it has changed meanwhile.
-    Remembering,
-    /// New owners do not say that they may have members.
-    NewOwners,
-    /// An inverse is written though others have written it since the reference was read.
-    SideFence,
-    /// A write of references does not say what may be new.
-    Wanted,
-    /// A write of references does not say which there may be no more.
-    Unwanted,
-    /// What is finished late is finished though something else is being done by then.
-    WorkKey,
-    /// A change of elements is made again where it was made.
-    DoneOnce,
-    /// A write does not say that elements elsewhere are to change.
-    Promise,
-    /// A write begins with an array while something is being done to it.
-    AtRest,
-    /// Documents of elements do not say that they may be nobody's.
-    Collector,
-    /// Documents that are filled are read before they are published.
-    Publishing,
+    /// A copy is written without the check that the stored source version is older.
+    SourceVersion,
+    /// A process clears a pending fan-out or revalidation without comparing the token.
+    PendingToken,
+    /// A write of references does not record the pending revalidation.
+    PendingRevalidation,
+    /// Derived data is written without the check that the source is unchanged since the read.
+    UnchangedSource,
+    /// A change of a source does not record the pending fan-out.
+    PendingFanOut,
+    /// The rollups of a parent are written without the version guard.
+    RollupVersion,
+    /// A parent does not record the applied contribution of a child.
+    AppliedContribution,
+    /// A write of children does not record the pending rollup.
+    PendingRollup,
+    /// The contribution of a child is recorded without comparing the token of the pending rollup.
+    RollupToken,
+    /// An insert of parents does not record the pending recompute.
+    PendingRecompute,
+    /// An inverse is written without the version guard.
+    InverseVersion,
+    /// The intent record of a reference write lacks the new references.
+    IntentNew,
+    /// The intent record of a reference write lacks the old references.
+    IntentOld,
+    /// Array work is finished without comparing the key of the work.
+    ArrayWorkKey,
+    /// A chunk accepts the same element change twice.
+    AppliedVersion,
+    /// A write does not record the pending change of spilled elements.
+    PendingArrayWork,
+    /// A write starts on an array that has unfinished work.
+    IdleArray,
+    /// New chunk documents lack the provisional mark.
+    ProvisionalMark,
+    /// New chunk documents lack the work key, so readers see the chunks before the publishing write.
+    PublishKey,
 }
 
-/// How a schedule is run.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// Which one.
+    /// The seed of the order and of the crashes.
     pub seed: u64,
     /// Whether the backend has transactions.
     pub transactions: bool,
-    /// What is broken on purpose.
+    /// The guard to remove, if any.
     pub sabotage: Option<Sabotage>,
 }
 
 impl Schedule {
-    /// Runs it on the engine in memory.
+    /// Runs the case on the in-memory engine, in the order of the seed.
     ///
     /// # Errors
     ///
-    /// What is not as it must be, with the operations in their order.
+    /// Returns the violated invariant, with the operations in their order.
     ///
     /// # Panics
     ///
-    /// If a process does, or nothing comes to an end.
+    /// Panics if a process panics, or if the run does not end.
     pub fn run(self, case: &dyn Case) -> Result<(), String> {
-        self.run_as(case, &mut Random::new(self.seed))
+        self.run_as(case, &mut RandomOrder::new(self.seed))
     }
 
-    /// Runs every order in which a process that could go on is interrupted `switches` times at most, and in which nobody dies. The
-    /// seed is none of its business. Gives how many there are.
+    /// Runs every order with at most `switches` preemptions and without crashes, and returns the number of orders. The seed has
+    /// no effect.
     ///
     /// # Errors
     ///
-    /// What is not as it must be in the first of them.
+    /// Returns the violated invariant of the first order that fails.
     ///
     /// # Panics
     ///
     /// As [`run`](Self::run).
     pub fn run_all(self, case: &dyn Case, switches: usize) -> Result<u64, String> {
-        let (mut walk, mut orders) = (Walk::new(switches), 0);
+        let (mut walk, mut orders) = (AllOrders::new(switches), 0);
         loop {
             self.run_as(case, &mut walk)?;
             orders += 1;
@@ -157,7 +158,8 @@ impl Schedule {
         }
     }
 
-    /// Runs every order in which the first process pauses once, until the others have come to their end. Gives how many there are.
+    /// Runs every order with a single pause of the first process that lasts until all processes after the first have ended.
+    /// Returns the number of orders.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Schedule {
     pub fn run_late(self, case: &dyn Case) -> Result<u64, String> {
         let mut orders = 0;
         loop {
-            let mut late = Late::new(usize::try_from(orders).unwrap_or(usize::MAX));
+            let mut late = PausedFirst::new(usize::try_from(orders).unwrap_or(usize::MAX));
             self.run_as(case, &mut late)?;
             if !late.has_paused() {
                 return Ok(orders);
@@ -178,7 +180,7 @@ impl Schedule {
         }
     }
 
-    fn run_as(self, case: &dyn Case, order: &mut dyn Order) -> Result<(), String> {
+    fn run_as(self, case: &dyn Case, order: &mut dyn ScheduleOrder) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
@@ -189,11 +191,11 @@ impl Schedule {
         done
     }
 
-    async fn run_in(self, case: &dyn Case, order: &mut dyn Order) -> Result<(), String> {
+    async fn run_in(self, case: &dyn Case, order: &mut dyn ScheduleOrder) -> Result<(), String> {
         let backend = odm::backend::Engine::memory();
         let backend: Arc<dyn Backend> = Arc::new(backend);
-        let turns = Arc::new(Turns::default());
-        // What is there before is right, whatever is broken.
+        let turns = Arc::new(TurnQueue::default());
+        // The case fills the database with all guards in place.
         let plain = Scheduled {
             inner: backend.clone(),
             process: 0,
@@ -207,30 +209,35 @@ impl Schedule {
         case.begin(plain.clone()).await;
         let processes = case.processes().into_iter().enumerate();
         let processes = processes.map(|(process, run)| {
-            let own: Arc<dyn Backend> = Arc::new(Scheduled {
+            let process_backend: Arc<dyn Backend> = Arc::new(Scheduled {
                 inner: backend.clone(),
                 process,
                 turns: Some(turns.clone()),
                 schedule: self,
             });
-            (tokio::spawn(run(own.clone())), own)
+            (tokio::spawn(run(process_backend.clone())), process_backend)
         });
         // Background work of a process ends when its database is dropped, so each is kept.
         let (processes, _open): (Vec<_>, Vec<_>) = processes.unzip();
         self.drive(&turns, processes, order).await;
         case.end(plain).await.map_err(|wrong| {
             let mut text = format!("{self:?}: {wrong}\n");
-            for line in turns.with(|state| std::mem::take(&mut state.told)) {
+            for line in turns.with(|state| std::mem::take(&mut state.steps)) {
                 let _ = writeln!(text, "  {line}");
             }
             text
         })
     }
 
-    /// Lets one operation after the other happen, until every process has come to its end or died.
-    async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>, order: &mut dyn Order) {
+    /// Runs one operation at a time, until every process has ended or crashed.
+    async fn drive(
+        self,
+        turns: &TurnQueue,
+        processes: Vec<JoinHandle<()>>,
+        order: &mut dyn ScheduleOrder,
+    ) {
         for _ in 0..100_000 {
-            // It ends when nothing else can run.
+            // The clock is paused, so this sleep ends only when no task can run.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let is_over = turns.with(|state| {
                 let mut all = processes.iter().enumerate();
@@ -248,83 +255,90 @@ impl Schedule {
                 }
                 return;
             }
-            if let Some(process) = order.stops(processes.len()) {
-                let told = format!("{process} stops to wait");
-                turns.with(|state| state.told.push(told));
+            if let Some(process) = order.next_cancelled(processes.len()) {
+                let run_log = format!("{process} stops to wait");
+                turns.with(|state| state.steps.push(run_log));
                 if let Some(process) = processes.get(process) {
                     process.abort();
                 }
             }
             turns.with(|state| {
-                // Whoever has stopped waiting for it has dropped it.
-                state.waiting.retain(|waiting| !waiting.go.is_closed());
-                let waiting: Vec<_> = state.waiting.iter().map(|of| of.process).collect();
+                // Drop operations that the caller has cancelled.
+                state.waiting.retain(|waiting| !waiting.permit.is_closed());
+                let waiting: Vec<_> = state
+                    .waiting
+                    .iter()
+                    .map(|waiting| waiting.process)
+                    .collect();
                 if waiting.is_empty() {
                     return;
                 }
                 match order.next(&waiting) {
-                    Next::Nothing => {}
-                    Next::Goes(next) => {
+                    NextEvent::Nothing => {}
+                    NextEvent::Runs(next) => {
                         let next = state.waiting.remove(next);
-                        state.told.push(format!("{} {}", next.process, next.name));
-                        let _ = next.go.send(());
+                        state.steps.push(format!("{} {}", next.process, next.name));
+                        let _ = next.permit.send(());
                     }
-                    Next::Dies(next) => {
+                    NextEvent::Dies(next) => {
                         let next = state.waiting.remove(next);
                         let process = next.process;
                         state
-                            .told
+                            .steps
                             .push(format!("{process} dies before {}", next.name));
                         state.dead.insert(process);
-                        // A server ends what nobody goes on with.
-                        for (_, left) in state.begun.extract_if(.., |(of, _)| *of == process) {
-                            tokio::spawn(async move { left.abort().await });
+                        // A server aborts the open transactions of a lost client.
+                        for (_, transaction) in state
+                            .open_transactions
+                            .extract_if(.., |(owner, _)| *owner == process)
+                        {
+                            tokio::spawn(async move { transaction.abort().await });
                         }
                         state.waiting.retain(|other| other.process != process);
                     }
                 }
             });
         }
-        let told = turns.with(|state| std::mem::take(&mut state.told));
-        let last = told.iter().rev().take(40).rev();
+        let recorded = turns.with(|state| std::mem::take(&mut state.steps));
+        let last = recorded.iter().rev().take(40).rev();
         let last: Vec<_> = last.map(String::as_str).collect();
         panic!("{self:?} does not end:\n  {}", last.join("\n  "));
     }
 }
 
-/// Whose turn it is.
+/// The operations that wait for their turn, and the log of the run.
 #[derive(Debug, Default)]
-struct Turns(Mutex<State>);
+struct TurnQueue(Mutex<ScheduleState>);
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: Vec<Waiting>,
+struct ScheduleState {
+    waiting: Vec<WaitingOperation>,
     dead: BTreeSet<usize>,
-    /// The transactions that were begun, with who did.
-    begun: Vec<(usize, Arc<dyn Transaction>)>,
-    told: Vec<String>,
+    /// The started transactions, each with its process.
+    open_transactions: Vec<(usize, Arc<dyn BackendTransaction>)>,
+    steps: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingOperation {
     process: usize,
     name: String,
-    go: oneshot::Sender<()>,
+    permit: oneshot::Sender<()>,
 }
 
-impl Turns {
-    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+impl TurnQueue {
+    fn with<R>(&self, change: impl FnOnce(&mut ScheduleState) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A backend whose operations wait for their turn.
+/// A backend that delays each operation until the schedule picks that operation.
 #[derive(Debug)]
 struct Scheduled<T: ?Sized = dyn Backend> {
     inner: Arc<T>,
     process: usize,
-    /// None if nothing waits.
-    turns: Option<Arc<Turns>>,
+    /// `None` if operations run at once.
+    turns: Option<Arc<TurnQueue>>,
     schedule: Schedule,
 }
 
@@ -346,10 +360,10 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
             };
             let (go, goes) = oneshot::channel();
             let is_dead = turns.with(|state| {
-                state.waiting.push(Waiting {
+                state.waiting.push(WaitingOperation {
                     process: self.process,
                     name: format!("{operation:?}"),
-                    go,
+                    permit: go,
                 });
                 if state.dead.contains(&self.process) {
                     state.waiting.pop();
@@ -363,9 +377,16 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
         })
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
         if let Some(turns) = &self.turns {
-            turns.with(|state| state.begun.push((self.process, transaction.clone())));
+            turns.with(|state| {
+                state
+                    .open_transactions
+                    .push((self.process, transaction.clone()))
+            });
         }
         Arc::new(Scheduled {
             inner: transaction,
@@ -382,27 +403,27 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
         }
     }
 
-    fn amend_insert(&self, insert: &mut Insert) {
+    fn amend_insert(&self, insert: &mut InsertOperation) {
         if let Some(sabotage) = self.schedule.sabotage {
-            copies::spoil_insert(sabotage, insert);
-            counts::spoil_insert(sabotage, insert);
-            overflow::spoil_insert(sabotage, insert);
+            copies::remove_guard_from_insert(sabotage, insert);
+            rollups::sabotage_insert(sabotage, insert);
+            overflow::sabotage_insert(sabotage, insert);
         }
     }
 
-    fn amend_update(&self, update: &mut Update) {
+    fn amend_update(&self, update: &mut UpdateOperation) {
         if let Some(sabotage) = self.schedule.sabotage {
-            copies::spoil_update(sabotage, update);
-            counts::spoil_update(sabotage, update);
-            listings::spoil_update(sabotage, update);
-            overflow::spoil_update(sabotage, update);
+            copies::remove_guard(sabotage, update);
+            rollups::sabotage_update(sabotage, update);
+            overflow_inverses::remove_guard(sabotage, update);
+            overflow::sabotage_update(sabotage, update);
         }
     }
 }
 
-/// Changes what is about to be written.
-fn change(raw: &mut RawDocumentBuf, change: impl FnOnce(&mut Document)) {
-    let mut document = Document::try_from(&**raw).expect("what was encoded can be decoded");
+/// Applies a change to the decoded form of an encoded document.
+fn change_document(raw: &mut RawDocumentBuf, change: impl FnOnce(&mut Document)) {
+    let mut document = Document::try_from(&**raw).expect("an encoded document can be decoded");
     change(&mut document);
-    *raw = RawDocumentBuf::try_from(&document).expect("what was decoded can be encoded");
+    *raw = RawDocumentBuf::try_from(&document).expect("a decoded document can be encoded");
 }

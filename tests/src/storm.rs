@@ -1,12 +1,12 @@
-//! Storms: many tasks that write at random, and what must be so when they are over.
+//! Storms: many tasks with random writes, and the checks after the last write.
 //!
-//! They are short unless `ODM_STORM=full` asks for all of it. Each task does the same operations every time, in an order among the
-//! tasks that nobody picks.
+//! Storms are short unless `ODM_STORM=full` is set. Each task repeats the same operations in every run. The order among the tasks
+//! is not fixed.
 
 #[expect(missing_docs, reason = "the models are as good as any")]
 pub mod copies;
 #[expect(missing_docs, reason = "the models are as good as any")]
-pub mod counts;
+pub mod rollups;
 
 use std::{
     collections::BTreeMap,
@@ -15,40 +15,40 @@ use std::{
     time::{Duration, Instant},
 };
 
-use odm::{Database, Schema, check::Fault};
+use odm::{Database, Schema, check::FindingKind};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 pub use copies::Copies;
-pub use counts::Counts;
+pub use rollups::Rollups;
 
 use crate::office::{self, Office};
 
-/// What is written at random.
+/// A kind of storm: a schema and its random operations.
 pub trait Storm: 'static {
-    /// The schema of its documents.
+    /// The schema of the documents.
     type Schema: Schema;
 
-    /// Fills an empty database for operations on so many documents of a model.
+    /// Fills an empty database for operations on `ids` documents of each model.
     fn fill(db: &Database<Self::Schema>, ids: i64) -> impl Future<Output = odm::Result<()>> + Send;
 
-    /// One operation of any kind.
-    fn act(
+    /// Runs a random operation.
+    fn run_random_operation(
         db: &Database<Self::Schema>,
         random: &mut ChaCha8Rng,
         ids: i64,
     ) -> impl Future<Output = odm::Result<()>> + Send;
 
-    /// Whether it is an error of what was asked for, and not of the database.
+    /// Returns whether the request caused the error, not the database.
     fn is_expected(error: &odm::Error) -> bool;
 
-    /// What the check may find all the same.
-    fn may_find(_: &Fault) -> bool {
+    /// Returns whether the check may find this fault in a correct database.
+    fn may_find(_: &FindingKind) -> bool {
         false
     }
 }
 
-/// References with rules, and both sides of links.
+/// A storm on references with delete rules and inverses.
 #[derive(Debug)]
 pub struct Links;
 
@@ -59,8 +59,12 @@ impl Storm for Links {
         office::fill(db, ids).await
     }
 
-    async fn act(db: &office::Db, random: &mut ChaCha8Rng, ids: i64) -> odm::Result<()> {
-        office::act(db, random, ids).await
+    async fn run_random_operation(
+        db: &office::Db,
+        random: &mut ChaCha8Rng,
+        ids: i64,
+    ) -> odm::Result<()> {
+        office::run_random_operation(db, random, ids).await
     }
 
     fn is_expected(error: &odm::Error) -> bool {
@@ -68,21 +72,21 @@ impl Storm for Links {
     }
 }
 
-/// How large a storm is.
+/// The size of a storm.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// How many tasks there are.
+    /// The number of tasks.
     pub tasks: u64,
-    /// How many operations each does.
+    /// The number of operations of each task.
     pub operations: u64,
-    /// How many documents there can be of a model.
+    /// The maximum number of documents of a model.
     pub ids: i64,
-    /// Which operations: others do others.
+    /// The seed of the random operations.
     pub seed: u64,
 }
 
 impl Size {
-    /// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with so many.
+    /// Returns 8 tasks with 40 operations each, or 32 tasks with `full` operations each if `ODM_STORM=full` is set.
     #[must_use]
     pub fn of(full: u64) -> Self {
         let (tasks, operations, ids) = match is_full() {
@@ -97,42 +101,42 @@ impl Size {
         }
     }
 
-    /// How many operations there are in all.
+    /// Returns the number of operations of all tasks.
     #[must_use]
     pub fn all(self) -> u64 {
         self.tasks * self.operations
     }
 }
 
-/// Whether all of a storm is asked for.
+/// Returns whether `ODM_STORM=full` is set.
 #[must_use]
 pub fn is_full() -> bool {
-    std::env::var("ODM_STORM").is_ok_and(|asked| asked == "full")
+    std::env::var("ODM_STORM").is_ok_and(|value| value == "full")
 }
 
-/// What has come of the operations so far: how many were done, and how many had each kind of error.
+/// The outcomes of the operations so far: the number of successes and the number of errors of each kind.
 #[derive(Debug, Clone, Default)]
-pub struct Told(Arc<Mutex<BTreeMap<String, u64>>>);
+pub struct OutcomeCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
-impl Told {
-    /// Of how many something has come.
+impl OutcomeCounts {
+    /// Returns the number of operations with an outcome.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.with(|told| told.values().sum())
+        self.with(|counts| counts.values().sum())
     }
 
-    /// How many were done.
+    /// Returns the number of successful operations.
     #[must_use]
     pub fn done(&self) -> u64 {
-        self.with(|told| told.get("done").copied().unwrap_or_default())
+        self.with(|counts| counts.get("done").copied().unwrap_or_default())
     }
 
-    fn tell(&self, done: &odm::Result<()>) {
+    fn record_outcome(&self, done: &odm::Result<()>) {
         let kind = match done {
             Ok(()) => "done".to_owned(),
             Err(error) => format!("{:?}", error.kind()),
         };
-        self.with(|told| *told.entry(kind).or_default() += 1);
+        self.with(|counts| *counts.entry(kind).or_default() += 1);
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut BTreeMap<String, u64>) -> R) -> R {
@@ -140,42 +144,42 @@ impl Told {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for OutcomeCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with(|told| write!(f, "{told:?}"))
+        self.with(|counts| write!(f, "{counts:?}"))
     }
 }
 
-/// Fills an empty database with what a storm begins with.
+/// Creates the indexes and fills an empty database with the first documents of a storm.
 ///
 /// # Panics
 ///
-/// If that fails.
+/// If the database returns an error.
 pub async fn begin<S: Storm>(db: &Database<S::Schema>, size: Size) {
     db.sync_indexes().await.expect("indexes");
     S::fill(db, size.ids).await.expect("documents");
 }
 
-/// Lets all tasks write, and waits until they have.
+/// Runs all tasks of a storm and waits for the end of each task.
 ///
-/// Whoever loses a server does not know what has come of an operation: `may_be_lost` says which errors tell that.
+/// A task that loses the server does not know the outcome of an operation. `may_be_lost` accepts the errors of that case.
 ///
 /// # Panics
 ///
-/// If an operation fails as none should.
-pub async fn blow<S: Storm>(
+/// If an operation fails with an unexpected error.
+pub async fn run_tasks<S: Storm>(
     db: &Database<S::Schema>,
     size: Size,
-    told: &Told,
+    outcomes: &OutcomeCounts,
     may_be_lost: fn(&odm::Error) -> bool,
 ) {
     let tasks = (0..size.tasks).map(|task| {
-        let (db, told) = (db.clone(), told.clone());
+        let (db, outcomes) = (db.clone(), outcomes.clone());
         tokio::spawn(async move {
             let mut random = ChaCha8Rng::seed_from_u64(size.seed * size.tasks + task);
             for _ in 0..size.operations {
-                let done = S::act(&db, &mut random, size.ids).await;
-                told.tell(&done);
+                let done = S::run_random_operation(&db, &mut random, size.ids).await;
+                outcomes.record_outcome(&done);
                 if let Err(error) = done {
                     assert!(S::is_expected(&error) || may_be_lost(&error), "{error:?}");
                 }
@@ -187,35 +191,38 @@ pub async fn blow<S: Storm>(
     }
 }
 
-/// Waits until nothing is owed any more, and looks at everything: all must be as the schema says.
+/// Waits until no pending work is left, then checks that the database is consistent with the schema.
 ///
 /// # Panics
 ///
-/// If it is not.
-pub async fn rest<S: Storm>(db: &Database<S::Schema>) {
+/// If pending work remains or the check has findings.
+pub async fn check_after_storm<S: Storm>(db: &Database<S::Schema>) {
     let began = Instant::now();
-    let settled = db.settled().within(Duration::from_secs(120)).await;
-    settled.expect("nothing is owed");
+    let drained = db
+        .wait_for_pending()
+        .timeout(Duration::from_secs(120))
+        .await;
+    drained.expect("no pending work");
     let took = began.elapsed();
     let mut report = db.check().await.expect("a report");
-    report.findings.retain(|found| !S::may_find(&found.fault));
+    report.findings.retain(|found| !S::may_find(&found.kind));
     println!(
-        "settled after {took:?}; {} documents, {} references",
+        "pending work completed after {took:?}; {} documents, {} references",
         report.documents, report.references
     );
     assert!(report.is_clean(), "{report}");
 }
 
-/// A whole storm on what it [begins](begin) with. Every third operation at least is done.
+/// Runs a whole storm on the documents of [`begin`]. More than a third of the operations must succeed.
 ///
 /// # Panics
 ///
-/// If something is not as it must be.
+/// If an operation fails unexpectedly, or the database is inconsistent after the storm.
 pub async fn run<S: Storm>(db: &Database<S::Schema>, size: Size) {
-    let told = Told::default();
+    let outcomes = OutcomeCounts::default();
     let began = Instant::now();
-    blow::<S>(db, size, &told, |_| false).await;
-    println!("{size:?}: {told} in {:?}", began.elapsed());
-    rest::<S>(db).await;
-    assert!(told.done() > size.all() / 3, "{told}");
+    run_tasks::<S>(db, size, &outcomes, |_| false).await;
+    println!("{size:?}: {outcomes} in {:?}", began.elapsed());
+    check_after_storm::<S>(db).await;
+    assert!(outcomes.done() > size.all() / 3, "{outcomes}");
 }

@@ -1,4 +1,4 @@
-//! A user's crate that denies what a strict user denies: derived code passes all of it.
+//! A crate of a strict user: derived code must pass every lint that the crate denies.
 
 #![deny(
     missing_docs,
@@ -27,26 +27,26 @@ pub struct Maker {
     /// The id.
     #[serde(rename = "_id")]
     pub id: MakerId,
-    /// What it is called.
+    /// The name of the maker.
     pub name: String,
-    /// When it began.
+    /// The date of the foundation.
     pub founded: DateTime,
-    /// Where it is.
+    /// The address of the maker.
     #[embed]
     pub address: Address,
     #[index(expire_after_seconds = 60, sparse)]
     closed: Option<DateTime>,
-    /// How many parts it has made.
+    /// The number of parts made.
     pub made: i64,
-    /// How many of them came back.
+    /// The number of returned parts.
     pub returned: Option<i32>,
-    /// How many are with somebody.
+    /// The number of parts that customers keep.
     #[computed(made - returned)]
     pub kept: i64,
 }
 
 impl Maker {
-    /// Whether it is closed.
+    /// Returns whether the maker is closed.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed.is_some()
@@ -57,7 +57,7 @@ impl Maker {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Embedded)]
 pub struct MakerId(String);
 
-/// Where somebody is.
+/// A postal address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Embedded)]
 pub struct Address {
     /// The street.
@@ -66,7 +66,7 @@ pub struct Address {
     pub city: String,
 }
 
-/// How a part is made.
+/// The process that makes a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Embedded)]
 pub enum Process {
     /// In a mould.
@@ -75,20 +75,20 @@ pub enum Process {
     Forged,
 }
 
-/// What a part is shipped in.
+/// The packing of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Embedded)]
 #[serde(tag = "kind")]
 pub enum Packing {
     /// In a box.
     Box {
-        /// How wide it is.
+        /// The width of the box.
         width: i64,
-        /// What is written on it.
+        /// The label of the box.
         r#type: String,
     },
-    /// On its own.
+    /// Without packing.
     Loose,
-    /// With others.
+    /// Packed with the parts of an address.
     With(Address),
 }
 
@@ -102,38 +102,38 @@ pub struct Part<T: Embedded> {
     pub id: i64,
     /// The kind.
     pub r#type: String,
-    /// How it is made.
+    /// The process that makes the part.
     pub process: Process,
-    /// Who makes it.
+    /// The makers of the part.
     #[reference]
     pub makers: Vec<Ref<Maker>>,
-    /// What it is made of.
+    /// The layers of the part.
     #[embed(max = 10)]
     pub layers: Vec<T>,
-    /// What it is shipped in.
+    /// The packing of the part.
     #[embed]
     pub packing: Packing,
-    /// What it costs, by country.
+    /// The price in each country.
     #[embed]
     pub prices: BTreeMap<String, i64>,
-    /// What else is known.
+    /// Further notes by topic.
     #[embed]
     pub more: HashMap<String, Note>,
 }
 
-/// A note, with notes on it.
+/// A note with nested notes.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
 pub struct Note {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Notes on it.
+    /// The nested notes.
     #[embed(max = 10)]
     pub notes: Vec<Self>,
     pub(crate) seen: bool,
 }
 
 impl Note {
-    /// Whether somebody read it.
+    /// Returns whether a reader has seen the note.
     #[must_use]
     pub const fn seen(&self) -> bool {
         self.seen
@@ -144,56 +144,56 @@ impl Note {
 #[derive(Debug, Clone, Deserialize, Projection)]
 #[projection(of = Maker)]
 pub struct MakerName {
-    /// What it is called.
+    /// The name of the maker.
     pub name: String,
 }
 
-/// Somebody who buys.
+/// A customer of a shop.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "customers", id = "{shop}/{#number:04}", timestamps(created = since))]
 pub struct Customer {
     /// The id.
     #[serde(rename = "_id")]
     pub id: String,
-    /// Where they buy.
+    /// The shop of the customer.
     pub shop: String,
-    /// Their number there.
+    /// The number of the customer in the shop.
     pub number: i64,
-    /// Since when they are one.
+    /// The start of the customer relation.
     pub since: DateTime,
-    /// What they are called.
+    /// The name of the customer.
     pub name: String,
-    /// What they have ordered.
+    /// The orders of the customer.
     #[reference(inverse_of = customer, max = 100)]
     pub orders: Vec<Ref<Order>>,
-    /// How many of these are open.
+    /// The number of open orders.
     #[count(of = Order::customer, when(is_open = true))]
     pub open: i64,
-    /// What all of it costs.
+    /// The sum of all prices.
     #[sum(of = Order::customer, value = price)]
     pub spent: i64,
-    /// The last ones.
+    /// The three orders with the highest prices.
     #[latest(3, of = Order::customer, by = price)]
     pub largest: Vec<Bought>,
-    /// What they have looked at.
+    /// The products that the customer has viewed.
     #[embed(overflow(after = 50, into = "more_looks", latest_by = at))]
     pub looks: Overflow<Look>,
 }
 
-/// What is kept of an order where its customer is.
+/// The fields of an order that the customer stores.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
 #[embedded(of = Order)]
 pub struct Bought {
-    /// What it costs.
+    /// The price of the order.
     pub price: i64,
 }
 
-/// A look at something.
+/// A view of a product.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
 pub struct Look {
-    /// When.
+    /// The time of the event.
     pub at: DateTime,
-    /// At what.
+    /// The product.
     pub what: String,
 }
 
@@ -205,32 +205,32 @@ pub struct Look {
     timestamps,
     soft_delete,
     hooks,
-    companion
+    insert_struct
 )]
 pub struct Order {
     /// The id.
     #[serde(rename = "_id")]
     pub id: i64,
-    /// Who ordered it.
+    /// The customer of the order.
     #[reference(inverse = orders)]
     pub customer: Ref<Customer>,
-    /// What they are called.
+    /// The name of the customer.
     #[denormalize(from = customer.name)]
     pub customer_name: String,
-    /// Its lines.
+    /// The lines of the order.
     #[embed(max = 20)]
     pub lines: Vec<OrderLine>,
-    /// What it costs.
+    /// The price of the order.
     pub price: i64,
-    /// Whether it is open.
+    /// Whether the order is open.
     pub is_open: bool,
-    /// How often it was written.
+    /// The version of the document.
     pub version: i64,
-    /// When it was made.
+    /// The time of the insert.
     pub created_at: DateTime,
-    /// When it was written last.
+    /// The time of the last write.
     pub updated_at: DateTime,
-    /// When it was deleted.
+    /// The time of the soft delete.
     pub deleted_at: Option<DateTime>,
 }
 
@@ -241,27 +241,27 @@ impl odm::Hooks for Order {
 /// A line of an order.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
 pub struct OrderLine {
-    /// What is ordered.
+    /// The maker of the ordered part.
     #[reference(on_delete = restrict)]
     pub maker: Ref<Maker>,
-    /// What it was called then.
+    /// The name of the maker at the time of the order.
     #[snapshot(from = maker.name, origin)]
     pub maker_name: String,
-    /// How many.
+    /// The number of parts.
     #[snapshot]
     pub count: i64,
 }
 
-/// Something that was said, of a tenant.
+/// A message of a tenant.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "messages", scope = tenant, index(tenant, text))]
 pub struct Message {
     /// The id.
     #[serde(rename = "_id")]
     pub id: i64,
-    /// Whose it is.
+    /// The tenant of the message.
     pub tenant: i64,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
@@ -270,34 +270,34 @@ pub struct Message {
 #[document(collection = "events", shared(at: DateTime), index(at))]
 #[serde(tag = "kind")]
 pub enum Event {
-    /// Somebody came.
+    /// An arrival.
     Came(Came),
-    /// Somebody left.
+    /// A departure.
     Left(Left),
 }
 
-/// Somebody came.
+/// An arrival.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(variant_of = Event)]
 pub struct Came {
     /// The id.
     #[serde(rename = "_id")]
     pub id: i64,
-    /// When.
+    /// The time of the event.
     pub at: DateTime,
-    /// From where.
+    /// The place that the visitor came from.
     #[index]
     pub from: String,
 }
 
-/// Somebody left.
+/// A departure.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(variant_of = Event)]
 pub struct Left {
     /// The id.
     #[serde(rename = "_id")]
     pub id: i64,
-    /// When.
+    /// The time of the event.
     pub at: DateTime,
 }
 
@@ -310,7 +310,7 @@ pub struct Shop;
 ///
 /// # Errors
 ///
-/// Those of the backend.
+/// Errors of the backend.
 pub async fn count() -> odm::Result<u64> {
     #[derive(Serialize, Deserialize, Document)]
     #[document(collection = "visits")]

@@ -1,20 +1,23 @@
-//! Plans under a scheduler that picks the order of every operation.
+//! Tests of concurrent writes under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Adopts, Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows,
-    FewLines, FewListings, FewMembers, FewOverflows, FewTwins, Follows, Gathers, LateDeletion,
-    LateInsert, LateInserts, LateReading, Lines, Listings, Looks, Members, OrderedOverflows,
-    Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills, Twins,
+    BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies, CopiesAndRollups,
+    ExistingArraySpill, FewOverflowInverses, InlinesArray, LateDeletion, LateInsert, LateInserts,
+    LateReading, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules, OverflowInverses,
+    Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups, Sabotage,
+    Schedule, SearchesDuringFold, SmallCopies, SmallCopiesAndRollups, SmallManyToManyOverflows,
+    SmallOverflowDeleteRules, SmallOverflows, SmallRollups, SmallTwoOverflowArrays,
+    TwoOverflowArrays,
 };
 
 /// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 150.
-fn schedules() -> u64 {
-    let said = std::env::var("ODM_SCHEDULES").ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(150)
+fn schedules_per_test() -> u64 {
+    let value = std::env::var("ODM_SCHEDULES").ok();
+    value.and_then(|value| value.parse().ok()).unwrap_or(150)
 }
 
-/// The first of the schedules at whose end something is wrong.
-fn first_wrong(
+/// Returns the message of the first schedule that fails.
+fn first_failure(
     case: &dyn Case,
     count: u64,
     transactions: bool,
@@ -33,21 +36,23 @@ fn first_wrong(
 #[test]
 fn copies_converge() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Copies, schedules(), transactions, None);
+        let wrong = first_failure(&Copies, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// Every order in which processes are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
+/// Runs every order with at most a single interruption in total; `ODM_SWITCHES=2` runs more orders.
 #[test]
 fn copies_converge_in_every_order() {
-    every_order(&FewCopies, 1);
+    run_every_order(&SmallCopies, 1);
 }
 
-/// Every order in which processes are interrupted `switches` times at most.
-fn every_order(case: &dyn Case, switches: usize) {
-    let said = std::env::var("ODM_SWITCHES").ok();
-    let switches = said.and_then(|said| said.parse().ok()).unwrap_or(switches);
+/// Runs every order with at most `switches` interruptions in total. `ODM_SWITCHES` overrides the number.
+fn run_every_order(case: &dyn Case, switches: usize) {
+    let value = std::env::var("ODM_SWITCHES").ok();
+    let switches = value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(switches);
     for transactions in [false, true] {
         let schedule = Schedule {
             seed: 0,
@@ -61,36 +66,40 @@ fn every_order(case: &dyn Case, switches: usize) {
     }
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some order fails without the guard.
 #[test]
 fn each_guard_of_copies_is_needed_in_some_order() {
-    for sabotage in [Sabotage::Revision, Sabotage::Token, Sabotage::Verification] {
+    for sabotage in [
+        Sabotage::SourceVersion,
+        Sabotage::PendingToken,
+        Sabotage::PendingRevalidation,
+    ] {
         let schedule = Schedule {
             seed: 0,
             transactions: false,
             sabotage: Some(sabotage),
         };
-        let wrong = schedule.run_all(&FewCopies, 2).err();
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = schedule.run_all(&SmallCopies, 2).err();
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
 #[test]
-fn copies_of_what_is_deleted_become_null() {
+fn copies_of_deleted_sources_become_null() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Clears, schedules(), transactions, None);
+        let wrong = first_failure(&ClearedCopies, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// Whoever comes late with a deletion leaves what is there under the same `_id` by then alone.
+/// A delete that resumes late does not change a new document with the same `_id`.
 #[test]
-fn a_late_deletion_is_of_what_was_there() {
-    late(&Anew);
+fn a_late_delete_spares_a_reinserted_document() {
+    run_with_late_first_process(&ReinsertedAfterDelete);
 }
 
-/// Every order in which the first process pauses once, until the others have come to their end.
-fn late(case: &dyn Case) {
+/// Runs every order where the first process pauses once, until the remaining processes have ended.
+fn run_with_late_first_process(case: &dyn Case) {
     for transactions in [false, true] {
         let schedule = Schedule {
             seed: 0,
@@ -104,241 +113,261 @@ fn late(case: &dyn Case) {
     }
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some schedule fails without the guard.
 #[test]
-fn each_guard_of_what_becomes_null_is_needed() {
+fn each_guard_of_cleared_copies_is_needed() {
     for sabotage in [
-        Sabotage::Revision,
-        Sabotage::Token,
-        Sabotage::Verification,
-        Sabotage::FanOut,
+        Sabotage::SourceVersion,
+        Sabotage::PendingToken,
+        Sabotage::PendingRevalidation,
+        Sabotage::PendingFanOut,
     ] {
-        let wrong = first_wrong(&Clears, 5_000, false, Some(sabotage));
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = first_failure(&ClearedCopies, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some schedule fails without the guard.
 #[test]
 fn each_guard_of_copies_is_needed() {
     for sabotage in [
-        Sabotage::Revision,
-        Sabotage::Token,
-        Sabotage::Verification,
-        Sabotage::FanOut,
+        Sabotage::SourceVersion,
+        Sabotage::PendingToken,
+        Sabotage::PendingRevalidation,
+        Sabotage::PendingFanOut,
     ] {
-        let wrong = first_wrong(&Copies, 5_000, false, Some(sabotage));
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = first_failure(&Copies, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
 #[test]
-fn counts_are_exact() {
+fn rollups_are_exact() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Counts, schedules(), transactions, None);
+        let wrong = first_failure(&Rollups, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// The first of 100,000 schedules in which a new owner lost what was counted at the one before it: somebody had read it beside a member,
-/// which was gone when the owner looked for members and found none.
+/// The first schedule of 100,000 that lost a contribution: a process had read the old parent together with a child. When the new
+/// parent searched for children, the child was gone.
 #[test]
-fn new_owners_lose_nothing_to_who_counted_at_the_ones_before() {
+fn reinserted_parents_lose_no_contributions() {
     let schedule = Schedule {
         seed: 60_920,
         transactions: false,
         sabotage: None,
     };
-    let wrong = schedule.run(&Counts).err();
+    let wrong = schedule.run(&Rollups).err();
     assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
 }
 
-/// Every order in which they are interrupted twice at most, all in all.
+/// Runs every order with at most two interruptions in total.
 #[test]
-fn counts_are_exact_in_every_order() {
-    every_order(&FewCounts, 2);
-    every_order(&Returns, 2);
+fn rollups_are_exact_in_every_order() {
+    run_every_order(&SmallRollups, 2);
+    run_every_order(&ReturningParent, 2);
 }
 
-/// What is noted of a document that is deleted meanwhile is not of the next one under its `_id`.
+/// A contribution of a deleted document does not count for the next document with the same `_id`.
 #[test]
-fn counts_are_of_what_is_there_now() {
-    every_order(&Reborn, 2);
+fn rollups_ignore_contributions_of_deleted_children() {
+    run_every_order(&ReinsertedChild, 2);
 }
 
-/// What is counted where it is copied from.
+/// The parent of the rollup is also the source of the copy.
 #[test]
-fn copies_and_counts_of_one_document_are_right() {
+fn copies_and_rollups_of_one_source_are_exact() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Lines, schedules(), transactions, None);
+        let wrong = first_failure(&CopiesAndRollups, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
-    every_order(&FewLines, 2);
+    run_every_order(&SmallCopiesAndRollups, 2);
     let schedule = Schedule {
         seed: 0,
         transactions: false,
-        sabotage: Some(Sabotage::Source),
+        sabotage: Some(Sabotage::UnchangedSource),
     };
-    let wrong = schedule.run_all(&FewLines, 2).err();
-    assert!(wrong.is_some(), "nobody misses that the source has changed");
+    let wrong = schedule.run_all(&SmallCopiesAndRollups, 2).err();
+    assert!(
+        wrong.is_some(),
+        "no schedule fails without the check of the source version"
+    );
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some schedule fails without the guard.
 #[test]
-fn each_guard_of_counts_is_needed() {
+fn each_guard_of_rollups_is_needed() {
     for sabotage in [
-        Sabotage::Fence,
-        Sabotage::Notes,
-        Sabotage::Counting,
-        Sabotage::Remembering,
-        Sabotage::NewOwners,
+        Sabotage::RollupVersion,
+        Sabotage::AppliedContribution,
+        Sabotage::PendingRollup,
+        Sabotage::RollupToken,
+        Sabotage::PendingRecompute,
     ] {
-        let wrong = first_wrong(&Counts, 5_000, false, Some(sabotage));
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = first_failure(&Rollups, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
 #[test]
-fn both_sides_of_links_agree() {
+fn references_and_inverses_agree() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Listings, schedules(), transactions, None);
+        let wrong = first_failure(&OverflowInverses, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// Every order in which they are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
+/// Runs every order with at most a single interruption in total; `ODM_SWITCHES=2` runs more orders.
 #[test]
-fn both_sides_of_links_agree_in_every_order() {
-    every_order(&FewListings, 1);
+fn references_and_inverses_agree_in_every_order() {
+    run_every_order(&FewOverflowInverses, 1);
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some order fails without the guard.
 #[test]
-fn each_guard_of_links_is_needed_in_some_order() {
-    for sabotage in [Sabotage::SideFence, Sabotage::Wanted] {
+fn each_guard_of_inverses_is_needed_in_some_order() {
+    for sabotage in [Sabotage::InverseVersion, Sabotage::IntentNew] {
         let schedule = Schedule {
             seed: 0,
             transactions: false,
             sabotage: Some(sabotage),
         };
-        let wrong = schedule.run_all(&FewListings, 2).err();
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = schedule.run_all(&FewOverflowInverses, 2).err();
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
-/// Nobody refers to who is gone, wherever the references are.
+/// No reference points to a deleted document, whether the reference is resident or spilled.
 #[test]
-fn references_that_overflow_lead_somewhere() {
+fn overflow_references_never_dangle() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Members, schedules(), transactions, None);
+        let wrong = first_failure(
+            &OverflowDeleteRules,
+            schedules_per_test(),
+            transactions,
+            None,
+        );
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
-    every_order(&FewMembers, 1);
-    late(&FewMembers);
+    run_every_order(&SmallOverflowDeleteRules, 1);
+    run_with_late_first_process(&SmallOverflowDeleteRules);
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some order fails without the guard.
 #[test]
-fn each_guard_of_references_that_overflow_is_needed() {
+fn each_guard_of_overflow_references_is_needed() {
     let schedule = Schedule {
         seed: 0,
         transactions: false,
-        sabotage: Some(Sabotage::Wanted),
+        sabotage: Some(Sabotage::IntentNew),
     };
-    let wrong = schedule.run_all(&FewMembers, 2).err();
-    assert!(wrong.is_some(), "nobody misses what is wanted");
+    let wrong = schedule.run_all(&SmallOverflowDeleteRules, 2).err();
+    assert!(
+        wrong.is_some(),
+        "no schedule fails without the new references of the intent record"
+    );
 }
 
-/// Whom one refers to by an array that overflows lists exactly those who do.
+/// An inverse lists exactly the referrers with the reference in an overflow array.
 #[test]
-fn both_sides_of_references_that_overflow_agree() {
+fn overflow_references_and_inverses_agree() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Follows, schedules(), transactions, None);
+        let wrong = first_failure(
+            &ManyToManyOverflows,
+            schedules_per_test(),
+            transactions,
+            None,
+        );
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
-    every_order(&FewFollows, 1);
-    late(&FewFollows);
+    run_every_order(&SmallManyToManyOverflows, 1);
+    run_with_late_first_process(&SmallManyToManyOverflows);
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some order fails without the guard.
 #[test]
-fn each_guard_of_both_sides_that_overflow_is_needed() {
-    for sabotage in [Sabotage::SideFence, Sabotage::Wanted, Sabotage::Unwanted] {
+fn each_guard_of_overflow_inverses_is_needed() {
+    for sabotage in [
+        Sabotage::InverseVersion,
+        Sabotage::IntentNew,
+        Sabotage::IntentOld,
+    ] {
         let schedule = Schedule {
             seed: 0,
             transactions: false,
             sabotage: Some(sabotage),
         };
-        let wrong = schedule.run_all(&FewFollows, 2).err();
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = schedule.run_all(&SmallManyToManyOverflows, 2).err();
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }
 
 #[test]
-fn arrays_lose_nothing() {
+fn overflow_arrays_lose_no_elements() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Overflows, schedules(), transactions, None);
+        let wrong = first_failure(&Overflows, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// What one update does to two arrays happens to both.
+/// An update of two arrays changes both arrays.
 #[test]
-fn two_arrays_have_the_same() {
+fn updates_of_two_arrays_are_atomic() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&Twins, schedules(), transactions, None);
+        let wrong = first_failure(&TwoOverflowArrays, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
-    every_order(&FewTwins, 1);
+    run_every_order(&SmallTwoOverflowArrays, 1);
 }
 
-/// What is added to a set is there once, and with what the set had of it, or not at all.
+/// Each element of a set exists once. An addition to a set adds all elements or no elements.
 #[test]
 fn sets_have_each_element_once() {
-    every_order(&Sets, 1);
+    run_every_order(&ConcurrentSets, 1);
 }
 
-/// Whoever finishes what another has begun leaves nothing of it, in a transaction too.
+/// A process that completes an abandoned spill leaves no pending work, in a transaction too.
 #[test]
-fn nothing_is_left_of_what_two_let_overflow() {
-    every_order(&Spills, 2);
+fn concurrent_spills_leave_no_pending_work() {
+    run_every_order(&ConcurrentSpills, 2);
 }
 
-/// What goes outside of a document while it is deleted does not stay there.
+/// Elements that spill during a delete of the document do not stay in chunk documents.
 #[test]
-fn a_late_deletion_leaves_no_elements() {
-    late(&LateDeletion);
+fn a_late_delete_leaves_no_chunks() {
+    run_with_late_first_process(&LateDeletion);
 }
 
 #[test]
-fn a_late_reader_finds_what_is_there_all_the_time() {
-    late(&LateReading);
-    every_order(&Looks, 1);
+fn a_late_reader_misses_no_element() {
+    run_with_late_first_process(&LateReading);
+    run_every_order(&SearchesDuringFold, 1);
 }
 
-/// Every order in which they are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
+/// Runs every order with at most a single interruption in total; `ODM_SWITCHES=2` runs more orders.
 #[test]
-fn arrays_lose_nothing_in_every_order() {
+fn overflow_arrays_lose_no_elements_in_every_order() {
     for has_extras in [false, true] {
-        every_order(&FewOverflows { has_extras }, 1);
+        run_every_order(&SmallOverflows { has_extras }, 1);
     }
 }
 
-/// What was there before is moved to the extras while others push and pull.
+/// Elements of an old, long array spill while concurrent writers push and pull.
 #[test]
-fn arrays_of_before_lose_nothing_while_they_overflow() {
-    every_order(&Adopts, 2);
+fn existing_arrays_lose_no_elements_during_a_spill() {
+    run_every_order(&ExistingArraySpill, 2);
 }
 
-/// And goes back to its document.
+/// Elements fold back into the document while concurrent writers push and pull.
 #[test]
-fn arrays_lose_nothing_while_they_go_back() {
-    every_order(&Gathers, 2);
+fn arrays_lose_no_elements_during_a_fold() {
+    run_every_order(&InlinesArray, 2);
 }
 
-/// An insert that is acknowledged is there, however long it took: as with transactions it is one.
+/// An acknowledged insert exists, however long the insert took. With transactions, the insert is a single transaction.
 #[test]
-fn a_late_insert_of_an_array_is_there_or_an_error() {
+fn a_late_insert_is_stored_or_an_error() {
     let schedule = Schedule {
         seed: 0,
         transactions: false,
@@ -352,36 +381,37 @@ fn a_late_insert_of_an_array_is_there_or_an_error() {
     }
 }
 
-/// An insert is acknowledged whose document another deletes at once: nobody took it for left behind.
+/// An insert is acknowledged although a concurrent delete removes the document immediately: no process treats the insert as
+/// abandoned.
 #[test]
-fn an_insert_of_an_array_is_acknowledged_though_it_is_deleted_at_once() {
+fn an_immediately_deleted_insert_is_acknowledged() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&BriefInsert, schedules(), transactions, None);
+        let wrong = first_failure(&BriefInsert, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
-    every_order(&BriefInsert, 2);
+    run_every_order(&BriefInsert, 2);
 }
 
 #[test]
-fn ordered_arrays_lose_nothing_and_stay_in_order() {
+fn sorted_arrays_lose_no_elements_and_stay_sorted() {
     for transactions in [false, true] {
-        let wrong = first_wrong(&OrderedOverflows, schedules(), transactions, None);
+        let wrong = first_failure(&OrderedOverflows, schedules_per_test(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }
 
-/// Without a guard something is wrong in one of them.
+/// Each guard is needed: some schedule fails without the guard.
 #[test]
-fn each_guard_of_arrays_is_needed() {
+fn each_guard_of_overflow_arrays_is_needed() {
     for sabotage in [
-        Sabotage::WorkKey,
-        Sabotage::DoneOnce,
-        Sabotage::Promise,
-        Sabotage::AtRest,
-        Sabotage::Collector,
-        Sabotage::Publishing,
+        Sabotage::ArrayWorkKey,
+        Sabotage::AppliedVersion,
+        Sabotage::PendingArrayWork,
+        Sabotage::IdleArray,
+        Sabotage::ProvisionalMark,
+        Sabotage::PublishKey,
     ] {
-        let wrong = first_wrong(&Overflows, 5_000, false, Some(sabotage));
-        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+        let wrong = first_failure(&Overflows, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
 }

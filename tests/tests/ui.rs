@@ -1,7 +1,7 @@
-//! Misuse does not compile, and the message is at the user's token, with a remedy and without noise.
+//! Misuse does not compile. The message points at the user's token, names a remedy and has no noise.
 //!
-//! Each `ui/<topic>/<mistake>.rs` is one mistake (or a few of one kind), its `.stderr` what the compiler says.
-//! `TRYBUILD=overwrite cargo test -p odm-tests --test ui` writes the latter anew: read what changed.
+//! Each `ui/<topic>/<mistake>.rs` holds one mistake, or a few of one kind. Its `.stderr` holds the compiler's output.
+//! `TRYBUILD=overwrite cargo test -p odm-tests --test ui` rewrites the `.stderr` files. Review the changes.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -10,7 +10,7 @@ fn misuse_does_not_compile() {
     trybuild::TestCases::new().compile_fail("ui/*/*.rs");
 }
 
-/// The line of a file at which a message is, `ui/derive/no_id.rs:5:8`.
+/// Returns the source line of a message, given a place such as `ui/derive/no_id.rs:5:8`.
 fn line_at(place: &str) -> String {
     let mut parts = place.trim().split(':');
     let file = fs::read_to_string(parts.next().expect("a file")).expect("a mistake");
@@ -21,22 +21,22 @@ fn line_at(place: &str) -> String {
     file.lines().nth(number - 1).expect("the line").to_owned()
 }
 
-/// Whether a text has names that derived code gives, `__M`, or serde's own derives: `_::_serde`.
+/// Returns whether a text contains names from derived code: generic parameters such as `__M`, or `_::_serde` of serde's derives.
 fn has_names_of_derived_code(text: &str) -> bool {
-    let is_one = |behind: &str| behind.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_one = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     text.contains("_::_serde") || text.split("__").skip(1).any(is_one)
 }
 
-/// An error as the compiler prints it.
+/// An error message of the compiler.
 struct Message<'t> {
     headline: &'t str,
-    /// Where it is said to be.
+    /// The file, line and column of the error.
     place: &'t str,
     text: &'t str,
 }
 
 impl<'t> Message<'t> {
-    /// All that there are in what was printed.
+    /// Returns all error messages in the output.
     fn all(printed: &'t str) -> Vec<Self> {
         let mut starts: Vec<_> = printed
             .match_indices("\nerror")
@@ -52,15 +52,15 @@ impl<'t> Message<'t> {
             headline: text.lines().next().unwrap_or_default(),
             place: text
                 .split_once("--> ")
-                .map_or("", |(_, behind)| behind.lines().next().unwrap_or_default()),
+                .map_or("", |(_, rest)| rest.lines().next().unwrap_or_default()),
             text,
         });
         messages.collect()
     }
 }
 
-/// What is printed for each mistake, with the name of its file.
-fn printed() -> Vec<(String, String)> {
+/// Returns the expected output of each mistake, with the name of the file.
+fn expected_outputs() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for topic in fs::read_dir("ui").expect("the mistakes") {
         let topic = topic.expect("a topic").path();
@@ -73,7 +73,7 @@ fn printed() -> Vec<(String, String)> {
                 .extension()
                 .is_some_and(|extension| extension == "stderr")
             {
-                let text = fs::read_to_string(&path).expect("what is printed");
+                let text = fs::read_to_string(&path).expect("the expected output");
                 all.push((path.display().to_string(), text));
             }
         }
@@ -81,27 +81,28 @@ fn printed() -> Vec<(String, String)> {
     all
 }
 
-/// Of each use that derived code has of a type, serde's own among it, the compiler says again that the type is none.
-const REPEATED: &[&str] = &[
+/// Files with an error that appears more than once at the same place. The compiler repeats the error for each use of the type in
+/// derived code, including serde's.
+const WITH_REPEATED_ERRORS: &[&str] = &[
     "derive/no_serialize",
     "derive/parameters_of_serde",
     "derive/reference_to_no_document",
-    "kinds/variant_that_is_no_document",
+    "enum_documents/variant_that_is_no_document",
 ];
 
-/// What the compiler says of the code of a derive, serde's own among it.
-const AT_A_DERIVE: &[&str] = &[
+/// Files with an error that points at a derive, from the code of `odm` or of serde.
+const WITH_ERRORS_AT_A_DERIVE: &[&str] = &[
     "derive/parameters_of_serde",
     "derive/reference_to_no_document",
+    "enum_documents/variant_that_is_no_document",
     "enums/content_that_cannot_be_stored",
-    "kinds/variant_that_is_no_document",
+    "json/invalid_attributes",
     "native/wrong_type",
     "projection/of_no_document",
 ];
 
-/// What tells the names of types that serde derives, or of the parameters of derived code.
-const NAMES_OF_DERIVED_CODE: &[&str] = &[
-    "counts/written",
+/// Files with messages that contain names from derived code: types in serde's derives, or generic parameters.
+const WITH_NAMES_OF_DERIVED_CODE: &[&str] = &[
     "derive/no_serialize",
     "derive/parameters_of_serde",
     "derive/reference_to_no_document",
@@ -111,14 +112,15 @@ const NAMES_OF_DERIVED_CODE: &[&str] = &[
     "hooks/another_schema",
     "hooks/no_impl",
     "projection/no_deserialize",
+    "rollups/written",
     "schema/target_missing",
     "schema/target_missing_below",
 ];
 
-/// What serde's own derive leaves to be guessed, behind the message that says why.
-const OF_SERDE: &[&str] = &["derive/parameters_of_serde"];
+/// Files with type inference errors of serde's derive, after the message that explains the cause.
+const WITH_INFERENCE_ERRORS_OF_SERDE: &[&str] = &["derive/parameters_of_serde"];
 
-/// Whether a file is among the exceptions to a rule, and needs to be.
+/// Returns whether a file is in a list of exceptions.
 fn is_excepted(exceptions: &[&str], file: &str) -> bool {
     exceptions
         .iter()
@@ -127,7 +129,7 @@ fn is_excepted(exceptions: &[&str], file: &str) -> bool {
 
 #[test]
 fn messages_are_about_what_the_user_wrote() {
-    let all = printed();
+    let all = expected_outputs();
     assert!(all.len() >= 300, "{}", all.len());
     for (file, text) in &all {
         let messages = Message::all(text);
@@ -147,32 +149,36 @@ fn messages_are_about_what_the_user_wrote() {
             let guesses = ["E0282", "E0283", "E0284"];
             is_guessed |= guesses.iter().any(|guess| headline.contains(guess));
         }
-        for (exceptions, is_so, what) in [
-            (REPEATED, !is_once, "something is said twice of one place"),
+        for (exceptions, is_exception, reason) in [
+            (WITH_REPEATED_ERRORS, !is_once, "one place has two messages"),
             (
-                OF_SERDE,
+                WITH_INFERENCE_ERRORS_OF_SERDE,
                 is_guessed,
-                "something follows from something else",
+                "one message follows from another",
             ),
-            (AT_A_DERIVE, is_at_a_derive, "something is said of a derive"),
             (
-                NAMES_OF_DERIVED_CODE,
+                WITH_ERRORS_AT_A_DERIVE,
+                is_at_a_derive,
+                "a message is at a derive",
+            ),
+            (
+                WITH_NAMES_OF_DERIVED_CODE,
                 has_names_of_derived_code(text),
-                "something has a name that derived code gives",
+                "a message contains a name of derived code",
             ),
         ] {
             assert_eq!(
                 is_excepted(exceptions, file),
-                is_so,
-                "{file}: {what}, or not any more"
+                is_exception,
+                "{file}: {reason}, or not any more"
             );
         }
     }
 }
 
 #[test]
-fn all_mistakes_of_a_model_are_said_at_once() {
-    let text = fs::read_to_string("ui/derive/five_at_once.stderr").expect("what is printed");
+fn all_mistakes_of_a_model_are_reported_at_once() {
+    let text = fs::read_to_string("ui/derive/five_at_once.stderr").expect("the expected output");
     let places: BTreeSet<_> = Message::all(&text)
         .iter()
         .map(|message| message.place)
@@ -180,35 +186,38 @@ fn all_mistakes_of_a_model_are_said_at_once() {
     assert_eq!(places.len(), 5, "{places:?}");
 }
 
-/// Without what separates words: how a line is broken says nothing.
-fn words(text: &str) -> String {
+/// Removes all whitespace, so that line breaks do not matter in a comparison.
+fn without_whitespace(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
 #[test]
-fn the_page_of_mistakes_says_what_is_printed() {
-    let page = include_str!("../../docs/guide/mistakes.md");
-    let remedies = words(include_str!("derive/remedies.rs"));
+fn the_mistakes_page_matches_compiler_messages() {
+    let page = include_str!("../../book/src/mistakes.md");
+    let remedies = without_whitespace(include_str!("derive/remedies.rs"));
     let mut mistakes = 0;
     for part in page.split("\n## ").skip(1) {
-        let (said, behind) = part.split_once("<!-- ").expect("its file");
-        let (name, behind) = behind.split_once(" -->").expect("its file");
+        let (explanation, rest) = part.split_once("<!-- ").expect("its file");
+        let (name, rest) = rest.split_once(" -->").expect("its file");
         assert!(
-            said.lines().any(|line| line.ends_with(['.', ':'])),
+            explanation.lines().any(|line| line.ends_with(['.', ':'])),
             "{name}: a sentence"
         );
-        let blocks: Vec<_> = behind.split("```").collect();
+        let blocks: Vec<_> = rest.split("```").collect();
         let message = blocks[1].strip_prefix("text\n").expect("its message");
         let path = Path::new("ui").join(name).with_extension("stderr");
-        let printed = fs::read_to_string(&path).expect("what is printed");
+        let printed = fs::read_to_string(&path).expect("the expected output");
         let messages = Message::all(&printed);
         let headline = message.lines().next().unwrap_or_default();
-        let own = messages.iter().find(|own| own.headline == headline);
-        let own = own.unwrap_or_else(|| panic!("{name}: `{headline}` is not printed"));
-        let mut lines = own.text.lines();
+        let printed_message = messages
+            .iter()
+            .find(|printed_message| printed_message.headline == headline);
+        let printed_message =
+            printed_message.unwrap_or_else(|| panic!("{name}: `{headline}` is not printed"));
+        let mut lines = printed_message.text.lines();
         for line in message.lines() {
             assert!(
-                lines.any(|own| own == line),
+                lines.any(|printed_message| printed_message == line),
                 "{name}: `{line}` is not printed, or not there"
             );
         }
@@ -216,7 +225,7 @@ fn the_page_of_mistakes_says_what_is_printed() {
         let remedy = remedy.strip_prefix("rust\n").expect("a remedy");
         for line in remedy.lines() {
             assert!(
-                remedies.contains(&words(line)),
+                remedies.contains(&without_whitespace(line)),
                 "{name}: `{line}` is nowhere tried"
             );
         }

@@ -1,4 +1,4 @@
-//! Models with ids that are made of fields.
+//! Models with ids that are composed of fields.
 #![allow(dead_code)]
 
 use odm::prelude::*;

@@ -1,4 +1,4 @@
-//! The models that the mistakes with enums are made with.
+//! The models for mistakes with enums.
 #![allow(dead_code)]
 
 use odm::prelude::*;

@@ -1,4 +1,4 @@
-//! The models that the mistakes are made with.
+//! The models for most mistakes.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub struct Comment {
     pub votes: i64,
 }
 
-/// A model that the schema does not have.
+/// A model outside of the schema.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "drafts")]
 pub struct Draft {

@@ -14,7 +14,7 @@ pub struct Order {
     pub deleted_at: Option<DateTime>,
 }
 
-/// In a session for its scope, the id says where it is.
+/// In a session with a scope, the scope and the id determine the shard.
 #[derive(Serialize, Deserialize, Document)]
 #[document(collection = "invoices", scope = tenant, shard_key(tenant, id))]
 pub struct Invoice {

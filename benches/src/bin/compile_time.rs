@@ -1,11 +1,14 @@
-//! What models cost the compiler: a crate of many with `odm`, beside the same with toasty and with SeaORM.
+//! Measures the compile time of models: a crate of many models with `odm`, compared with toasty and with SeaORM.
 //!
-//! Each crate has the models that are asked for, with fifteen fields each, in a module of its own; each refers to the one before, which lists
-//! what refers to it, in chains of ten (toasty's do not compile that are much longer); with `odm` it has a copy of a field of that one too, which the others do not know. Dependencies are compiled before.
-//! Then the three are checked in turns, as a whole, and again after a field of one model has got another name: what a person waits for.
+//! Each crate has the requested number of models with fifteen fields each, in a module per model. Each model refers to the
+//! previous model, which has an inverse, in chains of ten. (Much longer chains do not compile with toasty.) With `odm`, a model
+//! also has a copy of a field of the previous model; toasty and SeaORM have no copies. The dependencies are compiled before the
+//! measurement. The program then checks the three crates in turns: the whole crate, and again after the rename of a field. These
+//! are the times that a developer waits for.
 //!
-//! With `--size` each has programs too, which insert, read, change and delete one of each of their models: one of ten models, and one of
-//! all. Of both, built as a release and stripped, the size is told, and what a model adds to it.
+//! With `--size`, each crate also has programs that insert, read, change and delete a document of each model: a program with ten
+//! models, and a program with all models. The output shows the sizes of both stripped release builds, and the size that a model
+//! adds.
 //!
 //! `cargo run --release -p odm-benches --bin compile_time`
 
@@ -20,35 +23,35 @@ use std::{
 
 use clap::Parser;
 
-/// Times of `cargo check`, and lines of expanded code.
+/// Measures the time of `cargo check`, and counts the lines of expanded code.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many models each crate has.
+    /// The number of models in each crate.
     #[arg(long, default_value_t = 100)]
     models: usize,
-    /// How often each is checked.
+    /// The number of checks of each crate.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Where the crates are written and built.
+    /// The folder for the crates and the builds.
     #[arg(long, default_value = "target/compile-time")]
     folder: PathBuf,
-    /// Whether programs are built too: releases of everything that the three depend on.
+    /// Also builds the programs. Needs release builds of all dependencies of the three crates.
     #[arg(long)]
     size: bool,
 }
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How the same models are written.
+/// A mapper, and how to write the models with the mapper.
 #[derive(Clone, Copy)]
 struct Mapper {
     name: &'static str,
     dependencies: &'static str,
-    /// A model by its number, with the name of one field.
+    /// Returns a model by number, with the name of the renamed field.
     model: fn(number: usize, models: usize, field: &str) -> String,
-    /// What is beside the models, by how many there are.
-    whole: fn(usize) -> String,
-    /// A program that uses the first so many of them.
+    /// Returns the code next to the models, by the number of models.
+    around_models: fn(usize) -> String,
+    /// Returns a program that uses the first models, by the number of models.
     program: fn(usize) -> String,
 }
 
@@ -57,41 +60,41 @@ const MAPPERS: [Mapper; 3] = [
         name: "odm",
         dependencies: "odm = { path = \"ODM\", features = [\"engine\"] }\nserde = { version = \"1\", features = [\"derive\"] }\n",
         model: odm_model,
-        whole: |models| odm_schema("All", "", models),
+        around_models: |models| odm_schema("All", "", models),
         program: odm_program,
     },
     Mapper {
         name: "toasty",
         dependencies: "toasty = { version = \"=0.11.0\", features = [\"sqlite\"] }\n",
         model: toasty_model,
-        whole: |_| String::new(),
+        around_models: |_| String::new(),
         program: toasty_program,
     },
     Mapper {
         name: "sea-orm",
         dependencies: "sea-orm = { version = \"=2.0.4\", features = [\"macros\", \"runtime-tokio\", \"sqlx-sqlite\"] }\n",
         model: sea_model,
-        whole: |_| String::new(),
+        around_models: |_| String::new(),
         program: sea_program,
     },
 ];
 
-/// How many models refer to one another.
-const CHAIN: usize = 10;
+/// The length of a chain of models.
+const CHAIN_LENGTH: usize = 10;
 
-/// The model before one, if it refers to any.
-fn before(number: usize) -> Option<usize> {
-    (!number.is_multiple_of(CHAIN)).then(|| number - 1)
+/// Returns the model before a model in the chain, if any.
+fn previous_model(number: usize) -> Option<usize> {
+    (!number.is_multiple_of(CHAIN_LENGTH)).then(|| number - 1)
 }
 
-/// The model behind one, if that refers to it.
-fn behind(number: usize, models: usize) -> Option<usize> {
+/// Returns the model after a model in the chain, if any.
+fn next_model(number: usize, models: usize) -> Option<usize> {
     let next = number + 1;
-    (next < models && !next.is_multiple_of(CHAIN)).then_some(next)
+    (next < models && !next.is_multiple_of(CHAIN_LENGTH)).then_some(next)
 }
 
-/// The fields that are plain values, but for the one that gets another name.
-const FIELDS: [(&str, &str); 9] = [
+/// The fields with plain values, without the renamed field.
+const PLAIN_FIELDS: [(&str, &str); 9] = [
     ("name", "String"),
     ("title", "String"),
     ("note", "Option<String>"),
@@ -103,15 +106,17 @@ const FIELDS: [(&str, &str); 9] = [
     ("code", "String"),
 ];
 
-/// The name of that one, before it gets another.
-const FIELD: &str = "tag";
+/// The name of the renamed field before the rename.
+const RENAMED_FIELD: &str = "tag";
 
-/// All of them, with the name of that one.
+/// Returns all plain fields, with this name for the renamed field.
 fn fields(tag: &str) -> impl Iterator<Item = (&str, &str)> {
-    FIELDS.into_iter().chain([("rank", "i64"), (tag, "String")])
+    PLAIN_FIELDS
+        .into_iter()
+        .chain([("rank", "i64"), (tag, "String")])
 }
 
-fn values(field: &str) -> String {
+fn field_declarations(field: &str) -> String {
     let mut text = String::new();
     for (name, ty) in fields(field) {
         let _ = writeln!(text, "    pub {name}: {ty},");
@@ -123,16 +128,16 @@ fn odm_model(number: usize, models: usize, field: &str) -> String {
     let mut text = format!(
         "use odm::prelude::*;\n\n#[derive(Debug, Clone, Serialize, Deserialize, Document)]\n#[document(collection = \"m{number}\")]\n\
          pub struct M{number} {{\n    #[serde(rename = \"_id\")]\n    pub id: i64,\n{}",
-        values(field)
+        field_declarations(field)
     );
-    if let Some(before) = before(number) {
+    if let Some(before) = previous_model(number) {
         let _ = write!(
             text,
             "    #[reference(inverse = nexts)]\n    pub prev: Ref<super::m{before}::M{before}>,\n    \
              #[denormalize(from = prev.name)]\n    pub prev_name: String,\n"
         );
     }
-    if let Some(next) = behind(number, models) {
+    if let Some(next) = next_model(number, models) {
         let _ = write!(
             text,
             "    #[reference(inverse_of = prev, max = 100)]\n    pub nexts: Vec<Ref<super::m{next}::M{next}>>,\n"
@@ -149,10 +154,10 @@ fn odm_schema(name: &str, from: &str, models: usize) -> String {
     )
 }
 
-/// A value for each of the plain fields, each written by `wrap`.
+/// Returns a value for each plain field, formatted by `wrap`.
 fn some_values(wrap: fn(&str) -> String) -> String {
     let mut text = String::new();
-    for (name, ty) in fields(FIELD) {
+    for (name, ty) in fields(RENAMED_FIELD) {
         let value = match ty {
             "String" => "String::from(\"some\")",
             "Option<String>" => "None",
@@ -165,7 +170,7 @@ fn some_values(wrap: fn(&str) -> String) -> String {
     text
 }
 
-/// A program with these lines for each of some models.
+/// Returns a program that has these lines for each of the first models.
 fn program(head: &str, opened: &str, models: usize, lines: impl Fn(usize) -> String) -> String {
     let mut text = format!(
         "{head}\n#[tokio::main]\nasync fn main() -> Result<(), Box<dyn std::error::Error>> {{\n    \
@@ -181,7 +186,8 @@ fn odm_program(models: usize) -> String {
     let schema = odm_schema("Used", "models_odm::", models);
     let opened = "    let db = odm::Database::<Used>::open(&url).await?;\n";
     program(&schema, opened, models, |n| {
-        let prev = before(n).map_or(String::new(), |_| "prev: odm::Ref::new(1), ".to_owned());
+        let prev =
+            previous_model(n).map_or(String::new(), |_| "prev: odm::Ref::new(1), ".to_owned());
         format!(
             "db.insert(models_odm::m{n}::NewM{n} {{ id: 1, {}{prev}}}).await?; \
              let found = db.get::<models_odm::m{n}::M{n}>(1).await?; \
@@ -201,7 +207,8 @@ fn toasty_program(models: usize) -> String {
         all.join(", ")
     );
     program("", &opened, models, |n| {
-        let prev = before(n).map_or("", |_| "prev_id: 1, prev_name: String::from(\"some\"), ");
+        let prev =
+            previous_model(n).map_or("", |_| "prev_id: 1, prev_name: String::from(\"some\"), ");
         format!(
             "{{ use models_toasty::m{n}::M{n}; toasty::create!(M{n} {{ id: 1, {}{prev}}}).exec(&mut db).await?; \
              let mut found = M{n}::get_by_id(&mut db, &1).await?; let title = found.title.clone(); \
@@ -215,7 +222,7 @@ fn sea_program(models: usize) -> String {
     let opened = "    let db = sea_orm::Database::connect(&url).await?;\n";
     let head = "use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel, Set};\n";
     program(head, opened, models, |n| {
-        let prev = before(n).map_or(
+        let prev = previous_model(n).map_or(
             "",
             |_| "prev_id: Set(1), prev_name: Set(String::from(\"some\")), ",
         );
@@ -233,16 +240,16 @@ fn sea_program(models: usize) -> String {
 fn toasty_model(number: usize, models: usize, field: &str) -> String {
     let mut text = format!(
         "#[derive(Debug, toasty::Model)]\npub struct M{number} {{\n    #[key]\n    pub id: i64,\n{}",
-        values(field)
+        field_declarations(field)
     );
-    if let Some(before) = before(number) {
+    if let Some(before) = previous_model(number) {
         let _ = write!(
             text,
             "    #[index]\n    pub prev_id: i64,\n    #[belongs_to(key = prev_id, references = id)]\n    \
              pub prev: toasty::Deferred<super::m{before}::M{before}>,\n    pub prev_name: String,\n"
         );
     }
-    if let Some(next) = behind(number, models) {
+    if let Some(next) = next_model(number, models) {
         let _ = write!(
             text,
             "    #[has_many(pair = prev)]\n    pub nexts: toasty::Deferred<Vec<super::m{next}::M{next}>>,\n"
@@ -255,16 +262,16 @@ fn sea_model(number: usize, models: usize, field: &str) -> String {
     let mut text = format!(
         "use sea_orm::entity::prelude::*;\n\n#[sea_orm::model]\n#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]\n\
          #[sea_orm(table_name = \"m{number}\")]\npub struct Model {{\n    #[sea_orm(primary_key)]\n    pub id: i64,\n{}",
-        values(field)
+        field_declarations(field)
     );
-    if let Some(before) = before(number) {
+    if let Some(before) = previous_model(number) {
         let _ = write!(
             text,
             "    pub prev_id: i64,\n    #[sea_orm(belongs_to, from = \"prev_id\", to = \"id\")]\n    \
              pub prev: BelongsTo<super::m{before}::Entity>,\n    pub prev_name: String,\n"
         );
     }
-    if let Some(next) = behind(number, models) {
+    if let Some(next) = next_model(number, models) {
         let _ = write!(
             text,
             "    #[sea_orm(has_many)]\n    pub nexts: HasMany<super::m{next}::Entity>,\n"
@@ -273,7 +280,7 @@ fn sea_model(number: usize, models: usize, field: &str) -> String {
     text + "}\n\nimpl ActiveModelBehavior for ActiveModel {}\n"
 }
 
-/// A crate on disk.
+/// A generated crate on disk.
 struct Crate {
     mapper: Mapper,
     folder: PathBuf,
@@ -299,16 +306,19 @@ impl Crate {
         for number in 0..models {
             let _ = writeln!(lib, "pub mod m{number};");
         }
-        fs::write(folder.join("src/lib.rs"), lib + &(mapper.whole)(models))?;
-        let own = Self {
+        fs::write(
+            folder.join("src/lib.rs"),
+            lib + &(mapper.around_models)(models),
+        )?;
+        let written = Self {
             mapper,
             folder,
             models,
         };
         for number in 0..models {
-            own.write_model(number, FIELD)?;
+            written.write_model(number, RENAMED_FIELD)?;
         }
-        Ok(own)
+        Ok(written)
     }
 
     fn write_model(&self, number: usize, field: &str) -> Result<()> {
@@ -322,15 +332,15 @@ impl Crate {
             .args(arguments)
             .current_dir(&self.folder)
             .env_remove("CARGO_TARGET_DIR")
-            // Lines are counted by the compiler that builds everything else.
+            // Unstable flags on the stable compiler: the compiler that counts lines must be the compiler of the dependencies.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_INCREMENTAL", "1")
             .output()?;
         match done.status.success() {
             true => Ok(done.stdout),
             false => {
-                let said = String::from_utf8_lossy(&done.stderr);
-                let first: Vec<_> = said.lines().take(30).collect();
+                let errors = String::from_utf8_lossy(&done.stderr);
+                let first: Vec<_> = errors.lines().take(30).collect();
                 Err(first.join("\n").into())
             }
         }
@@ -342,7 +352,7 @@ impl Crate {
         Ok(start.elapsed())
     }
 
-    /// All of its own, and nothing else.
+    /// Checks the crate alone, without the dependencies.
     fn check_whole(&self) -> Result<Duration> {
         self.cargo(&[
             "clean",
@@ -353,24 +363,24 @@ impl Crate {
         self.check()
     }
 
-    fn check_again(&self, round: usize) -> Result<Duration> {
+    fn check_after_rename(&self, round: usize) -> Result<Duration> {
         let field = if round.is_multiple_of(2) {
             "label"
         } else {
-            FIELD
+            RENAMED_FIELD
         };
-        self.write_model(self.changed(), field)?;
+        self.write_model(self.changed_model(), field)?;
         self.check()
     }
 
-    /// In the middle of a chain: one with a reference and a copy, whose fields another one copies.
-    fn changed(&self) -> usize {
-        (self.models / 2 + CHAIN / 2).min(self.models - 1)
+    /// Returns the changed model: a model in the middle of a chain, with a reference, a copy and a dependent copy.
+    fn changed_model(&self) -> usize {
+        (self.models / 2 + CHAIN_LENGTH / 2).min(self.models - 1)
     }
 
-    /// How many bytes a program of so many models has.
+    /// Returns the size in bytes of a program with this number of models.
     fn program_size(&self, models: usize) -> Result<u64> {
-        self.write_model(self.changed(), FIELD)?;
+        self.write_model(self.changed_model(), RENAMED_FIELD)?;
         let name = format!("of_{models}");
         let bin = self.folder.join("src/bin");
         fs::create_dir_all(&bin)?;
@@ -380,7 +390,7 @@ impl Crate {
         )?;
         self.cargo(&["build", "--quiet", "--release", "--bin", &name])?;
         let built = self.folder.join("target/release").join(&name);
-        // It is one that runs, as far as it finds no database.
+        // The program must start, and then fail because the URL is missing.
         let refused = Command::new(&built).output()?;
         if refused.status.success() {
             return Err(format!("{name} wants no URL").into());
@@ -413,16 +423,16 @@ fn main() -> Result<()> {
     fs::create_dir_all(&arguments.folder)?;
     let mut crates = Vec::new();
     for mapper in MAPPERS {
-        let own = Crate::write(mapper, &arguments.folder, arguments.models)?;
+        let mapper_crate = Crate::write(mapper, &arguments.folder, arguments.models)?;
         eprintln!("{}: its dependencies", mapper.name);
-        own.check()?;
-        crates.push(own);
+        mapper_crate.check()?;
+        crates.push(mapper_crate);
     }
     let mut times = vec![(Vec::new(), Vec::new()); crates.len()];
     for round in 0..arguments.rounds {
-        for (own, (whole, again)) in crates.iter().zip(&mut times) {
-            whole.push(own.check_whole()?);
-            again.push(own.check_again(round)?);
+        for (mapper_crate, (full, incremental)) in crates.iter().zip(&mut times) {
+            full.push(mapper_crate.check_whole()?);
+            incremental.push(mapper_crate.check_after_rename(round)?);
         }
     }
     println!(
@@ -434,21 +444,24 @@ fn main() -> Result<()> {
         "", "cargo check", "ratio", "after a field changed", "ratio", "lines expanded"
     );
     let mut first = None;
-    for (own, (whole, again)) in crates.iter().zip(times) {
-        let (whole, again) = (median(whole).as_secs_f64(), median(again).as_secs_f64());
-        let (first_whole, first_again) = *first.get_or_insert((whole, again));
+    for (mapper_crate, (full, incremental)) in crates.iter().zip(times) {
+        let (full, incremental) = (
+            median(full).as_secs_f64(),
+            median(incremental).as_secs_f64(),
+        );
+        let (first_full, first_incremental) = *first.get_or_insert((full, incremental));
         println!(
-            "{:<10}{whole:>14.2} s{:>9.1}x{again:>24.2} s{:>9.1}x{:>18}",
-            own.mapper.name,
-            whole / first_whole,
-            again / first_again,
-            own.expanded_lines()?
+            "{:<10}{full:>14.2} s{:>9.1}x{incremental:>24.2} s{:>9.1}x{:>18}",
+            mapper_crate.mapper.name,
+            full / first_full,
+            incremental / first_incremental,
+            mapper_crate.expanded_lines()?
         );
     }
     if !arguments.size {
         return Ok(());
     }
-    let few = CHAIN.min(arguments.models);
+    let few = CHAIN_LENGTH.min(arguments.models);
     println!(
         "\n{:<10}{:>16}{:>16}{:>18}",
         "",
@@ -456,12 +469,15 @@ fn main() -> Result<()> {
         format!("{} models", arguments.models),
         "a model more"
     );
-    for own in &crates {
-        let (some, all) = (own.program_size(few)?, own.program_size(arguments.models)?);
+    for mapper_crate in &crates {
+        let (some, all) = (
+            mapper_crate.program_size(few)?,
+            mapper_crate.program_size(arguments.models)?,
+        );
         let more = all.saturating_sub(some) / (arguments.models - few).max(1) as u64;
         println!(
             "{:<10}{:>12} KiB{:>12} KiB{:>14} KiB",
-            own.mapper.name,
+            mapper_crate.mapper.name,
             some / 1024,
             all / 1024,
             more / 1024

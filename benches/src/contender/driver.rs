@@ -1,4 +1,4 @@
-//! MongoDB's driver, by hand: what an application would write without a mapper.
+//! MongoDB's driver without a mapper, like an application by hand.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use mongodb::{
 };
 
 use super::{Contender, Result};
-use crate::data::{PERSONS, Part, Product};
+use crate::data::{PERSON_COUNT, Part, Product};
 
 pub(crate) struct Driver {
     client: Client,
@@ -26,7 +26,7 @@ impl Driver {
         let database = client
             .default_database()
             .ok_or("the URL names a database")?;
-        // As durable as odm's writes are.
+        // The same durability as the writes of odm.
         let concern = WriteConcern::builder()
             .w(Acknowledgment::Majority)
             .journal(true)
@@ -54,9 +54,9 @@ impl Contender for Driver {
 
     async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
         self.parts.insert_many(parts).await?;
-        let persons = (0..PERSONS).map(|id| doc! { "_id": id, "tasks": [id] });
+        let persons = (0..PERSON_COUNT).map(|id| doc! { "_id": id, "tasks": [id] });
         self.persons.insert_many(persons).await?;
-        let tasks = (0..PERSONS).map(|id| doc! { "_id": id, "owner": id });
+        let tasks = (0..PERSON_COUNT).map(|id| doc! { "_id": id, "owner": id });
         self.tasks.insert_many(tasks).await?;
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Contender for Driver {
         let cursor = self.parts.find(doc! { "_id": { "$in": ids } }).await?;
         let parts: Vec<Part> = cursor.try_collect().await?;
         let parts: HashMap<i64, Part> = parts.into_iter().map(|part| (part.id, part)).collect();
-        let of = |product: &Product| {
+        let parts_of = |product: &Product| {
             let found = product
                 .parts
                 .iter()
@@ -102,12 +102,12 @@ impl Contender for Driver {
         };
         Ok(products
             .into_iter()
-            .map(|product| (of(&product), product))
+            .map(|product| (parts_of(&product), product))
             .map(|(p, product)| (product, p))
             .collect())
     }
 
-    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+    async fn move_task(&mut self, task: i64, person: i64) -> Result<()> {
         let mut session = self.client.start_session().await?;
         session.start_transaction().await?;
         let set = doc! { "$set": { "owner": person } };
@@ -115,8 +115,8 @@ impl Contender for Driver {
         let before = before.session(&mut session).await?.ok_or("no task")?;
         let owner = before.get_i64("owner")?;
         let pull = doc! { "$pull": { "tasks": task } };
-        let left = self.persons.update_one(doc! { "_id": owner }, pull);
-        left.session(&mut session).await?;
+        let update = self.persons.update_one(doc! { "_id": owner }, pull);
+        update.session(&mut session).await?;
         let add = doc! { "$addToSet": { "tasks": task } };
         let entered = self.persons.update_one(doc! { "_id": person }, add);
         if entered.session(&mut session).await?.matched_count != 1 {

@@ -3,7 +3,7 @@
 use odm::{Database, Ref};
 
 use super::{Contender, Result};
-use crate::data::{NewPerson, PERSONS, Part, Product, Shop, Task};
+use crate::data::{NewPerson, PERSON_COUNT, Part, Product, Shop, Task};
 
 pub(crate) struct Odm {
     name: &'static str,
@@ -25,9 +25,9 @@ impl Contender for Odm {
 
     async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
         self.db.insert_many(parts).await?;
-        let persons = (0..PERSONS).map(|id| NewPerson { id });
+        let persons = (0..PERSON_COUNT).map(|id| NewPerson { id });
         self.db.insert_many(persons).await?;
-        let tasks = (0..PERSONS).map(|id| Task {
+        let tasks = (0..PERSON_COUNT).map(|id| Task {
             id,
             owner: Ref::new(id),
         });
@@ -70,7 +70,7 @@ impl Contender for Odm {
             .collect())
     }
 
-    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+    async fn move_task(&mut self, task: i64, person: i64) -> Result<()> {
         let update = self.db.update::<Task>(task);
         update.set(|t| t.owner(), Ref::new(person)).await?;
         Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::{Contender, Result};
-use crate::data::{PERSONS, Part, Product};
+use crate::data::{PERSON_COUNT, Part, Product};
 
 pub(crate) struct Sqlite(Connection);
 
@@ -52,7 +52,7 @@ impl Contender for Sqlite {
             .iter()
             .map(|part| Ok((part.id, serde_json::to_string(part)?)));
         self.write("parts", rows)?;
-        for id in 0..PERSONS {
+        for id in 0..PERSON_COUNT {
             self.0.execute("INSERT INTO tasks VALUES (?1, ?1)", [id])?;
         }
         Ok(())
@@ -105,8 +105,8 @@ impl Contender for Sqlite {
         }
         Ok(joined)
     }
-    /// The index is the other side.
-    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+    /// Updates the owner. The index serves as the inverse.
+    async fn move_task(&mut self, task: i64, person: i64) -> Result<()> {
         let sql = "UPDATE tasks SET owner = ?2 WHERE id = ?1";
         self.0.execute(sql, [task, person])?;
         Ok(())

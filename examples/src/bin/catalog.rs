@@ -1,10 +1,11 @@
-//! Loads a Debian package index into any backend, and asks joined questions.
+//! Loads a Debian package index into any backend, and runs queries with joins.
 //!
-//! Run it as it is for the sample and the embedded engine, or on a whole index and a server:
+//! Without arguments, the program uses the sample and the embedded engine. A whole index and a server are arguments:
 //!
 //! ```sh
 //! cargo run --release -p odm-examples --bin catalog
-//! cargo run --release -p odm-examples --bin catalog -- --packages Packages.gz --url mongodb://localhost/debian
+//! cargo run --release -p odm-examples --features mongodb --bin catalog -- --packages Packages.gz \
+//!     --url mongodb://localhost/debian
 //! ```
 
 use std::{
@@ -17,30 +18,30 @@ use std::{
 use anyhow::{Result, bail};
 use clap::Parser;
 use odm_examples::catalog::{
-    Db, ask,
+    Db,
     load::{self, Source},
-    memory,
+    memory, queries,
 };
 
-/// Loads a Debian package index, and asks joined questions.
+/// Loads a Debian package index, and runs queries with joins.
 #[derive(Parser)]
 struct Args {
-    /// A `Packages` index, plain or gzip; without it, the sample that comes with the program.
+    /// A `Packages` index, plain or gzip. Default: the sample inside the program.
     #[arg(long, value_name = "FILE")]
     packages: Option<PathBuf>,
-    /// `odm:PATH`, `memory:` or `mongodb://HOST/DATABASE`; without it, a file that is deleted in the end.
+    /// `odm:PATH`, `memory:` or `mongodb://HOST/DATABASE`. Default: a temporary file.
     #[arg(long)]
     url: Option<String>,
-    /// Deletes the catalog that the database has, and loads again.
+    /// Deletes the existing catalog in the database, and loads again.
     #[arg(long)]
     replace: bool,
     /// The package to show.
     #[arg(long, value_name = "NAME", default_value = "exim4-base")]
     package: String,
-    /// The maintainers to show, by the beginning of their name.
+    /// The prefix of the maintainer names to show.
     #[arg(long, value_name = "NAME", default_value = "Debian Games Team")]
     maintainer: String,
-    /// How many to show of what there are many of.
+    /// The maximum number of rows in a table.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     top: u16,
 }
@@ -49,7 +50,7 @@ struct Args {
 async fn main() -> ExitCode {
     match run(&Args::parse(), &mut io::stdout()).await {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough.
+        // The reader of the output has closed the pipe, which is not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -76,7 +77,7 @@ async fn run(args: &Args, out: &mut impl Write) -> Result<()> {
     report(&db, args, out).await
 }
 
-/// Loads what is to be loaded, and never adds to what is there.
+/// Loads the index, unless the database already has a catalog.
 async fn fill(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
     let source = args.packages.clone().map_or(Source::Sample, Source::File);
     let input = source.read()?;
@@ -118,35 +119,35 @@ async fn fill(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
 }
 
 async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
-    let mut requirements = ask::Requirements::count(db).await?;
-    let totals = ask::totals(db, &requirements).await?;
+    let mut requirements = queries::Requirements::count(db).await?;
+    let totals = queries::totals(db, &requirements).await?;
     writeln!(out, "Totals\n\n{totals}")?;
 
-    let package = ask::package(db, &args.package, args.top.into()).await?;
+    let package = queries::package(db, &args.package, args.top.into()).await?;
     writeln!(out, "{package}")?;
 
-    let packages = ask::of_maintainer(db, &args.maintainer, args.top.into()).await?;
+    let packages = queries::of_maintainer(db, &args.maintainer, args.top.into()).await?;
     writeln!(
         out,
         "The largest packages of {}\n\n{packages}",
         args.maintainer
     )?;
 
-    let uploads = ask::latest_uploads(db, 3).await?;
+    let uploads = queries::latest_uploads(db, 3).await?;
     writeln!(
         out,
         "The latest uploads of the largest sections\n\n{uploads}"
     )?;
 
-    let maintainers = ask::busiest(db, args.top.into()).await?;
+    let maintainers = queries::busiest(db, args.top.into()).await?;
     writeln!(out, "Who looks after most packages\n\n{maintainers}")?;
 
     requirements.packages.truncate(args.top.into());
-    let packages = ask::most_required(db, &requirements.packages).await?;
+    let packages = queries::most_required(db, &requirements.packages).await?;
     writeln!(out, "The most required packages\n\n{packages}")?;
 
     requirements.missing.truncate(args.top.into());
-    let names = ask::most_missed(&requirements.missing);
+    let names = queries::most_missed(&requirements.missing);
     writeln!(
         out,
         "The most required names that no package has\n\n{names}"

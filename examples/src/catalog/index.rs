@@ -1,17 +1,17 @@
-//! Reading a Debian `Packages` index.
+//! A reader of a Debian `Packages` index.
 //!
-//! An index is a text of stanzas with an empty line between them, each of `Field: value` lines; a line that begins with
-//! a space continues the field before it. This is what is made of it, and therefore what is counted:
+//! An index is a text of stanzas with an empty line between stanzas. A stanza has lines `Field: value`, and a line that begins
+//! with a space continues the previous field. The reader makes three kinds of items, and the totals count these items:
 //!
-//! - **Package**: a stanza. An index may have several versions of a name: the first has the name as its `_id`, so that
-//!   dependencies lead to it, each further one has `name=version`.
-//! - **Maintainer**: a distinct `Maintainer` field, name and address.
-//! - **Dependency**: a distinct name in `Pre-Depends` and `Depends` of one stanza. Every alternative (`a | b`) counts;
-//!   versions (`(>= 2)`), architectures (`[amd64]`, `:any`) and build profiles (`<…>`) do not make another name of it. A
-//!   name that no package has (a virtual package) counts too: it is [`missing`](super::model::Package::missing).
+//! - **Package**: a stanza. An index can have several versions of a name. The first version has the name as `_id`, so that
+//!   dependencies find the package. Each further version has `name=version`.
+//! - **Maintainer**: a distinct `Maintainer` field with name and address.
+//! - **Dependency**: a distinct name in `Pre-Depends` and `Depends` of a stanza. Every alternative (`a | b`) counts. Versions
+//!   (`(>= 2)`), architectures (`[amd64]`, `:any`) and build profiles (`<…>`) are not part of the name. A name without a package
+//!   (a virtual package) counts too, as [`missing`](super::model::Package::missing).
 //!
-//! So Debian 12's `main` for amd64 has, as of July 2026, 63,440 packages of 2,248 maintainers and 282,436 dependencies,
-//! 21,809 of them on `libc6`.
+//! For example, Debian 12's `main` for amd64 had, in July 2026, 63,440 packages of 2,248 maintainers and 282,436 dependencies,
+//! 21,809 of the dependencies on `libc6`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,33 +24,33 @@ use odm::prelude::*;
 
 use super::model::{NewMaintainer, NewPackage, NewSection, Size, Version};
 
-/// A package, with what it refers to.
+/// A package with the related documents.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The package. What it depends on is empty: which names are packages is known behind the last one.
+    /// The package, without dependencies: the reader knows which names are packages only after the last entry.
     pub package: NewPackage,
-    /// The names that it depends on, each once.
+    /// The distinct names in the dependencies.
     pub needs: Vec<String>,
-    /// Its maintainer, which other packages may have too.
+    /// The maintainer of the package, possibly shared with further packages.
     pub maintainer: NewMaintainer,
-    /// Its section.
+    /// The section of the package.
     pub section: NewSection,
 }
 
-/// The entries of an index, read one after the other.
+/// An iterator over the entries of an index.
 pub struct Index<'a> {
     lines: Box<dyn BufRead + Send + 'a>,
-    /// How many lines were read.
+    /// The number of read lines.
     line: usize,
     names: HashSet<String>,
 }
 
 impl<'a> Index<'a> {
-    /// An index as text or as gzip, which its first bytes tell.
+    /// Opens an index as text or gzip, which the first bytes distinguish.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is compressed in another way.
+    /// Returns an error if the input is not readable, or has a different compression.
     pub fn new(input: impl Read + Send + 'a) -> Result<Self> {
         let mut input = BufReader::new(input);
         let lines: Box<dyn BufRead + Send> = match input.fill_buf()? {
@@ -66,7 +66,7 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// The next stanza; `None` at the end.
+    /// Returns the next stanza, or `None` at the end.
     fn stanza(&mut self) -> Result<Option<Stanza>> {
         let mut stanza = Stanza::default();
         let mut line = String::new();
@@ -141,7 +141,7 @@ impl Iterator for Index<'_> {
     }
 }
 
-/// The fields that are read; an index has many more.
+/// The fields that the reader uses. An index has many more fields.
 const FIELDS: [&str; 10] = [
     "Architecture",
     "Depends",
@@ -158,7 +158,7 @@ const FIELDS: [&str; 10] = [
 #[derive(Default)]
 struct Stanza {
     fields: HashMap<&'static str, String>,
-    /// The field that a continued line belongs to, if it is one that is read.
+    /// The field that a continued line belongs to, if the reader uses the field.
     last: Option<&'static str>,
 }
 
@@ -213,7 +213,7 @@ fn parse(field: &str, value: &str) -> Result<i64> {
         .with_context(|| format!("`{field}: {value}` is no number"))
 }
 
-/// The names in dependency fields, each once, in their order.
+/// Returns the distinct names in dependency fields, in the original order.
 fn needs(fields: [Option<String>; 2]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for alternative in fields.iter().flatten().flat_map(|f| f.split([',', '|'])) {
@@ -257,7 +257,7 @@ Size: 54000";
     }
 
     #[test]
-    fn a_stanza_becomes_a_package_and_what_it_refers_to() {
+    fn a_stanza_becomes_a_package_with_related_documents() {
         let entries = read(TEXT).unwrap();
         let Entry {
             package,
@@ -274,7 +274,7 @@ Size: 54000";
     }
 
     #[test]
-    fn a_further_version_has_an_id_of_its_own() {
+    fn a_further_version_has_a_versioned_id() {
         let entries = read(TEXT).unwrap();
         assert_eq!(entries[1].package.id, "hello=2.12-1");
         assert_eq!(entries[1].package.size.installed, Some(277));
@@ -282,7 +282,7 @@ Size: 54000";
     }
 
     #[test]
-    fn what_is_no_index_is_an_error_that_says_where() {
+    fn an_invalid_index_names_the_line() {
         let error = |text: &str| format!("{:#}", read(text).unwrap_err());
         assert!(error("\n\nhello").contains("line 3"));
         assert!(error("Package: hello\n\n").contains("no `Version`"));

@@ -1,7 +1,7 @@
-//! Filling a database with the catalog.
+//! Loads the catalog into a database.
 //!
-//! A package can be inserted when all that it depends on is there, and the end of a file may depend on its beginning and the other way
-//! round: so a whole index is in memory while it is loaded.
+//! A package can be inserted after all dependencies, and the first packages of a file may depend on the last packages. Therefore
+//! the loader keeps a whole index in memory.
 
 use std::{collections::HashSet, fs::File, io::Read, path::PathBuf};
 
@@ -16,26 +16,26 @@ use super::{
     order::{Ordered, order},
 };
 
-/// How many packages are inserted at a time.
+/// The number of packages in a single insert.
 ///
-/// Where there are transactions, those are one, which writes once to each package that some of them depend on.
+/// With transactions, a batch is a single transaction, with a single write to each dependency of the batch.
 const BATCH: usize = 2_000;
 
-/// Where an index comes from.
+/// The source of an index.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// The sample that comes with this program.
+    /// The sample inside this program.
     Sample,
     /// A file, plain or gzip.
     File(PathBuf),
 }
 
 impl Source {
-    /// Reads all of it.
+    /// Reads the whole index.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is of another kind.
+    /// Returns an error if the file is not readable, or has a different format.
     pub fn read(&self) -> Result<Input> {
         const SAMPLE: &[u8] = include_bytes!("../../data/debian-12-sample.gz");
         let name = self.to_string();
@@ -58,7 +58,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// An index that was read.
+/// A parsed index.
 #[derive(Debug)]
 pub struct Input {
     name: String,
@@ -68,11 +68,11 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads an index, as text or as gzip.
+    /// Reads an index as text or gzip.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is of another kind.
+    /// Returns an error if the input is not readable, or has a different format.
     pub fn read(name: String, input: impl Read + Send) -> Result<Self> {
         let entries = Index::new(input).and_then(Iterator::collect);
         let entries: Vec<Entry> = entries.with_context(|| format!("cannot read {name}"))?;
@@ -100,25 +100,25 @@ impl Input {
     }
 }
 
-/// The catalog that the database has, if any.
+/// Returns the import record of the database, if any.
 ///
 /// # Errors
 ///
-/// Those of the database.
+/// Returns database errors.
 pub async fn import(db: &Db) -> odm::Result<Option<Import>> {
     db.find_by_id::<Import>(Import::ID).await
 }
 
 /// Deletes the whole catalog.
 ///
-/// `delete_many` would see to the links of every package that it deletes. Here everything goes that is on either side of one, so
-/// nothing is left to be seen to: the collections are dropped, around the framework.
+/// `delete_many` would update the inverses of every deleted package. Here all referrers and targets are deleted together, so the
+/// function drops the collections directly, without odm.
 ///
 /// # Errors
 ///
-/// Those of the database.
+/// Returns database errors.
 pub async fn clear(db: &Db) -> odm::Result<()> {
-    // A clear that is broken off leaves what is not finished, and neither a catalog nor an empty database.
+    // First mark the import as unfinished: an interrupted clear must not look like a complete catalog or an empty database.
     db.update_many::<Import>(|_| Filter::all())
         .unset(|i| i.finished())
         .await?;
@@ -133,11 +133,11 @@ pub async fn clear(db: &Db) -> odm::Result<()> {
     Ok(())
 }
 
-/// Loads an index into a database that has none, indexes first.
+/// Loads an index into an empty database. Creates the indexes first.
 ///
 /// # Errors
 ///
-/// Those of the database. What was loaded before stays; its [`Import`] is not finished.
+/// Returns database errors. Loaded documents stay, and the [`Import`] stays unfinished.
 pub async fn load(db: &Db, input: Input) -> odm::Result<()> {
     db.sync_indexes().await?;
     db.insert(Import {
@@ -169,7 +169,7 @@ pub async fn load(db: &Db, input: Input) -> odm::Result<()> {
     Ok(())
 }
 
-/// Over the packages; hidden where the output is no terminal.
+/// Returns a progress bar over the packages, which is hidden if the output is not a terminal.
 fn progress_bar(packages: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} % {pos} packages {elapsed}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());

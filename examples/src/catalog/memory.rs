@@ -1,8 +1,8 @@
-//! How much memory the program took.
+//! The memory use of the program.
 
 use std::fs;
 
-/// The most memory that the process had so far, in MB, where the system tells.
+/// Returns the peak memory of the process in MB, if the system reports the peak.
 #[must_use]
 pub fn peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;

@@ -1,4 +1,4 @@
-//! How the catalog is laid out.
+//! Models of the catalog.
 
 use odm::prelude::*;
 
@@ -6,136 +6,136 @@ use odm::prelude::*;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "packages")]
 pub struct Package {
-    /// The name; `name=version`, as apt writes it, for the further versions of a name that the index has.
+    /// The name, or `name=version` (apt syntax) for each further version of a name in the index.
     #[serde(rename = "_id")]
     pub id: String,
-    /// What it is, in one line.
+    /// The description, in a single line.
     pub summary: String,
-    /// Which version of it.
+    /// The version of the package.
     #[embed]
     pub version: Version,
-    /// How large it is.
+    /// The size of the package.
     #[embed]
     pub size: Size,
-    /// When the catalog was given it: an index has no dates.
+    /// The time of the import, because an index has no dates.
     pub uploaded: DateTime,
-    /// What it is for.
+    /// The section of the package.
     #[reference]
     #[index]
     pub section: Ref<Section>,
-    /// Who looks after it.
+    /// The maintainer of the package.
     #[reference]
     #[index]
     pub maintainer: Ref<Maintainer>,
-    /// The name of whoever that is, so that a list of packages needs no join.
+    /// The maintainer's name, copied so that a list of packages needs no join.
     #[denormalize(from = maintainer.name)]
     pub maintained_by: String,
-    /// The packages that it needs, which are there: they cannot be deleted before it.
+    /// Dependencies in the catalog. A dependency cannot be deleted before this package.
     #[reference(inverse = required_by, on_delete = restrict, max = 1_000)]
     pub depends: Vec<Ref<Package>>,
-    /// The names that it needs and that no package has: other packages provide them, or other architectures have them.
+    /// Dependency names without a package: virtual names, or packages of a different architecture.
     #[embed(max = 1_000)]
     pub missing: Vec<String>,
-    /// The packages that need it, by the framework: whoever has it in `depends`. In Debian 12, `libc6` has 21,809, and 107 packages
-    /// have more than 200.
+    /// The inverse of `depends`, maintained by the framework. In Debian 12, `libc6` has 21,809 dependent packages, and
+    /// 107 packages have more than 200.
     #[reference(inverse_of = depends, overflow(after = 200, into = "required_by_more", owner = "package"))]
     pub required_by: Overflow<Ref<Package>>,
 }
 
-/// A package without its links, to be read where there are many.
+/// A package without links, for lists of packages.
 #[derive(Debug, Clone, PartialEq, Deserialize, Projection)]
 #[projection(of = Package)]
 pub struct Card {
     /// The name.
     #[serde(rename = "_id")]
     pub id: String,
-    /// What it is.
+    /// The description.
     pub summary: String,
-    /// Which version of it.
+    /// The version of the package.
     pub version: Version,
-    /// How large it is.
+    /// The size of the package.
     pub size: Size,
 }
 
 /// The version of a package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 pub struct Version {
-    /// Such as `1:2.39.5-0+deb12u2`.
+    /// The version number, for example `1:2.39.5-0+deb12u2`.
     pub number: String,
-    /// What it runs on, `all` for everything.
+    /// The architecture, `all` for architecture-independent packages.
     pub architecture: String,
 }
 
 /// The size of a package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 pub struct Size {
-    /// In bytes.
+    /// The size in bytes.
     pub download: i64,
     /// In KiB; a few packages do not say.
     pub installed: Option<i64>,
 }
 
-/// Who looks after packages: a person or a team.
+/// A maintainer of packages: a person or a team.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "maintainers")]
 pub struct Maintainer {
-    /// The `Maintainer` field as it stands, with the address: two people may have one name.
+    /// The complete `Maintainer` field with the address, because two people may share a name.
     #[serde(rename = "_id")]
     pub id: String,
-    /// The name alone.
+    /// The name without the address.
     #[index]
     pub name: String,
-    /// How many packages there are of theirs.
+    /// The number of packages of this maintainer.
     #[count(of = Package::maintainer)]
     #[index(descending)]
     pub packages: i64,
 }
 
-/// What packages are for.
+/// A section of the archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "sections")]
 pub struct Section {
-    /// Such as `games`, or `contrib/games` outside of Debian's main part.
+    /// The name: `games`, or `contrib/games` outside of Debian's main part.
     #[serde(rename = "_id")]
     pub id: String,
     /// The part of the archive: `main`, `contrib` or `non-free`.
     pub area: String,
-    /// How many packages are in it.
+    /// The number of packages in the section.
     #[count(of = Package::section)]
     pub packages: i64,
-    /// Those that came last, so that a list of sections needs no join.
+    /// The latest packages, stored here so that a list of sections needs no join.
     #[latest(3, of = Package::section, by = uploaded)]
     pub uploads: Vec<Upload>,
 }
 
-/// What a section has of a package.
+/// The fields of a package that a section stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[embedded(of = Package)]
 pub struct Upload {
-    /// When it came.
+    /// The time of the import.
     pub uploaded: DateTime,
-    /// What it is, in one line.
+    /// The description, in a single line.
     pub summary: String,
-    /// Which version of it.
+    /// The version of the package.
     #[embed]
     pub version: Version,
 }
 
-/// What was loaded, so that a load that was broken off is not taken for a whole one.
+/// The record of an import, so that an interrupted import is not mistaken for a complete import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "imports")]
 pub struct Import {
-    /// There is one: [`Import::ID`].
+    /// The `_id` of the single record: [`Import::ID`].
     #[serde(rename = "_id")]
     pub id: String,
-    /// The file that it came from.
+    /// The source file.
     pub source: String,
-    /// When all of it was there.
+    /// The time at which the import was complete.
     pub finished: Option<DateTime>,
 }
 
 impl Import {
-    /// The id of the only one.
+    /// The `_id` of the single record.
     pub const ID: &str = "catalog";
 }
 

@@ -1,7 +1,7 @@
-//! The order in which packages can be inserted: what a package depends on has to be there before it.
+//! The insert order of packages: dependencies first.
 //!
-//! Some packages depend on each other in a circle, such as `libc6` and `libgcc-s1`. One of them has to come first, and gets what
-//! closes the circle when all are there.
+//! Some packages depend on each other in a cycle, for example `libc6` and `libgcc-s1`.
+//! The first package of a cycle gets the reference that closes the cycle after all packages are inserted.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use super::{
     model::{NewPackage, Package},
 };
 
-/// Packages that can be inserted one after the other.
+/// Packages in insert order.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// Each depends on packages before it alone.
+    /// Packages in order: each depends on earlier packages only.
     pub packages: Vec<NewPackage>,
-    /// The packages to which something is missing so, with all that they depend on.
+    /// Packages in a cycle, without the later dependencies in `packages`, each with all dependencies.
     pub circles: Vec<(String, Vec<Ref<Package>>)>,
 }
 
-/// Orders the packages of a whole index, and tells the names that are packages from those that are not.
+/// Orders the packages of a whole index, and separates dependencies on packages from names without a package.
 #[must_use]
 pub fn order(entries: Vec<Entry>) -> Ordered {
     let (graph, nodes) = dependencies(&entries);
@@ -64,7 +64,7 @@ pub fn order(entries: Vec<Entry>) -> Ordered {
     ordered
 }
 
-/// A node for each entry, by its position, and an edge to each that it depends on.
+/// Returns a graph with a node for each entry, by position, and an edge to each dependency.
 fn dependencies(entries: &[Entry]) -> (DiGraph<(), ()>, HashMap<String, NodeIndex>) {
     let mut graph = DiGraph::new();
     let nodes = entries
@@ -79,7 +79,7 @@ fn dependencies(entries: &[Entry]) -> (DiGraph<(), ()>, HashMap<String, NodeInde
     (graph, nodes)
 }
 
-/// All nodes, each behind those that its edges lead to, but where they lead back to it.
+/// Returns all nodes, each after the targets of its edges. An edge that closes a cycle does not count.
 fn dependencies_first(graph: &DiGraph<(), ()>) -> Vec<NodeIndex> {
     let mut order = Vec::with_capacity(graph.node_count());
     let mut search = DfsPostOrder::empty(graph);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::catalog::index::Index;
 
-    /// Of packages with what they depend on.
+    /// Orders packages, given as pairs of a name and the dependencies.
     fn ordered(packages: &[(&str, &str)]) -> Ordered {
         let stanzas = packages.iter().map(|(name, depends)| {
             format!("Package: {name}\nDepends: {depends}\nVersion: 1\nMaintainer: Jane\nArchitecture: all\nSection: misc\nSize: 1\n\n")
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_comes_first() {
+    fn dependencies_come_first() {
         let ordered = ordered(&[
             ("a", "b, c, mail-server"),
             ("b", "c"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_closed_behind() {
+    fn a_cycle_is_closed_after_all_inserts() {
         let ordered = ordered(&[("a", "d, b"), ("b", "c"), ("c", "d, a"), ("d", "d")]);
         assert_eq!(names(&ordered.packages), ["d", "c", "b", "a"]);
         assert_eq!(ordered.packages[1].depends, [Ref::new("d")]);

@@ -1,11 +1,11 @@
-//! Tables of text, with aligned columns.
+//! Text tables with aligned columns.
 
 use std::fmt;
 
-/// A column that has more is cut off.
-const WIDTH: usize = 48;
+/// The maximum width of a column. Longer cells are cut off.
+const MAX_COLUMN_WIDTH: usize = 48;
 
-/// Rows below a heading.
+/// A table with a heading and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table<const N: usize> {
     heading: [&'static str; N],
@@ -13,7 +13,7 @@ pub struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table without rows. A column whose heading begins with a space is aligned to the right.
+    /// Creates a table without rows. A column with a leading space in the heading is aligned to the right.
     #[must_use]
     pub fn new(heading: [&'static str; N]) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl<const N: usize> fmt::Display for Table<N> {
     }
 }
 
-/// A number with its thousands apart: `63,440`.
+/// Formats a number with thousands separators: `63,440`.
 #[must_use]
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -70,10 +70,10 @@ pub fn thousands(number: u64) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    if text.chars().count() <= WIDTH {
+    if text.chars().count() <= MAX_COLUMN_WIDTH {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(WIDTH - 1).collect();
+    let mut short: String = text.chars().take(MAX_COLUMN_WIDTH - 1).collect();
     short.push('…');
     short
 }

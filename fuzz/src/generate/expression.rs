@@ -1,21 +1,21 @@
-//! Expressions, of which most can be computed for most documents.
+//! Generators of expressions. Most expressions are valid for most documents.
 
 use bson::{Bson, Document, doc};
 
-use super::operators::{Kind, OPERATORS, Operands, Signature};
+use super::operators::{OPERATORS, Operands, Signature, ValueKind};
 use super::{Generator, NAMES, PATTERNS, TEXTS};
 
-/// How deep generated expressions nest.
-pub(crate) const DEPTH: usize = 4;
+/// The maximum nesting depth of generated expressions.
+pub(crate) const MAX_EXPRESSION_DEPTH: usize = 4;
 
-/// The fields that have a value of their kind in most documents of [`Generator::typed_documents`].
-const FIELDS: [(&str, Kind); 6] = [
-    ("a", Kind::Number),
-    ("b", Kind::Text),
-    ("c", Kind::Array),
-    ("x", Kind::Document),
-    ("0", Kind::Date),
-    ("1", Kind::Boolean),
+/// Fields with a value of this kind in most documents of [`Generator::typed_documents`].
+const FIELDS: [(&str, ValueKind); 6] = [
+    ("a", ValueKind::Number),
+    ("b", ValueKind::Text),
+    ("c", ValueKind::Array),
+    ("x", ValueKind::Document),
+    ("0", ValueKind::Date),
+    ("1", ValueKind::Boolean),
 ];
 const UNITS: [&str; 9] = [
     "year",
@@ -63,7 +63,7 @@ const TYPES: [&str; 10] = [
 ];
 
 impl Generator<'_> {
-    /// Documents with `_id`s from 0 on, of which most have the fields that expressions look for.
+    /// Returns documents with `_id`s from 0 on. Most documents have the fields that expressions read.
     pub(crate) fn typed_documents(&mut self) -> Vec<Document> {
         let count = 1 + self.below(5);
         let documents = (0..count).map(|id| {
@@ -73,7 +73,7 @@ impl Generator<'_> {
                     document.insert(name, self.constant(kind, &[]));
                 }
             }
-            for (name, value) in self.document(super::DEPTH) {
+            for (name, value) in self.document(super::MAX_VALUE_DEPTH) {
                 document.entry(name).or_insert(value);
             }
             document
@@ -81,8 +81,13 @@ impl Generator<'_> {
         documents.collect()
     }
 
-    /// An expression that gives a value of a kind, more often than not. It can read the variables that are bound.
-    pub(crate) fn expression(&mut self, kind: Kind, depth: usize, bound: &[&'static str]) -> Bson {
+    /// Returns an expression that usually gives a value of a kind. The expression can read the bound variables.
+    pub(crate) fn expression(
+        &mut self,
+        kind: ValueKind,
+        depth: usize,
+        bound: &[&'static str],
+    ) -> Bson {
         if self.one_in(32) {
             return self.value(1);
         }
@@ -93,13 +98,13 @@ impl Generator<'_> {
         }
     }
 
-    /// A path or a variable.
-    pub(crate) fn read(&mut self, kind: Kind, bound: &[&'static str]) -> Bson {
+    /// Returns a path or a variable.
+    pub(crate) fn read(&mut self, kind: ValueKind, bound: &[&'static str]) -> Bson {
         if !bound.is_empty() && self.one_in(2) {
             return format!("$${}", self.pick(bound)).into();
         }
-        let own = FIELDS.iter().find(|(_, own)| *own == kind);
-        match (self.below(12), own) {
+        let field = FIELDS.iter().find(|(_, field)| *field == kind);
+        match (self.below(12), field) {
             (0, _) => "$$ROOT".into(),
             (1, _) => "$$REMOVE".into(),
             (2, _) => format!("$$CURRENT.{}", self.path()).into(),
@@ -108,58 +113,63 @@ impl Generator<'_> {
         }
     }
 
-    /// A value of a kind, as an operator takes it.
-    fn constant(&mut self, kind: Kind, bound: &[&'static str]) -> Bson {
+    /// Returns a constant of a kind, in the form that an operator accepts.
+    fn constant(&mut self, kind: ValueKind, bound: &[&'static str]) -> Bson {
         match kind {
-            Kind::Any | Kind::Same => self.value(1),
-            Kind::Array => {
-                let kind = *self.choose(&[Kind::Number, Kind::Text, Kind::Document, Kind::Any]);
+            ValueKind::Any | ValueKind::Same => self.value(1),
+            ValueKind::Array => {
+                let kind = *self.choose(&[
+                    ValueKind::Number,
+                    ValueKind::Text,
+                    ValueKind::Document,
+                    ValueKind::Any,
+                ]);
                 let items: Vec<_> = (0..self.below(5))
                     .map(|_| self.constant(kind, bound))
                     .collect();
                 items.into()
             }
-            Kind::Boolean => self.one_in(2).into(),
-            Kind::Date => {
+            ValueKind::Boolean => self.one_in(2).into(),
+            ValueKind::Date => {
                 let millis = self.number() >> self.below(64);
                 Bson::DateTime(bson::DateTime::from_millis(millis))
             }
-            Kind::Document => self.document(1).into(),
-            Kind::Number => match self.below(8) {
+            ValueKind::Document => self.document(1).into(),
+            ValueKind::Number => match self.below(8) {
                 0..4 => Bson::Int32(self.below(12) as i32 - 4),
                 4 => Bson::Double(self.below(32) as f64 / 4.0 - 4.0),
                 5 => Bson::Int64(self.number()),
                 6 => Bson::Double(f64::from_bits(self.number().cast_unsigned())),
                 _ => self.decimal(),
             },
-            Kind::Text if self.one_in(6) => self.pick(&DATES).into(),
-            Kind::Text => self.pick(&TEXTS).into(),
-            Kind::Small => Bson::Int32(self.below(10) as i32 - 3),
-            Kind::Bytes if self.one_in(2) => self.binary(),
-            Kind::Bytes => self.pick(&TEXTS).into(),
-            Kind::Format => self.pick(&FORMATS).into(),
-            Kind::Name => self.pick(&NAMES).into(),
-            Kind::Options => self.pick(&["", "i", "m", "s", "x", "im"]).into(),
-            Kind::Order if self.one_in(2) => Bson::Int32(if self.one_in(2) { 1 } else { -1 }),
-            Kind::Order => doc! { self.path(): if self.one_in(2) { 1 } else { -1 } }.into(),
-            Kind::Pattern if self.one_in(2) => self.regex(),
-            Kind::Pattern => self.pick(&PATTERNS).into(),
-            Kind::Stamp => self.timestamp(),
-            Kind::TypeName if self.one_in(4) => Bson::Int32(self.below(20) as i32),
-            Kind::TypeName => self.pick(&TYPES).into(),
-            Kind::Unit => self.pick(&UNITS).into(),
-            Kind::Weekday => self.pick(&["monday", "sun", "SATURDAY", "friday"]).into(),
-            Kind::Zone => self.pick(&ZONES).into(),
-            // These are forms of expressions.
-            Kind::Arrays | Kind::Branches | Kind::Pairs | Kind::Variables => {
-                self.form(kind, Kind::Any, 0, bound)
+            ValueKind::Text if self.one_in(6) => self.pick(&DATES).into(),
+            ValueKind::Text => self.pick(&TEXTS).into(),
+            ValueKind::Small => Bson::Int32(self.below(10) as i32 - 3),
+            ValueKind::Bytes if self.one_in(2) => self.binary(),
+            ValueKind::Bytes => self.pick(&TEXTS).into(),
+            ValueKind::Format => self.pick(&FORMATS).into(),
+            ValueKind::Name => self.pick(&NAMES).into(),
+            ValueKind::Options => self.pick(&["", "i", "m", "s", "x", "im"]).into(),
+            ValueKind::Order if self.one_in(2) => Bson::Int32(if self.one_in(2) { 1 } else { -1 }),
+            ValueKind::Order => doc! { self.path(): if self.one_in(2) { 1 } else { -1 } }.into(),
+            ValueKind::Pattern if self.one_in(2) => self.regex(),
+            ValueKind::Pattern => self.pick(&PATTERNS).into(),
+            ValueKind::Stamp => self.timestamp(),
+            ValueKind::TypeName if self.one_in(4) => Bson::Int32(self.below(20) as i32),
+            ValueKind::TypeName => self.pick(&TYPES).into(),
+            ValueKind::Unit => self.pick(&UNITS).into(),
+            ValueKind::Weekday => self.pick(&["monday", "sun", "SATURDAY", "friday"]).into(),
+            ValueKind::Zone => self.pick(&ZONES).into(),
+            // Forms with nested expressions.
+            ValueKind::Arrays | ValueKind::Branches | ValueKind::Pairs | ValueKind::Variables => {
+                self.form(kind, ValueKind::Any, 0, bound)
             }
         }
     }
 
-    fn operation(&mut self, kind: Kind, depth: usize, bound: &[&'static str]) -> Bson {
+    fn operation(&mut self, kind: ValueKind, depth: usize, bound: &[&'static str]) -> Bson {
         let fitting = |operator: &&Signature| {
-            kind == Kind::Any || operator.gives == kind || operator.gives == Kind::Same
+            kind == ValueKind::Any || operator.gives == kind || operator.gives == ValueKind::Same
         };
         let fitting: Vec<_> = OPERATORS.iter().filter(fitting).collect();
         let operator = **self.choose(&fitting);
@@ -172,14 +182,14 @@ impl Generator<'_> {
     fn arguments(
         &mut self,
         operator: &Signature,
-        same: Kind,
+        same: ValueKind,
         depth: usize,
         bound: &[&'static str],
     ) -> Bson {
         match operator.operands {
             Operands::One(kind) => match self.argument(kind, same, depth, bound) {
-                // An array would be the operands, except where it is an array of one.
-                Bson::Array(items) if kind != Kind::Pairs => vec![Bson::Array(items)].into(),
+                // A bare array would be the list of operands, so wrap the array in an array with a single operand.
+                Bson::Array(items) if kind != ValueKind::Pairs => vec![Bson::Array(items)].into(),
                 operand => operand,
             },
             Operands::Several(kind) => {
@@ -215,56 +225,68 @@ impl Generator<'_> {
         }
     }
 
-    fn argument(&mut self, kind: Kind, same: Kind, depth: usize, bound: &[&'static str]) -> Bson {
+    fn argument(
+        &mut self,
+        kind: ValueKind,
+        same: ValueKind,
+        depth: usize,
+        bound: &[&'static str],
+    ) -> Bson {
         match kind {
-            Kind::Same => self.expression(same, depth, bound),
-            Kind::Any
-            | Kind::Array
-            | Kind::Boolean
-            | Kind::Date
-            | Kind::Document
-            | Kind::Number
-            | Kind::Text => self.expression(kind, depth, bound),
-            Kind::Arrays | Kind::Branches | Kind::Pairs | Kind::Variables => {
+            ValueKind::Same => self.expression(same, depth, bound),
+            ValueKind::Any
+            | ValueKind::Array
+            | ValueKind::Boolean
+            | ValueKind::Date
+            | ValueKind::Document
+            | ValueKind::Number
+            | ValueKind::Text => self.expression(kind, depth, bound),
+            ValueKind::Arrays | ValueKind::Branches | ValueKind::Pairs | ValueKind::Variables => {
                 self.form(kind, same, depth, bound)
             }
-            _ if self.one_in(24) => self.expression(Kind::Any, depth, bound),
+            _ if self.one_in(24) => self.expression(ValueKind::Any, depth, bound),
             _ => self.constant(kind, bound),
         }
     }
 
-    /// What has expressions in it and is none.
-    fn form(&mut self, kind: Kind, same: Kind, depth: usize, bound: &[&'static str]) -> Bson {
+    /// Returns an operand that contains expressions, but is not an expression.
+    fn form(
+        &mut self,
+        kind: ValueKind,
+        same: ValueKind,
+        depth: usize,
+        bound: &[&'static str],
+    ) -> Bson {
         match kind {
-            Kind::Branches => {
+            ValueKind::Branches => {
                 let branches: Vec<_> = (0..1 + self.below(3))
                     .map(|_| {
-                        let case = self.expression(Kind::Any, depth, bound);
+                        let case = self.expression(ValueKind::Any, depth, bound);
                         let then = self.expression(same, depth, bound);
                         Bson::Document(doc! { "case": case, "then": then })
                     })
                     .collect();
                 branches.into()
             }
-            Kind::Variables => {
-                let x = self.expression(Kind::Any, depth, bound);
+            ValueKind::Variables => {
+                let x = self.expression(ValueKind::Any, depth, bound);
                 let y = self.expression(same, depth, bound);
                 doc! { "x": x, "y": y }.into()
             }
-            Kind::Pairs => {
+            ValueKind::Pairs => {
                 let pairs: Vec<_> = (0..self.below(4))
                     .map(|_| {
                         let name = self.pick(&NAMES);
-                        let value = self.expression(Kind::Any, depth, bound);
+                        let value = self.expression(ValueKind::Any, depth, bound);
                         Bson::Array(vec![name.into(), value])
                     })
                     .collect();
-                // The array is the only operand, not the operands.
+                // The array is the only operand, and not the list of operands.
                 vec![Bson::Array(pairs)].into()
             }
             _ => {
                 let arrays: Vec<_> = (0..1 + self.below(3))
-                    .map(|_| self.expression(Kind::Array, depth, bound))
+                    .map(|_| self.expression(ValueKind::Array, depth, bound))
                     .collect();
                 arrays.into()
             }

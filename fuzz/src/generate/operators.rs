@@ -1,14 +1,14 @@
-//! What the operators of expressions take and give, so that most of what is generated can be computed.
+//! The operands and results of expression operators, so that most generated expressions are valid.
 
-use Kind::{
+use Operands::{List, Named, One, Several};
+use ValueKind::{
     Any, Array, Arrays, Boolean, Branches, Bytes, Date, Document, Format, Name, Number, Options,
     Order, Pairs, Pattern, Same, Small, Stamp, Text, TypeName, Unit, Variables, Weekday, Zone,
 };
-use Operands::{List, Named, One, Several};
 
-/// What a value is, or what a constant operand has to be.
+/// The kind of a value, or the required kind of a constant operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Any,
     Array,
     Boolean,
@@ -16,9 +16,9 @@ pub(crate) enum Kind {
     Document,
     Number,
     Text,
-    /// What the operator itself is to give.
+    /// The kind of the operator's result.
     Same,
-    /// An integer so small that a loop over it ends soon.
+    /// An integer that is small enough for a short loop.
     Small,
     Arrays,
     Branches,
@@ -37,28 +37,28 @@ pub(crate) enum Kind {
     Zone,
 }
 
-/// The form of what an operator is asked of.
+/// The form of an operator's operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operands {
-    /// As many as there are, of which some at the end can be left out.
-    List(&'static [Kind], usize),
-    /// By their names, of which the first ones cannot be left out.
-    Named(&'static [(&'static str, Kind)], usize),
-    One(Kind),
-    Several(Kind),
+    /// Positional operands. Operands after the minimum number are optional.
+    List(&'static [ValueKind], usize),
+    /// Named operands. Operands after the minimum number are optional.
+    Named(&'static [(&'static str, ValueKind)], usize),
+    One(ValueKind),
+    Several(ValueKind),
 }
 
 /// An operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
     pub(crate) name: &'static str,
-    pub(crate) gives: Kind,
+    pub(crate) gives: ValueKind,
     pub(crate) operands: Operands,
     /// The variables that the operand `in` or `cond` can read.
     pub(crate) binds: &'static [&'static str],
 }
 
-const fn operator(name: &'static str, gives: Kind, operands: Operands) -> Signature {
+const fn operator(name: &'static str, gives: ValueKind, operands: Operands) -> Signature {
     Signature {
         name,
         gives,
@@ -384,14 +384,16 @@ mod tests {
     use super::OPERATORS;
     use crate::generate::pipeline::{ACCUMULATORS, STAGES};
 
-    /// The names of a registry in the sources of the engine: lines such as `("$abs", abs::parse),`.
+    /// Returns the names of a registry in the engine sources, from lines like `("$abs", abs::parse),`.
     fn names(file: &Path) -> BTreeSet<String> {
-        let text = fs::read_to_string(file).unwrap();
+        // A long entry has several lines.
+        let text = fs::read_to_string(file).unwrap().replace("(\n", "(");
         let entries = text
             .lines()
-            .filter_map(|line| line.trim().strip_prefix("(\""));
-        entries
-            .filter_map(|entry| Some(entry.split_once("\", ")?.0.to_owned()))
+            .filter_map(|line| line.trim().strip_prefix('('));
+        let names = entries.filter_map(|entry| entry.trim_start().strip_prefix('"'));
+        names
+            .filter_map(|entry| Some(entry.split_once("\",")?.0.to_owned()))
             .collect()
     }
 
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_the_engines_registries_is_generated() {
+    fn all_engine_operators_are_generated() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../odm-engine/src");
         let mut operators = BTreeSet::new();
         for file in fs::read_dir(source.join("expression")).unwrap() {
@@ -409,7 +411,7 @@ mod tests {
                 operators.append(&mut names(&file));
             }
         }
-        // These are refused, whatever they are asked of.
+        // The engine refuses both operators for all operands.
         operators.retain(|name| name != "$function" && name != "$meta");
         assert_eq!(set(OPERATORS.iter().map(|known| known.name)), operators);
         let stages = names(&source.join("pipeline/stages.rs"));

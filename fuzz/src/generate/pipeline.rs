@@ -1,9 +1,9 @@
-//! Pipelines of an aggregation or an update.
+//! Generators of pipelines for aggregations and updates.
 
 use bson::{Bson, Document, doc};
 
-use super::expression::DEPTH;
-use super::operators::Kind;
+use super::expression::MAX_EXPRESSION_DEPTH;
+use super::operators::ValueKind;
 use super::{Generator, NAMES};
 
 /// The stages, sorted by name.
@@ -32,7 +32,7 @@ pub(crate) const STAGES: &[&str] = &[
     "$unwind",
 ];
 
-/// Those of an update.
+/// The stages of an update.
 const TRANSFORMS: [&str; 6] = [
     "$addFields",
     "$project",
@@ -68,17 +68,17 @@ pub(crate) const ACCUMULATORS: &[&str] = &[
 
 const GRANULARITIES: [&str; 5] = ["R5", "E6", "1-2-5", "POWERSOF2", "E192"];
 
-/// What pipelines read besides the collection that they are run on.
-pub(crate) const OTHER: &str = "other";
+/// A second collection that pipelines read.
+pub(crate) const OTHER_COLLECTION: &str = "other";
 
 impl Generator<'_> {
-    /// Stages of an aggregation, within so many pipelines at most. They can read the variables that are bound.
+    /// Returns the stages of an aggregation. Nested pipelines have at most this depth, and can read the bound variables.
     pub(crate) fn stages(&mut self, depth: usize, bound: &[&'static str]) -> Vec<Document> {
         let count = self.below(5);
         (0..count)
             .map(|_| {
                 let mut name = self.pick(STAGES);
-                // It fails where it is not the first stage on another collection.
+                // `$documents` fails unless `$documents` is the first stage on a different collection.
                 if name == "$documents" && !self.one_in(8) {
                     name = "$match";
                 }
@@ -89,7 +89,7 @@ impl Generator<'_> {
             .collect()
     }
 
-    /// Stages of an update.
+    /// Returns the stages of an update.
     pub(crate) fn transforms(&mut self) -> Vec<Document> {
         let count = 1 + self.below(3);
         (0..count)
@@ -146,8 +146,8 @@ impl Generator<'_> {
             "$group" => {
                 let mut group = match self.below(4) {
                     0 => doc! { "_id": null },
-                    1 => doc! { "_id": { "a": "$a", "b": self.expression(Kind::Any, 2, bound) } },
-                    _ => doc! { "_id": self.expression(Kind::Any, DEPTH, bound) },
+                    1 => doc! { "_id": { "a": "$a", "b": self.expression(ValueKind::Any, 2, bound) } },
+                    _ => doc! { "_id": self.expression(ValueKind::Any, MAX_EXPRESSION_DEPTH, bound) },
                 };
                 group.extend(self.accumulators(bound));
                 group.into()
@@ -162,29 +162,29 @@ impl Generator<'_> {
             "$skip" => Bson::Int32(self.below(3) as i32),
             "$lookup" => self.lookup(depth, bound),
             "$match" if self.one_in(2) => self.filter_document(2).into(),
-            "$match" => doc! { "$expr": self.expression(Kind::Boolean, DEPTH, bound) }.into(),
+            "$match" => doc! { "$expr": self.expression(ValueKind::Boolean, MAX_EXPRESSION_DEPTH, bound) }.into(),
             "$project" => self.computed_projection(bound).into(),
             "$redact" => {
                 let decision = *self.choose(&["$$DESCEND", "$$KEEP"]);
-                let condition = self.expression(Kind::Boolean, 2, bound);
+                let condition = self.expression(ValueKind::Boolean, 2, bound);
                 doc! { "$cond": [condition, decision, "$$PRUNE"] }.into()
             }
             "$replaceRoot" => {
-                doc! { "newRoot": self.expression(Kind::Document, DEPTH, bound) }.into()
+                doc! { "newRoot": self.expression(ValueKind::Document, MAX_EXPRESSION_DEPTH, bound) }.into()
             }
-            "$replaceWith" => self.expression(Kind::Document, DEPTH, bound),
+            "$replaceWith" => self.expression(ValueKind::Document, MAX_EXPRESSION_DEPTH, bound),
             "$sort" => {
                 let direction = if self.one_in(2) { 1 } else { -1 };
                 doc! { self.path(): direction, "_id": 1 }.into()
             }
             "$sortByCount" => match self.one_in(2) {
                 true => format!("${}", self.path()).into(),
-                false => doc! { "$max": [self.expression(Kind::Any, 2, bound)] }.into(),
+                false => doc! { "$max": [self.expression(ValueKind::Any, 2, bound)] }.into(),
             },
-            "$unionWith" if depth == 0 => OTHER.into(),
+            "$unionWith" if depth == 0 => OTHER_COLLECTION.into(),
             "$unionWith" => {
                 let stages = self.nested(depth - 1, bound);
-                doc! { "coll": OTHER, "pipeline": stages }.into()
+                doc! { "coll": OTHER_COLLECTION, "pipeline": stages }.into()
             }
             "$unset" => vec![self.path(), self.path()].into(),
             _ => match self.one_in(2) {
@@ -202,7 +202,7 @@ impl Generator<'_> {
     }
 
     fn lookup(&mut self, depth: usize, bound: &[&'static str]) -> Bson {
-        let mut lookup = doc! { "from": OTHER, "as": self.path() };
+        let mut lookup = doc! { "from": OTHER_COLLECTION, "as": self.path() };
         let is_by_pipeline = depth > 0 && self.one_in(2);
         if !is_by_pipeline || self.one_in(2) {
             lookup.insert("localField", self.path());
@@ -211,8 +211,8 @@ impl Generator<'_> {
         let mut bound = bound.to_vec();
         if is_by_pipeline {
             let variables = doc! {
-                "x": self.expression(Kind::Any, 2, &bound),
-                "y": self.expression(Kind::Number, 2, &bound),
+                "x": self.expression(ValueKind::Any, 2, &bound),
+                "y": self.expression(ValueKind::Number, 2, &bound),
             };
             lookup.insert("let", variables);
             bound.extend(["x", "y"]);
@@ -225,7 +225,7 @@ impl Generator<'_> {
         lookup.into()
     }
 
-    /// A pipeline that reads the other collection.
+    /// Returns a pipeline on the second collection.
     fn nested(&mut self, depth: usize, bound: &[&'static str]) -> Vec<Document> {
         if self.one_in(8) {
             let mut stages = vec![doc! { "$documents": [self.document(2), self.document(2)] }];
@@ -235,11 +235,11 @@ impl Generator<'_> {
         let filter = match self.below(4) {
             0 => Document::new(),
             1 => self.filter_document(1),
-            // As a join has it: an index can answer it.
+            // The form of a join filter, which an index can answer.
             2 => {
-                doc! { "$expr": { "$eq": [format!("${}", self.path()), self.read(Kind::Any, bound)] } }
+                doc! { "$expr": { "$eq": [format!("${}", self.path()), self.read(ValueKind::Any, bound)] } }
             }
-            _ => doc! { "$expr": self.expression(Kind::Boolean, 2, bound) },
+            _ => doc! { "$expr": self.expression(ValueKind::Boolean, 2, bound) },
         };
         let mut stages = ordered(vec![doc! { "$match": filter }]);
         stages.extend(self.stages(depth, bound));
@@ -249,10 +249,15 @@ impl Generator<'_> {
     fn fields(&mut self, bound: &[&'static str]) -> Document {
         let mut fields = Document::new();
         for _ in 0..1 + self.below(3) {
-            let kind = *self.choose(&[Kind::Any, Kind::Number, Kind::Text, Kind::Array]);
+            let kind = *self.choose(&[
+                ValueKind::Any,
+                ValueKind::Number,
+                ValueKind::Text,
+                ValueKind::Array,
+            ]);
             let value = match self.below(8) {
                 0 => doc! { self.pick(&NAMES): self.expression(kind, 2, bound) }.into(),
-                _ => self.expression(kind, DEPTH, bound),
+                _ => self.expression(kind, MAX_EXPRESSION_DEPTH, bound),
             };
             let path = match self.one_in(3) {
                 true => self.path(),
@@ -263,7 +268,7 @@ impl Generator<'_> {
         fields
     }
 
-    /// What a query can have as its projection and a pipeline as `$project`.
+    /// Returns a projection that works in a query and in `$project`.
     pub(crate) fn computed_projection(&mut self, bound: &[&'static str]) -> Document {
         if self.one_in(4) {
             return doc! { self.path(): 0, self.path(): 0 };
@@ -276,9 +281,9 @@ impl Generator<'_> {
         projection
     }
 
-    /// What buckets are made by cannot be a constant.
+    /// Returns the grouping expression of buckets, which must not be a constant.
     fn group_by(&mut self, bound: &[&'static str]) -> Bson {
-        match self.expression(Kind::Number, DEPTH, bound) {
+        match self.expression(ValueKind::Number, MAX_EXPRESSION_DEPTH, bound) {
             computed @ (Bson::Document(_) | Bson::String(_)) => computed,
             _ => "$a".into(),
         }
@@ -308,33 +313,33 @@ impl Generator<'_> {
         match accumulator {
             "$count" => Document::new().into(),
             "$bottom" | "$top" => {
-                doc! { "sortBy": order, "output": self.expression(Kind::Any, 2, bound) }.into()
+                doc! { "sortBy": order, "output": self.expression(ValueKind::Any, 2, bound) }.into()
             }
             "$bottomN" | "$topN" => {
-                let output = self.expression(Kind::Any, 2, bound);
+                let output = self.expression(ValueKind::Any, 2, bound);
                 doc! { "sortBy": order, "output": output, "n": count }.into()
             }
             "$firstN" | "$lastN" | "$maxN" | "$minN" => {
-                doc! { "input": self.expression(Kind::Any, 2, bound), "n": count }.into()
+                doc! { "input": self.expression(ValueKind::Any, 2, bound), "n": count }.into()
             }
-            "$mergeObjects" => self.accumulator_operand(Kind::Document, bound),
+            "$mergeObjects" => self.accumulator_operand(ValueKind::Document, bound),
             "$addToSet" | "$first" | "$last" | "$max" | "$min" | "$push" => {
-                self.accumulator_operand(Kind::Any, bound)
+                self.accumulator_operand(ValueKind::Any, bound)
             }
-            _ => self.accumulator_operand(Kind::Number, bound),
+            _ => self.accumulator_operand(ValueKind::Number, bound),
         }
     }
 
-    /// An accumulator does not take an array of operands.
-    fn accumulator_operand(&mut self, kind: Kind, bound: &[&'static str]) -> Bson {
-        match self.expression(kind, DEPTH, bound) {
+    /// Returns the operand of an accumulator, which must not be an array.
+    fn accumulator_operand(&mut self, kind: ValueKind, bound: &[&'static str]) -> Bson {
+        match self.expression(kind, MAX_EXPRESSION_DEPTH, bound) {
             Bson::Array(_) => "$c".into(),
             operand => operand,
         }
     }
 }
 
-/// The stages, and an order without ties behind them: what an index answers comes in another one.
+/// Adds a sort without ties, because an index returns documents in a different order.
 pub(crate) fn ordered(mut stages: Vec<Document>) -> Vec<Document> {
     stages.push(doc! { "$sort": { "_id": 1 } });
     stages

@@ -1,4 +1,4 @@
-//! What is computed from other fields: `#[computed(sum(lines.price * lines.quantity))]`.
+//! Computed fields: `#[computed(sum(lines.price * lines.quantity))]`.
 
 use quote::ToTokens;
 use syn::{
@@ -6,51 +6,51 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use super::named;
+use super::attrs_named;
 use crate::ctxt::Ctxt;
 
-/// How a field is computed.
-pub(crate) struct Computed {
-    /// The attribute, for errors.
+/// The attribute of a computed field.
+pub(crate) struct ComputedAttr {
+    /// The path of the attribute, for error messages.
     pub(crate) path: Path,
     pub(crate) formula: Formula,
 }
 
-/// What is computed.
+/// The formula of a computed field.
 pub(crate) enum Formula {
-    /// The number at a place: `price`, `lines.price`.
+    /// The number at a path: `price`, `lines.price`.
     Value(Vec<Ident>),
     Whole(LitInt),
     Float(LitFloat),
     /// `len(lines)`.
     Len(Vec<Ident>),
     /// `a + b`, `a - b`, `a * b`.
-    Both(Operator, Box<[Formula; 2]>),
+    Binary(ArithmeticOp, Box<[Formula; 2]>),
     /// `-a`.
     Negative(Box<Formula>),
-    /// `sum(a, b)`: each of them, or its sum over the elements of an array.
+    /// `sum(a, b)`: adds the terms, where a term inside an array is summed over its elements.
     Sum(Vec<Formula>),
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Operator {
+pub(crate) enum ArithmeticOp {
     Add,
     Subtract,
     Multiply,
 }
 
-const KNOWN: &str =
-    "what is computed is made of fields, numbers, `+`, `-`, `*`, `sum(…)` and `len(…)`";
+const FORMULA_SYNTAX: &str =
+    "a formula consists of fields, numbers, `+`, `-`, `*`, `sum(…)` and `len(…)`";
 
-impl Computed {
-    /// What the attribute of a field says.
+impl ComputedAttr {
+    /// Parses the `#[computed(…)]` attribute of a field.
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
-        let mut said = named(attrs, "computed");
-        let attr = said.next()?;
-        if let Some(second) = said.next() {
-            ctxt.error(
+        let mut attributes = attrs_named(attrs, "computed");
+        let attr = attributes.next()?;
+        if let Some(second) = attributes.next() {
+            ctxt.error_at(
                 second,
-                "a field is computed in one way: leave one of them out",
+                "a field can have only one `#[computed(…)]`: remove this one",
             );
             return None;
         }
@@ -59,136 +59,152 @@ impl Computed {
             .require_list()
             .is_ok_and(|list| list.tokens.is_empty());
         if attr.meta.require_list().is_err() || is_empty {
-            ctxt.error(
+            ctxt.error_at(
                 attr,
-                "computed from what? Say `#[computed(width * height)]`, `#[computed(sum(lines.price))]` or `#[computed(len(lines))]`",
+                "missing formula: write `#[computed(width * height)]`, `#[computed(sum(lines.price))]` or \
+                 `#[computed(len(lines))]`",
             );
             return None;
         }
         let parsed = attr.parse_args_with(Punctuated::<Expr, syn::Token![,]>::parse_terminated);
-        let all = ctxt.ok(parsed.map_err(|error| syn::Error::new(error.span(), KNOWN)))?;
+        let all = ctxt
+            .ok_or_report(parsed.map_err(|error| syn::Error::new(error.span(), FORMULA_SYNTAX)))?;
         let mut all = all.iter();
         let expression = all.next()?;
         if let Some(second) = all.next() {
-            ctxt.error(second, "a field is one number: `sum(a, b)`, or `a + b`");
+            ctxt.error_at(
+                second,
+                "a computed field has only one formula: write `sum(a, b)` or `a + b`",
+            );
             return None;
         }
         Some(Self {
             path: attr.path().clone(),
-            formula: ctxt.ok(formula(expression))?,
+            formula: ctxt.ok_or_report(parse_formula(expression))?,
         })
     }
 
-    /// Refuses what the attributes of a field say where nothing computes it.
-    pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
-        for attr in named(attrs, "computed") {
-            ctxt.error(
+    /// Reports the attribute in places that do not support computed fields yet.
+    pub(crate) fn ensure_absent(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
+        for attr in attrs_named(attrs, "computed") {
+            ctxt.error_at(
                 attr,
-                format!("{place} has no computed fields yet: compute in a field of the document, `#[computed(sum(lines.price))]`"),
+                format!(
+                    "{place} cannot have computed fields yet: move the field to the document, \
+                     `#[computed(sum(lines.price))]`"
+                ),
             );
         }
     }
 }
 
 impl Formula {
-    /// The places that it looks at, each with whether it counts what is there.
-    pub(crate) fn places(&self) -> Vec<&[Ident]> {
+    /// Returns the paths of all fields in the formula.
+    pub(crate) fn field_paths(&self) -> Vec<&[Ident]> {
         match self {
             Self::Value(place) | Self::Len(place) => vec![place],
             Self::Whole(_) | Self::Float(_) => Vec::new(),
-            Self::Both(_, both) => both.iter().flat_map(Self::places).collect(),
-            Self::Negative(of) => of.places(),
-            Self::Sum(all) => all.iter().flat_map(Self::places).collect(),
+            Self::Binary(_, both) => both.iter().flat_map(Self::field_paths).collect(),
+            Self::Negative(operand) => operand.field_paths(),
+            Self::Sum(all) => all.iter().flat_map(Self::field_paths).collect(),
         }
     }
 }
 
-fn formula(expression: &Expr) -> syn::Result<Formula> {
+fn parse_formula(expression: &Expr) -> syn::Result<Formula> {
     match expression {
-        Expr::Paren(paren) => formula(&paren.expr),
-        Expr::Group(group) => formula(&group.expr),
+        Expr::Paren(paren) => parse_formula(&paren.expr),
+        Expr::Group(group) => parse_formula(&group.expr),
         Expr::Binary(binary) => {
             let operator = match binary.op {
-                BinOp::Add(_) => Operator::Add,
-                BinOp::Sub(_) => Operator::Subtract,
-                BinOp::Mul(_) => Operator::Multiply,
+                BinOp::Add(_) => ArithmeticOp::Add,
+                BinOp::Sub(_) => ArithmeticOp::Subtract,
+                BinOp::Mul(_) => ArithmeticOp::Multiply,
                 BinOp::Div(_) => {
-                    return Err(wrong(
+                    return Err(error_at(
                         binary.op,
-                        "there is no division: a zero would make every write fail; divide when reading",
+                        "a formula cannot divide, because a zero would make every write fail: divide after reading",
                     ));
                 }
-                _ => return Err(wrong(binary.op, KNOWN)),
+                _ => return Err(error_at(binary.op, FORMULA_SYNTAX)),
             };
-            let both = [formula(&binary.left)?, formula(&binary.right)?];
-            Ok(Formula::Both(operator, Box::new(both)))
+            let both = [parse_formula(&binary.left)?, parse_formula(&binary.right)?];
+            Ok(Formula::Binary(operator, Box::new(both)))
         }
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
-            Ok(Formula::Negative(Box::new(formula(&unary.expr)?)))
+            Ok(Formula::Negative(Box::new(parse_formula(&unary.expr)?)))
         }
         Expr::Lit(lit) => match &lit.lit {
             Lit::Int(number) => {
-                super::number::<i64>(number, "a number here is an `i64`, or a float: `1e20`")?;
+                super::parse_number::<i64>(
+                    number,
+                    "the integer is out of range for an `i64`: write a float, `1e20`",
+                )?;
                 Ok(Formula::Whole(number.clone()))
             }
             Lit::Float(number) => Ok(Formula::Float(number.clone())),
-            other => Err(wrong(other, KNOWN)),
+            other => Err(error_at(other, FORMULA_SYNTAX)),
         },
-        Expr::Path(_) | Expr::Field(_) => Ok(Formula::Value(place(expression)?)),
-        Expr::Call(call) => function(call),
-        other => Err(wrong(other, KNOWN)),
+        Expr::Path(_) | Expr::Field(_) => Ok(Formula::Value(parse_field_path(expression)?)),
+        Expr::Call(call) => parse_call(call),
+        other => Err(error_at(other, FORMULA_SYNTAX)),
     }
 }
 
-/// `sum(…)` and `len(…)`.
-fn function(call: &ExprCall) -> syn::Result<Formula> {
+/// Parses `sum(…)` and `len(…)`.
+fn parse_call(call: &ExprCall) -> syn::Result<Formula> {
     let name = match &*call.func {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         _ => None,
     };
     match (name.as_deref(), call.args.len()) {
-        (Some("sum" | "len"), 0) => Err(wrong(
+        (Some("sum" | "len"), 0) => Err(error_at(
             call,
-            "of what? Say `sum(lines.price)`, or `len(lines)`",
+            "missing argument: write `sum(lines.price)` or `len(lines)`",
         )),
         (Some("sum"), _) => {
-            let all = call.args.iter().map(formula);
+            let all = call.args.iter().map(parse_formula);
             Ok(Formula::Sum(all.collect::<syn::Result<_>>()?))
         }
-        (Some("len"), 1) => Ok(Formula::Len(place(&call.args[0])?)),
-        (Some("len"), _) => Err(wrong(
+        (Some("len"), 1) => Ok(Formula::Len(parse_field_path(&call.args[0])?)),
+        (Some("len"), _) => Err(error_at(
             &call.args[1],
-            "`len(…)` is of one array or map: `len(a) + len(b)`",
+            "`len(…)` takes one array or map: write `len(a) + len(b)`",
         )),
-        _ => Err(wrong(&call.func, KNOWN)),
+        _ => Err(error_at(&call.func, FORMULA_SYNTAX)),
     }
 }
 
-/// `lines.price`.
-fn place(expression: &Expr) -> syn::Result<Vec<Ident>> {
+/// Parses `lines.price`.
+fn parse_field_path(expression: &Expr) -> syn::Result<Vec<Ident>> {
     match expression {
         Expr::Path(path) => match path.path.get_ident() {
             Some(ident) => Ok(vec![ident.clone()]),
-            None => Err(wrong(
+            None => Err(error_at(
                 path,
-                "a field is named: `price`, or `lines.price` for one inside",
+                "expected the name of a field: `price`, or `lines.price` for a field of an embedded struct",
             )),
         },
         Expr::Field(field) => {
-            let mut names = place(&field.base)?;
+            let mut names = parse_field_path(&field.base)?;
             match &field.member {
                 Member::Named(name) => names.push(name.clone()),
-                other => return Err(wrong(other, "a field has a name here")),
+                other => {
+                    return Err(error_at(
+                        other,
+                        "expected the name of a field, not an index",
+                    ));
+                }
             }
             Ok(names)
         }
-        other => Err(wrong(
+        other => Err(error_at(
             other,
-            "a field is named here: `lines`, or `cart.lines` for one inside",
+            "expected a field: `lines`, or `cart.lines` for a field of an embedded struct",
         )),
     }
 }
 
-fn wrong(at: impl ToTokens, message: &str) -> syn::Error {
+fn error_at(at: impl ToTokens, message: &str) -> syn::Error {
     syn::Error::new_spanned(at, message)
 }

@@ -1,82 +1,85 @@
-//! Of what an `_id` is made: `id = "{user}/entries/{#number:06}"`.
+//! The template of an `_id` that is composed of fields: `id = "{user}/entries/{#number:06}"`.
 
 use syn::{LitStr, meta::ParseNestedMeta};
 
-use super::value;
+use super::parse_value;
 
-/// What an `_id` is made of, segment by segment.
+/// The template of an `_id`, segment by segment.
 pub(crate) struct IdTemplate {
-    /// As it was said, for messages.
-    pub(crate) said: LitStr,
-    pub(crate) segments: Vec<Segment>,
+    /// The template as written, for error messages.
+    pub(crate) literal: LitStr,
+    pub(crate) segments: Vec<IdSegment>,
 }
 
-/// What stands between two slashes.
-pub(crate) enum Segment {
+/// A part of the template between two slashes.
+pub(crate) enum IdSegment {
     Text(String),
-    Part(Part),
+    Part(IdField),
 }
 
-/// The value of a field.
-pub(crate) struct Part {
+/// A placeholder for the value of a field.
+pub(crate) struct IdField {
     /// The name of the field.
     pub(crate) name: String,
-    /// `#`: the framework numbers the documents that have the same before it.
+    /// `#`: the framework numbers documents with equal preceding segments.
     pub(crate) is_number: bool,
-    /// `:06`: at least so many digits.
+    /// `:06`: the minimum number of digits.
     pub(crate) width: Option<usize>,
 }
 
-/// The most digits that an integer has.
-const MAX_WIDTH: usize = 20;
+/// The maximum number of digits of an integer.
+const MAX_INTEGER_DIGITS: usize = 20;
 
-const SAY: &str = "of what is the `_id` made? Say `id = \"users/{name}\"`: fields between braces, texts, and slashes between them";
+const ID_USAGE: &str = "`id` needs a template: write `id = \"users/{name}\"`, with fields in braces, constant texts, and slashes \
+     between them";
 
-/// `id = "…"` inside `#[document(…)]`.
+/// Parses `id = "…"` inside `#[document(…)]`.
 pub(crate) fn parse_id(meta: &ParseNestedMeta<'_>) -> syn::Result<IdTemplate> {
-    let said: LitStr = value(&meta.path, meta.input, SAY)?;
-    let text = said.value();
-    let segments: Result<Vec<_>, String> = text.split('/').map(segment).collect();
-    let fail = |message: String| syn::Error::new_spanned(&said, message);
+    let literal: LitStr = parse_value(&meta.path, meta.input, ID_USAGE)?;
+    let text = literal.value();
+    let segments: Result<Vec<_>, String> = text.split('/').map(parse_segment).collect();
+    let fail = |message: String| syn::Error::new_spanned(&literal, message);
     let segments = segments.map_err(fail)?;
-    let parts = |segment: &&Segment| matches!(segment, Segment::Part(_));
+    let parts = |segment: &&IdSegment| matches!(segment, IdSegment::Part(_));
     if segments.iter().filter(parts).count() == 0 {
         return Err(fail(format!(
-            "all documents would have the same `_id`: name a field that tells them apart, `{text}/{{name}}`"
+            "all documents would have the same `_id`: add a field that differs between documents, `{text}/{{name}}`"
         )));
     }
-    let numbers = |segment: &&Segment| matches!(segment, Segment::Part(part) if part.is_number);
+    let numbers = |segment: &&IdSegment| matches!(segment, IdSegment::Part(part) if part.is_number);
     if segments.iter().filter(numbers).count() > 1 {
         return Err(fail(
-            "only one field of an `_id` is a number that the framework gives".into(),
+            "an `_id` can contain only one number that the framework assigns".into(),
         ));
     }
-    Ok(IdTemplate { said, segments })
+    Ok(IdTemplate { literal, segments })
 }
 
-fn segment(text: &str) -> Result<Segment, String> {
+fn parse_segment(text: &str) -> Result<IdSegment, String> {
     if text.is_empty() {
-        return Err("a slash stands between two parts of an `_id`: neither first, nor last, nor beside another one".into());
+        return Err("empty part of the `_id`: a slash must stand between two parts".into());
     }
     if !text.contains(['{', '}']) {
         if text.contains('%') || text.contains(char::is_control) {
             return Err(format!(
-                "the text `{text}` has a `%` or a control character, by which texts from fields are escaped: leave that out"
+                "the text `{text}` contains `%` or a control character, which are reserved for escaping the values of fields: \
+                 remove it"
             ));
         }
-        return Ok(Segment::Text(text.to_owned()));
+        return Ok(IdSegment::Text(text.to_owned()));
     }
-    let inside = text
+    let placeholder = text
         .strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'));
-    let Some(inside) = inside.filter(|inside| !inside.contains(['{', '}'])) else {
+    let Some(placeholder) = placeholder.filter(|placeholder| !placeholder.contains(['{', '}']))
+    else {
         return Err(format!(
-            "nobody could tell where a field ends in `{text}`: each stands alone between slashes, `users/{{name}}/{{number}}`"
+            "ambiguous part `{text}`: a field must stand alone between slashes, `users/{{name}}/{{number}}`"
         ));
     };
-    let (name, width) = match inside.split_once(':') {
-        None => (inside, None),
-        Some((name, said)) => (name, Some(width(name, said)?)),
+    let (name, width) = match placeholder.split_once(':') {
+        None => (placeholder, None),
+        Some((name, digits)) => (name, Some(parse_width(name, digits)?)),
     };
     let (name, is_number) = match name.strip_prefix('#') {
         None => (name, false),
@@ -84,30 +87,30 @@ fn segment(text: &str) -> Result<Segment, String> {
     };
     if name.is_empty() && is_number {
         return Err(
-            "which field keeps the number? Name it, `{#number}`, and give the model `number: i64`"
+            "missing name of the number: write `{#number}`, and add `number: i64` to the model"
                 .into(),
         );
     }
     if name.is_empty() {
         return Err(
-            "which field? Name it, `{name}`; `{#number}` is one that the framework numbers".into(),
+            "missing name of a field: write `{name}`, or `{#number}` for a number that the framework assigns".into(),
         );
     }
-    Ok(Segment::Part(Part {
+    Ok(IdSegment::Part(IdField {
         name: name.to_owned(),
         is_number,
         width,
     }))
 }
 
-fn width(name: &str, said: &str) -> Result<usize, String> {
-    let digits = said
+fn parse_width(name: &str, digits: &str) -> Result<usize, String> {
+    let digits = digits
         .strip_prefix('0')
         .and_then(|digits| digits.parse().ok());
-    digits.filter(|width| (1..=MAX_WIDTH).contains(width)).ok_or_else(|| {
+    digits.filter(|width| (1..=MAX_INTEGER_DIGITS).contains(width)).ok_or_else(|| {
         format!(
-            "behind the colon stands how many digits a number has at least, with zeros in front, so that the ids sort: `{{{name}:06}}`, up \
-             to {MAX_WIDTH}"
+            "the colon must be followed by the minimum number of digits with zeros in front, so that the ids sort: \
+             `{{{name}:06}}`, up to {MAX_INTEGER_DIGITS}"
         )
     })
 }

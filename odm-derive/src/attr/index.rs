@@ -1,4 +1,4 @@
-//! Indexes: `#[index(unique)]` on a field, `index(host, -time; unique)` on the struct.
+//! Index attributes: `#[index(unique)]` on a field, `index(host, -time; unique)` on the struct.
 
 use std::{collections::HashSet, fmt};
 
@@ -13,30 +13,33 @@ use syn::{
 
 use crate::ctxt::Ctxt;
 
-use super::{Once, ends, flag, in_parentheses, number, unknown, value};
+use super::{
+    SeenSettings, expect_end, expect_flag, in_parentheses, parse_number, parse_value,
+    unknown_setting,
+};
 
 /// A declared index.
 pub(crate) struct IndexAttr {
-    pub(crate) keys: Vec<Key>,
-    pub(crate) options: Options,
+    pub(crate) keys: Vec<IndexKey>,
+    pub(crate) options: IndexOptions,
 }
 
-/// One key of an index: the names of fields, from the document downwards.
+/// One key of an index: a path of field names that starts at the document.
 #[derive(Clone)]
-pub(crate) struct Key {
+pub(crate) struct IndexKey {
     pub(crate) path: Vec<Ident>,
-    pub(crate) direction: Direction,
+    pub(crate) direction: KeyDirection,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum KeyDirection {
     Ascending,
     Descending,
 }
 
-/// What an index has beside its keys.
+/// The options of an index.
 #[derive(Default)]
-pub(crate) struct Options {
+pub(crate) struct IndexOptions {
     pub(crate) unique: bool,
     pub(crate) sparse: bool,
     pub(crate) descending: Option<Ident>,
@@ -48,47 +51,47 @@ pub(crate) struct Options {
 /// The options without a value.
 const FLAGS: [&str; 3] = ["unique", "sparse", "descending"];
 
-pub(crate) const OPTIONS_BEHIND_A_SEMICOLON: &str =
-    "options of an index stand behind a semicolon: `index(host, -time; unique)`";
+pub(crate) const OPTIONS_AFTER_SEMICOLON: &str =
+    "the options of an index follow a semicolon: `index(host, -time; unique)`";
 
-pub(crate) const ID_HAS_AN_INDEX: &str = "the `_id` always has a unique index: leave this one out";
+pub(crate) const ID_HAS_AN_INDEX: &str = "the `_id` always has a unique index: remove this one";
 
-/// `#[index]` on a field, with its options.
-pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
+/// Parses `#[index]` on a field, with its options.
+pub(crate) fn parse_field_index(attr: &Attribute) -> syn::Result<IndexOptions> {
     match &attr.meta {
-        Meta::Path(_) => Ok(Options::default()),
+        Meta::Path(_) => Ok(IndexOptions::default()),
         Meta::List(_) => attr.parse_args(),
-        Meta::NameValue(_) => Err(syn::Error::new_spanned(attr, KNOWN)),
+        Meta::NameValue(_) => Err(syn::Error::new_spanned(attr, ACCEPTED_OPTIONS)),
     }
 }
 
-/// `index(host, -time; unique)` inside `#[document(…)]`.
-pub(crate) fn parse_compound(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAttr> {
-    in_parentheses(meta, FIELDS, compound)
+/// Parses `index(host, -time; unique)` inside `#[document(…)]`.
+pub(crate) fn parse_struct_index(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAttr> {
+    in_parentheses(meta, INDEX_FIELDS_USAGE, parse_index)
 }
 
-fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
+fn parse_index(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
     let mut keys = Vec::new();
     while !content.is_empty() && !content.peek(Token![;]) {
         keys.push(content.parse()?);
         if !content.peek(Token![;]) && !content.is_empty() {
-            ends(content, FIELDS)?;
+            expect_end(content, INDEX_FIELDS_USAGE)?;
             content.parse::<Token![,]>()?;
         }
     }
-    let options: Options = if content.is_empty() {
-        Options::default()
+    let options: IndexOptions = if content.is_empty() {
+        IndexOptions::default()
     } else {
         content.parse::<Token![;]>()?;
         content.parse()?
     };
     if keys.is_empty() {
-        return Err(content.error(FIELDS));
+        return Err(content.error(INDEX_FIELDS_USAGE));
     }
     if let Some(descending) = &options.descending {
         return Err(syn::Error::new_spanned(
             descending,
-            "in an index of the struct each field has its direction: `-time`",
+            "`descending` is for an index of one field: write `-time` in `index(…)`",
         ));
     }
     if keys.len() > 1
@@ -96,32 +99,32 @@ fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
     {
         return Err(syn::Error::new_spanned(
             seconds,
-            "an index that deletes expired documents has one field, the date",
+            "an index with `expire_after_seconds` must have exactly one field, a date",
         ));
     }
     Ok(IndexAttr { keys, options })
 }
 
-impl Parse for Key {
+impl Parse for IndexKey {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let direction = if input.parse::<Option<Token![-]>>()?.is_some() {
-            Direction::Descending
+            KeyDirection::Descending
         } else {
-            Direction::Ascending
+            KeyDirection::Ascending
         };
         let mut path = vec![input.call(Ident::parse_any)?];
         while input.parse::<Option<Token![.]>>()?.is_some() {
             path.push(input.call(Ident::parse_any)?);
         }
         if input.peek(Token![=]) || input.peek(syn::token::Paren) {
-            return Err(input.error(OPTIONS_BEHIND_A_SEMICOLON));
+            return Err(input.error(OPTIONS_AFTER_SEMICOLON));
         }
         Ok(Self { path, direction })
     }
 }
 
 impl IndexAttr {
-    /// An option that was taken for a field, unless there is a field of that name.
+    /// Returns an option that stands among the keys, unless the model has a field of that name.
     pub(crate) fn misplaced_option(&self, is_field: impl Fn(&Ident) -> bool) -> Option<&Ident> {
         self.keys.iter().find_map(|key| match key.path.as_slice() {
             [name] if FLAGS.iter().any(|flag| name == flag) && !is_field(name) => Some(name),
@@ -130,22 +133,22 @@ impl IndexAttr {
     }
 }
 
-/// What the indexes of a model have that were looked at, and none behind them may repeat.
+/// The keys and names of the indexes that were already checked.
 #[derive(Default)]
-pub(crate) struct Before {
+pub(crate) struct DeclaredIndexes {
     keys: HashSet<String>,
     names: HashSet<String>,
 }
 
-impl Before {
-    /// Reports what an index repeats, of itself or of one before it; `at` is where it is declared.
+impl DeclaredIndexes {
+    /// Reports repeated fields within an index, repeated index names, and repeated indexes. `at` is the token of the declaration.
     ///
-    /// Two of the same keys are one index; only conditions can tell them apart.
-    pub(crate) fn refuse_same(
+    /// Two indexes with equal keys are the same index, unless the conditions differ.
+    pub(crate) fn ensure_distinct(
         &mut self,
         ctxt: &mut Ctxt,
-        keys: &[Key],
-        options: &Options,
+        keys: &[IndexKey],
+        options: &IndexOptions,
         at: &Ident,
     ) {
         for (number, key) in keys.iter().enumerate() {
@@ -153,33 +156,36 @@ impl Before {
             if let Some(last) =
                 last.filter(|_| keys[..number].iter().any(|other| other.path == key.path))
             {
-                ctxt.error(
+                ctxt.error_at(
                     last,
-                    format!("`{last}` is in this index already: leave it out"),
+                    format!("`{last}` is in this index already: remove it"),
                 );
             }
         }
         if let Some(name) = &options.name
             && !self.names.insert(name.value())
         {
-            ctxt.error(
+            ctxt.error_at(
                 name,
-                "another index of the model has this name: give each one of its own",
+                "another index of the model has this name: choose another name",
             );
         }
-        let text: Vec<_> = keys.iter().map(Key::to_string).collect();
+        let text: Vec<_> = keys.iter().map(IndexKey::to_string).collect();
         let text = text.join(", ");
         if options.partial.is_none() && !self.keys.insert(text.clone()) {
-            ctxt.error(at, format!("`{text}` has an index already"));
+            ctxt.error_at(
+                at,
+                format!("`{text}` already has an index: remove this one"),
+            );
         }
     }
 }
 
-impl Parse for Options {
+impl Parse for IndexOptions {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut options, mut once) = (Self::default(), Once::default());
+        let (mut options, mut seen) = (Self::default(), SeenSettings::default());
         while !input.is_empty() {
-            options.parse_one(input, &mut once)?;
+            options.parse_option(input, &mut seen)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -188,7 +194,7 @@ impl Parse for Options {
     }
 }
 
-const OPTIONS: &[&str] = &[
+const INDEX_OPTIONS: &[&str] = &[
     "unique",
     "sparse",
     "descending",
@@ -197,42 +203,45 @@ const OPTIONS: &[&str] = &[
     "name",
 ];
 
-const KNOWN: &str = "an index has `unique`, `sparse`, `descending`, `partial = |m| …`, `expire_after_seconds = N` and `name = \"…\"`";
-const FIELDS: &str = "an index has fields: `index(host, -time)`";
-const PARTIAL: &str = "a partial index has a condition: `partial = |m| m.name().exists()`";
-const SECONDS: &str =
-    "how many seconds after the date? A number, at most 2147483647: `expire_after_seconds = 3600`";
-const NAME: &str = "the name of an index is a text: `name = \"by_host\"`";
+const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending`, `partial = |m| …`, `expire_after_seconds = N` and `name \
+     = \"…\"`";
+const INDEX_FIELDS_USAGE: &str = "an index needs fields: `index(host, -time)`";
+const INDEX_PARTIAL_USAGE: &str = "`partial` needs a condition: `partial = |m| m.name().exists()`";
+const INDEX_EXPIRY_USAGE: &str = "`expire_after_seconds` must be an integer of at most 2147483647: `expire_after_seconds = 3600`";
+const INDEX_NAME_USAGE: &str = "the name of an index must be a string: `name = \"by_host\"`";
 
-impl Options {
-    fn parse_one(&mut self, input: ParseStream<'_>, once: &mut Once) -> syn::Result<()> {
+impl IndexOptions {
+    fn parse_option(&mut self, input: ParseStream<'_>, seen: &mut SeenSettings) -> syn::Result<()> {
         let name = input
             .call(Ident::parse_any)
-            .map_err(|error| syn::Error::new(error.span(), KNOWN))?;
-        once.check(&name)?;
+            .map_err(|error| syn::Error::new(error.span(), ACCEPTED_OPTIONS))?;
+        seen.ensure_new(&name)?;
         match name.to_string().as_str() {
             "unique" | "sparse" | "descending" => {
-                flag(&name, input)?;
+                expect_flag(&name, input)?;
                 self.unique |= name == "unique";
                 self.sparse |= name == "sparse";
                 if name == "descending" {
                     self.descending = Some(name);
                 }
             }
-            "partial" => self.partial = Some(value(&name, input, PARTIAL)?),
+            "partial" => self.partial = Some(parse_value(&name, input, INDEX_PARTIAL_USAGE)?),
             "expire_after_seconds" => {
-                let seconds: LitInt = value(&name, input, SECONDS)?;
-                // The server's limit.
-                if number::<u64>(&seconds, SECONDS)? > i32::MAX as u64 {
-                    return Err(syn::Error::new_spanned(seconds, SECONDS));
+                let seconds: LitInt = parse_value(&name, input, INDEX_EXPIRY_USAGE)?;
+                // MongoDB's limit.
+                if parse_number::<u64>(&seconds, INDEX_EXPIRY_USAGE)? > i32::MAX as u64 {
+                    return Err(syn::Error::new_spanned(seconds, INDEX_EXPIRY_USAGE));
                 }
                 self.expire_after_seconds = Some(seconds);
             }
-            "name" => self.name = Some(value(&name, input, NAME)?),
+            "name" => self.name = Some(parse_value(&name, input, INDEX_NAME_USAGE)?),
             other => {
                 return Err(syn::Error::new_spanned(
                     &name,
-                    format!("{}: {KNOWN}", unknown("option", other, OPTIONS)),
+                    format!(
+                        "{}: {ACCEPTED_OPTIONS}",
+                        unknown_setting("option", other, INDEX_OPTIONS)
+                    ),
                 ));
             }
         }
@@ -241,22 +250,22 @@ impl Options {
         {
             return Err(syn::Error::new_spanned(
                 partial.to_token_stream(),
-                "an index is sparse or partial: say in the partial condition that the field exists",
+                "`sparse` and `partial` exclude each other: add `exists()` to the partial condition, and remove `sparse`",
             ));
         }
         Ok(())
     }
 }
 
-impl Key {
-    /// The key of `#[index]` on a field.
-    pub(crate) fn of_field(name: &Ident, options: &Options) -> Self {
+impl IndexKey {
+    /// Returns the key of `#[index]` on a field.
+    pub(crate) fn of_field(name: &Ident, options: &IndexOptions) -> Self {
         Self {
             path: vec![name.clone()],
             direction: if options.descending.is_some() {
-                Direction::Descending
+                KeyDirection::Descending
             } else {
-                Direction::Ascending
+                KeyDirection::Ascending
             },
         }
     }
@@ -266,12 +275,12 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for IndexKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: Vec<_> = self.path.iter().map(Ident::to_string).collect();
         let sign = match self.direction {
-            Direction::Ascending => "",
-            Direction::Descending => "-",
+            KeyDirection::Ascending => "",
+            KeyDirection::Descending => "-",
         };
         write!(f, "{sign}{}", path.join("."))
     }

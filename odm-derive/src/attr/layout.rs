@@ -1,180 +1,183 @@
-//! How a field is laid out: `#[embed]`, `#[reference]`, or neither.
+//! The layout of a field: `#[embed]`, `#[reference]`, or neither.
 
 use quote::ToTokens;
 use syn::{Attribute, LitInt, Type, meta::ParseNestedMeta};
 
 use super::{
-    Once, Overflow, flag, is_misspelt, link, named, number, settings, tally, unknown, value,
+    OverflowAttr, SeenSettings, attrs_named, expect_flag, is_misspelt, link, parse_number,
+    parse_settings, parse_value, rollup, unknown_setting,
 };
 use crate::ctxt::Ctxt;
 
-/// How a field is laid out.
+/// The layout of a field.
 pub(crate) enum Layout {
-    /// One value, without an attribute.
+    /// A single value, without an attribute.
     Plain,
     /// `#[embed]`.
     Embed,
-    /// `#[embed(max = N)]`, or `#[embed(unbounded)]` without a bound.
+    /// `#[embed(max = N)]`, or `#[embed(unbounded)]` without a limit.
     EmbedMany(Option<LitInt>),
     /// `#[embed(overflow(…))]`.
-    Overflow(Box<Overflow>),
+    Overflow(Box<OverflowAttr>),
     /// `#[reference]`.
     Reference,
     /// `#[reference(max = N)]`.
     ReferenceMany(LitInt),
     /// `#[reference(overflow(…))]`.
-    ReferenceOverflow(Box<Overflow>),
-    /// What it says cannot be: reported already.
-    Wrong,
+    ReferenceOverflow(Box<OverflowAttr>),
+    /// Invalid attributes, which are already reported.
+    Invalid,
 }
 
-const SAY_HOW_LONG: &str = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it";
+const MISSING_ARRAY_LIMIT: &str = "an array needs a limit for its length: `#[embed(max = N)]`, or `#[embed(unbounded)]` for no limit";
 
-const SAY_WHERE_TO: &str =
-    "where do its elements overflow? Say `#[embed(overflow(after = 50, into = \"…\"))]`";
+const MISSING_OVERFLOW: &str = "an overflow array needs a collection for its spilled elements: `#[embed(overflow(after = 50, into = \"…\"))]`";
 
-const SAY_WHERE_REFERENCES_GO: &str =
-    "where do its references overflow? Say `#[reference(overflow(after = 50, into = \"…\"))]`";
+const MISSING_REFERENCE_OVERFLOW: &str = "an overflow array of references needs a collection for its spilled elements: `#[reference(overflow(after = 50, into = \
+     \"…\"))]`";
 
-const NO_BOUND: &str =
-    "an array that overflows has neither a `max` nor is it `unbounded`: leave that out";
+const OVERFLOW_WITH_LIMIT: &str =
+    "an overflow array has neither `max` nor `unbounded`: remove the setting";
 
-const NO_OVERFLOW: &str = "an array whose elements overflow is an `Overflow<…>`: it knows how many there are, and not all of them";
+const WRONG_OVERFLOW_TYPE: &str = "the type of an overflow array must be `Overflow<…>`";
 
 impl Layout {
-    /// What the attributes of a field say.
+    /// Parses the layout attribute of a field.
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute], ty: &Type) -> Self {
-        let mut said = named(attrs, "embed").chain(named(attrs, "reference"));
-        let latest = tally::latest(attrs);
-        let Some(attr) = said.next() else {
+        let mut attributes = attrs_named(attrs, "embed").chain(attrs_named(attrs, "reference"));
+        let latest = rollup::latest_max(attrs);
+        let Some(attr) = attributes.next() else {
             return match latest {
-                None if is_misspelt(attrs) => Self::Wrong,
+                None if is_misspelt(attrs) => Self::Invalid,
                 Some(max) => Self::EmbedMany(Some(max)),
                 None => Self::without_attribute(ctxt, ty),
             };
         };
         if latest.is_some() {
-            ctxt.error(
+            ctxt.error_at(
                 attr,
-                "`#[latest(N, …)]` says how many there are: leave this out",
+                "`#[latest(N, …)]` already limits the length: remove this attribute",
             );
-            return Self::Wrong;
+            return Self::Invalid;
         }
-        if let Some(second) = said.next() {
-            ctxt.error(
+        if let Some(second) = attributes.next() {
+            ctxt.error_at(
                 second,
-                "a field is either embedded or a reference, and says so once",
+                "a field can have only one of `#[embed]` and `#[reference]`: remove this one",
             );
-            return Self::Wrong;
+            return Self::Invalid;
         }
         if attr.path().is_ident("reference") {
-            Self::reference(ctxt, attr, ty)
+            Self::parse_reference(ctxt, attr, ty)
         } else {
-            Self::embed(ctxt, attr, ty)
+            Self::parse_embed(ctxt, attr, ty)
         }
     }
 
     fn without_attribute(ctxt: &mut Ctxt, ty: &Type) -> Self {
         if is_overflow(ty) {
-            ctxt.error(ty, SAY_WHERE_TO);
-            return Self::Wrong;
+            ctxt.error_at(ty, MISSING_OVERFLOW);
+            return Self::Invalid;
         }
         if !is_vec(ty) {
             return Self::Plain;
         }
-        ctxt.error(
+        ctxt.error_at(
             ty,
-            format!("{SAY_HOW_LONG}; an array of `Ref` is a `#[reference]`"),
+            format!("{MISSING_ARRAY_LIMIT}; an array of `Ref` needs `#[reference]`"),
         );
-        Self::Wrong
+        Self::Invalid
     }
 
-    fn embed(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
-        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "overflow", "unbounded"])
+    fn parse_embed(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
+        let Some(arguments) = LayoutSettings::parse(ctxt, attr, &["max", "overflow", "unbounded"])
         else {
-            return Self::Wrong;
+            return Self::Invalid;
         };
         if let Some(overflow) = arguments.overflow {
             if arguments.max.is_some() || arguments.unbounded {
-                ctxt.error(attr, NO_BOUND);
-                return Self::Wrong;
+                ctxt.error_at(attr, OVERFLOW_WITH_LIMIT);
+                return Self::Invalid;
             }
             if !is_overflow(ty) {
-                ctxt.error(ty, NO_OVERFLOW);
-                return Self::Wrong;
+                ctxt.error_at(ty, WRONG_OVERFLOW_TYPE);
+                return Self::Invalid;
             }
             return Self::Overflow(Box::new(overflow));
         }
         match (arguments.max, arguments.unbounded) {
             _ if is_overflow(ty) => {
-                ctxt.error(ty, SAY_WHERE_TO);
-                Self::Wrong
+                ctxt.error_at(ty, MISSING_OVERFLOW);
+                Self::Invalid
             }
             (Some(_), true) => {
-                ctxt.error(attr, "an array has a `max` or is `unbounded`, not both");
-                Self::Wrong
+                ctxt.error_at(
+                    attr,
+                    "`max` and `unbounded` exclude each other: remove one of them",
+                );
+                Self::Invalid
             }
             (None, false) if is_vec(ty) => {
-                ctxt.error(attr, SAY_HOW_LONG);
-                Self::Wrong
+                ctxt.error_at(attr, MISSING_ARRAY_LIMIT);
+                Self::Invalid
             }
             (None, false) => Self::Embed,
             (max, _) => Self::EmbedMany(max),
         }
     }
 
-    fn reference(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
+    fn parse_reference(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
         let known: Vec<_> = ["max", "overflow"]
             .into_iter()
-            .chain(link::SETTINGS)
+            .chain(link::LINK_SETTINGS)
             .collect();
-        let Some(arguments) = Arguments::parse(ctxt, attr, &known) else {
-            return Self::Wrong;
+        let Some(arguments) = LayoutSettings::parse(ctxt, attr, &known) else {
+            return Self::Invalid;
         };
         let Some(overflow) = arguments.overflow else {
             if is_overflow(ty) {
-                ctxt.error(ty, SAY_WHERE_REFERENCES_GO);
-                return Self::Wrong;
+                ctxt.error_at(ty, MISSING_REFERENCE_OVERFLOW);
+                return Self::Invalid;
             }
             return arguments.max.map_or(Self::Reference, Self::ReferenceMany);
         };
         let by = overflow.order.as_ref().and_then(|order| order.by.last());
         if arguments.max.is_some() {
-            ctxt.error(attr, NO_BOUND);
+            ctxt.error_at(attr, OVERFLOW_WITH_LIMIT);
         } else if !is_overflow(ty) {
-            ctxt.error(ty, NO_OVERFLOW);
+            ctxt.error_at(ty, WRONG_OVERFLOW_TYPE);
         } else if let Some(by) = by {
-            ctxt.error(
+            ctxt.error_at(
                 by,
-                "references have no fields to be in the order of: leave this out, or embed a struct with the reference and what it is ordered by",
+                "references have no fields to sort by: remove this setting, or embed a struct with the reference and the field",
             );
         } else {
             return Self::ReferenceOverflow(Box::new(overflow));
         }
-        Self::Wrong
+        Self::Invalid
     }
 
-    /// The same where no array overflows yet.
+    /// Reports an overflow array in a place that does not support overflow arrays yet.
     pub(crate) fn without_overflow(self, ctxt: &mut Ctxt, ty: &Type, place: &str) -> Self {
         if self.overflow().is_none() {
             return self;
         }
-        ctxt.error(
+        ctxt.error_at(
             ty,
-            format!("no array overflows in {place} yet: declare it on a field of a document, or say `max`"),
+            format!("{place} cannot have overflow arrays yet: declare the array on a field of a document, or write `max`"),
         );
-        Self::Wrong
+        Self::Invalid
     }
 
-    /// How the elements of an array overflow, if they do.
-    pub(crate) fn overflow(&self) -> Option<&Overflow> {
+    /// Returns the settings of an overflow array.
+    pub(crate) fn overflow(&self) -> Option<&OverflowAttr> {
         match self {
             Self::Overflow(overflow) | Self::ReferenceOverflow(overflow) => Some(overflow),
             _ => None,
         }
     }
 
-    /// The `max` of an array.
+    /// Returns the `max` of an array.
     pub(crate) fn max(&self) -> Option<&LitInt> {
         match self {
             Self::EmbedMany(max) => max.as_ref(),
@@ -188,60 +191,60 @@ impl Layout {
     }
 }
 
-/// What stands between the parentheses.
+/// The settings between the parentheses.
 #[derive(Default)]
-struct Arguments {
+struct LayoutSettings {
     max: Option<LitInt>,
     unbounded: bool,
-    overflow: Option<Overflow>,
-    once: Once,
+    overflow: Option<OverflowAttr>,
+    once: SeenSettings,
 }
 
-const MAX: &str = "how many at most? A number, at least 1: `max = 20`";
+const MAX_USAGE: &str = "`max` must be an integer of at least 1: `max = 20`";
 
-impl Arguments {
-    /// None if something there is wrong.
+impl LayoutSettings {
+    /// Parses the settings. Returns `None` after an error.
     fn parse(ctxt: &mut Ctxt, attr: &Attribute, known: &[&str]) -> Option<Self> {
         let mut arguments = Self::default();
         if matches!(attr.meta, syn::Meta::Path(_)) {
             return Some(arguments);
         }
-        let are_right = settings(ctxt, attr, |meta| arguments.setting(meta, known));
-        are_right.then_some(arguments)
+        let is_valid = parse_settings(ctxt, attr, |meta| arguments.parse_setting(meta, known));
+        is_valid.then_some(arguments)
     }
 
-    fn setting(&mut self, meta: &ParseNestedMeta<'_>, known: &[&str]) -> syn::Result<()> {
+    fn parse_setting(&mut self, meta: &ParseNestedMeta<'_>, known: &[&str]) -> syn::Result<()> {
         let (path, input) = (&meta.path, meta.input);
         let name = path.to_token_stream().to_string();
-        self.once.check(path)?;
+        self.once.ensure_new(path)?;
         match name.as_str() {
             "max" => {
-                let max: LitInt = value(path, input, MAX)?;
-                if number::<usize>(&max, MAX)? == 0 {
+                let max: LitInt = parse_value(path, input, MAX_USAGE)?;
+                if parse_number::<usize>(&max, MAX_USAGE)? == 0 {
                     return Err(syn::Error::new_spanned(
                         max,
-                        "an array that may hold nothing is no array: leave the field out, or say at least 1",
+                        "`max` must be at least 1: increase it, or remove the field",
                     ));
                 }
                 self.max = Some(max);
             }
-            // `Link` reads them once more, as a whole.
-            name if link::SETTINGS.contains(&name) && known.contains(&name) => {
-                link::Said::default().setting(meta)?;
+            // `LinkAttr::parse` reads these settings again, together with the layout.
+            name if link::LINK_SETTINGS.contains(&name) && known.contains(&name) => {
+                link::LinkSettings::default().parse_setting(meta)?;
             }
             "overflow" if known.contains(&"overflow") => {
                 let name = path.require_ident()?;
-                self.overflow = Some(Overflow::parse(name, input)?);
+                self.overflow = Some(OverflowAttr::parse(name, input)?);
             }
             "unbounded" if known.contains(&"unbounded") => {
-                flag(path, input)?;
+                expect_flag(path, input)?;
                 self.unbounded = true;
             }
             _ => {
                 let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
                 return Err(meta.error(format!(
-                    "{}: this version knows {} here",
-                    unknown("setting", &name, known),
+                    "{}: accepted settings are {}",
+                    unknown_setting("setting", &name, known),
                     names.join(", ")
                 )));
             }
@@ -250,12 +253,13 @@ impl Arguments {
     }
 }
 
-/// Whether the type is spelled `Overflow<…>`.
+/// Returns whether the type is spelled `Overflow<…>`.
 pub(crate) fn is_overflow(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Overflow"))
 }
 
-/// Whether the type is spelled `Vec<…>`; one spelled otherwise gets the same answer from the compiler, by its traits.
+/// Returns whether the type is spelled `Vec<…>`. For an alias of `Vec`, a trait bound in the generated code reports the same
+/// error.
 pub(super) fn is_vec(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Vec"))
 }

@@ -1,42 +1,42 @@
-//! What a reference says of what it leads to: `exists`, `on_delete`, `inverse`, `inverse_of`.
+//! Link settings of a reference: `exists`, `on_delete`, `inverse`, `inverse_of`.
 
 use syn::{Attribute, Ident, Type, ext::IdentExt, meta::ParseNestedMeta};
 
-use super::{Layout, flag, layout::is_vec, named, skip_value, value_by};
+use super::{Layout, attrs_named, expect_flag, layout::is_vec, parse_value_with, skip_value};
 use crate::{ctxt::Ctxt, model::is_option};
 
-/// The settings of `#[reference(…)]` that are not about its layout.
-pub(crate) const SETTINGS: [&str; 4] = ["exists", "inverse", "inverse_of", "on_delete"];
+/// The settings of `#[reference(…)]` that do not concern the layout.
+pub(crate) const LINK_SETTINGS: [&str; 4] = ["exists", "inverse", "inverse_of", "on_delete"];
 
-/// A reference with a rule, or the side of a two-way link that it is.
-pub(crate) enum Link {
-    /// It leads to a document that is there: `exists`, or what follows from `on_delete` and `inverse`.
-    Owner {
-        /// `inverse = field`: the documents that it leads to list those that refer to them.
+/// A reference with a delete rule, or the inverse of such a reference.
+pub(crate) enum LinkAttr {
+    /// A reference with a target that must exist: `exists`, `on_delete` or `inverse`.
+    Reference {
+        /// `inverse = field`: the inverse field in the target model.
         inverse: Option<Ident>,
         on_delete: OnDelete,
-        /// Where a rule is said.
-        said: Option<Ident>,
-        /// Where it begins.
+        /// The delete rule as written, for error messages.
+        rule_word: Option<Ident>,
+        /// The first setting of the link, for error messages.
         at: Ident,
     },
-    /// `inverse_of = field`: it lists the documents that refer to this one, and follows by itself.
+    /// `inverse_of = field`: the inverse, which the framework derives from references to this document.
     Inverse { of: Ident },
 }
 
-/// What becomes of a reference when the document that it leads to is deleted.
+/// The delete rule of a reference: what happens to the referrer when the target is deleted.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnDelete {
-    /// There is no deleting while something refers to it.
+    /// The target cannot be deleted while the reference exists.
     #[default]
     Restrict,
-    /// What refers to it is deleted too.
+    /// The referrer is deleted too.
     Cascade,
-    /// The reference becomes none.
+    /// The reference is set to `None`.
     Nullify,
-    /// The reference leaves its array.
+    /// The reference is removed from its array.
     Pull,
-    /// The reference stays, and leads nowhere.
+    /// The reference stays and dangles.
     Keep,
 }
 
@@ -48,108 +48,122 @@ const RULES: [(&str, OnDelete); 5] = [
     ("keep", OnDelete::Keep),
 ];
 
-impl Link {
-    /// What the attributes of a document's field say.
+impl LinkAttr {
+    /// Parses the link settings of a document's field.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         attrs: &[Attribute],
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        Said::parse(attrs).checked(ctxt, ty, layout, false)
+        LinkSettings::parse(attrs).into_link(ctxt, ty, layout, false)
     }
 
-    /// What those of an embedded struct's field say: rules, but nothing of another side.
+    /// Parses the link settings of an embedded struct's field: delete rules without an inverse.
     pub(crate) fn parse_embedded(
         ctxt: &mut Ctxt,
         attrs: &[Attribute],
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        let said = Said::parse(attrs);
-        if let Some(at) = said.inverse.as_ref().or(said.inverse_of.as_ref()) {
-            ctxt.error(
+        let settings = LinkSettings::parse(attrs);
+        if let Some(at) = settings.inverse.as_ref().or(settings.inverse_of.as_ref()) {
+            ctxt.error_at(
                 at,
-                "an embedded struct has no two-way links yet: leave `inverse` and `inverse_of` out, or declare this one on a field of a \
-                 document; `exists` and `on_delete` are kept here too",
+                "an embedded struct cannot have two-way links yet: remove `inverse` and `inverse_of`, or declare the link on a \
+                 field of a document; `exists` and `on_delete` work here too",
             );
             return None;
         }
-        said.checked(ctxt, ty, layout, true)
+        settings.into_link(ctxt, ty, layout, true)
     }
 
-    /// Refuses what the attributes of a field say where nothing keeps links yet.
-    pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
-        let said = Said::parse(attrs);
-        let on_delete = said.on_delete.map(|(word, _)| word);
-        let at = said.inverse.or(said.inverse_of).or(said.exists);
+    /// Reports link settings in places that do not support links yet.
+    pub(crate) fn ensure_absent(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
+        let settings = LinkSettings::parse(attrs);
+        let on_delete = settings.on_delete.map(|(word, _)| word);
+        let at = settings.inverse.or(settings.inverse_of).or(settings.exists);
         if let Some(at) = at.or(on_delete) {
-            ctxt.error(at, no_links(place));
+            ctxt.error_at(at, no_links_message(place));
         }
     }
 }
 
-const INVERSE: &str = "which field of the document that it leads to lists those that refer to it? Name it: `inverse = tasks`";
-const INVERSE_OF: &str =
-    "which reference there leads to this document? Name it: `inverse_of = owner`";
-const ON_DELETE: &str =
-    "what becomes of the reference? `on_delete = restrict`, `cascade`, `nullify`, `pull` or `keep`";
+const INVERSE_USAGE: &str =
+    "`inverse` needs the name of the inverse field in the target model: `inverse = tasks`";
+const INVERSE_OF_USAGE: &str =
+    "`inverse_of` needs the name of the reference in the other model: `inverse_of = owner`";
+const REFERENCE_ON_DELETE_USAGE: &str =
+    "unknown delete rule: write `on_delete = restrict`, `cascade`, `nullify`, `pull` or `keep`";
 
-/// Why a place has neither links nor rules.
-pub(crate) fn no_links(place: &str) -> String {
+/// Returns the error message for link settings in a place without link support.
+pub(crate) fn no_links_message(place: &str) -> String {
     format!(
-        "{place} has no links and no rules for references yet: declare this one on a field of a document"
+        "{place} cannot have links or delete rules yet: declare the reference on a field of a document"
     )
 }
 
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct LinkSettings {
     exists: Option<Ident>,
     inverse: Option<Ident>,
     inverse_of: Option<Ident>,
-    /// Whether it says `inverse_of`, rightly or not.
+    /// Whether the setting `inverse_of` is present, even if its value is invalid.
     is_inverse: bool,
     on_delete: Option<(Ident, OnDelete)>,
 }
 
-/// Whether these attributes say that a field is the inverse of a link.
+/// Returns whether the attributes declare an inverse.
 pub(super) fn is_inverse(attrs: &[Attribute]) -> bool {
-    Said::parse(attrs).is_inverse
+    LinkSettings::parse(attrs).is_inverse
 }
 
-impl Said {
-    /// What can be understood: the rest was reported with the layout.
+impl LinkSettings {
+    /// Parses the valid settings. `Layout::parse` has reported the invalid settings.
     fn parse(attrs: &[Attribute]) -> Self {
-        let mut said = Self::default();
-        for attr in named(attrs, "reference") {
+        let mut settings = Self::default();
+        for attr in attrs_named(attrs, "reference") {
             let _ = attr.parse_nested_meta(|meta| {
-                let _ = said.setting(&meta);
+                let _ = settings.parse_setting(&meta);
                 skip_value(&meta)
             });
         }
-        said
+        settings
     }
 
-    pub(super) fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    pub(super) fn parse_setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         let (path, input) = (&meta.path, meta.input);
         let Some(name) = path.get_ident() else {
             return Ok(());
         };
         match name.to_string().as_str() {
             "exists" => {
-                flag(path, input)?;
+                expect_flag(path, input)?;
                 self.exists = Some(name.clone());
             }
-            "inverse" => self.inverse = Some(value_by(path, input, INVERSE, Ident::parse_any)?),
+            "inverse" => {
+                self.inverse = Some(parse_value_with(
+                    path,
+                    input,
+                    INVERSE_USAGE,
+                    Ident::parse_any,
+                )?)
+            }
             "inverse_of" => {
                 self.is_inverse = true;
-                self.inverse_of = Some(value_by(path, input, INVERSE_OF, Ident::parse_any)?);
+                self.inverse_of = Some(parse_value_with(
+                    path,
+                    input,
+                    INVERSE_OF_USAGE,
+                    Ident::parse_any,
+                )?);
             }
             "on_delete" => {
-                let word = value_by(path, input, ON_DELETE, Ident::parse_any)?;
+                let word =
+                    parse_value_with(path, input, REFERENCE_ON_DELETE_USAGE, Ident::parse_any)?;
                 let rule = RULES.iter().find(|(name, _)| word == name);
                 let Some((_, rule)) = rule else {
-                    return Err(syn::Error::new_spanned(word, ON_DELETE));
+                    return Err(syn::Error::new_spanned(word, REFERENCE_ON_DELETE_USAGE));
                 };
                 self.on_delete = Some((word, *rule));
             }
@@ -158,15 +172,15 @@ impl Said {
         Ok(())
     }
 
-    fn checked(
+    fn into_link(
         self,
         ctxt: &mut Ctxt,
         ty: &Type,
         layout: &Layout,
         is_embedded: bool,
-    ) -> Option<Link> {
-        // What is wrong with the layout is reported, and so how many it can be of.
-        let is_wrong = matches!(layout, Layout::Wrong);
+    ) -> Option<LinkAttr> {
+        // With an invalid layout the derive cannot know the number of references, so it accepts any.
+        let is_wrong = matches!(layout, Layout::Invalid);
         let overflows = matches!(layout, Layout::ReferenceOverflow(_));
         let is_many = is_wrong || overflows || matches!(layout, Layout::ReferenceMany(_));
         let word = self.on_delete.as_ref().map(|(word, _)| word);
@@ -176,63 +190,64 @@ impl Said {
             let overflow = if is_embedded {
                 ""
             } else {
-                "let it overflow, or "
+                "make it an overflow array, or "
             };
             let message = format!(
-                "how many can there be? Each change of a link rewrites its array, so it has a bound: say `max = N`; where there can be \
-                 very many, {overflow}let only the other side refer to this one, and find them by `with_children`",
+                "each change of a reference rewrites the array, so the array needs a limit: add `max = N`; for very many references, \
+                 {overflow}keep only the reference in the other model, and read it by `with_children`",
             );
-            ctxt.error(at, message);
+            ctxt.error_at(at, message);
             return None;
         }
         if let Some(of) = self.inverse_of {
-            let wrong = self.inverse.as_ref().map(|inverse| (
+            let conflict = self.inverse.as_ref().map(|inverse| (
                 inverse,
-                "one side of a link is written by the application, and says `inverse`; the other one follows, and says `inverse_of`",
+                "`inverse` and `inverse_of` exclude each other: write `inverse` on the reference, `inverse_of` on the inverse",
             ));
-            let wrong = wrong.or(self.exists.as_ref().or(word).map(|rule| {
+            let conflict = conflict.or(self.exists.as_ref().or(word).map(|rule| {
                 (
                     rule,
-                    "this side follows the other one by itself: say it there",
+                    "the framework maintains the inverse: move the setting to the reference",
                 )
             }));
-            if let Some((at, message)) = wrong {
-                ctxt.error(at, message);
+            if let Some((at, message)) = conflict {
+                ctxt.error_at(at, message);
                 return None;
             }
             if !is_many && !is_option(ty) {
-                ctxt.error(
+                ctxt.error_at(
                     ty,
-                    "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>`, with a `max` a `Vec<Ref<…>>`, or with \
-                     `overflow(…)` an `Overflow<Ref<…>>`",
+                    "an inverse must be able to be empty: use an `Option<Ref<…>>`, with a `max` a `Vec<Ref<…>>`, or \
+                     with `overflow(…)` an `Overflow<Ref<…>>`",
                 );
                 return None;
             }
-            return Some(Link::Inverse { of });
+            return Some(LinkAttr::Inverse { of });
         }
         if let Some((word, rule)) = &self.on_delete {
-            let wrong = match rule {
+            let conflict = match rule {
                 OnDelete::Nullify if is_vec(ty) || overflows => {
-                    Some("a reference leaves an array by `pull`: say `on_delete = pull`")
+                    Some("`nullify` cannot change an array: write `on_delete = pull`")
                 }
-                OnDelete::Nullify if !is_option(ty) => {
-                    Some("only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`")
-                }
-                // It leaves with the struct that it is in: that there is an array of these is seen where they are embedded.
+                OnDelete::Nullify if !is_option(ty) => Some(
+                    "`nullify` needs an `Option<Ref<…>>`: make the reference optional, or write `restrict` or `cascade`",
+                ),
+                // A reference in an embedded struct is pulled together with the struct; the document's derive checks that the
+                // struct is in an array.
                 OnDelete::Pull if !is_many && !is_embedded => Some(
-                    "only an array of references can lose one: say `restrict`, `cascade` or, for an `Option`, `nullify`",
+                    "`pull` needs an array of references: write `restrict`, `cascade` or, for an `Option`, `nullify`",
                 ),
                 _ => None,
             };
-            if let Some(message) = wrong {
-                ctxt.error(word, message);
+            if let Some(message) = conflict {
+                ctxt.error_at(word, message);
             }
         }
-        let (said, on_delete) = self.on_delete.unzip();
-        Some(Link::Owner {
+        let (rule_word, on_delete) = self.on_delete.unzip();
+        Some(LinkAttr::Reference {
             inverse: self.inverse,
             on_delete: on_delete.unwrap_or_default(),
-            said,
+            rule_word,
             at,
         })
     }

@@ -1,39 +1,42 @@
-//! An array whose elements overflow into another collection: `#[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))]`.
+//! Overflow arrays: `#[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))]`.
 
 use proc_macro2::Span;
 use syn::{Ident, LitInt, LitStr, Token, ext::IdentExt, parenthesized, parse::ParseStream};
 
-use super::{Once, number, refuse_collection, tally::path, unknown, value, value_by};
-use crate::model::refuse_name;
+use super::{
+    SeenSettings, collection_name_error, parse_number, parse_value, parse_value_with,
+    rollup::parse_path, unknown_setting,
+};
+use crate::model::stored_name_error;
 
-/// How the elements of an array overflow.
-pub(crate) struct Overflow {
-    /// How many elements stay in the document; none if all do again.
+/// The settings of an overflow array.
+pub(crate) struct OverflowAttr {
+    /// The number of resident elements; `None` for `inline`, which keeps all elements in the document.
     after: Option<LitInt>,
-    /// The collection of the others.
+    /// The collection of the chunk documents.
     pub(crate) into: LitStr,
-    /// Their documents' field with the id of the owner.
+    /// The field of a chunk document that holds the `_id` of the owner document.
     owner: Option<LitStr>,
-    /// That with the number of the document.
+    /// The field of a chunk document that holds its number.
     seq: Option<LitStr>,
-    /// That with the elements.
+    /// The field of a chunk document that holds the elements.
     elements: Option<LitStr>,
-    /// The owner's field that says that there are more.
+    /// The field of the owner document that says whether elements are spilled.
     flag: Option<LitStr>,
-    /// In which order its elements are; none if in that of the pushes.
-    pub(crate) order: Option<Order>,
+    /// The order of the elements; `None` for the order of pushes.
+    pub(crate) order: Option<OrderAttr>,
 }
 
-/// The order of elements by a field of theirs.
-pub(crate) struct Order {
+/// The order of elements by an element field.
+pub(crate) struct OrderAttr {
     pub(crate) by: Vec<Ident>,
-    /// The latest stay in the document, and not the first.
+    /// The greatest values come first, so the latest elements are resident.
     pub(crate) is_descending: bool,
 }
 
-const SETTINGS: [&str; 9] = [
+const OVERFLOW_SETTINGS: [&str; 9] = [
     "after",
-    "gather",
+    "inline",
     "into",
     "owner",
     "seq",
@@ -43,62 +46,71 @@ const SETTINGS: [&str; 9] = [
     "latest_by",
 ];
 
-const KNOWN: &str = "here are `after`, `gather`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
+const ACCEPTED_SETTINGS: &str = "`overflow(…)` accepts `after`, `inline`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or \
+     `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
 
-const AFTER: &str =
-    "from 1 to 10000 elements stay in the document, as many as are read with it: `after = 50`";
+const OVERFLOW_AFTER_USAGE: &str = "`after` must be an integer from 1 to 10000, the number of elements in the document: `after = 50`";
 
-impl Overflow {
-    /// What stands behind the word `overflow`.
+impl OverflowAttr {
+    /// Parses the settings that follow the word `overflow`.
     pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
         if !input.peek(syn::token::Paren) {
             return Err(syn::Error::new_spanned(
                 name,
-                "after how many elements, and into which collection? Say `overflow(after = 50, into = \"…\")`",
+                "missing settings of the overflow array: write `overflow(after = 50, into = \"…\")`",
             ));
         }
         let content;
         parenthesized!(content in input);
-        let said = Self::read(name, &content);
-        if said.is_err() {
-            // What is left would be an error of its own.
+        let parsed = Self::parse_settings(name, &content);
+        if parsed.is_err() {
+            // The rest of the content would be reported as a second error.
             content.parse::<proc_macro2::TokenStream>()?;
         }
-        said
+        parsed
     }
 
-    fn read(name: &Ident, content: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut after, mut gather, mut into) = (None, None, None);
+    fn parse_settings(name: &Ident, content: ParseStream<'_>) -> syn::Result<Self> {
+        let (mut after, mut inline, mut collection) = (None, None, None);
         let [mut owner, mut seq, mut elements, mut flag] = [const { None }; 4];
-        let (mut order, mut once) = (None, Once::default());
+        let (mut order, mut seen) = (None, SeenSettings::default());
         while !content.is_empty() {
             let setting = content
                 .call(Ident::parse_any)
-                .map_err(|error| syn::Error::new(error.span(), KNOWN))?;
-            once.check(&setting)?;
-            let text = || value::<LitStr>(&setting, content, KNOWN);
+                .map_err(|error| syn::Error::new(error.span(), ACCEPTED_SETTINGS))?;
+            seen.ensure_new(&setting)?;
+            let text = || parse_value::<LitStr>(&setting, content, ACCEPTED_SETTINGS);
             match setting.to_string().as_str() {
-                "after" => after = Some(value::<LitInt>(&setting, content, AFTER)?),
-                "gather" => gather = Some(setting),
-                "into" => into = Some(text()?),
+                "after" => {
+                    after = Some(parse_value::<LitInt>(
+                        &setting,
+                        content,
+                        OVERFLOW_AFTER_USAGE,
+                    )?)
+                }
+                "inline" => inline = Some(setting),
+                "into" => collection = Some(text()?),
                 "owner" => owner = Some(text()?),
                 "seq" => seq = Some(text()?),
                 "elements" => elements = Some(text()?),
                 "flag" => flag = Some(text()?),
                 "first_by" | "latest_by" => {
-                    let by = value_by(&setting, content, KNOWN, path)?;
+                    let by = parse_value_with(&setting, content, ACCEPTED_SETTINGS, parse_path)?;
                     let is_descending = setting == "latest_by";
-                    if order.replace(Order { by, is_descending }).is_some() {
+                    if order.replace(OrderAttr { by, is_descending }).is_some() {
                         return Err(syn::Error::new_spanned(
                             &setting,
-                            "its elements are in one order: say `first_by` or `latest_by`",
+                            "`first_by` and `latest_by` exclude each other: remove one of them",
                         ));
                     }
                 }
                 other => {
                     return Err(syn::Error::new_spanned(
                         &setting,
-                        format!("{}: {KNOWN}", unknown("setting", other, &SETTINGS)),
+                        format!(
+                            "{}: {ACCEPTED_SETTINGS}",
+                            unknown_setting("setting", other, &OVERFLOW_SETTINGS)
+                        ),
                     ));
                 }
             }
@@ -106,52 +118,52 @@ impl Overflow {
                 content.parse::<Token![,]>()?;
             }
         }
-        match (&after, &gather) {
+        match (&after, &inline) {
             (None, None) => {
                 return Err(syn::Error::new_spanned(
                     name,
-                    "how many elements stay in the document? Say `after = 50`",
+                    "missing number of elements in the document: write `after = 50`",
                 ));
             }
-            (Some(_), Some(gather)) => {
+            (Some(_), Some(inline)) => {
                 return Err(syn::Error::new_spanned(
-                    gather,
-                    "`gather` is the way back, on which all elements stay in the document: leave `after` out, or `gather`",
+                    inline,
+                    "`inline` keeps all elements in the document and excludes `after`: remove one of them",
                 ));
             }
             _ => {}
         }
-        let Some(into) = into else {
+        let Some(collection) = collection else {
             return Err(syn::Error::new_spanned(
                 name,
-                "where do the others go? Say `into = \"…\"`, a collection of their own",
+                "missing collection of the spilled elements: write `into = \"…\"`",
             ));
         };
         let overflow = Self {
             after,
-            into,
+            into: collection,
             owner,
             seq,
             elements,
             flag,
             order,
         };
-        overflow.check()?;
+        overflow.ensure_valid()?;
         Ok(overflow)
     }
 
-    fn check(&self) -> syn::Result<()> {
+    fn ensure_valid(&self) -> syn::Result<()> {
         if let Some(after) = &self.after
-            && !(1..=10_000).contains(&number::<usize>(after, AFTER)?)
+            && !(1..=10_000).contains(&parse_number::<usize>(after, OVERFLOW_AFTER_USAGE)?)
         {
-            return Err(syn::Error::new_spanned(after, AFTER));
+            return Err(syn::Error::new_spanned(after, OVERFLOW_AFTER_USAGE));
         }
-        if let Some(reason) = refuse_collection(&self.into.value()) {
+        if let Some(reason) = collection_name_error(&self.into.value()) {
             return Err(syn::Error::new_spanned(&self.into, reason));
         }
         let named = [&self.owner, &self.seq, &self.elements, &self.flag];
         for name in named.into_iter().flatten() {
-            if let Some(reason) = refuse_name(&name.value()) {
+            if let Some(reason) = stored_name_error(&name.value()) {
                 return Err(syn::Error::new_spanned(name, reason));
             }
         }
@@ -163,7 +175,11 @@ impl Overflow {
             if before.contains(&name.value()) {
                 return Err(syn::Error::new_spanned(
                     name,
-                    format!("a document of the extras has one field `{}`", name.value()),
+                    format!(
+                        "a chunk document would have two fields `{}`: choose different names for `owner`, `seq` and \
+                         `elements`",
+                        name.value()
+                    ),
                 ));
             }
             before.push(name.value());
@@ -171,39 +187,39 @@ impl Overflow {
         Ok(())
     }
 
-    /// How many elements stay in the document: on the way back no number of them is too many.
-    pub(crate) fn after(&self) -> LitInt {
+    /// Returns the number of resident elements. An `inline` array has a number that no array reaches.
+    pub(crate) fn resident_count(&self) -> LitInt {
         let all = || LitInt::new("1_000_000_000", Span::call_site());
         self.after.clone().unwrap_or_else(all)
     }
 
-    /// Whether they all are to stay in the document again.
-    pub(crate) fn gathers(&self) -> bool {
+    /// Returns whether all elements stay in the document: `inline`.
+    pub(crate) fn is_inline(&self) -> bool {
         self.after.is_none()
     }
 
-    pub(crate) fn owner(&self) -> String {
-        said(&self.owner, || "owner".to_owned())
+    pub(crate) fn owner_field(&self) -> String {
+        name_or(&self.owner, || "owner".to_owned())
     }
 
-    pub(crate) fn seq(&self) -> String {
-        said(&self.seq, || "seq".to_owned())
+    pub(crate) fn seq_field(&self) -> String {
+        name_or(&self.seq, || "seq".to_owned())
     }
 
-    pub(crate) fn elements(&self, stored: &str) -> String {
-        said(&self.elements, || format!("{stored}_extra"))
+    pub(crate) fn elements_field(&self, stored: &str) -> String {
+        name_or(&self.elements, || format!("{stored}_extra"))
     }
 
-    pub(crate) fn flag(&self) -> String {
-        said(&self.flag, || "has_extras".to_owned())
+    pub(crate) fn flag_field(&self) -> String {
+        name_or(&self.flag, || "has_extras".to_owned())
     }
 
-    /// Where the flag is said, if it is.
-    pub(crate) fn said_flag(&self) -> Option<&LitStr> {
+    /// Returns the literal of the setting `flag`, if present.
+    pub(crate) fn flag_literal(&self) -> Option<&LitStr> {
         self.flag.as_ref()
     }
 }
 
-fn said(name: &Option<LitStr>, default: impl FnOnce() -> String) -> String {
+fn name_or(name: &Option<LitStr>, default: impl FnOnce() -> String) -> String {
     name.as_ref().map_or_else(default, LitStr::value)
 }

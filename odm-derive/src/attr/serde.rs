@@ -1,79 +1,81 @@
-//! serde's attributes: what they say of stored names, and which of them cannot be honoured.
+//! serde's attributes: stored names, and attributes that the framework cannot support.
 
 use quote::ToTokens;
 use syn::{Attribute, ExprPath, LitStr, Token, meta::ParseNestedMeta};
 
-use super::{named, settings, skip_value};
-use crate::{ctxt::Ctxt, rename::Rule};
+use super::{attrs_named, parse_settings, skip_value};
+use crate::{ctxt::Ctxt, rename::RenameRule};
 
-/// What serde's attributes say of a type.
+/// serde's attributes of a type.
 #[derive(Default)]
 pub(crate) struct SerdeContainer {
-    pub(crate) rename_all: Option<Rule>,
-    /// The rule for the fields of an enum's variants.
-    pub(crate) rename_all_fields: Option<Rule>,
-    /// The field that says of which variant an enum is.
+    pub(crate) rename_all: Option<RenameRule>,
+    /// The rename rule for the fields of an enum's variants.
+    pub(crate) rename_all_fields: Option<RenameRule>,
+    /// The field that holds the variant of an enum.
     pub(crate) tag: Option<LitStr>,
-    /// The field that holds what is in the variant.
+    /// The field that holds the content of a variant.
     pub(crate) content: Option<LitStr>,
     pub(crate) untagged: bool,
-    /// The type is stored as something else: `transparent`, `from`, `try_from`, `into`.
+    /// `transparent`, `from`, `try_from` or `into`: the type is stored as another type.
     pub(crate) other_form: bool,
 }
 
-/// What serde's attributes say of a variant.
+/// serde's attributes of a variant.
 #[derive(Default)]
 pub(crate) struct SerdeVariant {
     pub(crate) rename: Option<LitStr>,
-    /// The rule for its fields.
-    pub(crate) rename_all: Option<Rule>,
-    /// It is what any unknown variant is read as.
+    /// The rename rule for the fields of the variant.
+    pub(crate) rename_all: Option<RenameRule>,
+    /// `other`: serde reads every unknown variant as this variant.
     pub(crate) other: bool,
     pub(crate) skip: bool,
 }
 
-/// What serde's attributes say of a field.
+/// serde's attributes of a field.
 #[derive(Default)]
 pub(crate) struct SerdeField {
     pub(crate) rename: Option<LitStr>,
-    /// What a missing value is read as.
+    /// The default of a missing field.
     pub(crate) default: Option<SerdeDefault>,
     pub(crate) skip: bool,
     /// `skip_serializing_if`.
     pub(crate) skip_if: Option<LitStr>,
     /// `with = "odm::native"`.
     pub(crate) native: bool,
+    /// The module of `with`: `odm::native` or `odm::json`.
+    pub(crate) with: Option<ExprPath>,
 }
 
 /// serde's `default`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SerdeDefault {
-    /// That of the type.
+    /// The type's `Default`.
     OfType,
-    /// What a function gives.
+    /// A function returns the default.
     Function,
 }
 
 impl SerdeContainer {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
-        let mut found = Self::default();
-        for attr in named(attrs, "serde") {
-            settings(ctxt, attr, |meta| found.setting(meta));
+        let mut parsed = Self::default();
+        for attr in attrs_named(attrs, "serde") {
+            parse_settings(ctxt, attr, |meta| parsed.parse_setting(meta));
         }
-        found
+        parsed
     }
 
-    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    fn parse_setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         match meta.path.to_token_stream().to_string().as_str() {
-            "rename_all" => self.rename_all = rule(meta)?,
-            "rename_all_fields" => self.rename_all_fields = rule(meta)?,
+            "rename_all" => self.rename_all = parse_rename_rule(meta)?,
+            "rename_all_fields" => self.rename_all_fields = parse_rename_rule(meta)?,
             "tag" => self.tag = Some(meta.value()?.parse()?),
             "content" => self.content = Some(meta.value()?.parse()?),
             "untagged" => self.untagged = true,
             "default" => {
                 return Err(meta.error(
-                    "`default` of the whole type is not supported: what a missing field reads as would be seen by no filter; say \
-                     `#[serde(default)]` at each field that older documents may lack",
+                    "`default` on the whole type is not supported, because filters do not see the default of a missing field: \
+                     write `#[serde(default)]` on each field that older documents may lack",
                 ));
             }
             "transparent" | "from" | "try_from" | "into" | "variant_identifier"
@@ -83,14 +85,14 @@ impl SerdeContainer {
             }
             "deny_unknown_fields" => {
                 return Err(meta.error(
-                    "`deny_unknown_fields` refuses the bookkeeping that the framework keeps under `_odm`: leave it out; \
-                     unknown fields are kept by every update",
+                    "`deny_unknown_fields` is not supported, because documents contain the framework's metadata under `_odm`: \
+                     remove it; every update keeps unknown fields",
                 ));
             }
             "remote" => {
                 return Err(meta.error("`remote` is not supported: derive for a type of your own"));
             }
-            // They change no stored name: `rename` of the type, `bound`, `crate`, `expecting`.
+            // `rename` of the type, `bound`, `crate` and `expecting` change no stored name.
             _ => skip_value(meta)?,
         }
         Ok(())
@@ -99,40 +101,42 @@ impl SerdeContainer {
 
 impl SerdeVariant {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
-        let mut found = Self::default();
-        for attr in named(attrs, "serde") {
-            settings(ctxt, attr, |meta| found.setting(meta));
+        let mut parsed = Self::default();
+        for attr in attrs_named(attrs, "serde") {
+            parse_settings(ctxt, attr, |meta| parsed.parse_setting(meta));
         }
-        found
+        parsed
     }
 
-    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    fn parse_setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         let name = meta.path.to_token_stream().to_string();
         match name.as_str() {
-            "rename" => self.rename = Some(symmetric(meta)?),
-            "rename_all" => self.rename_all = rule(meta)?,
+            "rename" => self.rename = Some(parse_symmetric_name(meta)?),
+            "rename_all" => self.rename_all = parse_rename_rule(meta)?,
             "alias" => return Err(meta.error(NO_ALIAS)),
             "other" => self.other = true,
             "skip" => self.skip = true,
             "untagged" => {
                 return Err(meta.error(
-                    "`untagged` is not supported on one variant: a filter could not tell it from the others; give the whole \
-                     enum `#[serde(untagged)]`, and it is asked for and set as a whole",
+                    "`untagged` is not supported on one variant, because filters cannot distinguish it: write \
+                     `#[serde(untagged)]` on the whole enum, which is then compared and set as a whole",
                 ));
             }
             "with" | "serialize_with" | "deserialize_with" => {
                 return Err(meta.error(format!(
-                    "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the \
-                     document; put it on a newtype that derives `Embedded`"
+                    "`{name}` is not supported, because filters and updates would encode values differently than the document: \
+                     move it to a newtype that derives `Embedded`"
                 )));
             }
             "skip_serializing" | "skip_deserializing" => {
                 return Err(meta.error(format!(
-                    "`{name}` is not supported: what is written must be what is read; use `skip`"
+                    "`{name}` is not supported, because a field must be written and read alike: use `skip`"
                 )));
             }
             "borrow" => {
-                return Err(meta.error("`borrow` is not supported: an embedded value is owned"));
+                return Err(
+                    meta.error("`borrow` is not supported: an embedded value must be owned")
+                );
             }
             // `bound` changes no name.
             _ => skip_value(meta)?,
@@ -143,17 +147,20 @@ impl SerdeVariant {
 
 impl SerdeField {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
-        let mut found = Self::default();
-        for attr in named(attrs, "serde") {
-            settings(ctxt, attr, |meta| found.setting(meta));
+        let mut parsed = Self::default();
+        for attr in attrs_named(attrs, "serde") {
+            parse_settings(ctxt, attr, |meta| parsed.parse_setting(meta));
         }
-        found
+        if let Some(module) = &parsed.with {
+            ctxt.require_module_of_odm(module);
+        }
+        parsed
     }
 
-    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    fn parse_setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         let name = meta.path.to_token_stream().to_string();
         match name.as_str() {
-            "rename" => self.rename = Some(symmetric(meta)?),
+            "rename" => self.rename = Some(parse_symmetric_name(meta)?),
             "alias" => return Err(meta.error(NO_ALIAS)),
             "default" => {
                 self.default = Some(match meta.input.peek(Token![=]) {
@@ -165,26 +172,29 @@ impl SerdeField {
             "skip" => self.skip = true,
             "flatten" => {
                 return Err(meta.error(
-                    "`flatten` is not supported: the fields would have no place of their own to filter by or to update; \
-                     embed the struct under a name",
+                    "`flatten` is not supported, because the fields would have no path for filters and updates: embed the struct \
+                     under a name",
                 ));
             }
             "with" => {
                 let module: ExprPath = meta.value()?.parse::<LitStr>()?.parse()?;
                 let last = module.path.segments.last();
-                self.native = last.is_some_and(|last| last.ident == "native");
-                if !self.native {
-                    return Err(not_supported(meta, &name));
+                match last.map(|last| last.ident.to_string()).as_deref() {
+                    Some("native") => self.native = true,
+                    // `odm::json` changes text formats only.
+                    Some("json") => {}
+                    _ => return Err(unsupported_error(meta, &name)),
                 }
+                self.with = Some(module);
             }
-            "serialize_with" | "deserialize_with" => return Err(not_supported(meta, &name)),
+            "serialize_with" | "deserialize_with" => return Err(unsupported_error(meta, &name)),
             "skip_serializing" | "skip_deserializing" => {
                 return Err(meta.error(format!(
-                    "`{name}` is not supported: what is written must be what is read; use `skip`"
+                    "`{name}` is not supported, because a field must be written and read alike: use `skip`"
                 )));
             }
             "borrow" => {
-                return Err(meta.error("`borrow` is not supported: a document owns its values"));
+                return Err(meta.error("`borrow` is not supported: a document must own its values"));
             }
             "skip_serializing_if" => {
                 self.skip_if = Some(meta.value()?.parse()?);
@@ -196,23 +206,25 @@ impl SerdeField {
     }
 }
 
-const NO_ALIAS: &str = "`alias` is not supported: a filter would not find what is stored under it; rename what is stored by a `schema_version` with \
-     an `upgrade`";
+const NO_ALIAS: &str = "`alias` is not supported, because filters do not find values that are stored under it: rename stored \
+     fields by a `schema_version` with an `upgrade`";
 
-/// `rename_all = "…"`; that there is no such rule serde says itself.
-fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Rule>> {
-    Ok(Rule::parse(&symmetric(meta)?.value()))
+/// Parses `rename_all = "…"`. serde reports unknown rules.
+fn parse_rename_rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<RenameRule>> {
+    Ok(RenameRule::parse(&parse_symmetric_name(meta)?.value()))
 }
 
-fn not_supported(meta: &ParseNestedMeta<'_>, name: &str) -> syn::Error {
+/// The error of an attribute that changes how a value is encoded.
+fn unsupported_error(meta: &ParseNestedMeta<'_>, name: &str) -> syn::Error {
     meta.error(format!(
-        "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the document; put it on a \
-         newtype that derives `Embedded`. For dates and decimals of other crates there is `with = \"odm::native\"`"
+        "`{name}` is not supported, because filters and updates would encode values differently than the document: move it to a \
+         newtype that derives `Embedded`. For dates and decimals of other crates, use `with = \"odm::native\"`; for ids and dates \
+         as text in JSON, use `with = \"odm::json\"`"
     ))
 }
 
-/// `rename = "…"`, and not one name for writing and another for reading.
-fn symmetric(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
+/// Parses `rename = "…"`, and rejects different names for writing and reading.
+fn parse_symmetric_name(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
     if meta.input.peek(Token![=]) {
         return meta.value()?.parse();
     }
@@ -222,9 +234,11 @@ fn symmetric(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
         Ok(())
     })?;
     match names.as_slice() {
-        [a, b] if a.value() == b.value() => Ok(a.clone()),
+        [serialize, deserialize] if serialize.value() == deserialize.value() => {
+            Ok(serialize.clone())
+        }
         _ => Err(meta.error(
-            "a field has one name, for writing and for reading: what is written must be what is read",
+            "a field must have the same name for writing and reading: write `rename = \"…\"`",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! How a setting is written: once, and with a value of its kind.
+//! Parsers of a single setting: a name that occurs once, with a value of its type.
 
 use quote::ToTokens;
 use syn::{
@@ -6,62 +6,65 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-/// The settings that were said so far.
+/// The names of the settings that were parsed so far.
 #[derive(Default)]
-pub(crate) struct Once(Vec<String>);
+pub(crate) struct SeenSettings(Vec<String>);
 
-impl Once {
-    /// Refuses a setting that was said before: which of the two is meant?
-    pub(crate) fn check(&mut self, name: &impl ToTokens) -> Result<()> {
+impl SeenSettings {
+    /// Reports a setting that occurs twice: the derive cannot know which value is meant.
+    pub(crate) fn ensure_new(&mut self, name: &impl ToTokens) -> Result<()> {
         let text = name.to_token_stream().to_string();
         if self.0.contains(&text) {
-            let message = format!("`{text}` is said twice: leave one of them out");
+            let message = format!("`{text}` is set twice: remove one of them");
             return Err(Error::new_spanned(name, message));
         }
         self.0.push(text);
         Ok(())
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|said| said == name)
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.0.iter().any(|seen| seen == name)
     }
 }
 
-/// The value behind `name =`; `say` is how it is written, for what is no such value.
-pub(crate) fn value<T: Parse>(
+/// Parses the value after `name =`. `usage` is the error message for any other input.
+pub(crate) fn parse_value<T: Parse>(
     name: &impl ToTokens,
     input: ParseStream<'_>,
-    say: &str,
+    usage: &str,
 ) -> Result<T> {
-    value_by(name, input, say, |input| input.parse())
+    parse_value_with(name, input, usage, |input| input.parse())
 }
 
-/// The same of what is read by a function.
-pub(crate) fn value_by<T>(
+/// Parses the value after `name =` with a function.
+pub(crate) fn parse_value_with<T>(
     name: &impl ToTokens,
     input: ParseStream<'_>,
-    say: &str,
+    usage: &str,
     parse: impl FnOnce(ParseStream<'_>) -> Result<T>,
 ) -> Result<T> {
     if !input.peek(Token![=]) {
-        return Err(Error::new_spanned(name, say));
+        return Err(Error::new_spanned(name, usage));
     }
     input.parse::<Token![=]>()?;
-    let value = parse(input).map_err(|error| Error::new(error.span(), say))?;
-    ends(input, say)?;
+    let value = parse(input).map_err(|error| Error::new(error.span(), usage))?;
+    expect_end(input, usage)?;
     Ok(value)
 }
 
-/// A word without a value.
-pub(crate) fn flag(name: &impl ToTokens, input: ParseStream<'_>) -> Result<()> {
+/// Ensures that a setting has no value.
+pub(crate) fn expect_flag(name: &impl ToTokens, input: ParseStream<'_>) -> Result<()> {
     let name = name.to_token_stream();
-    ends(input, &format!("`{name}` has no value: say `{name}` alone"))
+    expect_end(
+        input,
+        &format!("`{name}` takes no value: write `{name}` alone"),
+    )
 }
 
-/// Refuses what stands between a setting and the next one.
-pub(crate) fn ends(input: ParseStream<'_>, say: &str) -> Result<()> {
+/// Ensures that the next setting or the end follows.
+pub(crate) fn expect_end(input: ParseStream<'_>, usage: &str) -> Result<()> {
     match input.is_empty() || input.peek(Token![,]) {
         true => Ok(()),
-        false => Err(input.error(say)),
+        false => Err(input.error(usage)),
     }
 }

@@ -10,25 +10,25 @@ pub(crate) struct ShardField {
     pub(crate) is_hashed: bool,
 }
 
-const SAY: &str =
-    "by which fields? Say `shard_key(customer, id)`, or `shard_key(hashed(customer))`";
+const SHARD_KEY_USAGE: &str =
+    "a shard key needs fields: `shard_key(customer, id)`, or `shard_key(hashed(customer))`";
 
-/// `shard_key(…)` inside `#[document(…)]`.
+/// Parses `shard_key(…)` inside `#[document(…)]`.
 pub(crate) fn parse_shard_key(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<ShardField>> {
-    let fields = in_parentheses(meta, SAY, |content| {
-        content.parse_terminated(field, Token![,])
+    let fields = in_parentheses(meta, SHARD_KEY_USAGE, |content| {
+        content.parse_terminated(parse_shard_field, Token![,])
     })?;
     if fields.is_empty() {
-        return Err(meta.error(SAY));
+        return Err(meta.error(SHARD_KEY_USAGE));
     }
     Ok(fields.into_iter().collect())
 }
 
-fn field(input: ParseStream<'_>) -> syn::Result<ShardField> {
+fn parse_shard_field(input: ParseStream<'_>) -> syn::Result<ShardField> {
     if input.peek(Token![-]) {
-        return Err(input.error(
-            "a shard key has no direction: each of its fields is ascending, or `hashed(…)`",
-        ));
+        return Err(
+            input.error("a shard key has no direction: its fields are ascending or `hashed(…)`")
+        );
     }
     let name = input.call(Ident::parse_any)?;
     let is_hashed = name == "hashed" && !input.is_empty() && !input.peek(Token![,]);
@@ -38,24 +38,22 @@ fn field(input: ParseStream<'_>) -> syn::Result<ShardField> {
             let content;
             syn::parenthesized!(content in input);
             let name = content.call(Ident::parse_any)?;
-            refuse_inner(&content)?;
+            ensure_top_level(&content)?;
             name
         }
         true => {
-            return Err(
-                input.error("the field that is hashed stands in brackets: `hashed(customer)`")
-            );
+            return Err(input.error("the hashed field must be in parentheses: `hashed(customer)`"));
         }
     };
-    refuse_inner(input)?;
+    ensure_top_level(input)?;
     Ok(ShardField { name, is_hashed })
 }
 
-fn refuse_inner(input: ParseStream<'_>) -> syn::Result<()> {
+fn ensure_top_level(input: ParseStream<'_>) -> syn::Result<()> {
     match input.peek(Token![.]) {
         false => Ok(()),
         true => Err(input.error(
-            "a field inside of an embedded struct cannot be part of a shard key yet: give the document a field of its own for it",
+            "a field of an embedded struct cannot be part of a shard key yet: add a field to the document",
         )),
     }
 }

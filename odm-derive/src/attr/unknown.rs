@@ -1,18 +1,18 @@
-//! What is said of a setting that there is not: with the one that was meant, if there is a near one.
+//! Error messages for unknown settings, with a suggestion for likely typos.
 
 use strsim::damerau_levenshtein;
 use syn::Attribute;
 
-/// The beginning of a message: "unknown setting `colection` (did you mean `collection`?)".
-pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
-        Some(meant) => format!("unknown {what} `{name}` (did you mean `{meant}`?)"),
-        None => format!("unknown {what} `{name}`"),
+/// Returns the beginning of a message: "unknown setting `colection` (did you mean `collection`?)".
+pub(crate) fn unknown_setting(noun: &str, name: &str, known: &[&str]) -> String {
+    match nearest_name(name, known) {
+        Some(suggestion) => format!("unknown {noun} `{name}` (did you mean `{suggestion}`?)"),
+        None => format!("unknown {noun} `{name}`"),
     }
 }
 
-/// The attributes of a field or a type.
-const ATTRIBUTES: [&str; 13] = [
+/// The derive attributes of fields and types.
+const DERIVE_ATTRIBUTES: [&str; 13] = [
     "computed",
     "count",
     "denormalize",
@@ -28,18 +28,19 @@ const ATTRIBUTES: [&str; 13] = [
     "sum",
 ];
 
-/// Whether one of these is such an attribute but for a typo, which the compiler reports: what it would have said is not missed then.
+/// Returns whether an attribute is a misspelt derive attribute. rustc reports the misspelt attribute, so an error about a missing
+/// setting would only repeat the mistake.
 pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
     let names = attrs.iter().filter_map(|attr| attr.path().get_ident());
     names.map(ToString::to_string).any(|name| {
         let is_near =
             |known: &&str| (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known));
-        !ATTRIBUTES.contains(&name.as_str()) && ATTRIBUTES.iter().any(is_near)
+        !DERIVE_ATTRIBUTES.contains(&name.as_str()) && DERIVE_ATTRIBUTES.iter().any(is_near)
     })
 }
 
-/// The name that is written like it but for a typo, or that is the short form of it or the other way round.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+/// Returns the known name with the smallest edit distance. A short form such as `max` for `maximum` counts as equal.
+fn nearest_name<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let is_form = |other: &str| {
         let (short, long) = if other.len() < name.len() {
             (other, name)
@@ -52,22 +53,22 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         true => 0,
         false => damerau_levenshtein(name, other),
     };
-    let near = known
+    let nearest = known
         .iter()
         .copied()
         .filter(|other| distance(other) <= name.len() / 3);
-    near.min_by_key(|other| distance(other))
+    nearest.min_by_key(|other| distance(other))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::nearest_name;
 
     #[test]
     fn typos_are_near_and_other_words_are_not() {
         let known = [
             "collection",
-            "companion",
+            "insert_struct",
             "max",
             "on_delete",
             "unbounded",
@@ -76,7 +77,7 @@ mod tests {
         for (name, expected) in [
             ("colection", Some("collection")),
             ("collecton", Some("collection")),
-            ("comapnion", Some("companion")),
+            ("insert_sturct", Some("insert_struct")),
             ("maximum", Some("max")),
             ("unbound", Some("unbounded")),
             ("ondelete", Some("on_delete")),
@@ -84,7 +85,7 @@ mod tests {
             ("unique", None),
             ("name", None),
         ] {
-            assert_eq!(nearest(name, &known), expected, "{name}");
+            assert_eq!(nearest_name(name, &known), expected, "{name}");
         }
     }
 }

@@ -1,140 +1,144 @@
-//! What is computed from other fields: as data, in an order in which it can be, and the proof that the types fit.
+//! Code generation for computed fields: formulas in order of dependency, and checks of types.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Private, around,
-    fields::{at, layout_function},
+    PrivatePath,
+    fields::{layout_function, with_span},
+    wrap_nonempty,
 };
 use crate::{
-    attr::{Computed, Formula, Layout, Operator},
+    attr::{ArithmeticOp, ComputedAttr, Formula, Layout},
     ctxt::Ctxt,
     model::{Field, Model},
 };
 
 impl<'a> Model<'a> {
-    /// The fields that are computed.
-    fn computed_fields(&self) -> impl Iterator<Item = (&Field<'a>, &Computed)> {
+    /// Returns the computed fields.
+    fn computed_fields(&self) -> impl Iterator<Item = (&Field<'a>, &ComputedAttr)> {
         self.fields
             .iter()
             .filter_map(|field| Some((field, field.computed.as_ref()?)))
     }
 
-    /// Refuses computed fields where nothing computes them yet.
-    pub(crate) fn refuse_computed(&self, ctxt: &mut Ctxt, place: &str) {
+    /// Reports computed fields in places that do not support computed fields yet.
+    pub(crate) fn ensure_no_computed(&self, ctxt: &mut Ctxt, place: &str) {
         for (_, computed) in self.computed_fields() {
-            let message = format!("{place} has no computed fields yet: leave the attribute out");
-            ctxt.error(&computed.path, message);
+            let message = format!("{place} cannot have computed fields yet: remove the attribute");
+            ctxt.error_at(&computed.path, message);
         }
     }
 
-    /// Finds what the fields are computed from.
+    /// Checks the formulas and the fields that formulas use.
     pub(crate) fn check_computed(&self, ctxt: &mut Ctxt) {
         for (field, computed) in self.computed_fields() {
-            if field.derived.is_some() || field.tally.is_some() || field.link.is_some() {
-                ctxt.error(
+            if field.derived.is_some() || field.rollup.is_some() || field.link.is_some() {
+                ctxt.error_at(
                     &computed.path,
-                    "a field is either computed, or taken from another document, or made of those that refer to it, or a side of a \
-                     link: leave one of them out",
+                    "a computed field cannot also be a copy, a snapshot, a rollup, a reference or an inverse: remove one of \
+                     the attributes",
                 );
             }
             if !field.layout.is_plain() || field.native {
-                ctxt.error(
+                ctxt.error_at(
                     field.ty,
-                    "a computed field is one number: an `i64`, `f64` or `Decimal128`",
+                    "a computed field must be an `i64`, `f64` or `Decimal128`",
                 );
             }
             if field.stored == "_id" {
-                ctxt.error(
+                ctxt.error_at(
                     &computed.path,
-                    "the `_id` of a document never changes, so it is not computed",
+                    "the `_id` of a document never changes, so it cannot be computed: remove the attribute, or compose the `_id` by `id = \"…\"`",
                 );
             }
-            if let Some(rule) = field.rule.first() {
-                ctxt.error(
+            if let Some(rule) = field.rules.first_attr() {
+                ctxt.error_at(
                     rule,
-                    "no update checks this rule, which changes what the field is computed from: put rules on these",
+                    "no update checks rules of a computed field: move the rules to the fields of the formula",
                 );
             }
-            let places = computed.formula.places();
+            let places = computed.formula.field_paths();
             if places.is_empty() {
-                ctxt.error(
+                ctxt.error_at(
                     &computed.path,
-                    "it is computed from no field, and never changes: leave it out",
+                    "the formula uses no field, so its value never changes: remove the attribute",
                 );
             }
             for place in places {
-                self.check_place(ctxt, field, place);
+                self.check_path(ctxt, field, place);
             }
             self.check_arrays(ctxt, &computed.formula, false);
         }
         if ctxt.is_clean() {
-            self.refuse_circles(ctxt);
+            self.ensure_acyclic(ctxt);
         }
     }
 
-    fn check_place(&self, ctxt: &mut Ctxt, field: &Field<'_>, place: &[Ident]) {
+    fn check_path(&self, ctxt: &mut Ctxt, field: &Field<'_>, place: &[Ident]) {
         let Some(first) = place.first() else { return };
         if first == field.ident {
-            ctxt.error(first, format!("`{first}` would be computed from itself"));
+            ctxt.error_at(first, format!("`{first}` cannot be computed from itself"));
             return;
         }
         match self.field_named(first) {
             None => {
-                let near = self.fields.iter().map(|other| other.ident.unraw().to_string());
-                let message = match nearest(&first.unraw().to_string(), near) {
-                    Some(near) => format!("there is no field `{first}` beside this one: `{near}`?"),
+                let nearest = self.fields.iter().map(|other| other.ident.unraw().to_string());
+                let message = match nearest_name(&first.unraw().to_string(), nearest) {
+                    Some(nearest) => format!("there is no field `{first}` in this struct: did you mean `{nearest}`?"),
                     None => format!(
-                        "there is no field `{first}` beside this one: what is computed is made of fields of the same document"
+                        "there is no field `{first}` in this struct: a formula uses fields of the same document"
                     ),
                 };
-                ctxt.error(first, message);
+                ctxt.error_at(first, message);
             }
-            Some(other) if other.layout.overflow().is_some() => ctxt.error(
+            Some(other) if other.layout.overflow().is_some() => ctxt.error_at(
                 first,
                 format!(
-                    "the elements of `{first}` are not all in the document, so nothing is computed from them yet: how many there are is said by \
-                     its `len()`"
+                    "a formula cannot use the elements of `{first}`, because some may be spilled to chunk documents: read their \
+                     number by `len()`"
                 ),
             ),
             Some(_) => {}
         }
     }
 
-    /// Refuses arrays that are not added up, and several that are at once.
+    /// Reports arrays outside of `sum`, and sums over several arrays.
     fn check_arrays(&self, ctxt: &mut Ctxt, formula: &Formula, is_added: bool) {
         match formula {
             Formula::Value(place) if !is_added => {
-                if let Some(array) = self.array(place) {
-                    ctxt.error(
+                if let Some(array) = self.array_field(place) {
+                    ctxt.error_at(
                         array,
                         format!(
-                            "`{array}` is an array: add up what is in its elements, `sum({array}.…)`, or count them, `len({array})`"
+                            "`{array}` is an array: sum its elements, `sum({array}.…)`, or count them, `len({array})`"
                         ),
                     );
                 }
             }
             Formula::Value(_) | Formula::Whole(_) | Formula::Float(_) | Formula::Len(_) => {}
-            Formula::Negative(of) => self.check_arrays(ctxt, of, is_added),
-            Formula::Both(_, both) => {
+            Formula::Negative(operand) => self.check_arrays(ctxt, operand, is_added),
+            Formula::Binary(_, both) => {
                 both.iter()
-                    .for_each(|of| self.check_arrays(ctxt, of, is_added));
+                    .for_each(|operand| self.check_arrays(ctxt, operand, is_added));
             }
             Formula::Sum(all) => {
                 for each in all {
-                    let arrays = self.arrays(each);
+                    let arrays = self.array_fields(each);
                     let mut arrays = arrays.iter();
                     let first = arrays.next();
                     if let Some(other) = arrays.find(|other| Some(*other) != first) {
-                        ctxt.error(
+                        ctxt.error_at(
                             other,
-                            "a sum goes over the elements of one array: add up each by itself, `sum(…) + sum(…)`",
+                            "a sum can use the elements of only one array: sum each array by itself, `sum(…) + sum(…)`",
                         );
                     }
                     if let (true, Some(array)) = (is_added, first) {
-                        ctxt.error(array, "there is no sum inside of a sum over an array");
+                        ctxt.error_at(
+                            array,
+                            "a sum over an array cannot contain another sum over an array",
+                        );
                     } else {
                         self.check_arrays(ctxt, each, first.is_some());
                     }
@@ -143,49 +147,53 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Refuses fields that are computed from one another.
-    fn refuse_circles(&self, ctxt: &mut Ctxt) {
+    /// Reports fields that depend on each other in a cycle.
+    fn ensure_acyclic(&self, ctxt: &mut Ctxt) {
         let all: Vec<_> = self.computed_fields().collect();
-        let ordered = self.ordered();
-        let left = all.iter().filter(|(field, _)| {
+        let ordered = self.in_dependency_order();
+        let cyclic = all.iter().filter(|(field, _)| {
             let mut ordered = ordered.iter();
             !ordered.any(|(other, _)| other.ident == field.ident)
         });
-        let left: Vec<_> = left.collect();
-        for (_, computed) in &left {
-            let places = computed.formula.places();
-            let is_left = |place: &&&[Ident]| {
-                let mut left = left.iter();
-                left.any(|(field, _)| place.first().is_some_and(|first| first == field.ident))
+        let cyclic: Vec<_> = cyclic.collect();
+        for (_, computed) in &cyclic {
+            let places = computed.formula.field_paths();
+            let is_cyclic = |place: &&&[Ident]| {
+                let mut cyclic = cyclic.iter();
+                cyclic.any(|(field, _)| place.first().is_some_and(|first| first == field.ident))
             };
-            if let Some(first) = places.iter().find(is_left).and_then(|place| place.first()) {
-                ctxt.error(
+            if let Some(first) = places
+                .iter()
+                .find(is_cyclic)
+                .and_then(|place| place.first())
+            {
+                ctxt.error_at(
                     first,
-                    format!("`{first}` is computed from this field, itself or through others: that never ends"),
+                    format!("`{first}` depends on this field, directly or through other fields: remove the cycle"),
                 );
             }
         }
     }
 
-    /// The computed fields, each behind those that it is computed from; without those that are in a circle.
-    fn ordered(&self) -> Vec<(&Field<'a>, &Computed)> {
-        let mut left: Vec<_> = self.computed_fields().collect();
+    /// Returns the computed fields, each after the fields of its formula. Fields in a cycle are missing.
+    fn in_dependency_order(&self) -> Vec<(&Field<'a>, &ComputedAttr)> {
+        let mut remaining: Vec<_> = self.computed_fields().collect();
         let mut ordered = Vec::new();
         loop {
-            let is_ready = |(_, computed): &(&Field<'_>, &Computed)| {
-                let places = computed.formula.places();
+            let is_ready = |(_, computed): &(&Field<'_>, &ComputedAttr)| {
+                let places = computed.formula.field_paths();
                 let mut firsts = places.iter().filter_map(|place| place.first());
-                firsts.all(|first| left.iter().all(|(field, _)| first != field.ident))
+                firsts.all(|first| remaining.iter().all(|(field, _)| first != field.ident))
             };
-            let Some(position) = left.iter().position(is_ready) else {
+            let Some(position) = remaining.iter().position(is_ready) else {
                 return ordered;
             };
-            ordered.push(left.remove(position));
+            ordered.push(remaining.remove(position));
         }
     }
 
-    /// The array that a place is in, or is: a field of the document.
-    fn array<'p>(&self, place: &'p [Ident]) -> Option<&'p Ident> {
+    /// Returns the array field that a path starts with, if any.
+    fn array_field<'p>(&self, place: &'p [Ident]) -> Option<&'p Ident> {
         let first = place.first()?;
         let field = self.field_named(first)?;
         let is_array = matches!(
@@ -195,71 +203,83 @@ impl<'a> Model<'a> {
         is_array.then_some(first)
     }
 
-    /// The arrays in whose elements a formula looks.
-    fn arrays<'f>(&self, formula: &'f Formula) -> Vec<&'f Ident> {
+    /// Returns the array fields in a formula.
+    fn array_fields<'f>(&self, formula: &'f Formula) -> Vec<&'f Ident> {
         match formula {
-            Formula::Value(place) => self.array(place).into_iter().collect(),
+            Formula::Value(place) => self.array_field(place).into_iter().collect(),
             Formula::Whole(_) | Formula::Float(_) | Formula::Len(_) => Vec::new(),
-            Formula::Negative(of) => self.arrays(of),
-            Formula::Both(_, both) => both.iter().flat_map(|of| self.arrays(of)).collect(),
-            Formula::Sum(all) => all.iter().flat_map(|of| self.arrays(of)).collect(),
+            Formula::Negative(operand) => self.array_fields(operand),
+            Formula::Binary(_, both) => both
+                .iter()
+                .flat_map(|operand| self.array_fields(operand))
+                .collect(),
+            Formula::Sum(all) => all
+                .iter()
+                .flat_map(|operand| self.array_fields(operand))
+                .collect(),
         }
     }
 
-    /// What is computed, as data.
-    pub(crate) fn computed(&self, private: &Private) -> Option<TokenStream> {
-        let this = quote!(Self);
-        let all = self.ordered().into_iter().map(|(field, computed)| {
+    /// Returns an expression with the computed fields.
+    pub(crate) fn computed_expression(&self, private: &PrivatePath) -> Option<TokenStream> {
+        let self_type = quote!(Self);
+        let all = self.in_dependency_order().into_iter().map(|(field, computed)| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
-            let term = self.term(&computed.formula, &this, private);
+            let term = self.term_expression(&computed.formula, &self_type, private);
             let ty = field.ty;
-            let of = quote_spanned!(ty.span()=> #private::Computation::of::<#ty>);
+            let constructor = quote_spanned!(ty.span()=> #private::Computation::from_term::<#ty>);
             quote! {
-                #private::ComputedField { field: #name, stored: #stored, computation: || #of(#term) }
+                #private::ComputedField { field: #name, stored: #stored, computation: || #constructor(#term) }
             }
         });
-        around(&quote!(#(#all),*), |all| quote!(&[#all]))
+        wrap_nonempty(&quote!(#(#all),*), |all| quote!(&[#all]))
     }
 
-    fn term(&self, formula: &Formula, this: &TokenStream, private: &Private) -> TokenStream {
-        let term = |formula| self.term(formula, this, private);
+    fn term_expression(
+        &self,
+        formula: &Formula,
+        self_type: &TokenStream,
+        private: &PrivatePath,
+    ) -> TokenStream {
+        let term = |formula| self.term_expression(formula, self_type, private);
         match formula {
             Formula::Value(place) => {
-                let call = match self.array(place) {
-                    Some(_) => quote!(inside),
+                let call = match self.array_field(place) {
+                    Some(_) => quote!(element_value),
                     None => quote!(value),
                 };
-                let place = self.place(place, this, private);
+                let place = self.number_accessor(place, self_type, private);
                 quote!(#private::Term::#call(#place))
             }
             Formula::Len(place) => {
-                let place = steps(place, this, private);
+                let place = path_accessor(place, self_type, private);
                 quote!(#private::Term::len(#place))
             }
             Formula::Whole(number) => quote!(#private::Term::Whole(#number)),
             Formula::Float(number) => quote!(#private::Term::Float(#number)),
-            Formula::Negative(of) => {
-                let of = term(of);
-                quote!(#private::Term::Whole(0).minus(#of))
+            Formula::Negative(operand) => {
+                let operand = term(operand);
+                quote!(#private::Term::Whole(0).minus(#operand))
             }
-            Formula::Both(operator, both) => {
+            Formula::Binary(operator, both) => {
                 let [a, b] = &**both;
                 let (a, b) = (term(a), term(b));
                 let call = match operator {
-                    Operator::Add => quote!(plus),
-                    Operator::Subtract => quote!(minus),
-                    Operator::Multiply => quote!(times),
+                    ArithmeticOp::Add => quote!(plus),
+                    ArithmeticOp::Subtract => quote!(minus),
+                    ArithmeticOp::Multiply => quote!(times),
                 };
                 quote!(#a.#call(#b))
             }
             Formula::Sum(all) => {
                 let each = all.iter().map(|each| {
-                    let own = term(each);
-                    match self.arrays(each).first() {
-                        None => own,
+                    let element_term = term(each);
+                    match self.array_fields(each).first() {
+                        None => element_term,
                         Some(array) => {
-                            let array = steps(std::slice::from_ref(*array), this, private);
-                            quote!(#own.over(#array))
+                            let array =
+                                path_accessor(std::slice::from_ref(*array), self_type, private);
+                            quote!(#element_term.sum_over(#array))
                         }
                     }
                 });
@@ -269,33 +289,39 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The place of a number, in the document or in an element of an array.
-    fn place(&self, place: &[Ident], this: &TokenStream, private: &Private) -> TokenStream {
-        match (self.array(place), place) {
-            (Some(array), [_, inside @ ..]) => {
-                let document = steps(std::slice::from_ref(array), this, private);
+    /// Returns the accessor of a number, in the document or in an element of an array.
+    fn number_accessor(
+        &self,
+        place: &[Ident],
+        self_type: &TokenStream,
+        private: &PrivatePath,
+    ) -> TokenStream {
+        match (self.array_field(place), place) {
+            (Some(array), [_, element_path @ ..]) => {
+                let document = path_accessor(std::slice::from_ref(array), self_type, private);
                 let last = place.last().map_or_else(|| array.span(), Ident::span);
-                let element = at(quote!(#private::element(#document)), array.span());
-                let inside = inside
+                let element =
+                    with_span(quote!(#private::element_fields_at(#document)), array.span());
+                let element_path = element_path
                     .iter()
                     .map(|step| quote_spanned!(step.span()=> .#step()));
-                quote_spanned!(last=> #element #(#inside)*)
+                quote_spanned!(last=> #element #(#element_path)*)
             }
-            _ => steps(place, this, private),
+            _ => path_accessor(place, self_type, private),
         }
     }
 
-    /// The generated checks that each place counts in the field that is computed from it.
-    pub(crate) fn computed_checks(&self, private: &Private) -> Option<TokenStream> {
+    /// Returns checks that each field of a formula has a number type that fits the computed field.
+    pub(crate) fn computed_checks(&self, private: &PrivatePath) -> Option<TokenStream> {
         let name = &self.input.ident;
-        let (_, own, _) = self.input.generics.split_for_impl();
-        let this = quote!(#name #own);
+        let (_, type_generics, _) = self.input.generics.split_for_impl();
+        let self_type = quote!(#name #type_generics);
         let mut checks = Vec::new();
         for (field, computed) in self.computed_fields() {
             let ty = field.ty;
-            // One error for one mistake.
+            // If the type is invalid, an error about the formula would repeat the mistake.
             if !is_surely_wrong(ty) {
-                self.check_formula(&computed.formula, ty, &this, private, &mut checks);
+                self.check_formula(&computed.formula, ty, &self_type, private, &mut checks);
             }
         }
         (!checks.is_empty()).then(|| layout_function(&self.input.generics, checks.into_iter()))
@@ -305,47 +331,47 @@ impl<'a> Model<'a> {
         &self,
         formula: &Formula,
         ty: &Type,
-        this: &TokenStream,
-        private: &Private,
+        self_type: &TokenStream,
+        private: &PrivatePath,
         checks: &mut Vec<TokenStream>,
     ) {
-        let mut check = |formula| self.check_formula(formula, ty, this, private, checks);
+        let mut check = |formula| self.check_formula(formula, ty, self_type, private, checks);
         match formula {
-            Formula::Value(of) => {
-                let Some(last) = of.last() else { return };
-                let place = self.place(of, this, private);
-                let counts = at(quote!(#private::counts::<#ty, _>), last.span());
+            Formula::Value(operand) => {
+                let Some(last) = operand.last() else { return };
+                let place = self.number_accessor(operand, self_type, private);
+                let counts = with_span(quote!(#private::ensure_counts::<#ty, _>), last.span());
                 checks.push(quote_spanned!(last.span()=> #counts(#place);));
             }
-            Formula::Len(of) => {
-                let Some(last) = of.last() else { return };
-                let place = steps(of, this, private);
-                let has_length = at(quote!(#private::has_length), last.span());
-                checks.push(quote_spanned!(last.span()=> #has_length(#place);));
+            Formula::Len(operand) => {
+                let Some(last) = operand.last() else { return };
+                let place = path_accessor(operand, self_type, private);
+                let ensure_length = with_span(quote!(#private::ensure_length), last.span());
+                checks.push(quote_spanned!(last.span()=> #ensure_length(#place);));
             }
             Formula::Whole(_) => {}
             Formula::Float(number) => {
-                let literal = quote!(#private::literal_counts::<#ty, f64>(#number););
-                checks.push(at(literal, number.span()));
+                let literal = quote!(#private::ensure_literal_counts::<#ty, f64>(#number););
+                checks.push(with_span(literal, number.span()));
             }
-            Formula::Negative(of) => check(of),
-            Formula::Both(_, both) => both.iter().for_each(check),
+            Formula::Negative(operand) => check(operand),
+            Formula::Binary(_, both) => both.iter().for_each(check),
             Formula::Sum(all) => all.iter().for_each(check),
         }
     }
 }
 
-/// A place of the document.
-fn steps(place: &[Ident], this: &TokenStream, private: &Private) -> TokenStream {
+/// Returns the accessor of a path in the document.
+fn path_accessor(place: &[Ident], self_type: &TokenStream, private: &PrivatePath) -> TokenStream {
     let steps = place
         .iter()
         .map(|step| quote_spanned!(step.span()=> .#step()));
-    let span = place.last().map_or_else(|| this.span(), Ident::span);
-    let fields = at(quote!(<#this as #private::Document>::fields()), span);
+    let span = place.last().map_or_else(|| self_type.span(), Ident::span);
+    let fields = with_span(quote!(<#self_type as #private::Document>::fields()), span);
     quote_spanned!(span=> #fields #(#steps)*)
 }
 
-/// Whether a type is spelled as one that no computed field has: all that is computed from would be wrong too.
+/// Returns whether the type cannot be a computed field. Errors about the formula would then repeat the mistake.
 fn is_surely_wrong(ty: &Type) -> bool {
     const WRONG: &[&str] = &[
         "i8", "i16", "i32", "u8", "u16", "u32", "u64", "usize", "isize", "f32", "bool", "String",
@@ -354,25 +380,25 @@ fn is_surely_wrong(ty: &Type) -> bool {
     WRONG.contains(&text.as_str()) || text.starts_with("Option") || text.starts_with("Vec")
 }
 
-/// The name that is most like another one, if it is like it at all.
-fn nearest(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
-    let near = names.map(|other| (distance(name, &other), other));
-    let near = near.filter(|(distance, _)| *distance <= name.len().div_ceil(3));
-    near.min().map(|(_, name)| name)
+/// Returns the most similar name, if any name is similar.
+fn nearest_name(name: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    let nearest = names.map(|other| (edit_distance(name, &other), other));
+    let nearest = nearest.filter(|(distance, _)| *distance <= name.len().div_ceil(3));
+    nearest.min().map(|(_, name)| name)
 }
 
-/// How many letters are to be changed, added and taken away.
-fn distance(a: &str, b: &str) -> usize {
+/// Returns the edit distance of two names in letters.
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<_> = b.chars().collect();
     let mut row: Vec<_> = (0..=b.len()).collect();
     for (i, letter) in a.chars().enumerate() {
         let mut before = i;
         let mut next = vec![i + 1];
-        for ((other, above), left) in b.iter().zip(row.iter().skip(1)).zip(0..) {
+        for ((other, above), column) in b.iter().zip(row.iter().skip(1)).zip(0..) {
             let same = before + usize::from(letter != *other);
             before = *above;
-            let beside = next.get(left).copied().unwrap_or_default() + 1;
-            next.push(same.min(above + 1).min(beside));
+            let insertion = next.get(column).copied().unwrap_or_default() + 1;
+            next.push(same.min(above + 1).min(insertion));
         }
         row = next;
     }

@@ -1,29 +1,29 @@
-//! `#[derive(Document)]`.
+//! `#[derive(Document)]` of a struct.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Code, Private, around, enum_document, fields::layout_function, hooks, id::SemanticId, quiet,
-    shard_key::ShardKey, text, with_params,
+    GeneratedCode, PrivatePath, allow_lints, enum_document, fields::layout_function, hooks,
+    id::ComposedId, shard_key::ShardKey, type_text, with_params, wrap_nonempty,
 };
 use crate::{
     attr::{
-        Before, Container, Direction, ID_HAS_AN_INDEX, IndexAttr, Key, Layout,
-        OPTIONS_BEHIND_A_SEMICOLON, Options, What,
+        ContainerAttrs, DeclaredIndexes, ID_HAS_AN_INDEX, IndexAttr, IndexKey, IndexOptions,
+        KeyDirection, Layout, ManagedKind, OPTIONS_AFTER_SEMICOLON,
     },
     ctxt::Ctxt,
-    model::{Field, Model, Place, fields_ident, is_map, is_option, refuse_parameters},
+    model::{Field, FieldPlace, Model, ensure_parameter_bounds, fields_ident, is_map, is_option},
 };
 
-/// What `#[document(…)]` can say, beside `crate`.
-const SETTINGS: &[&str] = &[
+/// The settings of `#[document(…)]`, beside `crate`.
+const DOCUMENT_SETTINGS: &[&str] = &[
     "collection",
-    "companion",
     "hooks",
     "id",
     "index",
+    "insert_struct",
     "schema_version",
     "scope",
     "shard_key",
@@ -35,192 +35,202 @@ const SETTINGS: &[&str] = &[
     "version",
 ];
 
-/// Those by which the framework fills fields.
-const FILLING: [&str; 5] = ["id", "scope", "soft_delete", "timestamps", "version"];
+/// The settings that declare managed fields.
+const MANAGED_SETTINGS: [&str; 5] = ["id", "scope", "soft_delete", "timestamps", "version"];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     if let Data::Enum(data) = &input.data {
         return enum_document::expand(ctxt, input, data);
     }
-    if !refuse_parameters(ctxt, input) {
+    if !ensure_parameter_bounds(ctxt, input) {
         return Some(TokenStream::new());
     }
-    let mut container = Container::parse(ctxt, input, "document", SETTINGS);
-    let mut model = Model::parse(ctxt, input, "Document", Place::Document)?;
-    model.fill(ctxt, &container.filled);
-    if container.says("id") {
-        model.fill_id(ctxt, container.id.as_ref());
+    let mut container = ContainerAttrs::parse(ctxt, input, "document", DOCUMENT_SETTINGS);
+    let mut model = Model::parse(ctxt, input, "Document", FieldPlace::Document)?;
+    model.mark_managed(ctxt, &container.managed_fields);
+    if container.has_setting("id") {
+        model.mark_id(ctxt, container.id.as_ref());
     }
     if container.variant_of.is_some() {
-        model.forget_filled();
+        model.clear_field_managed();
     }
-    refuse_unused_rules(ctxt, &model, &container);
-    refuse_half_kept(ctxt, &mut container);
-    let collection = collection(ctxt, input, &container);
+    ensure_rules_are_checked(ctxt, &model, &container);
+    ensure_no_variant_hooks(ctxt, &mut container);
+    let collection = find_collection(ctxt, input, &container);
     if model.serde.other_form {
-        ctxt.error(
+        ctxt.error_at(
             &input.ident,
-            "a document is stored as its own fields: serde's `transparent`, `from`, `try_from` and `into` cannot be honoured",
+            "serde's `transparent`, `from`, `try_from` and `into` are not supported on a document, which must be stored as its \
+             own fields",
         );
     }
     if let Some(lifetime) = input.generics.lifetimes().next() {
-        ctxt.error(lifetime, "a document owns its values: it has no lifetimes");
+        ctxt.error_at(
+            lifetime,
+            "a document must own its values: remove the lifetime",
+        );
         return None;
     }
     let id = find_id(ctxt, &model)?;
     if container.hooks.is_some() {
-        model.refuse_rules_around_hooks(ctxt);
+        model.ensure_hooks_run(ctxt);
     }
     model.check_derived(ctxt);
     model.check_computed(ctxt);
-    let indexes = right_indexes(ctxt, &model, &container.indexes);
+    let indexes = valid_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
-        refuse_sparse(ctxt, &model, &indexes);
-        model.refuse_links(ctxt, "the model of a variant");
-        model.refuse_derived(ctxt, "the model of a variant");
-        model.refuse_tallies(ctxt, "the model of a variant");
-        model.refuse_computed(ctxt, "the model of a variant");
-        model.refuse_overflows(ctxt, "the model of a variant");
-        for filled in &container.filled {
-            if matches!(filled.what, What::Deleted | What::Scope) {
-                ctxt.error(
+        ensure_not_sparse(ctxt, &model, &indexes);
+        model.ensure_no_links(ctxt, "the model of a variant");
+        model.ensure_no_derived(ctxt, "the model of a variant");
+        model.ensure_no_rollups(ctxt, "the model of a variant");
+        model.ensure_no_computed(ctxt, "the model of a variant");
+        model.ensure_no_overflows(ctxt, "the model of a variant");
+        for filled in &container.managed_fields {
+            if matches!(filled.kind, ManagedKind::Deleted | ManagedKind::Scope) {
+                ctxt.error_at(
                     &filled.field,
-                    "the variants of an enum have no soft delete and no scope yet",
+                    "the variants of an enum cannot have a soft delete or a scope yet: remove the setting",
                 );
             }
         }
         if let Some(version) = &container.schema_version {
-            ctxt.error(
+            ctxt.error_at(
                 version,
-                "the variants of an enum have no schema versions yet",
+                "the variants of an enum cannot have schema versions yet: remove the setting",
             );
         }
     }
-    let own = container.collection.as_ref().map(syn::LitStr::value);
+    let collection_name = container.collection.as_ref().map(syn::LitStr::value);
     let is_sharded = !container.shard_key.is_empty();
-    model.check_overflows(ctxt, &own.unwrap_or_default(), is_sharded);
-    let private = Private::of(&container.krate);
-    let upgrade = upgrade(ctxt, &container);
+    model.check_overflows(ctxt, &collection_name.unwrap_or_default(), is_sharded);
+    let private = PrivatePath::of_crate(&container.krate);
+    let upgrade = find_upgrade(ctxt, &container);
     let shard_key = ShardKey::parse(ctxt, &model, id, &container.shard_key);
     if let Some(shard_key) = &shard_key {
-        shard_key.refuse_indexes(ctxt, declared(&model, &indexes));
-        if let Some(of) = &container.variant_of {
-            ctxt.error(
-                of,
-                "the variants of an enum have no shard key yet: leave `shard_key` out",
+        shard_key.ensure_indexes_allowed(ctxt, declared_indexes(&model, &indexes));
+        if let Some(enum_type) = &container.variant_of {
+            ctxt.error_at(
+                enum_type,
+                "the variants of an enum cannot have a shard key yet: remove `shard_key`",
             );
         }
     }
 
     let semantic = container.id.as_ref();
-    let semantic = semantic.map(|template| SemanticId::parse(ctxt, &model, id, template));
-    if let (Some(_), Some(of)) = (&semantic, &container.variant_of) {
-        ctxt.error(
-            of,
-            "the `_id` of an enum's variant cannot be made of fields yet: leave `id = …` out",
+    let semantic = semantic.map(|template| ComposedId::parse(ctxt, &model, id, template));
+    if let (Some(_), Some(enum_type)) = (&semantic, &container.variant_of) {
+        ctxt.error_at(
+            enum_type,
+            "the `_id` of an enum's variant cannot be composed of fields yet: remove `id = …`",
         );
     }
 
-    let fields = fields(&model, id, shard_key.as_ref(), semantic.as_ref(), &private);
+    let fields = field_tree(&model, id, shard_key.as_ref(), semantic.as_ref(), &private);
     let rules = container
         .validate
         .as_ref()
-        .map(|said| model.document_rules(ctxt, said, &private));
-    let said = container.hooks.as_ref();
-    let run = said.map(|said| hooks::run(said, &private));
+        .map(|setting| model.document_rules(ctxt, setting, &private));
+    let hooks_setting = container.hooks.as_ref();
+    let run = hooks_setting.map(|hooks_setting| hooks::hooks_item(hooks_setting, &private));
     let routing = match &shard_key {
         None => quote!(type Sharding = #private::Unsharded;),
-        Some(shard_key) => shard_key.items(&private),
+        Some(shard_key) => shard_key.impl_items(&private),
     };
-    let computed = semantic.as_ref().map(|id| id.items(&private));
-    let said_beside = Beside {
+    let computed = semantic.as_ref().map(|id| id.impl_items(&private));
+    let impl_parts = ImplParts {
         compound: &indexes,
         upgrade,
         shard_key: shard_key.as_ref(),
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed),
-        has_hooks: said.is_some(),
-        computed_fields: ctxt.is_clean().then(|| model.computed(&private)).flatten(),
+        has_hooks: hooks_setting.is_some(),
+        computed_fields: ctxt
+            .is_clean()
+            .then(|| model.computed_expression(&private))
+            .flatten(),
     };
-    let implementation = implementation(&model, id, &collection, said_beside, &private);
-    let is_drafted = model.is_drafted(container.companion.as_ref());
-    let says_filled = FILLING.iter().any(|setting| container.says(setting));
-    let insertable = model.insertable(is_drafted, says_filled, &private);
-    let reach = model.reach(&private);
-    let closed = model.closed_with(said, &private);
-    let hooks = said.map(|said| model.has_hooks(said, &private));
+    let implementation = document_impl(&model, id, &collection, impl_parts, &private);
+    let is_drafted = model.needs_draft(container.insert_struct.as_ref());
+    let says_filled = MANAGED_SETTINGS
+        .iter()
+        .any(|setting| container.has_setting(setting));
+    let insertable = model.insertable_impl(is_drafted, says_filled, &private);
+    let scope_impls = model.scope_impls(&private);
+    let closed = model.document_closed_impl(hooks_setting, &private);
+    let hooks = hooks_setting.map(|hooks_setting| model.has_hooks_impl(hooks_setting, &private));
     let checks = ctxt.is_clean().then(|| {
-        let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
+        let shard_key = shard_key.as_ref().map(|key| key.type_checks(&private));
         let links = model.link_checks(&private);
         let copies = model.copy_checks(is_drafted, "document", &private);
-        let inside = model.inside_checks(&container, &private);
-        let tallies = model.tally_checks(&private);
+        let embedded = model.delete_rule_checks(&container, &private);
+        let rollups = model.rollup_checks(&private);
         let computed = model.computed_checks(&private);
         let overflows = model.overflow_checks(&private);
-        quote!(#shard_key #links #inside #copies #tallies #computed #overflows)
+        quote!(#shard_key #links #embedded #copies #rollups #computed #overflows)
     });
-    let said = said_fields(&model, &container);
-    // What the types say is told together with what the attributes say.
+    let mentions = field_mentions(&model, &container);
+    // Layout errors of types are reported together with errors in attributes.
     let layout = model.layout_checks(&private);
-    let id = (id.stored == "_id" && id.is_right && id.layout.is_plain())
+    let id = (id.stored == "_id" && id.is_valid && id.layout.is_plain())
         .then(|| id_check(&model, id, &private));
-    let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
-    let parts = semantic.as_ref().map(|id| id.functions(&private));
+    let key = shard_key.as_ref().map(|key| key.key_struct(&private));
+    let parts = semantic.as_ref().map(|id| id.id_functions(&private));
     let variant = container
         .variant_of
         .as_ref()
-        .map(|of| variant_of(input, of, &private));
-    let rest = quote!(#implementation #variant #reach #hooks #closed #said #layout #id #checks);
+        .map(|enum_type| variant_of_impl(input, enum_type, &private));
+    let rest =
+        quote!(#implementation #variant #scope_impls #hooks #closed #mentions #layout #id #checks);
     let mut code = fields;
     code.extend([insertable, rest.into()]);
     code.extend([key, parts].into_iter().flatten().flatten());
-    Some(code.finish(&private))
+    Some(code.into_tokens(&private))
 }
 
-/// Code that leads from the names of fields in attributes to the fields, which nothing else does for these.
-fn said_fields(model: &Model<'_>, container: &Container) -> Option<TokenStream> {
-    let filled = container.filled.iter().map(|filled| &filled.field);
+/// Returns code that refers to the fields named in attributes, so that an IDE links these names to the fields.
+fn field_mentions(model: &Model<'_>, container: &ContainerAttrs) -> Option<TokenStream> {
+    let filled = container.managed_fields.iter().map(|filled| &filled.field);
     let sharded = container.shard_key.iter().map(|sharded| &sharded.name);
     let sources = model.fields.iter().filter_map(|field| {
         let source = field.derived.as_ref()?.source()?;
         Some(&source.reference)
     });
-    let mut said = filled.chain(sharded).chain(sources).peekable();
-    said.peek()?;
+    let mut names = filled.chain(sharded).chain(sources).peekable();
+    names.peek()?;
     let fields = model.fields_ident();
-    let (_, own, _) = model.input.generics.split_for_impl();
-    let own = own.as_turbofish();
-    let said = said.filter(|name| model.field_named(name).is_some());
-    let said = said.map(|name| quote!(let _ = #fields #own::#name;));
-    Some(layout_function(&model.input.generics, said))
+    let (_, type_generics, _) = model.input.generics.split_for_impl();
+    let type_generics = type_generics.as_turbofish();
+    let names = names.filter(|name| model.field_named(name).is_some());
+    let names = names.map(|name| quote!(let _ = #fields #type_generics::#name;));
+    Some(layout_function(&model.input.generics, names))
 }
 
-/// Where the documents are.
-enum Collection<'a> {
+/// The collection of a model.
+enum CollectionSource<'a> {
     Named(String),
-    /// In that of an enum, as one of its variants.
+    /// The collection of an enum, for the model of a variant.
     OfEnum(&'a Type),
 }
 
-fn collection<'a>(
+fn find_collection<'a>(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
-    container: &'a Container,
-) -> Collection<'a> {
+    container: &'a ContainerAttrs,
+) -> CollectionSource<'a> {
     match (&container.collection, &container.variant_of) {
-        (None, None) if !container.says_where(&input.attrs) => ctxt.error(
+        (None, None) if !container.has_collection_setting(&input.attrs) => ctxt.error_at(
             &input.ident,
-            "in which collection? Say `#[document(collection = \"…\")]`",
+            "missing collection: write `#[document(collection = \"…\")]`",
         ),
-        (Some(collection), Some(_)) => ctxt.error(
+        (Some(collection), Some(_)) => ctxt.error_at(
             collection,
-            "the documents of a variant are in the collection of its enum: leave `collection` out",
+            "the documents of a variant are stored in the collection of the enum: remove `collection`",
         ),
         _ => {}
     }
     match &container.variant_of {
-        Some(of) => Collection::OfEnum(of),
-        None => Collection::Named(
+        Some(enum_type) => CollectionSource::OfEnum(enum_type),
+        None => CollectionSource::Named(
             container
                 .collection
                 .as_ref()
@@ -229,62 +239,68 @@ fn collection<'a>(
     }
 }
 
-/// The generated claim that the struct is the model of a variant.
-pub(crate) fn variant_of(input: &DeriveInput, of: &Type, private: &Private) -> TokenStream {
+/// Returns the `VariantOf` implementation of a variant's model.
+pub(crate) fn variant_of_impl(
+    input: &DeriveInput,
+    enum_type: &Type,
+    private: &PrivatePath,
+) -> TokenStream {
     let name = &input.ident;
-    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::VariantOf<#of> for #name #own #where_clause {}
+        impl #impl_generics #private::VariantOf<#enum_type> for #name #type_generics #where_clause {}
     }
 }
 
-/// The indexes of a variant have a condition, and an index has either that or is sparse.
-fn refuse_sparse(ctxt: &mut Ctxt, model: &Model<'_>, compound: &[&IndexAttr]) {
-    for (_, options, at) in declared(model, compound) {
+/// Reports sparse indexes of a variant. Such an index already has a partial filter, and MongoDB rejects an index that is sparse
+/// and partial.
+fn ensure_not_sparse(ctxt: &mut Ctxt, model: &Model<'_>, compound: &[&IndexAttr]) {
+    for (_, options, at) in declared_indexes(model, compound) {
         if options.sparse {
-            ctxt.error(
+            ctxt.error_at(
                 at,
                 format!(
-                    "an index of one variant is partial by itself, and so not `sparse`: say `partial = |m| m.{at}().exists()`"
+                    "an index of one variant is always partial, so it cannot be `sparse`: write `partial = |m| \
+                     m.{at}().exists()`"
                 ),
             );
         }
     }
 }
 
-/// The version of the model and what leads to it.
-struct Upgrade<'c> {
+/// The schema version of a model and its upgrade function.
+struct UpgradeAttr<'c> {
     version: u32,
     function: &'c syn::Path,
 }
 
-fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>> {
+fn find_upgrade<'c>(ctxt: &mut Ctxt, container: &'c ContainerAttrs) -> Option<UpgradeAttr<'c>> {
     let version = container.schema_version.as_ref();
     let number = version.map(|version| version.base10_parse::<u32>().unwrap_or(0));
     match (version, number, &container.upgrade) {
         (Some(version), Some(0 | 1), _) => {
-            ctxt.error(
+            ctxt.error_at(
                 version,
-                "the first version, 1, is that of documents without a mark: say `schema_version = 2` with an `upgrade` when the \
-                 model changes",
+                "version 1 is the version of documents without a stored version: write `schema_version = 2` with an `upgrade` \
+                 when the model changes",
             );
             None
         }
-        (Some(_), Some(version), Some(function)) => Some(Upgrade { version, function }),
-        (Some(version), ..) if !container.says("upgrade") => {
-            ctxt.error(
+        (Some(_), Some(version), Some(function)) => Some(UpgradeAttr { version, function }),
+        (Some(version), ..) if !container.has_setting("upgrade") => {
+            ctxt.error_at(
                 version,
-                "what makes older documents documents of this version? Say `upgrade = function`, with \
-                 `fn function(from: u32, document: &mut odm::bson::Document) -> odm::Result<()>`",
+                "missing upgrade of older documents: write `upgrade = function`, with `fn function(from: u32, document: &mut \
+                 odm::bson::Document) -> odm::Result<()>`",
             );
             None
         }
-        (None, _, Some(function)) if !container.says("schema_version") => {
-            ctxt.error(
+        (None, _, Some(function)) if !container.has_setting("schema_version") => {
+            ctxt.error_at(
                 function,
-                "an upgrade leads to a version: say `schema_version = 2`, and count on with each change of the model",
+                "missing version: write `schema_version = 2`, and increment it with each change of the model",
             );
             None
         }
@@ -292,32 +308,35 @@ fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>>
     }
 }
 
-/// Rules that no write checks are worse than none.
-fn refuse_unused_rules(ctxt: &mut Ctxt, model: &Model<'_>, container: &Container) {
-    let ruled = model.fields.iter().find_map(|field| field.rule.first());
+/// Reports rules that no write checks, because a developer would rely on the rules.
+fn ensure_rules_are_checked(ctxt: &mut Ctxt, model: &Model<'_>, container: &ContainerAttrs) {
+    let ruled = model
+        .fields
+        .iter()
+        .find_map(|field| field.rules.first_attr());
     if let (Some(rule), None) = (ruled, &container.validate) {
         let message = match &container.variant_of {
-            None => "no write checks this rule: say `#[document(validate)]` as well",
-            Some(_) => "no write checks this rule: the variants of an enum have no rules yet",
+            None => "no write checks this rule: write `#[document(validate)]` as well",
+            Some(_) => "no write checks this rule: the variants of an enum cannot have rules yet",
         };
-        ctxt.error(rule, message);
+        ctxt.error_at(rule, message);
     }
 }
 
-/// Hooks and rules where some writes would go around them.
-fn refuse_half_kept(ctxt: &mut Ctxt, container: &mut Container) {
+/// Reports hooks and rules of a variant's model, because writes through the enum would bypass both.
+fn ensure_no_variant_hooks(ctxt: &mut Ctxt, container: &mut ContainerAttrs) {
     if container.variant_of.is_some() {
-        let said = [
+        let settings = [
             (&mut container.hooks, "hooks"),
             (&mut container.validate, "rules"),
         ];
-        for (said, what) in said {
-            // Whether there are any is no question any more.
-            if let Some(said) = said.take() {
-                ctxt.error(
-                    said,
+        for (setting, trait_name) in settings {
+            // Clear the setting, so that later checks do not report missing implementations.
+            if let Some(path) = setting.take() {
+                ctxt.error_at(
+                    path,
                     format!(
-                        "the variants of an enum have no {what} yet: what is written through the enum would go around them"
+                        "the variants of an enum cannot have {trait_name} yet, because writes through the enum would bypass them"
                     ),
                 );
             }
@@ -329,20 +348,23 @@ fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a
     let id = model.fields.iter().find(|field| field.stored == "_id");
     match id {
         None => {
-            ctxt.error(
+            ctxt.error_at(
                 &model.input.ident,
-                "no field is stored as `_id`: give the id `#[serde(rename = \"_id\")]`",
+                "no field is stored as `_id`: add `#[serde(rename = \"_id\")]` to the id",
             );
             return model.fields.first();
         }
         Some(id) => {
             if !id.layout.is_plain() {
-                ctxt.error(id.ty, "the `_id` is one value: it has no layout");
+                ctxt.error_at(
+                    id.ty,
+                    "the `_id` must be a single value: remove `#[embed]` or `#[reference]`",
+                );
             }
             if !id.indexes.is_empty() {
-                ctxt.error(
+                ctxt.error_at(
                     id.ident,
-                    "the `_id` always has a unique index: leave `#[index]` out",
+                    "the `_id` always has a unique index: remove `#[index]`",
                 );
             }
         }
@@ -350,8 +372,8 @@ fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a
     id
 }
 
-/// The indexes of the struct that can be; the rest is reported.
-fn right_indexes<'c>(
+/// Returns the valid indexes of the struct, and reports the invalid indexes.
+fn valid_indexes<'c>(
     ctxt: &mut Ctxt,
     model: &Model<'_>,
     compound: &'c [IndexAttr],
@@ -360,38 +382,38 @@ fn right_indexes<'c>(
     let mut right = Vec::new();
     for index in compound {
         match index.misplaced_option(is_field) {
-            Some(option) => ctxt.error(option, OPTIONS_BEHIND_A_SEMICOLON),
+            Some(option) => ctxt.error_at(option, OPTIONS_AFTER_SEMICOLON),
             None => right.push(index),
         }
     }
-    let mut before = Before::default();
-    let mut refused: Vec<*const Options> = Vec::new();
-    for (keys, options, at) in declared(model, &right) {
+    let mut before = DeclaredIndexes::default();
+    let mut rejected: Vec<*const IndexOptions> = Vec::new();
+    for (keys, options, at) in declared_indexes(model, &right) {
         let mut fields = model.fields.iter();
-        let outlier = fields.find(|field| field.layout.overflow().is_some());
-        if let (Some(seconds), Some(field)) = (&options.expire_after_seconds, outlier) {
-            ctxt.error(
+        let overflow_field = fields.find(|field| field.layout.overflow().is_some());
+        if let (Some(seconds), Some(field)) = (&options.expire_after_seconds, overflow_field) {
+            ctxt.error_at(
                 seconds,
                 format!(
-                    "documents that expire leave the elements of `{}` that are outside of them behind: leave `expire_after_seconds` out, and \
-                     delete them by `delete_many`",
+                    "an expiry would not delete the spilled elements of `{}`: remove `expire_after_seconds`, and delete by \
+                     `delete_many`",
                     field.ident
                 ),
             );
         }
-        before.refuse_same(ctxt, &keys, options, at);
-        refuse_keys(ctxt, model, &keys);
-        if options.unique && !refuse_unique(ctxt, model, &keys, options) {
-            refused.push(options);
+        before.ensure_distinct(ctxt, &keys, options, at);
+        ensure_indexable_keys(ctxt, model, &keys);
+        if options.unique && !ensure_unique_index(ctxt, model, &keys, options) {
+            rejected.push(options);
         }
     }
-    // The compiler reports nothing more about refused indexes.
-    let overflows = |key: &Key| {
+    // Remove rejected indexes, so that the compiler does not report type errors about the same index.
+    let overflows = |key: &IndexKey| {
         let field = key.path.first().and_then(|first| model.field_named(first));
         field.is_some_and(|field| field.layout.overflow().is_some())
     };
     right.retain(|index| {
-        let is_refused = refused
+        let is_refused = rejected
             .iter()
             .any(|other| std::ptr::eq(*other, &index.options));
         !is_refused && !index.keys.iter().any(overflows)
@@ -399,8 +421,8 @@ fn right_indexes<'c>(
     right
 }
 
-/// Keys that no index has side by side.
-fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
+/// Reports keys that MongoDB cannot index together, and indexes that add nothing.
+fn ensure_indexable_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[IndexKey]) {
     let mut array: Option<&Ident> = None;
     for key in keys {
         let Some(first) = key.path.first() else {
@@ -414,12 +436,12 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
             && key.path.len() == 1
             && field.indexes.is_empty()
         {
-            ctxt.error(first, ID_HAS_AN_INDEX);
+            ctxt.error_at(first, ID_HAS_AN_INDEX);
         }
         if field.layout.overflow().is_some() {
-            ctxt.error(
+            ctxt.error_at(
                 first,
-                "an index of an array that overflows would have the elements in the document alone: leave it out",
+                "an overflow array cannot have an index, because the index would lack the spilled elements: remove it",
             );
         }
         if matches!(
@@ -427,10 +449,11 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
             Layout::EmbedMany(_) | Layout::ReferenceMany(_)
         ) {
             match array {
-                Some(other) if other != first => ctxt.error(
+                Some(other) if other != first => ctxt.error_at(
                     first,
                     format!(
-                        "`{first}` is an array, and so is `{other}`: MongoDB has no index over two arrays of a document; declare two"
+                        "`{first}` is an array, and so is `{other}`: MongoDB cannot index two arrays of a document together; \
+                         declare two indexes"
                     ),
                 ),
                 _ => array = Some(first),
@@ -439,9 +462,14 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
     }
 }
 
-/// Refuses unique keys that documents would share by mistake. Returns false for such an index.
-fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) -> bool {
-    let errors = ctxt.len();
+/// Reports unique keys that documents would share by mistake. Returns false for such an index.
+fn ensure_unique_index(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    keys: &[IndexKey],
+    options: &IndexOptions,
+) -> bool {
+    let errors = ctxt.error_count();
     for key in keys {
         let Some(name) = key.path.first() else {
             continue;
@@ -455,77 +483,80 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
         );
         let is_alone = keys.len() == 1 && key.path.len() == 1;
         if is_array {
-            refuse_second_empty(ctxt, field, key, is_alone, options);
+            ensure_empty_is_excluded(ctxt, field, key, is_alone, options);
         } else if is_option(field.ty) && !is_alone {
-            refuse_second_without(ctxt, model, field, (keys, key), options);
+            ensure_missing_is_excluded(ctxt, model, field, (keys, key), options);
         }
         if key.path.len() > 1 {
             continue;
         }
-        let filled = match field.filled {
-            Some(What::Copy) if field.follows() => "a copy",
-            Some(What::Tally) => "made of other documents",
-            Some(What::Inverse) => "the inverse of a link",
+        let filled = match field.managed {
+            Some(ManagedKind::Copy) if field.is_copy() => "a copy",
+            Some(ManagedKind::Rollup) => "a rollup",
+            Some(ManagedKind::Inverse) => "an inverse",
             _ if is_map(field.ty) => {
-                ctxt.error(
+                ctxt.error_at(
                     name,
-                    format!("`{name}` is a map, which is compared as a whole: put what is unique into a field of its own"),
+                    format!("`{name}` is a map, which is compared as a whole: move the unique value to a field of its own"),
                 );
                 continue;
             }
             _ if is_option(field.ty) && is_alone => {
-                refuse_second_none(ctxt, field, options);
+                ensure_none_is_excluded(ctxt, field, options);
                 continue;
             }
             _ => continue,
         };
-        ctxt.error(
+        ctxt.error_at(
             name,
-            format!("`{name}` is {filled}, and writes of others would fail where it comes to be the same twice: leave `unique` out"),
+            format!("`{name}` is {filled}, so writes of other documents would fail if two values become equal: remove `unique`"),
         );
     }
-    ctxt.len() == errors
+    ctxt.error_count() == errors
 }
 
-/// None is a value for an index, unless it is not stored.
-fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
+/// Reports a unique index over an option: an index stores `None` as null, so a second `None` is a duplicate.
+fn ensure_none_is_excluded(ctxt: &mut Ctxt, field: &Field<'_>, options: &IndexOptions) {
     if options.partial.is_some() || (options.sparse && field.skip_if.is_some()) {
         return;
     }
     let name = field.ident;
-    let Some(is_there) = is_there(field) else {
-        ctxt.error(
+    let Some(presence) = presence_condition(field) else {
+        ctxt.error_at(
             name,
-            "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
-             `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
+            "`None` is stored as null, so the second `None` would be a duplicate: write `#[index(unique, sparse)]`, and do not \
+             store it, `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
         );
         return;
     };
-    ctxt.error(
+    ctxt.error_at(
         name,
-        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, partial = |m| m.{name}(){is_there})]`"),
+        format!("`None` is stored as null, so the second `None` would be a duplicate: limit the index to documents with a value, \
+             `#[index(unique, partial = |m| m.{name}(){presence})]`"),
     );
 }
 
-/// The condition that an option has a value, for types with a least value.
-fn is_there(field: &Field<'_>) -> Option<String> {
-    let inside = text(field.ty);
-    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
-    Some(match inside {
+/// Returns the condition that an option has a value, for types with a least value.
+fn presence_condition(field: &Field<'_>) -> Option<String> {
+    let inner_type = type_text(field.ty);
+    let inner_type = inner_type
+        .trim_start_matches("Option<")
+        .trim_end_matches('>');
+    Some(match inner_type {
         "String" => ".gt(\"\")".to_owned(),
-        "i32" | "i64" => format!(".gte({inside}::MIN)"),
+        "i32" | "i64" => format!(".gte({inner_type}::MIN)"),
         "DateTime" => ".gte(DateTime::MIN)".to_owned(),
         _ => return None,
     })
 }
 
-/// Refuses a part of a unique key that may be none: the second document without it is a duplicate.
-fn refuse_second_without(
+/// Reports an optional part of a unique key: a second document without the part is a duplicate.
+fn ensure_missing_is_excluded(
     ctxt: &mut Ctxt,
     model: &Model<'_>,
     field: &Field<'_>,
-    (keys, key): (&[Key], &Key),
-    options: &Options,
+    (keys, key): (&[IndexKey], &IndexKey),
+    options: &IndexOptions,
 ) {
     if options.partial.is_some() {
         return;
@@ -533,20 +564,20 @@ fn refuse_second_without(
     let name = field.ident;
     let path: Vec<_> = key.path.iter().map(|step| format!("{step}()")).collect();
     let path = path.join(".");
-    let remedy = match (is_there(field), key.path.len()) {
-        (Some(is_there), 1) => format!("`partial = |m| m.{path}{is_there}`"),
+    let remedy = match (presence_condition(field), key.path.len()) {
+        (Some(presence), 1) => format!("`partial = |m| m.{path}{presence}`"),
         (None, 1) => format!(
             "`partial = |m| m.{path}.exists()` with `#[serde(default, skip_serializing_if = \"Option::is_none\")]` on the field"
         ),
         _ => format!("such as `partial = |m| m.{path}.gt(\"\")`"),
     };
-    let (alike, otherwise) = match keys.len() {
+    let (alternative_name, remedy_hint) = match keys.len() {
         1 => ("", String::new()),
         _ => {
-            let others = keys.iter().filter(|other| other.path.len() == 1);
-            let mut others = others.filter_map(|other| model.field_named(other.path.first()?));
-            let always = others.find(|other| !is_option(other.ty));
-            let otherwise = always.map(|always| {
+            let fields = keys.iter().filter(|other| other.path.len() == 1);
+            let mut fields = fields.filter_map(|other| model.field_named(other.path.first()?));
+            let always = fields.find(|other| !is_option(other.ty));
+            let remedy_hint = always.map(|always| {
                 format!(
                     "; to forbid the second document, use a condition that holds for every document, `partial = |m| m.{}().exists()`",
                     always.ident
@@ -554,50 +585,50 @@ fn refuse_second_without(
             });
             (
                 " and with the same other fields",
-                otherwise.unwrap_or_default(),
+                remedy_hint.unwrap_or_default(),
             )
         }
     };
     let message = format!(
-        "a second document without `{name}`{alike} would be a duplicate: limit the index to documents with a value, {remedy}{otherwise}"
+        "a second document without `{name}`{alternative_name} would be a duplicate: limit the index to documents with a value, {remedy}{remedy_hint}"
     );
-    ctxt.error(name_in(key, name), message);
+    ctxt.error_at(field_token(key, name), message);
 }
 
-/// Refuses a unique key over an array: an index has one entry for an empty array, as for null.
-fn refuse_second_empty(
+/// Reports a unique key over an array: an index stores an empty array as null, so a second empty array is a duplicate.
+fn ensure_empty_is_excluded(
     ctxt: &mut Ctxt,
     field: &Field<'_>,
-    key: &Key,
+    key: &IndexKey,
     is_alone: bool,
-    options: &Options,
+    options: &IndexOptions,
 ) {
     if options.partial.is_some() || (is_alone && options.sparse && field.skip_if.is_some()) {
         return;
     }
     let name = field.ident;
-    let inside = key.path.iter().skip(1);
-    let inside: Vec<_> = inside.map(|step| format!("{step}().")).collect();
-    let inside = inside.concat();
+    let steps = key.path.iter().skip(1);
+    let steps: Vec<_> = steps.map(|step| format!("{step}().")).collect();
+    let steps = steps.concat();
     let message = format!(
         "a second document with an empty `{name}` would be a duplicate: limit the index to arrays with elements, \
-         `partial = |m| m.{name}().at(0).{inside}exists()`"
+         `partial = |m| m.{name}().at(0).{steps}exists()`"
     );
-    ctxt.error(name_in(key, name), message);
+    ctxt.error_at(field_token(key, name), message);
 }
 
-/// The token of a field in an index declaration.
-fn name_in<'k>(key: &'k Key, field: &'k Ident) -> &'k Ident {
+/// Returns the token of the field in an index declaration.
+fn field_token<'k>(key: &'k IndexKey, field: &'k Ident) -> &'k Ident {
     key.path.first().unwrap_or(field)
 }
 
-/// All declared indexes, those of fields first, each with the name to report errors at.
-fn declared<'m>(
+/// Returns all declared indexes, indexes of fields first, each with the name at which errors are reported.
+fn declared_indexes<'m>(
     model: &'m Model<'_>,
     compound: &'m [&IndexAttr],
-) -> impl Iterator<Item = (Vec<Key>, &'m Options, &'m Ident)> {
+) -> impl Iterator<Item = (Vec<IndexKey>, &'m IndexOptions, &'m Ident)> {
     let of_fields = model.fields.iter().flat_map(|field| {
-        let keys = move |options: &Options| vec![Key::of_field(field.ident, options)];
+        let keys = move |options: &IndexOptions| vec![IndexKey::of_field(field.ident, options)];
         field
             .indexes
             .iter()
@@ -613,11 +644,11 @@ fn declared<'m>(
     of_fields.chain(of_struct)
 }
 
-/// The generated check that the type of the `_id` can be one.
-fn id_check(model: &Model<'_>, id: &Field<'_>, private: &Private) -> TokenStream {
+/// Returns the check that the type of the `_id` can be an id.
+fn id_check(model: &Model<'_>, id: &Field<'_>, private: &PrivatePath) -> TokenStream {
     let (name, ty) = (&model.input.ident, id.ty);
-    let (impl_generics, own, where_clause) = model.input.generics.split_for_impl();
-    let check = quote_spanned!(ty.span()=> <#ty as #private::Identifies<#name #own>>::check());
+    let (impl_generics, type_generics, where_clause) = model.input.generics.split_for_impl();
+    let check = quote_spanned!(ty.span()=> <#ty as #private::Identifies<#name #type_generics>>::check_id_type());
     quote! {
         const _: () = {
             fn id #impl_generics () #where_clause { #check }
@@ -625,15 +656,15 @@ fn id_check(model: &Model<'_>, id: &Field<'_>, private: &Private) -> TokenStream
     }
 }
 
-/// The field tree.
-fn fields(
+/// Returns the field tree.
+fn field_tree(
     model: &Model<'_>,
     id: &Field<'_>,
     shard_key: Option<&ShardKey<'_, '_>>,
-    semantic: Option<&SemanticId<'_, '_>>,
-    private: &Private,
-) -> Code {
-    let (inside, private) = (private, &private.outside());
+    semantic: Option<&ComposedId<'_, '_>>,
+    private: &PrivatePath,
+) -> GeneratedCode {
+    let (short_private, private) = (private, &private.full_path());
     let name = &model.input.ident;
     let (_, names) = with_params(&model.input.generics, &quote!(), &quote!());
     let accessors = model.fields.iter().map(|field| {
@@ -643,34 +674,38 @@ fn fields(
             quote!(#private::role::Computed)
         } else if let Some(role) = field.derived_role(private) {
             role
-        } else if field.tally.is_some() {
-            quote!(#private::role::Tallied)
-        } else if field.filled == Some(What::Inverse) {
+        } else if field.rollup.is_some() {
+            quote!(#private::role::RolledUp)
+        } else if field.managed == Some(ManagedKind::Inverse) {
             quote!(#private::role::Inverse)
-        } else if field.filled.is_some() {
-            quote!(#private::role::Filled)
-        } else if shard_key.is_some_and(|key| key.has(field)) {
-            quote!(#private::role::ShardKey)
-        } else if semantic.is_some_and(|id| id.has(field)) {
-            quote!(#private::role::IdPart)
+        } else if field.managed.is_some() {
+            quote!(#private::role::Managed)
+        } else if shard_key.is_some_and(|key| key.has_field(field)) {
+            quote!(#private::role::ShardKeyField)
+        } else if semantic.is_some_and(|id| id.has_part(field)) {
+            quote!(#private::role::IdPartField)
         } else {
             quote!(#private::role::Own)
         };
-        field.accessor(
+        field.accessor_method(
             private,
             &quote!(self.path),
             [&quote!(#name #names), &role, &quote!(#private::shape::One)],
         )
     });
-    root_tree(model.input, quote!(#(#accessors)*), inside)
+    root_tree(model.input, quote!(#(#accessors)*), short_private)
 }
 
-/// The field tree of a document with these accessors, which are beside it.
-pub(super) fn root_tree(input: &DeriveInput, accessors: TokenStream, private: &Private) -> Code {
+/// Returns the field tree of a document with these accessors.
+pub(super) fn root_tree(
+    input: &DeriveInput,
+    accessors: TokenStream,
+    private: &PrivatePath,
+) -> GeneratedCode {
     let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
     let (decl, names) = with_params(&input.generics, &quote!(), &quote!());
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let used = input
+    let used_params = input
         .generics
         .params
         .iter()
@@ -682,17 +717,17 @@ pub(super) fn root_tree(input: &DeriveInput, accessors: TokenStream, private: &P
         "The fields of [`{}`], for filters, sorts, updates and joins.",
         name.unraw()
     );
-    let (quiet, outside) = (quiet(), private.outside());
+    let (lints, full_path) = (allow_lints(), private.full_path());
     let types = quote! {
         #[doc = #doc]
-        #quiet
+        #lints
         #vis struct #ident #decl #where_clause {
-            path: #outside::Path,
-            of: ::core::marker::PhantomData<fn() -> (#(#used,)*)>,
+            path: #full_path::Path,
+            of: ::core::marker::PhantomData<fn() -> (#(#used_params,)*)>,
         }
 
         #[automatically_derived]
-        #quiet
+        #lints
         impl #impl_generics #ident #names #where_clause {
             #accessors
         }
@@ -705,30 +740,30 @@ pub(super) fn root_tree(input: &DeriveInput, accessors: TokenStream, private: &P
             }
         }
     };
-    Code { types, rest }
+    GeneratedCode { types, rest }
 }
 
-/// What a model says beside its fields.
-struct Beside<'m, 'a> {
+/// The parts of a `Document` implementation that do not follow from the fields.
+struct ImplParts<'m, 'a> {
     compound: &'m [&'m IndexAttr],
-    upgrade: Option<Upgrade<'m>>,
+    upgrade: Option<UpgradeAttr<'m>>,
     shard_key: Option<&'m ShardKey<'m, 'a>>,
-    semantic: Option<&'m SemanticId<'m, 'a>>,
+    semantic: Option<&'m ComposedId<'m, 'a>>,
     /// Further items of the implementation.
     items: TokenStream,
     has_hooks: bool,
-    /// Those that are computed, as data.
+    /// The computed fields, as an expression.
     computed_fields: Option<TokenStream>,
 }
 
-fn implementation(
+fn document_impl(
     model: &Model<'_>,
     id: &Field<'_>,
-    collection: &Collection<'_>,
-    said_beside: Beside<'_, '_>,
-    private: &Private,
+    collection: &CollectionSource<'_>,
+    impl_parts: ImplParts<'_, '_>,
+    private: &PrivatePath,
 ) -> TokenStream {
-    let Beside {
+    let ImplParts {
         compound,
         upgrade,
         shard_key,
@@ -736,7 +771,7 @@ fn implementation(
         items,
         has_hooks,
         computed_fields,
-    } = said_beside;
+    } = impl_parts;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
     let (id_ident, id_ty) = (id.ident, id.ty);
@@ -748,26 +783,28 @@ fn implementation(
         quote!((#rust, #stored))
     });
     let rewrites = model
-        .rewrites(private)
-        .map(|is_so| quote!(rewrites: #is_so,));
-    let rounds = model.rounds(private).map(|is_so| quote!(rounds: #is_so,));
-    let check_bounds = model.validation(private).map(|checks| {
+        .rewrites_expression(private)
+        .map(|value| quote!(has_serde_defaults: #value,));
+    let rounds = model
+        .rounds_expression(private)
+        .map(|value| quote!(rounds_values: #value,));
+    let check_bounds = model.validation_body(private).map(|checks| {
         quote! {
-            fn check_bounds_of(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
+            fn check_bounds_of(&self, place: &#private::CheckedPlace<'_>) -> #private::Result<()> {
                 #checks
             }
         }
     });
     let kept = [
-        (quote!(version), What::Version),
-        (quote!(updated), What::Updated),
-        (quote!(soft_delete), What::Deleted),
+        (quote!(version), ManagedKind::Version),
+        (quote!(updated), ManagedKind::Updated),
+        (quote!(soft_delete), ManagedKind::Deleted),
     ];
-    let kept = kept.into_iter().filter_map(|(said, what)| {
-        let stored = model.stored_name_of(what)?;
-        Some(quote!(#said: #private::Some(#stored),))
+    let kept = kept.into_iter().filter_map(|(model_field, kind)| {
+        let stored = model.stored_name_of(kind)?;
+        Some(quote!(#model_field: #private::Some(#stored),))
     });
-    let scope = model.scope().map(|scope| {
+    let scope = model.scope_field().map(|scope| {
         let (ty, stored) = (scope.ty, &scope.stored);
         quote! {
             scope: #private::Some(#private::ScopeField {
@@ -776,64 +813,69 @@ fn implementation(
             }),
         }
     });
-    let take_filled = around(&model.take_filled(), |take| {
+    let take_filled = wrap_nonempty(&model.take_managed(), |take| {
         quote! {
-            fn take_filled(&mut self, from: Self) {
+            fn take_managed(&mut self, from: Self) {
                 #take
             }
         }
     });
-    let links = model.links_of_model(has_hooks, private);
-    let look_for_links = around(&model.look_for_links(true, private), |look| {
+    let links = model.link_members(has_hooks, private);
+    let links_body = wrap_nonempty(&model.look_for_links(true, private), |body| {
         quote! {
-            fn links(found: &mut #private::LinksWalk) {
-                #look
+            fn links(found: &mut #private::LinkCollector) {
+                #body
             }
         }
     });
-    let copies = model.copies(private).map(|copies| quote!(copies: #copies,));
+    let copies = model
+        .copies_expression(private)
+        .map(|copies| quote!(copies: #copies,));
     let computed = computed_fields.map(|fields| quote!(computed: #fields,));
-    let tallies = model.tallies_of_model(private);
-    let overflows = model.overflows_of_model(private);
-    let look_outside = model.look_outside(&quote!(value), &quote!(raw));
-    let refuse_partial = model.refuse_partial(private).map(|refuse| {
+    let rollups = model.rollup_members(private);
+    let overflows = model.overflow_members(private);
+    let spilled_counts = model.spilled_count_calls(&quote!(value), &quote!(raw));
+    let ensure_complete = model.completeness_checks(private).map(|body| {
         quote! {
-            fn refuse_partial(&self) -> #private::Result<()> {
-                #refuse
+            fn ensure_complete(&self) -> #private::Result<()> {
+                #body
                 #private::Ok(())
             }
         }
     });
-    let keep_inside = model.keep_inside().map(|keep| {
+    let keep_resident = model.resident_truncation().map(|body| {
         quote! {
-            fn keep_inside(&mut self, raw: &#private::RawDocument) {
-                #keep
+            fn keep_resident(&mut self, raw: &#private::RawDocument) {
+                #body
             }
         }
     });
-    let from_stored = around(&look_outside, |look| {
+    let from_stored = wrap_nonempty(&spilled_counts, |body| {
         quote! {
             fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
-                let mut value: Self = #private::as_one(raw)?;
-                #look
+                let mut value: Self = #private::decode_model(raw)?;
+                #body
                 #private::Ok(value)
             }
         }
     });
     let variants = model.look_for_variants(private);
-    let filled = model.fields.iter().filter(|field| field.filled.is_some());
+    let filled = model.fields.iter().filter(|field| field.managed.is_some());
     let filled = filled.map(|field| field.stored.to_token_stream());
-    let filled = around(&separated(filled), |stored| quote!(filled: &[#stored],));
-    let indexes =
-        declared(model, compound).map(|(keys, options, _)| index(&keys, options, true, private));
-    let mark = upgrade
+    let filled = wrap_nonempty(
+        &comma_separated(filled),
+        |stored| quote!(managed: &[#stored],),
+    );
+    let indexes = declared_indexes(model, compound)
+        .map(|(keys, options, _)| index_expression(&keys, options, true, private));
+    let version_index = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
-    let indexes = indexes.chain(mark);
-    let upgrade = upgrade.map(|Upgrade { version, function }| {
+    let indexes = indexes.chain(version_index);
+    let upgrade = upgrade.map(|UpgradeAttr { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
-    let indexes = separated(indexes);
+    let indexes = comma_separated(indexes);
     let is_any = !indexes.is_empty() || model.may_have_links() || shard_key.is_some();
     let indexes = quote!(::std::vec![#indexes]);
     let indexes = match model.may_have_links() {
@@ -851,14 +893,15 @@ fn implementation(
             }
         }
     });
-    let shard_key = shard_key.map(ShardKey::of_model);
-    let semantic = semantic.map(SemanticId::of_model);
-    let (listed, collection, tag) = match collection {
-        Collection::Named(name) => (quote!(Self), quote!(#name), None),
-        Collection::OfEnum(of) => {
-            let place = quote_spanned!(of.span()=> <#of as #private::HasVariant<Self>>);
+    let shard_key = shard_key.map(ShardKey::model_members);
+    let semantic = semantic.map(ComposedId::model_members);
+    let (listed_model, collection, tag) = match collection {
+        CollectionSource::Named(name) => (quote!(Self), quote!(#name), None),
+        CollectionSource::OfEnum(enum_type) => {
+            let place =
+                quote_spanned!(enum_type.span()=> <#enum_type as #private::HasVariant<Self>>);
             (
-                quote!(#of),
+                quote!(#enum_type),
                 quote!(#place::COLLECTION),
                 Some(quote!(tag: #private::Some(#place::TAG),)),
             )
@@ -868,7 +911,7 @@ fn implementation(
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Document for #name #names #where_clause {
-            type Listed = #listed;
+            type Listed = #listed_model;
             type Itself = Self;
             type Id = #id_ty;
             type Fields = #ident #names;
@@ -885,7 +928,7 @@ fn implementation(
                 #upgrade
                 #links
                 #copies
-                #tallies
+                #rollups
                 #overflows
                 #computed
                 #tag
@@ -899,36 +942,37 @@ fn implementation(
             }
             #check_bounds
             #indexes
-            fn variants(&self, found: &mut #private::Variants) {
+            fn variants(&self, found: &mut #private::VariantMap) {
                 #variants
             }
-            #look_for_links
+            #links_body
             #take_filled
             #from_stored
-            #refuse_partial
-            #keep_inside
+            #ensure_complete
+            #keep_resident
         }
     }
 }
 
-/// With commas between them.
-fn separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
+/// Joins tokens with commas.
+fn comma_separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!(#(#all),*)
 }
 
-/// `are_known`: the derive has checked the types of the model's own fields. The compiler checks embedded fields.
-pub(super) fn index(
-    keys: &[Key],
-    options: &Options,
+/// Returns an expression that builds an index. `are_known` means that the derive has checked the types of the model's own fields.
+/// The compiler checks the types of embedded fields.
+pub(super) fn index_expression(
+    keys: &[IndexKey],
+    options: &IndexOptions,
     are_known: bool,
-    private: &Private,
+    private: &PrivatePath,
 ) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
     let is_unique = options.unique && options.partial.is_none();
     let keys = keys.iter().map(|key| {
         let direction = match key.direction {
-            Direction::Ascending => quote!(Ascending),
-            Direction::Descending => quote!(Descending),
+            KeyDirection::Ascending => quote!(Ascending),
+            KeyDirection::Descending => quote!(Descending),
         };
         let steps = key.path.iter().map(|step| quote_spanned!(step.span()=> .#step()));
         let call = match is_unique && (!are_known || key.path.len() > 1) {

@@ -4,39 +4,51 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, Fields, ext::IdentExt, spanned::Spanned};
 
-use super::{Code, Private, around, enumeration, quiet, where_bounds, with_params};
+use super::{
+    GeneratedCode, PrivatePath, allow_lints, enumeration, where_bounds, with_params, wrap_nonempty,
+};
 use crate::{
-    attr::{Container, Link, SerdeContainer},
+    attr::{ContainerAttrs, LinkAttr, SerdeContainer},
     ctxt::Ctxt,
-    model::{Model, Place, fields_ident, refuse_parameters},
+    model::{FieldPlace, Model, ensure_parameter_bounds, fields_ident},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "embedded", &["companion", "of", "validate"]);
-    let private = Private::of(&container.krate);
-    if !refuse_parameters(ctxt, input) {
+    let container = ContainerAttrs::parse(
+        ctxt,
+        input,
+        "embedded",
+        &["insert_struct", "of", "validate"],
+    );
+    let private = PrivatePath::of_crate(&container.krate);
+    if !ensure_parameter_bounds(ctxt, input) {
         return Some(TokenStream::new());
     }
     if let Some(lifetime) = input.generics.lifetimes().next() {
-        ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
+        ctxt.error_at(
+            lifetime,
+            "an embedded value must be owned: remove the lifetime",
+        );
         return None;
     }
     let is_struct =
         matches!(&input.data, Data::Struct(data) if matches!(data.fields, Fields::Named(_)));
-    if let (Some(said), false) = (&container.validate, is_struct) {
-        ctxt.error(
-            said,
-            "only a struct with named fields has places that are checked one by one: a field with `#[garde(dive)]` checks this as a whole, \
-             so leave `validate` out here",
+    if let (Some(setting), false) = (&container.validate, is_struct) {
+        ctxt.error_at(
+            setting,
+            "`validate` needs a struct with named fields: remove it here, as `#[garde(dive)]` on a field checks the value as a \
+             whole",
         );
     }
-    let of_fields: [(_, &dyn ToTokens); 2] =
-        [("companion", &container.companion), ("of", &container.of)];
-    for (setting, said) in of_fields {
-        if !is_struct && !said.to_token_stream().is_empty() {
-            ctxt.error(
-                said,
-                format!("only a struct with named fields has some of its own: leave `{setting}` out here"),
+    let struct_settings: [(_, &dyn ToTokens); 2] = [
+        ("insert_struct", &container.insert_struct),
+        ("of", &container.of),
+    ];
+    for (name, setting) in struct_settings {
+        if !is_struct && !setting.to_token_stream().is_empty() {
+            ctxt.error_at(
+                setting,
+                format!("`{name}` needs a struct with named fields: remove it here"),
             );
         }
     }
@@ -45,73 +57,73 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         Data::Struct(data) => match &data.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
                 let inner = fields.unnamed.first().map(|field| &field.ty);
-                Some(value(ctxt, input, inner, &private).into())
+                Some(expand_value(ctxt, input, inner, &private).into())
             }
-            // Told apart without reporting: `Model::parse` reads the attributes again.
+            // Parse the attributes without reporting errors: `Model::parse` reads the attributes again.
             Fields::Named(_)
                 if SerdeContainer::parse(&mut Ctxt::default(), &input.attrs).other_form =>
             {
-                Some(value(ctxt, input, None, &private).into())
+                Some(expand_value(ctxt, input, None, &private).into())
             }
-            _ => structure(ctxt, input, &container, &private),
+            _ => expand_struct(ctxt, input, &container, &private),
         },
-        Data::Union(_) => structure(ctxt, input, &container, &private),
+        Data::Union(_) => expand_struct(ctxt, input, &container, &private),
     };
-    Some(code?.finish(&private))
+    Some(code?.into_tokens(&private))
 }
 
-/// A struct: its fields can be reached.
-fn structure(
+/// Expands a struct with named fields.
+fn expand_struct(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
-    container: &Container,
-    private: &Private,
-) -> Option<Code> {
-    let model = Model::parse(ctxt, input, "Embedded", Place::Embedded)?;
+    container: &ContainerAttrs,
+    private: &PrivatePath,
+) -> Option<GeneratedCode> {
+    let model = Model::parse(ctxt, input, "Embedded", FieldPlace::Embedded)?;
     for field in &model.fields {
         if !field.indexes.is_empty() {
-            ctxt.error(
+            ctxt.error_at(
                 field.ident,
-                "indexes belong to a collection: declare it on the document, `#[document(index(outer.inner))]`",
+                "an embedded struct cannot have an index: declare the index on the document, `#[document(index(outer.inner))]`",
             );
         }
         if field.stored == "_id" {
-            ctxt.error(
+            ctxt.error_at(
                 field.ident,
-                "only a document has an `_id`: an embedded struct has no place of its own",
+                "only a document can have an `_id`: rename the field of the embedded struct",
             );
         }
     }
-    let tree = tree(&model, private);
+    let tree = field_tree(&model, private);
     model.check_derived(ctxt);
-    let is_drafted = model.is_drafted(container.companion.as_ref());
+    let is_drafted = model.needs_draft(container.insert_struct.as_ref());
     let rules = container
         .validate
         .as_ref()
-        .map(|said| model.embedded_rules(ctxt, said, private));
-    let implementation = implementation(&model, rules, is_drafted, private);
-    let companion = is_drafted.then(|| model.embedded_companion(private));
+        .map(|setting| model.embedded_rules(ctxt, setting, private));
+    let implementation = stored_impl(&model, rules, is_drafted, private);
+    let insert_struct = is_drafted.then(|| model.embedded_insert_struct(private));
     let checks = ctxt.is_clean().then(|| {
-        let inside = model.inside_checks_of_embedded(private);
+        let embedded = model.embedded_delete_rule_checks(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);
         let excerpt = container
             .of
             .as_ref()
-            .map(|of| model.excerpt_of(of, private));
-        quote!(#inside #copies #excerpt)
+            .map(|model_type| model.excerpt_impl(model_type, private));
+        quote!(#embedded #copies #excerpt)
     });
     let layout = model.layout_checks(private);
     let mut code = tree;
     code.extend([quote!(#implementation #layout #checks).into()]);
-    code.extend(companion);
+    code.extend(insert_struct);
     Some(code)
 }
 
-fn tree(model: &Model<'_>, private: &Private) -> Code {
-    let (inside, private) = (private, &private.outside());
+fn field_tree(model: &Model<'_>, private: &PrivatePath) -> GeneratedCode {
+    let (short_private, private) = (private, &private.full_path());
     let accessors = model.fields.iter().map(|field| {
         let role = field.derived_role(private);
-        field.accessor(
+        field.accessor_method(
             private,
             &quote!(#private::Place::path(&self.whole)),
             [
@@ -121,32 +133,32 @@ fn tree(model: &Model<'_>, private: &Private) -> Code {
             ],
         )
     });
-    place_tree(model.input, accessors, inside)
+    place_tree(model.input, accessors, short_private)
 }
 
-/// The tree of a place that holds the input as a whole, and these accessors, which are beside it.
+/// Returns the field tree of a place that holds the input type, with these accessors.
 pub(super) fn place_tree(
     input: &DeriveInput,
     accessors: impl Iterator<Item = TokenStream>,
-    private: &Private,
-) -> Code {
+    private: &PrivatePath,
+) -> GeneratedCode {
     let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
     let scope = quote!(__M: 'static, __R: 'static, __S: 'static,);
     let scope_names = quote!(__M, __R, __S,);
     let (decl, names) = with_params(&input.generics, &scope, &scope_names);
-    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
+    let (_, type_generics) = with_params(&input.generics, &quote!(), &quote!());
     let (_, _, where_clause) = input.generics.split_for_impl();
     let doc = format!("The fields of [`{}`] in a document.", name.unraw());
-    let (quiet, outside) = (quiet(), private.outside());
+    let (lints, full_path) = (allow_lints(), private.full_path());
     let types = quote! {
         #[doc = #doc]
-        #quiet
+        #lints
         #vis struct #ident #decl #where_clause {
-            whole: #outside::Field<__M, #name #own, __R, __S>,
+            whole: #full_path::Field<__M, #name #type_generics, __R, __S>,
         }
 
         #[automatically_derived]
-        #quiet
+        #lints
         impl #decl #ident #names #where_clause {
             #(#accessors)*
         }
@@ -163,7 +175,7 @@ pub(super) fn place_tree(
         #[diagnostic::do_not_recommend]
         impl #decl #private::Place for #ident #names #where_clause {
             type Scope = __M;
-            type Value = #name #own;
+            type Value = #name #type_generics;
             type Role = __R;
             type Shape = __S;
             fn path(&self) -> #private::Path {
@@ -173,63 +185,63 @@ pub(super) fn place_tree(
 
         #[automatically_derived]
         impl #decl #private::Deref for #ident #names #where_clause {
-            type Target = #private::Field<__M, #name #own, __R, __S>;
+            type Target = #private::Field<__M, #name #type_generics, __R, __S>;
             fn deref(&self) -> &Self::Target {
                 &self.whole
             }
         }
     };
-    Code { types, rest }
+    GeneratedCode { types, rest }
 }
 
-fn implementation(
+fn stored_impl(
     model: &Model<'_>,
     rules: Option<TokenStream>,
     is_drafted: bool,
-    private: &Private,
+    private: &PrivatePath,
 ) -> TokenStream {
     let input = model.input;
     let (name, ident) = (&input.ident, fields_ident(input));
-    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
+    let (_, type_generics) = with_params(&input.generics, &quote!(), &quote!());
     let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let closed = model.closed(private);
-    let validate = model.validation(private).map(|checks| {
+    let closed = model.closed_impl(private);
+    let validate = model.validation_body(private).map(|checks| {
         quote! {
-            fn validate(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
+            fn validate(&self, place: &#private::CheckedPlace<'_>) -> #private::Result<()> {
                 #checks
             }
         }
     });
     let rewrites = model
-        .rewrites(private)
-        .map(|is_so| quote!(const REWRITES: bool = #is_so;));
+        .rewrites_expression(private)
+        .map(|value| quote!(const HAS_SERDE_DEFAULTS: bool = #value;));
     let rounds = model
-        .rounds(private)
-        .map(|is_so| quote!(const ROUNDS: bool = #is_so;));
-    let links_inside = model
-        .links_inside(private)
-        .map(|links| quote!(const LINKS: #private::LinksInside = #links;));
-    let look_for_links = around(&model.look_for_links(false, private), |look| {
+        .rounds_expression(private)
+        .map(|value| quote!(const ROUNDS_VALUES: bool = #value;));
+    let embedded_links = model
+        .embedded_links(private)
+        .map(|links| quote!(const LINKS: #private::EmbeddedLinks = #links;));
+    let links_body = wrap_nonempty(&model.look_for_links(false, private), |body| {
         quote! {
-            fn links(found: &mut #private::LinksWalk) {
-                #look
+            fn links(found: &mut #private::LinkCollector) {
+                #body
             }
         }
     });
-    let variants = around(&model.look_for_variants(private), |look| {
+    let variants = wrap_nonempty(&model.look_for_variants(private), |body| {
         quote! {
-            fn variants(&self, found: &mut #private::Variants) {
-                #look
+            fn variants(&self, found: &mut #private::VariantMap) {
+                #body
             }
         }
     });
     let copies = model
-        .copies(private)
-        .map(|copies| quote!(const COPIES: &'static #private::Copies = #copies;));
+        .copies_expression(private)
+        .map(|copies| quote!(const COPIES: &'static #private::TypeCopies = #copies;));
     let new = model.new_type(is_drafted);
     let names_stored = model.fields.iter().map(|field| &field.stored);
-    let whole = whole(input, private);
+    let projection = whole_projection(input, private);
     let pairs = model.fields.iter().map(|field| {
         let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
         quote!((#rust, #stored))
@@ -237,12 +249,12 @@ fn implementation(
     let (_, tree) = with_params(
         &input.generics,
         &quote!(),
-        &quote!(#name #own, #private::role::Own, #private::shape::One,),
+        &quote!(#name #type_generics, #private::role::Own, #private::shape::One,),
     );
     quote! {
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Stored for #name #own #where_clause {
+        impl #impl_generics #private::Stored for #name #type_generics #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
             type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
@@ -250,9 +262,9 @@ fn implementation(
             #copies
             #rewrites
             #rounds
-            #links_inside
+            #embedded_links
             #rules
-            #look_for_links
+            #links_body
             #validate
             #variants
             const NAMES: &'static [&'static str] = &[#(#names_stored),*];
@@ -260,64 +272,64 @@ fn implementation(
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Embedded for #name #own #where_clause {}
+        impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Projected for #name #own #where_clause {
+        impl #impl_generics #private::Projected for #name #type_generics #where_clause {
             type Tree = #ident #tree;
             const NAMES: &'static [(&'static str, &'static str)] = &[#(#pairs),*];
         }
 
-        #whole
+        #projection
         #closed
     }
 }
 
-/// What is stored is a projection of itself.
-pub(super) fn whole(input: &DeriveInput, private: &Private) -> TokenStream {
+/// Returns the `Projection` implementation of a stored type: the type is a projection of itself.
+pub(super) fn whole_projection(input: &DeriveInput, private: &PrivatePath) -> TokenStream {
     let name = &input.ident;
-    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Projection for #name #own #where_clause {
+        impl #impl_generics #private::Projection for #name #type_generics #where_clause {
             type Of = Self;
-            const READS: #private::Reads = #private::Reads::Whole;
+            const FIELDS: #private::ProjectedFields = #private::ProjectedFields::Whole;
         }
     }
 }
 
-/// An enum, or a newtype with `inner`: one value, compared and set as a whole.
-pub(super) fn value(
+/// Expands an enum, or a newtype with the type `inner`, that is compared and set as one value.
+pub(super) fn expand_value(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
     inner: Option<&syn::Type>,
-    private: &Private,
+    private: &PrivatePath,
 ) -> TokenStream {
     SerdeContainer::parse(ctxt, &input.attrs);
     let name = &input.ident;
-    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let (closed_decl, _) = with_params(
         &input.generics,
         &quote!(__Schema: #private::Schema,),
         &quote!(),
     );
-    let newtype = inner.map(|inner| newtype(input, inner, private));
-    let inside = inner.map(|inner| {
+    let newtype = inner.map(|inner| newtype_impls(input, inner, private));
+    let inner_items = inner.map(|inner| {
         let links = links_of_newtype(inner, private);
         quote! {
-            const LINKS: #private::LinksInside = #links.out_of_reach();
-            fn variants(&self, found: &mut #private::Variants) {
+            const LINKS: #private::EmbeddedLinks = #links.as_unreachable();
+            fn variants(&self, found: &mut #private::VariantMap) {
                 use #private::Opaque as _;
-                #private::Inside(&self.0).variants(found);
+                #private::NewtypeContent(&self.0).variants(found);
             }
         }
     });
-    // A save that compared it field by field would mix its variants.
+    // A save must write the enum as a whole; a comparison field by field would mix variants.
     let variants = matches!(input.data, Data::Enum(_)).then(|| {
         quote! {
-            fn variants(&self, found: &mut #private::Variants) {
+            fn variants(&self, found: &mut #private::VariantMap) {
                 found.whole();
             }
         }
@@ -328,73 +340,69 @@ pub(super) fn value(
             let links = links_of_newtype(inner, private);
             quote_spanned!(inner.span()=> const _: () = ::core::assert!(!#links.any, #NO_FIELDS);)
         });
-    // What serde stores in another form has no fields that are kept.
+    // A type that serde stores as another type has no stored fields.
     if let Data::Struct(data) = &input.data {
         for field in &data.fields {
-            Link::refuse(
-                ctxt,
-                &field.attrs,
-                "what has no fields of its own in a document",
-            );
+            LinkAttr::ensure_absent(ctxt, &field.attrs, "a type that is stored as one value");
         }
     }
-    let whole = whole(input, private);
+    let projection = whole_projection(input, private);
     quote! {
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Stored for #name #own #where_clause {
+        impl #impl_generics #private::Stored for #name #type_generics #where_clause {
             type Kind = #private::kind::Value;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
             type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
             type New = Self;
             #variants
-            #inside
+            #inner_items
         }
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Embedded for #name #own #where_clause {}
+        impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #closed_decl #private::Closed<__Schema> for #name #own #where_clause {}
+        impl #closed_decl #private::TargetsInSchema<__Schema> for #name #type_generics #where_clause {}
 
-        #whole
+        #projection
         #newtype
         #checks
     }
 }
 
-const NO_FIELDS: &str = "a newtype is one value, and the references with rules inside of it are not found: give it named fields, or leave \
-     `exists` and `on_delete` out of the struct";
+const NO_FIELDS: &str = "delete rules inside a newtype are not applied: use named fields, or remove `exists` and `on_delete` \
+     from the struct";
 
-/// What there is of references with rules in a newtype, whatever it holds.
-fn links_of_newtype(inner: &syn::Type, private: &Private) -> TokenStream {
+/// Returns an expression with the delete rules inside a newtype, for any inner type.
+fn links_of_newtype(inner: &syn::Type, private: &PrivatePath) -> TokenStream {
     quote!({
         use #private::Opaque as _;
-        #private::Inside::<'static, #inner>::LINKS
+        #private::NewtypeContent::<'static, #inner>::LINKS
     })
 }
 
-/// A newtype has an order if what is inside has one, and can be an id.
-fn newtype(input: &DeriveInput, inner: &syn::Type, private: &Private) -> TokenStream {
+/// Returns the implementations of a newtype: the order of the inner type, and the use as an id.
+fn newtype_impls(input: &DeriveInput, inner: &syn::Type, private: &PrivatePath) -> TokenStream {
     let name = &input.ident;
-    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let (key_decl, _) = with_params(
         &input.generics,
-        &quote!(__T: #private::Document<Id = #name #own>,),
+        &quote!(__T: #private::Document<Id = #name #type_generics>,),
         &quote!(),
     );
     let bounds = where_bounds(&input.generics);
     quote! {
-        // A bound on all lifetimes is asked for only where the implementation is used.
+        // A bound with `for<'__a>` is checked only where the implementation is used.
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Ordered for #name #own where #bounds for<'__a> #inner: #private::Ordered {}
+        impl #impl_generics #private::Ordered for #name #type_generics where #bounds for<'__a> #inner: #private::Ordered {}
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #key_decl #private::IntoKey<__T> for #name #own #where_clause {
+        impl #key_decl #private::IntoKey<__T> for #name #type_generics #where_clause {
             type Knows = #private::IdAlone;
             fn into_key(self) -> #private::Key<__T> {
                 #private::Key::of_id(self)
@@ -403,10 +411,10 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &Private) -> TokenSt
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #key_decl #private::IntoKey<__T> for &#name #own
+        impl #key_decl #private::IntoKey<__T> for &#name #type_generics
         where
             #bounds
-            for<'__a> #name #own: ::core::clone::Clone,
+            for<'__a> #name #type_generics: ::core::clone::Clone,
         {
             type Knows = #private::IdAlone;
             fn into_key(self) -> #private::Key<__T> {

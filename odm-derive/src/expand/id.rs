@@ -1,112 +1,118 @@
-//! What follows from `id = "…"`: the `_id` is computed from fields and parsed back into them.
+//! Code generation for an `_id` that is composed of fields: building the `_id` from the fields, and splitting the `_id` into its
+//! parts.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{Code, Private, fields::at, insertable::clone_and_debug, quiet};
+use super::{
+    GeneratedCode, PrivatePath, allow_lints, fields::with_span, insertable::clone_and_debug,
+};
 use crate::{
-    attr::{IdTemplate, Layout, Part, Segment, What},
+    attr::{IdField, IdSegment, IdTemplate, Layout, ManagedKind},
     ctxt::Ctxt,
     model::{Field, Model, is_option},
 };
 
 impl Model<'_> {
-    /// Marks what the framework fills: the `_id`, and the number in it.
-    pub(crate) fn fill_id(&mut self, ctxt: &mut Ctxt, template: Option<&IdTemplate>) {
+    /// Marks the managed fields of the template: the `_id` and the assigned number.
+    pub(crate) fn mark_id(&mut self, ctxt: &mut Ctxt, template: Option<&IdTemplate>) {
         for field in &mut self.fields {
-            let mut parts = template.into_iter().flat_map(IdTemplate::parts);
-            let is_number = parts.any(|part| part.is_number && part.is(field));
-            let what = match (field.stored == "_id", is_number) {
-                (true, _) => What::Id,
-                (false, true) => What::Number,
+            let mut parts = template.into_iter().flat_map(IdTemplate::id_fields);
+            let is_number = parts.any(|part| part.is_number && part.names_field(field));
+            let kind = match (field.stored == "_id", is_number) {
+                (true, _) => ManagedKind::Id,
+                (false, true) => ManagedKind::Number,
                 (false, false) => continue,
             };
-            if field.filled.replace(what).is_some() {
+            if field.managed.replace(kind).is_some() {
                 let name = field.ident;
-                ctxt.error(name, format!("the framework fills `{name}` already"));
+                ctxt.error_at(
+                    name,
+                    format!("`{name}` is a managed field already: remove one of the settings"),
+                );
             }
         }
     }
 }
 
 impl IdTemplate {
-    fn parts(&self) -> impl Iterator<Item = &Part> {
+    fn id_fields(&self) -> impl Iterator<Item = &IdField> {
         self.segments.iter().filter_map(|segment| match segment {
-            Segment::Text(_) => None,
-            Segment::Part(part) => Some(part),
+            IdSegment::Text(_) => None,
+            IdSegment::Part(part) => Some(part),
         })
     }
 }
 
-impl Part {
-    fn is(&self, field: &Field<'_>) -> bool {
+impl IdField {
+    fn names_field(&self, field: &Field<'_>) -> bool {
         field.ident.unraw() == self.name
     }
 }
 
-/// The `_id` of a model that is made of fields.
-pub(crate) struct SemanticId<'m, 'a> {
+/// The composed `_id` of a model.
+pub(crate) struct ComposedId<'m, 'a> {
     model: &'m Model<'a>,
     template: &'m IdTemplate,
     id: &'m Field<'a>,
-    /// The fields in their order.
-    fields: Vec<(&'m Field<'a>, &'m Part)>,
-    /// Whether nothing is wrong with it.
-    is_right: bool,
+    /// The fields in the order of the template.
+    fields: Vec<(&'m Field<'a>, &'m IdField)>,
+    /// Whether the template is valid.
+    is_valid: bool,
 }
 
-impl<'m, 'a> SemanticId<'m, 'a> {
-    /// Finds the fields, and reports what they cannot be.
+impl<'m, 'a> ComposedId<'m, 'a> {
+    /// Finds the fields of the template, and reports fields that cannot be part of an `_id`.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         model: &'m Model<'a>,
         id: &'m Field<'a>,
         template: &'m IdTemplate,
     ) -> Self {
-        let mut is_right = true;
+        let mut is_valid = true;
         let mut fail = |at: &dyn ToTokens, message: String| {
-            is_right = false;
-            ctxt.error(at, message);
+            is_valid = false;
+            ctxt.error_at(at, message);
         };
         if let Some(param) = model.input.generics.params.first() {
             fail(
                 param,
-                "the `_id` of a model with parameters cannot be made of its fields yet: leave `id = …` out".into(),
+                "the `_id` of a model with type parameters cannot be composed of fields yet: remove `id = …`".into(),
             );
         }
         if !is_string(id.ty) {
             fail(
                 id.ty,
-                "an `_id` that is made of fields is a text: let it be a `String`".into(),
+                "an `_id` that is composed of fields must be a `String`".into(),
             );
         }
-        let mut fields: Vec<(&Field<'_>, &Part)> = Vec::new();
-        for part in template.parts() {
+        let mut fields: Vec<(&Field<'_>, &IdField)> = Vec::new();
+        for part in template.id_fields() {
             let name = &part.name;
-            let Some(field) = model.fields.iter().find(|field| part.is(field)) else {
-                let others = model.fields.iter().filter(|field| field.stored != "_id");
-                let others: Vec<_> = others
+            let Some(field) = model.fields.iter().find(|field| part.names_field(field)) else {
+                let field_names = model.fields.iter().filter(|field| field.stored != "_id");
+                let field_names: Vec<_> = field_names
                     .map(|field| format!("`{}`", field.ident.unraw()))
                     .collect();
                 let remedy = match part.is_number {
-                    true => format!("add `{name}: i64`, in which the framework keeps the number"),
-                    false => format!("the model has {}", others.join(", ")),
+                    true => format!("add `{name}: i64`, which holds the number"),
+                    false => format!("the model has {}", field_names.join(", ")),
                 };
                 fail(
-                    &template.said,
+                    &template.literal,
                     format!("there is no field `{name}`: {remedy}"),
                 );
                 continue;
             };
             if fields.iter().any(|(other, _)| other.ident == field.ident) {
                 fail(
-                    &template.said,
-                    format!("the field `{name}` is part of the `_id` already"),
+                    &template.literal,
+                    format!("the field `{name}` is in the `_id` already: remove it"),
                 );
             }
-            if let Some(reason) = refuse(model, field) {
-                fail(&template.said, reason);
+            if let Some(reason) = id_part_error(model, field) {
+                fail(&template.literal, reason);
             }
             fields.push((field, part));
         }
@@ -115,60 +121,62 @@ impl<'m, 'a> SemanticId<'m, 'a> {
             template,
             id,
             fields,
-            is_right,
+            is_valid,
         }
     }
 
-    /// Whether the field is part of it.
-    pub(crate) fn has(&self, field: &Field<'_>) -> bool {
-        self.fields.iter().any(|(own, _)| own.ident == field.ident)
+    /// Returns whether the field is part of the `_id`.
+    pub(crate) fn has_part(&self, field: &Field<'_>) -> bool {
+        self.fields
+            .iter()
+            .any(|(part, _)| part.ident == field.ident)
     }
 
-    /// What is said of it in the model.
-    pub(crate) fn of_model(&self) -> TokenStream {
-        let said = &self.template.said;
+    /// Returns the members of the `Model` constant for the composed `_id`.
+    pub(crate) fn model_members(&self) -> TokenStream {
+        let template = &self.template.literal;
         let parts = self.fields.iter().map(|(field, _)| &field.stored);
-        let number = self.number().map(|(field, _)| {
+        let number = self.number_field().map(|(field, _)| {
             let stored = &field.stored;
-            quote!(number: ::core::option::Option::Some(#stored),)
+            quote!(numbered_id_part: ::core::option::Option::Some(#stored),)
         });
-        quote!(id: ::core::option::Option::Some(#said), id_parts: &[#(#parts),*], #number)
+        quote!(id: ::core::option::Option::Some(#template), id_parts: &[#(#parts),*], #number)
     }
 
-    fn number(&self) -> Option<&(&'m Field<'a>, &'m Part)> {
+    fn number_field(&self) -> Option<&(&'m Field<'a>, &'m IdField)> {
         self.fields.iter().find(|(_, part)| part.is_number)
     }
 
-    /// What is in the implementation of the model.
-    pub(crate) fn items(&self, private: &Private) -> Option<TokenStream> {
-        if !self.is_right {
+    /// Returns the items of the `Document` implementation.
+    pub(crate) fn impl_items(&self, private: &PrivatePath) -> Option<TokenStream> {
+        if !self.is_valid {
             return None;
         }
         let id = self.id.ident;
         let texts = self.template.segments.iter();
         let texts = texts
-            .filter(|segment| matches!(segment, Segment::Text(_)))
+            .filter(|segment| matches!(segment, IdSegment::Text(_)))
             .count();
         let segments = self
             .fields
             .iter()
-            .map(|(field, _)| of_part(field.ty, &quote!(SEGMENTS), private));
-        let whole = self.written(private, |_| true, |ident| quote!(&self.#ident));
-        let numbered = self.number().map(|(field, part)| {
+            .map(|(field, _)| part_item(field.ty, &quote!(SEGMENTS), private));
+        let text = self.text_expression(private, |_| true, |ident| quote!(&self.#ident));
+        let numbered = self.number_field().map(|(field, part)| {
             let (ident, ty) = (field.ident, field.ty);
-            let before = self.written(
+            let before = self.text_expression(
                 private,
                 |other| other != part.name,
                 |ident| quote!(&self.#ident),
             );
             let stored = &field.stored;
-            let number = quote_spanned!(ty.span()=> <#ty as #private::Number>::of(number));
+            let number = quote_spanned!(ty.span()=> <#ty as #private::AssignedNumber>::from_i64(number));
             quote! {
                 fn id_before_number(&self) -> #private::Result<::std::string::String> {
                     #private::Ok(#before.prefix())
                 }
                 fn set_number(&mut self, number: i64) -> #private::Result<()> {
-                    self.#ident = #private::numbered(&Self::MODEL, #stored, number, #number)?;
+                    self.#ident = #private::assigned_number(&Self::MODEL, #stored, number, #number)?;
                     #private::Ok(())
                 }
             }
@@ -179,22 +187,22 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                 let _parts = Self::parts_of(id)?;
                 #private::Ok(())
             }
-            fn fill_id(&mut self) -> #private::Result<()> {
-                self.#id = #whole.finish();
+            fn compose_id(&mut self) -> #private::Result<()> {
+                self.#id = #text.finish();
                 #private::Ok(())
             }
             #numbered
         })
     }
 
-    /// The functions of the model, and the struct of its parts.
-    pub(crate) fn functions(&self, private: &Private) -> Option<Code> {
-        if !self.is_right {
+    /// Returns `id_for` and `parts_of` of the model, and the struct of the parts.
+    pub(crate) fn id_functions(&self, private: &PrivatePath) -> Option<GeneratedCode> {
+        if !self.is_valid {
             return None;
         }
-        let (inside, private) = (private, &private.outside());
+        let (short_private, private) = (private, &private.full_path());
         let (name, vis) = (&self.model.input.ident, &self.model.input.vis);
-        let said = self.template.said.value();
+        let template = self.template.literal.value();
         let parts = format_ident!("{}IdParts", name.unraw());
         let idents: Vec<_> = self.fields.iter().map(|(field, _)| field.ident).collect();
         let types: Vec<_> = self
@@ -215,48 +223,51 @@ impl<'m, 'a> SemanticId<'m, 'a> {
             };
             quote!(#docs #vis #ident: #ty)
         });
-        let written = self.written(private, |_| true, |ident| quote!(&#ident));
+        let written = self.text_expression(private, |_| true, |ident| quote!(&#ident));
         let read = self.template.segments.iter().map(|segment| match segment {
-            Segment::Text(text) => quote!(__reader.text(#text);),
-            Segment::Part(part) => {
-                let field = self.fields.iter().find(|(_, own)| own.name == part.name);
+            IdSegment::Text(text) => quote!(__reader.skip_constant_segment(#text);),
+            IdSegment::Part(part) => {
+                let field = self
+                    .fields
+                    .iter()
+                    .find(|(_, id_field)| id_field.name == part.name);
                 let field = field.map(|(field, _)| (field.ident, field.ty));
                 field.map_or_else(TokenStream::new, |(ident, ty)| {
-                    let segments = of_part(ty, &quote!(SEGMENTS), private);
-                    let read = of_part(ty, &quote!(read), private);
+                    let segments = part_item(ty, &quote!(SEGMENTS), private);
+                    let read = part_item(ty, &quote!(read), private);
                     quote!(let #ident = __reader.part(#segments, #read)?;)
                 })
             }
         });
-        let again = self.written(private, |_| true, |ident| quote!(&__parts.#ident));
+        let again = self.text_expression(private, |_| true, |ident| quote!(&__parts.#ident));
         let of_parts = format!(
-            "What the `_id` of a [`{}`] is made of: `{said}`.",
+            "The parts of the `_id` of a [`{}`]: `{template}`.",
             name.unraw()
         );
         let id_for = format!(
-            "The `_id` `{said}`, made of its parts without a query: a reference to the document."
+            "Returns the `_id` `{template}` with these parts, as a reference to the document. Needs no query."
         );
-        let parts_of = format!("The parts of an `_id` `{said}`, without a query.");
+        let parts_of = format!("Returns the parts of an `_id` `{template}`. Needs no query.");
         let clone_and_debug = clone_and_debug(&parts, &self.model.input.generics, &idents, &types);
-        let prefix = self.prefix(inside);
-        let quiet = quiet();
-        let beside = quote! {
+        let prefix = self.prefix_impl(short_private);
+        let lints = allow_lints();
+        let definitions = quote! {
             #[doc = #of_parts]
-            #quiet
+            #lints
             #vis struct #parts {
                 #(#declared,)*
             }
 
             #[automatically_derived]
-            #quiet
-            #[allow(private_bounds, private_interfaces, reason = "what is made of a field is no more visible than its type")]
+            #lints
+            #[allow(private_bounds, private_interfaces, reason = "generated items are no more visible than the types of the fields")]
             impl #name {
                 #[doc = #id_for]
                 ///
                 /// # Errors
                 ///
-                /// Of kind `Invalid`, for a part of which no `_id` can be made: an empty text, a number of too many digits, a
-                /// reference that is no `_id` of its model.
+                /// Returns `Invalid` for a part that cannot be in an `_id`: an empty text, a number with too many digits, a
+                /// reference with an invalid `_id`.
                 #vis fn id_for(#(#arguments),*) -> #private::Result<#private::Ref<Self>> {
                     #(let #idents: #types = #private::IntoIdPart::into_id_part(#idents);)*
                     #private::Ok(#private::Ref::new(#written.finish()))
@@ -266,7 +277,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                 ///
                 /// # Errors
                 ///
-                /// Of kind `Invalid`, for an `_id` that is not made so.
+                /// Returns `Invalid` for an `_id` that does not match the template.
                 #vis fn parts_of(id: impl #private::IntoKey<Self>) -> #private::Result<#parts> {
                     let __id = #private::Ref::<Self>::new(id);
                     let mut __reader = #private::IdReader::new(&<Self as #private::Document>::MODEL, __id.id());
@@ -282,26 +293,26 @@ impl<'m, 'a> SemanticId<'m, 'a> {
 
             #prefix
         };
-        Some(Code {
-            types: beside,
+        Some(GeneratedCode {
+            types: definitions,
             rest,
         })
     }
 
-    /// The proof that documents are under the first part of their ids.
-    fn prefix(&self, private: &Private) -> Option<TokenStream> {
+    /// Returns the `IdPrefix` implementation, for models with ids that start with a parent's id.
+    fn prefix_impl(&self, private: &PrivatePath) -> Option<TokenStream> {
         let (first, part) = self.fields.first()?;
         let last = self.template.segments.last()?;
-        if matches!(last, Segment::Part(last) if last.name == part.name) {
+        if matches!(last, IdSegment::Part(last) if last.name == part.name) {
             return None;
         }
         let (name, ty) = (&self.model.input.ident, first.ty);
         let mut steps = TokenStream::new();
         for segment in &self.template.segments {
             match segment {
-                Segment::Text(text) => steps.extend(quote!(.text(#text))),
-                Segment::Part(part) => {
-                    steps.extend(step(first, part, &quote!(first), private));
+                IdSegment::Text(text) => steps.extend(quote!(.constant_segment(#text))),
+                IdSegment::Part(part) => {
+                    steps.extend(part_step(first, part, &quote!(first), private));
                     break;
                 }
             }
@@ -318,22 +329,25 @@ impl<'m, 'a> SemanticId<'m, 'a> {
         })
     }
 
-    /// The expression that makes an `_id` of values, up to the first part that `takes` does not take.
-    fn written(
+    /// Returns an expression that builds an `_id` from values, up to the first part that `takes` rejects.
+    fn text_expression(
         &self,
-        private: &Private,
+        private: &PrivatePath,
         takes: impl Fn(&str) -> bool,
         value: impl Fn(&Ident) -> TokenStream,
     ) -> TokenStream {
         let mut steps = TokenStream::new();
         for segment in &self.template.segments {
             match segment {
-                Segment::Text(text) => steps.extend(quote!(.text(#text))),
-                Segment::Part(part) if !takes(&part.name) => break,
-                Segment::Part(part) => {
-                    let field = self.fields.iter().find(|(_, own)| own.name == part.name);
+                IdSegment::Text(text) => steps.extend(quote!(.constant_segment(#text))),
+                IdSegment::Part(part) if !takes(&part.name) => break,
+                IdSegment::Part(part) => {
+                    let field = self
+                        .fields
+                        .iter()
+                        .find(|(_, id_field)| id_field.name == part.name);
                     if let Some((field, _)) = field {
-                        steps.extend(step(field, part, &value(field.ident), private));
+                        steps.extend(part_step(field, part, &value(field.ident), private));
                     }
                 }
             }
@@ -342,59 +356,68 @@ impl<'m, 'a> SemanticId<'m, 'a> {
     }
 }
 
-/// What a part of an `_id` is made by, all at one place: that it is none is said once.
-fn of_part(ty: &Type, item: &TokenStream, private: &Private) -> TokenStream {
-    at(quote!(<#ty as #private::IdPart>::#item), ty.span())
+/// Returns an item of `IdPart` with all tokens at the span of the type. The compiler then reports a missing implementation only
+/// once.
+fn part_item(ty: &Type, item: &TokenStream, private: &PrivatePath) -> TokenStream {
+    with_span(quote!(<#ty as #private::IdPart>::#item), ty.span())
 }
 
-/// One part more.
-fn step(field: &Field<'_>, part: &Part, value: &TokenStream, private: &Private) -> TokenStream {
+/// Returns the method call that appends a part.
+fn part_step(
+    field: &Field<'_>,
+    part: &IdField,
+    value: &TokenStream,
+    private: &PrivatePath,
+) -> TokenStream {
     let (stored, ty) = (&field.stored, field.ty);
     match part.width {
         None => {
-            let write = of_part(ty, &quote!(write), private);
+            let write = part_item(ty, &quote!(write), private);
             quote!(.part(#stored, #value, #write)?)
         }
         Some(width) => quote_spanned!(ty.span()=> .padded::<#ty>(#stored, #width, #value)?),
     }
 }
 
-/// Why a field cannot be part of an `_id`, as far as its declaration tells.
-fn refuse(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
+/// Returns why a field cannot be part of an `_id`, judging by its declaration.
+fn id_part_error(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
     let name = field.ident.unraw();
     if field.stored == "_id" {
         return Some(format!(
-            "the `_id` cannot be made of itself: leave `{{{name}}}` out"
+            "the `_id` cannot be a part of itself: remove `{{{name}}}`"
         ));
     }
-    if !matches!(field.filled, None | Some(What::Scope | What::Number)) {
+    if !matches!(
+        field.managed,
+        None | Some(ManagedKind::Scope | ManagedKind::Number)
+    ) {
         return Some(format!(
-            "the framework fills `{name}`, and an `_id` is made of what is known before: take another field"
+            "`{name}` is a managed field, but the parts of an `_id` must be known before the insert: use another field"
         ));
     }
-    if super::fields::mentions(field.ty, &model.input.ident) {
+    if super::fields::mentions_ident(field.ty, &model.input.ident) {
         return Some(format!(
-            "`{name}` refers to `{}` itself, so that its `_id` would never come to an end: take another field",
+            "`{name}` refers to `{}` itself, so its `_id` would never end: use another field",
             model.input.ident
         ));
     }
     if !matches!(
         field.layout,
-        Layout::Plain | Layout::Reference | Layout::Wrong
+        Layout::Plain | Layout::Reference | Layout::Invalid
     ) {
         return Some(format!(
-            "an `_id` is made of single values, and `{name}` is an embedded struct, an array or a map: give the document a field of its \
-             own for it"
+            "the parts of an `_id` must be single values, and `{name}` is an embedded struct, an array or a map: add a field to \
+             the document"
         ));
     }
     if is_option(field.ty) {
         return Some(format!(
-            "an `_id` is made of values that are always there, and `{name}` may be none: let the field be the value itself"
+            "the parts of an `_id` must always be present, and `{name}` may be `None`: make the field the value itself"
         ));
     }
     if field.default.is_some() || field.skip_if.is_some() {
         return Some(format!(
-            "an `_id` is made of values that are always there: `{name}` cannot have serde's `default` or `skip_serializing_if`"
+            "the parts of an `_id` must always be present: remove serde's `default` or `skip_serializing_if` from `{name}`"
         ));
     }
     None

@@ -1,86 +1,91 @@
-//! What a document is inserted as: itself or, if the framework writes some of its fields, a struct without them.
+//! Code generation for inserts: a document is inserted as itself or, with managed fields, as an insert struct without these
+//! fields.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Generics, Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{Code, Private, fields::of_stored, quiet, where_bounds, with_params};
+use super::{
+    GeneratedCode, PrivatePath, allow_lints, fields::stored_item, where_bounds, with_params,
+};
 use crate::{
-    attr::{Layout, What},
+    attr::{Layout, ManagedKind},
     model::{Field, Model},
 };
 
 impl Model<'_> {
-    /// How a document is inserted, with the companion that this may need.
+    /// Returns the `Insertable` implementation, with the insert struct if the model needs one.
     ///
-    /// `says_filled` is whether the model says that there are fields which the framework fills, be they right or not.
-    pub(crate) fn insertable(
+    /// `says_filled` means that the model declares managed fields, even if the declarations are invalid.
+    pub(crate) fn insertable_impl(
         &self,
         is_drafted: bool,
-        says_filled: bool,
-        private: &Private,
-    ) -> Code {
-        if is_drafted || says_filled || self.is_filled() {
-            return self.companion(is_drafted, private);
+        declares_managed: bool,
+        private: &PrivatePath,
+    ) -> GeneratedCode {
+        if is_drafted || declares_managed || self.has_managed_fields() {
+            return self.insert_struct(is_drafted, private);
         }
         let name = &self.input.ident;
-        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let whole = quote! {
+        let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
+        let implementation = quote! {
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::Whole for #name #own #where_clause {}
+            impl #impl_generics #private::InsertedAsIs for #name #type_generics #where_clause {}
         };
-        whole.into()
+        implementation.into()
     }
 
-    fn companion(&self, is_drafted: bool, private: &Private) -> Code {
+    fn insert_struct(&self, is_drafted: bool, private: &PrivatePath) -> GeneratedCode {
         let name = &self.input.ident;
-        let companion = format_ident!("New{}", name.unraw());
-        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let known: Vec<_> = self
+        let insert_struct = format_ident!("New{}", name.unraw());
+        let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
+        let fields: Vec<_> = self
             .fields
             .iter()
-            .filter(|field| field.filled.is_none())
+            .filter(|field| field.managed.is_none())
             .collect();
-        let types = known.iter().map(|field| match is_drafted {
-            true => field.new_type(&private.outside()),
+        let types = fields.iter().map(|field| match is_drafted {
+            true => field.new_type(&private.full_path()),
             false => field.ty.to_token_stream(),
         });
         let types: Vec<_> = types.collect();
-        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
+        let idents: Vec<_> = fields.iter().map(|field| field.ident).collect();
         let doc = format!(
-            "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
+            "The insert struct of [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code = self.declared(&companion, &known, &types, &doc);
-        let filled_by = |what| self.fields.iter().any(|field| field.filled == Some(what));
-        // One with a number in it follows when the document is inserted.
-        let id = (filled_by(What::Id) && !filled_by(What::Number)).then(
-            || quote!(let mut document = document; #private::Document::fill_id(&mut document)?;),
+        let mut code = self.declare_struct(&insert_struct, &fields, &types, &doc, private);
+        let filled_by = |kind| self.fields.iter().any(|field| field.managed == Some(kind));
+        // An `_id` with a number is composed during the insert, after the framework has assigned the number.
+        let id = (filled_by(ManagedKind::Id) && !filled_by(ManagedKind::Number)).then(
+            || quote!(let mut document = document; #private::Document::compose_id(&mut document)?;),
         );
-        let now = (filled_by(What::Created) || filled_by(What::Updated))
+        let now = (filled_by(ManagedKind::Created) || filled_by(ManagedKind::Updated))
             .then(|| quote!(let now = #private::DateTime::now();));
-        let scope = match filled_by(What::Scope) {
+        let scope = match filled_by(ManagedKind::Scope) {
             true => quote!(scope),
             false => quote!(_),
         };
         let draft = match is_drafted {
             true => {
-                let known = known.iter().map(|field| field.put(&quote!(draft), private));
+                let fields = fields
+                    .iter()
+                    .map(|field| field.put_field(&quote!(draft), private));
                 let filled = self.fields.iter().filter_map(|field| {
-                    let value = filling(field, private)?;
+                    let value = initial_value(field, private)?;
                     Some(field.put_value(&quote!(draft), &value, private))
                 });
                 quote! {
                     let mut draft = #private::RawDraft::default();
-                    #(#known)*
+                    #(#fields)*
                     #(#filled)*
                     #private::Ok(draft.finish())
                 }
             }
             false => {
                 let filled = self.fields.iter().filter_map(|field| {
-                    let (value, ident) = (filling(field, private)?, field.ident);
+                    let (value, ident) = (initial_value(field, private)?, field.ident);
                     Some(quote!(#ident: #value))
                 });
                 let skipped = &self.skipped;
@@ -98,9 +103,9 @@ impl Model<'_> {
         code.rest.extend(quote! {
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::Insertable for #companion #own #where_clause {
-                type Document = #name #own;
-                fn into_draft(self, #scope: &#private::Scope) -> #private::Result<#private::Draft<#name #own>> {
+            impl #impl_generics #private::Insertable for #insert_struct #type_generics #where_clause {
+                type Document = #name #type_generics;
+                fn into_draft(self, #scope: &#private::Scope) -> #private::Result<#private::Draft<#name #type_generics>> {
                     #now
                     #draft
                 }
@@ -109,80 +114,92 @@ impl Model<'_> {
         code
     }
 
-    /// A companion: a struct with these of the fields.
-    fn declared(
+    /// Returns an insert struct with these fields. serde reads the struct from the stored names, with the attributes of the
+    /// model's fields.
+    fn declare_struct(
         &self,
-        companion: &Ident,
-        known: &[&Field<'_>],
+        insert_struct: &Ident,
+        given_fields: &[&Field<'_>],
         types: &[TokenStream],
         doc: &str,
-    ) -> Code {
+        private: &PrivatePath,
+    ) -> GeneratedCode {
         let vis = &self.input.vis;
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (_, _, where_clause) = self.input.generics.split_for_impl();
-        let fields = known.iter().zip(types).map(|(field, ty)| {
+        let fields = given_fields.iter().zip(types).map(|(field, ty)| {
             let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            quote!(#(#docs)* #vis #ident: #ty)
+            let (serde_attrs, stored) = (&field.serde_attrs, &field.stored);
+            let name = (!field.has_own_name).then(|| quote!(#[serde(rename = #stored)]));
+            quote!(#(#docs)* #(#serde_attrs)* #name #vis #ident: #ty)
         });
-        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let quiet = quiet();
+        let private = private.full_path();
+        let serde = quote!(#private::serde).to_string();
+        let idents: Vec<_> = given_fields.iter().map(|field| field.ident).collect();
+        let lints = allow_lints();
         let declared = quote! {
             #[doc = #doc]
-            #quiet
-            #vis struct #companion #decl #where_clause {
+            #lints
+            #[derive(#private::Deserialize)]
+            // A type parameter has its bounds from the model.
+            #[serde(crate = #serde, bound(deserialize = ""))]
+            #vis struct #insert_struct #decl #where_clause {
                 #(#fields,)*
             }
         };
-        Code {
+        GeneratedCode {
             types: declared,
-            rest: clone_and_debug(companion, &self.input.generics, &idents, types),
+            rest: clone_and_debug(insert_struct, &self.input.generics, &idents, types),
         }
     }
 
-    /// The type of what is written for a new value of an embedded struct.
+    /// Returns the type that applications write for a new embedded struct.
     pub(crate) fn new_type(&self, is_drafted: bool) -> TokenStream {
         if !is_drafted {
             return quote!(Self);
         }
-        let companion = format_ident!("New{}", self.input.ident.unraw());
-        let (_, own, _) = self.input.generics.split_for_impl();
-        quote!(#companion #own)
+        let insert_struct = format_ident!("New{}", self.input.ident.unraw());
+        let (_, type_generics, _) = self.input.generics.split_for_impl();
+        quote!(#insert_struct #type_generics)
     }
 
-    /// The companion of an embedded struct: what an application knows of a new one.
-    pub(crate) fn embedded_companion(&self, private: &Private) -> Code {
+    /// Returns the insert struct of an embedded struct.
+    pub(crate) fn embedded_insert_struct(&self, private: &PrivatePath) -> GeneratedCode {
         let name = &self.input.ident;
-        let companion = format_ident!("New{}", name.unraw());
-        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let fields = self.fields.iter().filter(|field| field.filled.is_none());
-        let known: Vec<_> = fields.collect();
-        let outside = &private.outside();
-        let types: Vec<_> = known.iter().map(|field| field.new_type(outside)).collect();
+        let insert_struct = format_ident!("New{}", name.unraw());
+        let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
+        let fields = self.fields.iter().filter(|field| field.managed.is_none());
+        let given_fields: Vec<_> = fields.collect();
+        let full_path = &private.full_path();
+        let types: Vec<_> = given_fields
+            .iter()
+            .map(|field| field.new_type(full_path))
+            .collect();
         let doc = format!(
-            "What an application knows of a new [`{}`]; the framework fills the rest.",
+            "The insert struct of the embedded [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code = self.declared(&companion, &known, &types, &doc);
-        let put = known
+        let mut code = self.declare_struct(&insert_struct, &given_fields, &types, &doc, private);
+        let statements = given_fields
             .iter()
-            .map(|field| field.put(&quote!(fields), private));
+            .map(|field| field.put_field(&quote!(fields), private));
         code.rest.extend(quote! {
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::Serialize for #companion #own #where_clause {
+            impl #impl_generics #private::Serialize for #insert_struct #type_generics #where_clause {
                 fn serialize<__S: #private::Serializer>(
                     &self,
                     serializer: __S,
                 ) -> ::core::result::Result<__S::Ok, __S::Error> {
                     let mut fields = #private::NewFields::new(serializer)?;
-                    #(#put)*
+                    #(#statements)*
                     fields.end()
                 }
             }
 
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::IntoValue<#name #own> for #companion #own #where_clause {
+            impl #impl_generics #private::IntoValue<#name #type_generics> for #insert_struct #type_generics #where_clause {
                 fn into_value(self) -> #private::Result<#private::RawBson> {
                     #private::encode_new(&self)
                 }
@@ -191,36 +208,36 @@ impl Model<'_> {
         code
     }
 
-    /// The generated body of `take_filled`.
-    pub(crate) fn take_filled(&self) -> TokenStream {
-        let filled = self.fields.iter().filter(|field| field.filled.is_some());
+    /// Returns the generated body of `take_filled`.
+    pub(crate) fn take_managed(&self) -> TokenStream {
+        let filled = self.fields.iter().filter(|field| field.managed.is_some());
         let idents = filled.map(|field| field.ident);
         quote!(#(self.#idents = from.#idents;)*)
     }
 
-    /// The stored name of the field in which the framework keeps this.
-    pub(crate) fn stored_name_of(&self, what: What) -> Option<&str> {
+    /// Returns the stored name of the field with this managed kind.
+    pub(crate) fn stored_name_of(&self, kind: ManagedKind) -> Option<&str> {
         let mut fields = self.fields.iter();
-        let field = fields.find(|field| field.filled == Some(what))?;
+        let field = fields.find(|field| field.managed == Some(kind))?;
         Some(&field.stored)
     }
 }
 
-/// `Clone` and `Debug` of a struct that stands beside a model, where its fields have them.
+/// Returns implementations of `Clone` and `Debug` for a generated struct, for field types that implement these traits.
 pub(super) fn clone_and_debug(
     name: &Ident,
     generics: &Generics,
     idents: &[&Ident],
     types: &[TokenStream],
 ) -> TokenStream {
-    let (impl_generics, own, _) = generics.split_for_impl();
+    let (impl_generics, type_generics, _) = generics.split_for_impl();
     let bounds = where_bounds(generics);
     let text = name.to_string();
     let names = idents.iter().map(|ident| ident.unraw().to_string());
     quote! {
-        // A bound on all lifetimes is asked for only where the implementation is used.
+        // A bound with `for<'__a>` is checked only where the implementation is used.
         #[automatically_derived]
-        impl #impl_generics ::core::clone::Clone for #name #own
+        impl #impl_generics ::core::clone::Clone for #name #type_generics
         where
             #bounds
             #(for<'__a> #types: ::core::clone::Clone,)*
@@ -231,7 +248,7 @@ pub(super) fn clone_and_debug(
         }
 
         #[automatically_derived]
-        impl #impl_generics ::core::fmt::Debug for #name #own
+        impl #impl_generics ::core::fmt::Debug for #name #type_generics
         where
             #bounds
             #(for<'__a> #types: ::core::fmt::Debug,)*
@@ -244,59 +261,67 @@ pub(super) fn clone_and_debug(
 }
 
 impl Field<'_> {
-    /// The type in which a companion has it.
-    fn new_type(&self, private: &Private) -> TokenStream {
+    /// Returns the type of the field in an insert struct.
+    fn new_type(&self, private: &PrivatePath) -> TokenStream {
         match self.layout {
             Layout::Embed | Layout::EmbedMany(_) | Layout::Overflow(_) => {
-                of_stored(self.ty, private, &quote!(New))
+                stored_item(self.ty, private, &quote!(New))
             }
             _ => self.ty.to_token_stream(),
         }
     }
 
-    /// Writes its value in a companion `self`, as serde would.
-    fn put(&self, into: &TokenStream, private: &Private) -> TokenStream {
+    /// Returns code that writes the field of an insert struct `self`, as serde would.
+    fn put_field(&self, target: &TokenStream, private: &PrivatePath) -> TokenStream {
         let (ident, stored) = (self.ident, &self.stored);
-        let refuse_partial = self
-            .layout
-            .overflow()
-            .map(|_| quote!(self.#ident.refuse_partial(&#private::Path::ROOT.then(#stored))?;));
-        let put = self.put_value(into, &quote!(self.#ident), private);
-        let put = match self.omits_new() {
-            Some(omits) => quote!(if !#omits(&self.#ident) { #put }),
-            None => put,
+        let ensure_complete = self.layout.overflow().map(
+            |_| quote!(self.#ident.ensure_complete(&#private::Path::ROOT.subfield(#stored))?;),
+        );
+        let statements = self.put_value(target, &quote!(self.#ident), private);
+        let statements = match self.insert_skip_path() {
+            Some(omits) => quote!(if !#omits(&self.#ident) { #statements }),
+            None => statements,
         };
-        quote!(#refuse_partial #put)
+        quote!(#ensure_complete #statements)
     }
 
-    /// Writes a value of the field's type.
-    fn put_value(&self, into: &TokenStream, value: &TokenStream, private: &Private) -> TokenStream {
+    /// Returns code that writes a value of the field's type.
+    fn put_value(
+        &self,
+        target: &TokenStream,
+        value: &TokenStream,
+        private: &PrivatePath,
+    ) -> TokenStream {
         let stored = &self.stored;
         match self.native {
-            true => quote!(#into.put(#stored, &#private::NativeValue(&#value))?;),
-            false => quote!(#into.put(#stored, &#value)?;),
+            true => quote!(#target.put(#stored, &#private::NativeValue(&#value))?;),
+            false => quote!(#target.put(#stored, &#value)?;),
         }
     }
 }
 
-/// The first value of a field that the framework writes; none of one that it takes from another document, or computes.
-fn filling(field: &Field<'_>, private: &Private) -> Option<TokenStream> {
-    let (ty, what) = (field.ty, field.filled?);
-    if !field.is_right {
-        // What is wrong with it is all that is said of it.
+/// Returns the initial value of a managed field; `None` for copies and computed fields, which the insert fills later.
+fn initial_value(field: &Field<'_>, private: &PrivatePath) -> Option<TokenStream> {
+    let (ty, kind) = (field.ty, field.managed?);
+    if !field.is_valid {
+        // An invalid field has an error already; a placeholder avoids type errors.
         return Some(quote!((|| -> #ty { ::core::unreachable!() })()));
     }
-    Some(match what {
-        What::Version => quote_spanned!(ty.span()=> <#ty as #private::Version>::FIRST),
-        What::Created | What::Updated => {
-            quote_spanned!(ty.span()=> <#ty as #private::Timestamp>::at(now))
+    Some(match kind {
+        ManagedKind::Version => quote_spanned!(ty.span()=> <#ty as #private::Version>::FIRST),
+        ManagedKind::Created | ManagedKind::Updated => {
+            quote_spanned!(ty.span()=> <#ty as #private::Timestamp>::from_datetime(now))
         }
-        What::Deleted => quote_spanned!(ty.span()=> <#ty as #private::DeletedAt>::NEVER),
-        What::Id => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
-        What::Number => quote_spanned!(ty.span()=> <#ty as #private::Number>::NONE),
-        What::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
-        What::Inverse => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
-        What::Tally => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
-        What::Copy | What::Computed => return None,
+        ManagedKind::Deleted => quote_spanned!(ty.span()=> <#ty as #private::DeletedAt>::NEVER),
+        ManagedKind::Id => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        ManagedKind::Number => quote_spanned!(ty.span()=> <#ty as #private::AssignedNumber>::NONE),
+        ManagedKind::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
+        ManagedKind::Inverse => {
+            quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default())
+        }
+        ManagedKind::Rollup => {
+            quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default())
+        }
+        ManagedKind::Copy | ManagedKind::Computed => return None,
     })
 }

@@ -1,120 +1,128 @@
-//! Arrays whose elements overflow into another collection: as data, and the checks of what they can be.
+//! Code generation for overflow arrays: data about chunk documents, and checks of types.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{Private, around, fields::layout_function, tally::steps};
+use super::{PrivatePath, fields::layout_function, rollup::path_steps, wrap_nonempty};
 use crate::{
-    attr::{Layout, Order, Overflow},
+    attr::{Layout, OrderAttr, OverflowAttr},
     ctxt::Ctxt,
     model::{Field, Model},
 };
 
-/// How many bytes of arrays that overflow stay in a document, and of their elements in another.
-const PART: usize = 256 * 1024;
+/// The maximum size in bytes of all resident elements of a document, and of the elements of a chunk document.
+const MAX_CHUNK_BYTES: usize = 256 * 1024;
 
-/// How many of those stay that are on their way back.
-const GATHERED: usize = 4 * 1024 * 1024;
+/// The maximum size in bytes of all `inline` arrays of a document.
+const MAX_INLINE_BYTES: usize = 4 * 1024 * 1024;
 
 impl<'a> Model<'a> {
-    fn overflows(&self) -> impl Iterator<Item = (&Field<'a>, &Overflow)> {
+    /// Returns the overflow arrays with their settings.
+    fn overflow_fields(&self) -> impl Iterator<Item = (&Field<'a>, &OverflowAttr)> {
         let fields = self.fields.iter();
         fields.filter_map(|field| Some((field, field.layout.overflow()?)))
     }
 
-    /// Refuses them where nothing keeps them.
-    pub(crate) fn refuse_overflows(&self, ctxt: &mut Ctxt, place: &str) {
-        for (field, _) in self.overflows() {
-            ctxt.error(
+    /// Reports overflow arrays in places that do not support overflow arrays yet.
+    pub(crate) fn ensure_no_overflows(&self, ctxt: &mut Ctxt, place: &str) {
+        for (field, _) in self.overflow_fields() {
+            ctxt.error_at(
                 field.ident,
-                format!("no array overflows in {place} yet: declare it on a field of a document, or say `max` or `unbounded`"),
+                format!("{place} cannot have overflow arrays yet: declare the array on a field of a document, or write `max` or \
+                     `unbounded`"),
             );
         }
     }
 
-    /// Refuses what cannot be of those of a document.
+    /// Checks the overflow arrays of a document.
     pub(crate) fn check_overflows(&self, ctxt: &mut Ctxt, collection: &str, is_sharded: bool) {
-        let mut before: Vec<&Overflow> = Vec::new();
-        for (field, overflow) in self.overflows() {
+        let mut earlier: Vec<&OverflowAttr> = Vec::new();
+        for (field, overflow) in self.overflow_fields() {
             if is_sharded {
-                ctxt.error(
+                ctxt.error_at(
                     field.ident,
-                    "no array overflows in a model with a shard key yet: say `max`, or leave `shard_key` out",
+                    "a model with a shard key cannot have overflow arrays yet: write `max`, or remove `shard_key`",
                 );
             }
             if !self.input.generics.params.is_empty() {
-                ctxt.error(
+                ctxt.error_at(
                     field.ident,
-                    "no array overflows in a model with parameters yet: write the model out for each type",
+                    "a model with type parameters cannot have overflow arrays yet: write a model for each type",
                 );
             }
             if field.native {
-                ctxt.error(
+                ctxt.error_at(
                     field.ty,
-                    "no array of dates or decimals of another crate overflows yet: put them into an embedded struct",
+                    "an overflow array of dates or decimals of another crate is not supported yet: put them into an embedded \
+                     struct",
                 );
             }
             if field.skip_if.is_some() {
-                ctxt.error(
+                ctxt.error_at(
                     field.ident,
-                    "an array that overflows is always stored, so that its length is known: leave `skip_serializing_if` out",
+                    "an overflow array is always stored, so that its length is known: remove `skip_serializing_if`",
                 );
             }
-            let into = overflow.into.value();
-            if into == collection {
-                ctxt.error(
+            let chunk_collection = overflow.into.value();
+            if chunk_collection == collection {
+                ctxt.error_at(
                     &overflow.into,
-                    "the extras have a collection of their own: give them another name",
+                    "chunk documents need a collection of their own: choose another name",
                 );
             }
-            if before.iter().any(|other| other.into.value() == into) {
-                ctxt.error(
+            if earlier
+                .iter()
+                .any(|other| other.into.value() == chunk_collection)
+            {
+                ctxt.error_at(
                     &overflow.into,
-                    "another array overflows into this collection: give each one of its own",
+                    "another array spills into this collection: choose another name",
                 );
             }
-            let flag = overflow.flag();
-            let is_taken = self.fields.iter().any(|other| other.stored == flag)
-                || before.iter().any(|other| other.flag() == flag);
-            if is_taken {
+            let flag = overflow.flag_field();
+            let is_used = self.fields.iter().any(|other| other.stored == flag)
+                || earlier.iter().any(|other| other.flag_field() == flag);
+            if is_used {
                 let message = format!(
-                    "`{flag}` is another field already: say `flag = \"…\"`, the name of the one that says that there are more"
+                    "`{flag}` is another field already: choose another name for the flag, `flag = \"…\"`"
                 );
-                match overflow.said_flag() {
-                    Some(said) => ctxt.error(said, message),
-                    None => ctxt.error(field.ident, message),
+                match overflow.flag_literal() {
+                    Some(literal) => ctxt.error_at(literal, message),
+                    None => ctxt.error_at(field.ident, message),
                 }
             }
-            before.push(overflow);
+            earlier.push(overflow);
         }
     }
 
-    /// What is said of them in the model.
-    pub(crate) fn overflows_of_model(&self, private: &Private) -> Option<TokenStream> {
+    /// Returns the members of the `Model` constant for the overflow arrays.
+    pub(crate) fn overflow_members(&self, private: &PrivatePath) -> Option<TokenStream> {
         let name = &self.input.ident;
         let mut fields = self.fields.iter();
-        // Beside references there may be what a write says of them first.
-        let refers = fields.any(|field| matches!(field.layout, Layout::ReferenceOverflow(_)));
-        let shares = self.overflows().count().max(1) * if refers { 2 } else { 1 };
-        let part = PART / shares;
-        let gathered = GATHERED / self.overflows().count().max(1);
-        let all = self.overflows().map(|(field, overflow)| {
-            let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
-            let text = format!("{}.{rust}", name.unraw());
-            let (after, into) = (overflow.after(), &overflow.into);
-            let room = if overflow.gathers() { gathered } else { part };
+        // An intent record may repeat references in the document, so references get half of the room.
+        let has_references =
+            fields.any(|field| matches!(field.layout, Layout::ReferenceOverflow(_)));
+        let array_count = self.overflow_fields().count().max(1);
+        let max_chunk_bytes = MAX_CHUNK_BYTES / array_count / if has_references { 2 } else { 1 };
+        let arrays = self.overflow_fields().map(|(field, overflow)| {
+            let (rust_name, stored) = (field.ident.unraw().to_string(), &field.stored);
+            let chunk_model_name = format!("{}.{rust_name}", name.unraw());
+            let (max_resident, collection) = (overflow.resident_count(), &overflow.into);
+            let max_resident_bytes = if overflow.is_inline() {
+                MAX_INLINE_BYTES / array_count
+            } else {
+                max_chunk_bytes
+            };
             let [owner, seq, elements, flag] = [
-                overflow.owner(),
-                overflow.seq(),
-                overflow.elements(stored),
-                overflow.flag(),
+                overflow.owner_field(),
+                overflow.seq_field(),
+                overflow.elements_field(stored),
+                overflow.flag_field(),
             ];
-            let header = format!("_odm.overflow.{stored}");
-            let work = format!("{header}.work");
             let order = overflow.order.as_ref().map(|order| {
                 let (by, is_descending) =
-                    (order_by(name, field, order, private), order.is_descending);
+                    (order_path(name, field, order, private), order.is_descending);
                 quote!(order: ::core::option::Option::Some(#private::ElementOrder {
                     by: || #private::path_of(#by),
                     is_descending: #is_descending,
@@ -122,96 +130,110 @@ impl<'a> Model<'a> {
             });
             let order = order.unwrap_or_else(|| quote!(order: ::core::option::Option::None,));
             quote!(#private::OverflowField {
-                field: #rust,
+                field: #rust_name,
                 stored: #stored,
-                after: #after,
-                room: #room,
-                part: #part,
+                max_resident: #max_resident,
+                max_resident_bytes: #max_resident_bytes,
+                max_chunk_bytes: #max_chunk_bytes,
                 flag: #flag,
-                extras: &#private::Model {
-                    name: #text,
-                    collection: #into,
+                chunks: &#private::Model {
+                    name: #chunk_model_name,
+                    collection: #collection,
                     ..#private::Model::UNKNOWN
                 },
                 owner: #owner,
                 seq: #seq,
                 elements: #elements,
-                header: #header,
-                work: #work,
+                manifest: #private::manifest_path!(#stored),
+                pending_change: #private::work_path!(#stored),
                 #order
             })
         });
-        around(&quote!(#(#all),*), |all| quote!(overflows: &[#all],))
+        wrap_nonempty(
+            &quote!(#(#arrays),*),
+            |arrays| quote!(overflows: &[#arrays],),
+        )
     }
 
-    /// The code that tells each of them of a document `value` what it has outside of it, as `raw` says.
-    pub(crate) fn look_outside(&self, value: &TokenStream, raw: &TokenStream) -> TokenStream {
-        let all = self.overflows().map(|(field, _)| {
+    /// Returns code that sets the number of spilled elements of each overflow array in the document `value` from the stored bytes
+    /// `raw`.
+    pub(crate) fn spilled_count_calls(
+        &self,
+        value: &TokenStream,
+        raw: &TokenStream,
+    ) -> TokenStream {
+        let calls = self.overflow_fields().map(|(field, _)| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(#value.#ident.look_outside(#raw, &Self::MODEL, #stored);)
+            quote!(#value.#ident.set_spilled_count(#raw, &Self::MODEL, #stored);)
         });
-        quote!(#(#all)*)
+        quote!(#(#calls)*)
     }
 
-    /// The code that refuses a document `self` with arrays that were read in part.
-    pub(crate) fn refuse_partial(&self, private: &Private) -> Option<TokenStream> {
-        self.overflows().next()?;
-        let all = self.overflows().map(|(field, _)| {
+    /// Returns code that rejects a document `self` with partially read arrays: an insert would lose the spilled elements.
+    pub(crate) fn completeness_checks(&self, private: &PrivatePath) -> Option<TokenStream> {
+        self.overflow_fields().next()?;
+        let checks = self.overflow_fields().map(|(field, _)| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(self.#ident.refuse_partial(&#private::Path::ROOT.then(#stored))?;)
+            quote!(self.#ident.ensure_complete(&#private::Path::ROOT.subfield(#stored))?;)
         });
-        Some(quote!(#(#all)*))
+        Some(quote!(#(#checks)*))
     }
 
-    /// The code that leaves in a document `self` what stays in it when it is inserted.
-    pub(crate) fn keep_inside(&self) -> Option<TokenStream> {
-        self.overflows().next()?;
-        let all = self.overflows().map(|(field, _)| {
+    /// Returns code that removes all but the resident elements from a document `self` that is inserted.
+    pub(crate) fn resident_truncation(&self) -> Option<TokenStream> {
+        self.overflow_fields().next()?;
+        let calls = self.overflow_fields().map(|(field, _)| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(self.#ident.keep_inside(&Self::MODEL, #stored, raw);)
+            quote!(self.#ident.keep_resident(&Self::MODEL, #stored, raw);)
         });
-        Some(quote!(#(#all)*))
+        Some(quote!(#(#calls)*))
     }
 
-    /// The generated checks of the types of their elements.
-    pub(crate) fn overflow_checks(&self, private: &Private) -> Option<TokenStream> {
-        self.overflows().next()?;
-        let plain = self.overflows().map(|(field, _)| {
+    /// Returns the checks of the element types.
+    pub(crate) fn overflow_checks(&self, private: &PrivatePath) -> Option<TokenStream> {
+        self.overflow_fields().next()?;
+        let element_checks = self.overflow_fields().map(|(field, _)| {
             let ty = field.ty;
             if matches!(field.layout, Layout::ReferenceOverflow(_)) {
-                return quote_spanned!(ty.span()=> const _: () = #private::overflowing_references::<#ty>(););
+                return quote_spanned!(ty.span()=> const _: () = #private::ensure_spills_references::<#ty>(););
             }
             quote_spanned! {ty.span()=>
                 const _: () = ::core::assert!(
-                    !#private::overflows_references::<#ty>(),
-                    "references are not embedded: say `#[reference(overflow(…))]`"
+                    !#private::spills_references::<#ty>(),
+                    "an overflow array of references needs `#[reference(overflow(…))]`"
                 );
                 const _: () = ::core::assert!(
-                    #private::overflows_plainly::<#ty>(),
-                    "the elements of an array that overflows have no copies that follow and no references with rules yet: take a `snapshot`, or leave them out of the embedded struct"
+                    #private::spills_plain_elements::<#ty>(),
+                    "the elements of an overflow array cannot have copies or delete rules yet: use a `snapshot`, or remove them \
+                     from the embedded struct"
                 );
             }
         });
         let name = &self.input.ident;
-        let mut ordered = self.overflows().filter_map(|(field, overflow)| {
+        let mut order_checks = self.overflow_fields().filter_map(|(field, overflow)| {
             let (ty, by) = (field.ty, &overflow.order.as_ref()?.by);
             let last = by.last().map_or_else(|| ty.span(), Ident::span);
-            let steps = steps(by);
+            let steps = path_steps(by);
             Some(
-                quote_spanned!(last=> #private::sorts_by::<#ty, #name, _>(|element| element #(#steps)*);),
+                quote_spanned!(last=> #private::ensure_sorts_by::<#ty, #name, _>(|element| element #(#steps)*);),
             )
         });
-        let ordered = ordered.next().map(|first| {
-            let checks = std::iter::once(first).chain(ordered);
+        let order_checks = order_checks.next().map(|first| {
+            let checks = std::iter::once(first).chain(order_checks);
             layout_function(&self.input.generics, checks)
         });
-        Some(quote!(#(#plain)* #ordered))
+        Some(quote!(#(#element_checks)* #order_checks))
     }
 }
 
-/// The place of an element by which an array is ordered.
-fn order_by(name: &Ident, field: &Field<'_>, order: &Order, private: &Private) -> TokenStream {
-    let (ty, steps) = (field.ty, steps(&order.by));
+/// Returns the path of the element field that orders an array.
+fn order_path(
+    name: &Ident,
+    field: &Field<'_>,
+    order: &OrderAttr,
+    private: &PrivatePath,
+) -> TokenStream {
+    let (ty, steps) = (field.ty, path_steps(&order.by));
     let fields = quote_spanned!(ty.span()=> #private::element_fields::<#ty, #name>());
     quote!(#fields #(#steps)*)
 }

@@ -4,35 +4,35 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{Code, Private, where_bounds, with_params};
+use super::{GeneratedCode, PrivatePath, where_bounds, with_params};
 use crate::{
-    attr::{Container, SerdeContainer, SerdeField, is_overflow},
+    attr::{ContainerAttrs, SerdeContainer, SerdeField, is_overflow},
     ctxt::Ctxt,
     model::{named_fields, stored_name},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "projection", &["of"]);
-    let fields = fields(ctxt, input)?;
-    let Some(of) = &container.of else {
+    let container = ContainerAttrs::parse(ctxt, input, "projection", &["of"]);
+    let fields = parse_fields(ctxt, input)?;
+    let Some(model) = &container.of else {
         if ctxt.is_clean() {
-            ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
+            ctxt.error_at(&input.ident, "missing model: write `#[projection(of = …)]`");
         }
         return None;
     };
-    let private = Private::of(&container.krate);
+    let private = PrivatePath::of_crate(&container.krate);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let reads = fields.iter().map(|field| {
         let (ty, stored) = (field.ty, &field.stored);
-        quote_spanned!(ty.span()=> (#stored, <#ty as #private::Projection>::READS))
+        quote_spanned!(ty.span()=> (#stored, <#ty as #private::Projection>::FIELDS))
     });
-    let tree = quote_spanned!(of.span()=> #private::tree_of::<#of>());
+    let tree = quote_spanned!(model.span()=> #private::tree_of::<#model>());
     let checks = fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
         let rust = ident.unraw().to_string();
         let message = format!(
-            "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
+            "the field has another stored name in the model than `{stored}`: write the same `rename` and `rename_all` in both"
         );
         let accessor = quote_spanned!(ident.span()=> .#ident());
         let read = if field.native {
@@ -40,14 +40,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         } else {
             quote!(plainly)
         };
-        let fits = quote_spanned!(ty.span()=> .fits::<#ty>().#read());
+        let type_check = quote_spanned!(ty.span()=> .fits::<#ty>().#read());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                #private::stores_as::<#of>(#rust, #stored),
+                #private::stores_as::<#model>(#rust, #stored),
                 #message
             );
         };
-        // An error is at the field, as the argument is a variable with its span.
+        // The argument is a variable with the span of the field, so the compiler reports errors at the field.
         let place = Ident::new("place", ident.span());
         let value = match field.has_default {
             true => quote!(value_or_default_of),
@@ -55,73 +55,75 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         };
         let types = quote! {
             let #place = #tree #accessor;
-            #private::#value(#place) #fits;
+            #private::#value(#place) #type_check;
         };
         (types, same)
     });
-    // By another name it would not be asked for what is outside. A constant knows no parameters.
+    // The generated code recognizes an overflow array by the type name only. This check rejects type aliases, except in generic
+    // types, where a constant cannot use type parameters.
     let is_generic = !input.generics.params.is_empty();
-    let is_other = |field: &&Field<'_>| !is_generic && !field.native && !is_overflow(field.ty);
-    let others = fields.iter().filter(is_other);
-    let others = others.map(|field| {
+    let is_other =
+        |field: &&ProjectedField<'_>| !is_generic && !field.native && !is_overflow(field.ty);
+    let plain_checks = fields.iter().filter(is_other);
+    let plain_checks = plain_checks.map(|field| {
         let ty = field.ty;
         quote_spanned! {ty.span()=>
             const _: () = ::core::assert!(
                 !<#ty as #private::Projection>::OVERFLOWS,
-                "an array that overflows is an `Overflow<…>`, by this name: what is outside of the document is looked for by it"
+                "an overflow array must be spelled `Overflow<…>`: the derive recognizes spilled elements by this name"
             );
         }
     });
-    let others: Vec<_> = others.collect();
-    let outside = fields.iter().filter(|field| is_overflow(field.ty));
-    let outside: Vec<_> = outside
+    let plain_checks: Vec<_> = plain_checks.collect();
+    let spilled_count_calls = fields.iter().filter(|field| is_overflow(field.ty));
+    let spilled_count_calls: Vec<_> = spilled_count_calls
         .map(|field| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(#private::Projection::look_outside(&mut value.#ident, raw, model, #stored);)
+            quote!(#private::Projection::set_spilled_count(&mut value.#ident, raw, model, #stored);)
         })
         .collect();
-    let look_outside = (!outside.is_empty()).then(|| {
+    let from_document = (!spilled_count_calls.is_empty()).then(|| {
         quote! {
             fn from_document(raw: &#private::RawDocument, model: &#private::Model) -> #private::Result<Self> {
-                let mut value: Self = #private::as_projection(raw, model)?;
-                #(#outside)*
+                let mut value: Self = #private::decode_projection(raw, model)?;
+                #(#spilled_count_calls)*
                 #private::Ok(value)
             }
         }
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
-    // What joins give is in reach where its model is.
+    // A join result is in scope where its model is in scope.
     let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
     let bounds = where_bounds(&input.generics);
     let in_scope = quote! {
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
         impl #decl #private::InScope<__Scope> for #name #type_generics
-        where #of: #private::InScope<__Scope>, #bounds {}
+        where #model: #private::InScope<__Scope>, #bounds {}
     };
     let code = quote! {
         #[automatically_derived]
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
-            type Of = #of;
-            const READS: #private::Reads = #private::Reads::Fields(&[#(#reads),*]);
-            #look_outside
+            type Of = #model;
+            const FIELDS: #private::ProjectedFields = #private::ProjectedFields::Fields(&[#(#reads),*]);
+            #from_document
         }
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::ProjectionOf<#of> for #name #type_generics #where_clause {}
+        impl #impl_generics #private::ProjectionOf<#model> for #name #type_generics #where_clause {}
         #in_scope
 
         const _: () = {
             fn types #impl_generics () #where_clause { #(#types)* }
         };
         #(#names)*
-        #(#others)*
+        #(#plain_checks)*
     };
-    Some(Code::from(code).finish(&private))
+    Some(GeneratedCode::from(code).into_tokens(&private))
 }
 
-/// A field that is read.
-struct Field<'a> {
+/// A field of a projection.
+struct ProjectedField<'a> {
     ident: &'a Ident,
     ty: &'a Type,
     stored: String,
@@ -130,13 +132,13 @@ struct Field<'a> {
     has_default: bool,
 }
 
-fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>> {
+fn parse_fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<ProjectedField<'a>>> {
     let container = SerdeContainer::parse(ctxt, &input.attrs);
     let fields = named_fields(ctxt, input, "Projection")?.iter();
     let read = fields.filter_map(|field| {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
-        (!serde.skip).then(|| Field {
+        (!serde.skip).then(|| ProjectedField {
             ident,
             ty: &field.ty,
             stored: stored_name(ident, &serde, &container),

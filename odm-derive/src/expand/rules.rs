@@ -1,41 +1,41 @@
-//! The rules of a model's fields, each by itself: a struct of one field with the field's attributes, checked by `garde`.
+//! Code generation for validation of single fields: a struct with one field and its attributes, which `garde` validates.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Path, ext::IdentExt, spanned::Spanned};
 
-use super::{Private, fields::of_stored};
+use super::{PrivatePath, fields::stored_item};
 use crate::{
-    attr::named,
+    attr::attrs_named,
     ctxt::Ctxt,
     model::{Field, Model},
 };
 
 impl Model<'_> {
-    /// The generated item `RULES` of a document; `said` is where it is asked for.
+    /// Returns the generated item `RULES` of a document. `setting` is the attribute setting, for error messages.
     pub(crate) fn document_rules(
         &self,
         ctxt: &mut Ctxt,
-        said: &Path,
-        private: &Private,
+        setting: &Path,
+        private: &PrivatePath,
     ) -> TokenStream {
-        self.rules_item(ctxt, said, private, |broken, rules| {
-            quote_spanned! {said.span()=>
+        self.rules_item(ctxt, setting, private, |broken, rules| {
+            quote_spanned! {setting.span()=>
                 const RULES: #private::Option<&'static #private::WholeRules<Self>> =
-                    #private::Some(&#private::WholeRules { broken: #broken, fields: #rules });
+                    #private::Some(&#private::WholeRules { find_violations: #broken, fields: #rules });
             }
         })
     }
 
-    /// The generated item `RULES` of an embedded struct.
+    /// Returns the generated item `RULES` of an embedded struct.
     pub(crate) fn embedded_rules(
         &self,
         ctxt: &mut Ctxt,
-        said: &Path,
-        private: &Private,
+        setting: &Path,
+        private: &PrivatePath,
     ) -> TokenStream {
-        self.rules_item(ctxt, said, private, |broken, rules| {
-            quote_spanned! {said.span()=>
+        self.rules_item(ctxt, setting, private, |broken, rules| {
+            quote_spanned! {setting.span()=>
                 const RULES: #private::Rules = {
                     let _ = #broken;
                     #rules
@@ -44,31 +44,31 @@ impl Model<'_> {
         })
     }
 
-    /// An item made of what checks a whole value, and of the rules of the fields.
+    /// Returns an item that contains the check of a whole value and the rules of the fields.
     fn rules_item(
         &self,
         ctxt: &mut Ctxt,
-        said: &Path,
-        private: &Private,
+        setting: &Path,
+        private: &PrivatePath,
         item: impl FnOnce(TokenStream, TokenStream) -> TokenStream,
     ) -> TokenStream {
-        if self.need_context(ctxt, said) {
+        if self.reports_context(ctxt, setting) {
             return TokenStream::new();
         }
-        let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
-        let item = item(broken, self.rules(private));
-        quote_spanned!(said.span()=> #private::validated! { #item })
+        let broken = quote_spanned!(setting.span()=> #private::find_violations::<Self>);
+        let item = item(broken, self.rules_expression(private));
+        quote_spanned!(setting.span()=> #private::validated! { #item })
     }
 
-    /// Whether the rules need what no write has, which is reported.
-    fn need_context(&self, ctxt: &mut Ctxt, said: &Path) -> bool {
-        for attr in named(&self.input.attrs, "garde") {
+    /// Reports rules that need a context, which no write can provide.
+    fn reports_context(&self, ctxt: &mut Ctxt, setting: &Path) -> bool {
+        for attr in attrs_named(&self.input.attrs, "garde") {
             if let syn::Meta::List(list) = &attr.meta
                 && list.tokens.to_string().starts_with("context")
             {
-                ctxt.error(
-                    said,
-                    "a write has no context to give to the rules: leave `#[garde(context(…))]` out",
+                ctxt.error_at(
+                    setting,
+                    "a write has no context for the rules: remove `#[garde(context(…))]`",
                 );
                 return true;
             }
@@ -76,27 +76,27 @@ impl Model<'_> {
         false
     }
 
-    fn rules(&self, private: &Private) -> TokenStream {
-        let looked_at = |name: &str| {
+    fn rules_expression(&self, private: &PrivatePath) -> TokenStream {
+        let is_dependency = |name: &str| {
             let mut fields = self.fields.iter();
-            fields.any(|field| field.rule.is_ruled() && field.rule.looks_at.has(name))
+            fields.any(|field| field.rules.has_rules() && field.rules.dependencies.has_name(name))
         };
         let checks = self.fields.iter().map(|field| {
             let name = field.ident.unraw().to_string();
-            let is_entangled = field.rule.is_entangled() || looked_at(&name);
-            let rule = self.rule(field, is_entangled, private);
+            let is_dependent = field.rules.depends_on_others() || is_dependency(&name);
+            let rule = self.field_rule(field, is_dependent, private);
             let stored = &field.stored;
             quote!(#stored => { #rule })
         });
         let names = self.fields.iter().map(|field| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
-            let rules = of_stored(field.ty, private, &quote!(RULES));
+            let rules = stored_item(field.ty, private, &quote!(RULES));
             quote!(#name => (#stored, (#rules.stored)(rest)),)
         });
         quote! {{
             fn __check(path: &[&str], proposed: #private::Proposed<'_>, verdict: &mut #private::Verdict<'_>) {
                 let #private::Some((name, rest)) = path.split_first() else {
-                    return verdict.leave_open();
+                    return verdict.mark_undecided();
                 };
                 match *name {
                     #(#checks)*
@@ -122,40 +122,46 @@ impl Model<'_> {
         }}
     }
 
-    /// The generated check of one field.
-    fn rule(&self, field: &Field<'_>, is_entangled: bool, private: &Private) -> TokenStream {
-        let (rule, ty) = (&field.rule, field.ty);
-        let is_ruled = rule.is_ruled();
-        if !is_ruled && !is_entangled {
+    /// Returns the generated check of one field.
+    fn field_rule(
+        &self,
+        field: &Field<'_>,
+        is_dependent: bool,
+        private: &PrivatePath,
+    ) -> TokenStream {
+        let (rule, ty) = (&field.rules, field.ty);
+        let has_rules = rule.has_rules();
+        if !has_rules && !is_dependent {
             return TokenStream::new();
         }
-        // A struct of one field knows neither the others nor the parameters of the type.
-        let is_alone = is_ruled && !is_entangled && self.input.generics.params.is_empty();
+        // A struct with a single field lacks the other fields and the type parameters.
+        let is_alone = has_rules && !is_dependent && self.input.generics.params.is_empty();
         let attrs = &rule.attrs;
-        let whole = quote!(#(#attrs)*);
-        let check = self.check(field, is_alone.then_some(whole), private);
-        let of_elements: Vec<_> = rule.of_elements().collect();
-        let elements = is_alone && !of_elements.is_empty() && !rule.has("adapt") && !rule.has("if");
+        let attributes = quote!(#(#attrs)*);
+        let check = self.check_function(field, is_alone.then_some(attributes), private);
+        let of_elements: Vec<_> = rule.element_rules().collect();
+        let elements =
+            is_alone && !of_elements.is_empty() && !rule.has_rule("adapt") && !rule.has_rule("if");
         let elements = elements.then(|| quote!(#[garde(#(#of_elements),*)]));
-        let elements = self.check(field, elements, private);
-        let rules = of_stored(ty, private, &quote!(RULES));
-        let inside = match rule.has("dive") {
+        let elements = self.check_function(field, elements, private);
+        let rules = stored_item(ty, private, &quote!(RULES));
+        let inner_rules = match rule.has_rule("dive") {
             true => quote!(#private::Some(#rules)),
             false => quote!(#private::None),
         };
-        let (has_inner, has_length) = (rule.has("inner"), rule.has("length"));
-        let is_whole = rule.is_whole();
+        let (has_inner, has_length) = (rule.has_rule("inner"), rule.has_rule("length"));
+        let checks_whole = rule.checks_whole_value();
         quote! {
             verdict.field(
                 &#private::FieldRule {
                     check: #check,
                     elements: #elements,
-                    inside: #inside,
-                    is_ruled: #is_ruled,
+                    type_rules: #inner_rules,
+                    is_ruled: #has_rules,
                     has_inner: #has_inner,
                     has_length: #has_length,
-                    is_whole: #is_whole,
-                    is_entangled: #is_entangled,
+                    is_whole: #checks_whole,
+                    is_entangled: #is_dependent,
                     parts: #rules.parts,
                 },
                 rest,
@@ -164,12 +170,12 @@ impl Model<'_> {
         }
     }
 
-    /// The generated function that checks a value by these attributes.
-    fn check(
+    /// Returns a function that validates a value with these attributes.
+    fn check_function(
         &self,
         field: &Field<'_>,
         attrs: Option<TokenStream>,
-        private: &Private,
+        private: &PrivatePath,
     ) -> TokenStream {
         let Some(attrs) = attrs else {
             return quote!(#private::None);

@@ -4,23 +4,26 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Type, spanned::Spanned};
 
-use super::{Code, Private, fields::at, text};
-use crate::{attr::Container, ctxt::Ctxt};
+use super::{GeneratedCode, PrivatePath, fields::with_span, type_text};
+use crate::{attr::ContainerAttrs, ctxt::Ctxt};
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "schema", &["models"]);
+    let container = ContainerAttrs::parse(ctxt, input, "schema", &["models"]);
     if !input.generics.params.is_empty() {
-        ctxt.error(&input.generics, "a schema has no parameters");
+        ctxt.error_at(
+            &input.generics,
+            "a schema cannot have type parameters: remove the parameters",
+        );
         return None;
     }
     let name = &input.ident;
-    let models = once_each(ctxt, &container.models);
+    let models = distinct_models(ctxt, &container.models);
     if models.is_empty() && ctxt.is_clean() {
-        ctxt.error(name, "which models? Say `#[schema(models(…))]`");
+        ctxt.error_at(name, "missing models: write `#[schema(models(…))]`");
     }
-    let private = Private::of(&container.krate);
+    let private = PrivatePath::of_crate(&container.krate);
 
-    // Each model is named once, by an alias: what is wrong with the name is one error.
+    // Each model is named once, by an alias, so that an invalid name is a single error.
     let aliases: Vec<_> = models
         .iter()
         .enumerate()
@@ -28,35 +31,35 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .collect();
     let parts = models.iter().zip(&aliases).enumerate().map(|(position, (model, alias))| {
         let message = format!(
-            "two models on one collection: that of `{}` belongs to a model before it in `{name}`; give one of them another collection",
-            text(model),
+            "two models share a collection: the collection of `{}` belongs to an earlier model of `{name}`; choose another collection",
+            type_text(model),
         );
         let variant = format!(
-            "`{0}` is one variant of an enum, which brings the models of its variants along: list the enum, and leave `{0}` out",
-            text(model),
+            "`{0}` is one variant of an enum: list the enum instead of `{0}`, which includes the models of its variants",
+            type_text(model),
         );
         let links = format!(
-            "the two sides of a link of `{}` do not name each other: one says `#[reference(inverse = …)]`, the other \
-             `#[reference(inverse_of = …)]`",
-            text(model),
+            "a reference and an inverse of `{}` do not name each other: write `#[reference(inverse = …)]` on the reference, \
+             and `#[reference(inverse_of = …)]` on the inverse",
+            type_text(model),
         );
-        let copies = at(
-            quote!(#private::copies_end(<#name as #private::Schema>::MODELS, #position)),
+        let copies = with_span(
+            quote!(#private::ensure_copy_chains_end(<#name as #private::Schema>::MODELS, #position)),
             model.span(),
         );
-        let misplaced = format!(
-            "an embedded struct of `{}` has a reference with a rule that cannot be kept: it is in a map, in an array that is in an array, \
-             says `pull` outside of an array, or goes around hooks",
-            text(model),
+        let misplaced_message = format!(
+            "an embedded struct of `{}` has a delete rule that cannot be applied: it is in a map, in an array of arrays, pulls \
+             outside of an array, or bypasses hooks",
+            type_text(model),
         );
-        let extras = format!(
-            "the collection into which an array of `{}` overflows is that of another model, or of another array: give it one of its own",
-            text(model),
+        let chunks = format!(
+            "the collection of the spilled elements of an array of `{}` belongs to another model or array: choose another name",
+            type_text(model),
         );
         quote_spanned! {model.span()=>
             type #alias = #model;
 
-            // What is not met is said of the model: that it belongs to a scope.
+            // `do_not_recommend`: the compiler then reports the unmet bound of the model, for example its scope.
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
             impl #private::ListedIn<#name> for #alias {}
@@ -64,7 +67,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(<#alias as #private::Document>::MODEL.tag.is_none(), #variant);
 
             const _: () = ::core::assert!(
-                #private::is_first_on_its_collection(<#name as #private::Schema>::MODELS, #position),
+                #private::is_first_in_collection(<#name as #private::Schema>::MODELS, #position),
                 #message
             );
             const _: () = ::core::assert!(
@@ -73,12 +76,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             );
             const _: () = #copies;
             const _: () = ::core::assert!(
-                !<#alias as #private::Document>::MODEL.links_inside.misplaced,
-                #misplaced
+                !<#alias as #private::Document>::MODEL.embedded_links.unreachable,
+                #misplaced_message
             );
             const _: () = ::core::assert!(
-                #private::extras_are_alone(<#name as #private::Schema>::MODELS, #position),
-                #extras
+                #private::chunk_collections_are_unique(<#name as #private::Schema>::MODELS, #position),
+                #chunks
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }
@@ -95,21 +98,24 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                         <#aliases as #private::Document>::indexes(),
                     )),*]
                 }
-                fn checks() -> #private::Vec<#private::ModelCheck> {
+                fn model_checks() -> #private::Vec<#private::ModelCheck> {
                     ::std::vec![#(<#aliases as #private::Document>::model_check()),*]
                 }
             }
             #(#parts)*
     };
-    Some(Code::from(code).finish(&private))
+    Some(GeneratedCode::from(code).into_tokens(&private))
 }
 
-/// The models without those that are there twice, which is an error.
-fn once_each<'a>(ctxt: &mut Ctxt, models: &'a [Type]) -> Vec<&'a Type> {
+/// Returns the models without duplicates, and reports the duplicates.
+fn distinct_models<'a>(ctxt: &mut Ctxt, models: &'a [Type]) -> Vec<&'a Type> {
     let mut known: Vec<&Type> = Vec::new();
     for model in models {
-        if known.iter().any(|before| text(before) == text(model)) {
-            ctxt.error(model, "this model is in the schema already");
+        if known
+            .iter()
+            .any(|before| type_text(before) == type_text(model))
+        {
+            ctxt.error_at(model, "this model is in the schema already: remove it");
         } else {
             known.push(model);
         }

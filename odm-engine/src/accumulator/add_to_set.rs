@@ -1,4 +1,4 @@
-//! `$addToSet`: each value once, as an array in no particular order.
+//! `$addToSet`: the distinct values as an array, in no particular order.
 //!
 //! ```text
 //! { "$addToSet": "$a" }
@@ -13,31 +13,31 @@ use std::collections::HashSet;
 
 use bson::{RawArrayBuf, RawBson, RawDocument};
 
-use super::{Accumulation, Accumulator, Call};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::direction::Direction;
 use crate::expression::Value;
-use crate::key::value::encode;
+use crate::key::value::encode_value;
 
 #[derive(Default)]
-struct AddToSet {
-    /// What is in it already, as keys, which equal values share.
+struct AddToSetAccumulator {
+    /// The encoded keys of the values. Equal values share a key.
     keys: HashSet<Vec<u8>>,
     key_bytes: usize,
     values: RawArrayBuf,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(AddToSet::default)
+pub(super) fn parse_add_to_set(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(AddToSetAccumulator::default)
 }
 
-impl Accumulator for AddToSet {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+impl Accumulator for AddToSetAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         let Some(value) = value.as_bson() else {
             return Ok(());
         };
         let mut key = Vec::new();
-        encode(value, Direction::Ascending, &mut key)?;
+        encode_value(value, Direction::Ascending, &mut key)?;
         let bytes = key.len();
         if self.keys.insert(key) {
             self.key_bytes += bytes;
@@ -46,11 +46,11 @@ impl Accumulator for AddToSet {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         Some(self.values.into())
     }
 
-    fn bytes(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.key_bytes + self.values.as_bytes().len()
     }
 }

@@ -1,4 +1,4 @@
-//! `$avg`: the mean of numbers. What is no number does not count.
+//! `$avg`: the mean of the numbers. Other values are ignored.
 //!
 //! ```text
 //! { "$avg": "$a" }
@@ -14,34 +14,34 @@
 
 use bson::{RawBson, RawDocument};
 
-use super::{Accumulation, Accumulator, Call, Sum};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec, SumAccumulator};
 use crate::Result;
 use crate::expression::Value;
 
 /// A mean of numbers of all types.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Avg {
-    sum: Sum,
+    sum: SumAccumulator,
     count: i64,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(Avg::default)
+pub(super) fn parse_avg(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(Avg::default)
 }
 
 impl Accumulator for Avg {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
-        if let Some(number) = value.number() {
-            self.sum.add(number);
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+        if let Some(number) = value.as_number() {
+            self.sum.add_number(number);
             self.count += 1;
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         Some(match self.count {
             0 => RawBson::Null,
-            count => self.sum.mean(count),
+            count => self.sum.to_mean(count),
         })
     }
 }

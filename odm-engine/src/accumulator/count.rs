@@ -1,4 +1,4 @@
-//! `$count`: how many documents there are.
+//! `$count`: the number of documents.
 //!
 //! ```text
 //! { "$count": {} }
@@ -9,18 +9,19 @@
 
 use bson::RawBsonRef;
 
-use super::{Accumulation, Call, Sum};
+use super::{AccumulatorCall, AccumulatorSpec, SumAccumulator};
 use crate::error::code;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
+pub(super) fn parse_count(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
     match call.operand {
-        RawBsonRef::Document(arguments) if arguments.is_empty() => {
-            call.accumulation(RawBsonRef::Int32(1), |_| Ok(Box::new(Sum::default())))
-        }
+        RawBsonRef::Document(arguments) if arguments.is_empty() => call
+            .accumulator_spec(RawBsonRef::Int32(1), |_| {
+                Ok(Box::new(SumAccumulator::default()))
+            }),
         _ => {
             let message = "$count takes no arguments: write { $count: {} }";
-            Err(Error::server(code::TYPE_MISMATCH, message))
+            Err(Error::with_server_code(code::TYPE_MISMATCH, message))
         }
     }
 }

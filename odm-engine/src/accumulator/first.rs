@@ -1,4 +1,4 @@
-//! `$first`, `$firstN`: of the first document, or of the first few.
+//! `$first`, `$firstN`: the value of the first document, or of the first `n`.
 //!
 //! ```text
 //! { "$first": "$a" }
@@ -15,31 +15,31 @@
 
 use bson::{RawBson, RawDocument};
 
-use super::several::{self, Keep};
-use super::{Accumulation, Accumulator, Call};
+use super::keep_n::{self, KeepRule};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::expression::Value;
 
 #[derive(Default)]
-struct First(Option<Option<RawBson>>);
+struct FirstAccumulator(Option<Option<RawBson>>);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(First::default)
+pub(super) fn parse_first(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(FirstAccumulator::default)
 }
 
-pub(super) fn parse_several(call: &Call<'_>) -> Result<Accumulation> {
-    several::parse(call, Keep::First)
+pub(super) fn parse_first_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    keep_n::parse_keep_n(call, KeepRule::First)
 }
 
-impl Accumulator for First {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+impl Accumulator for FirstAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         if self.0.is_none() {
             self.0 = Some(value.into_bson());
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         self.0.flatten()
     }
 }

@@ -1,4 +1,4 @@
-//! `$last`, `$lastN`: of the last document, or of the last few.
+//! `$last`, `$lastN`: the value of the last document, or of the last `n`.
 //!
 //! ```text
 //! { "$last": "$a" }
@@ -15,29 +15,29 @@
 
 use bson::{RawBson, RawDocument};
 
-use super::several::{self, Keep};
-use super::{Accumulation, Accumulator, Call};
+use super::keep_n::{self, KeepRule};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::expression::Value;
 
 #[derive(Default)]
-struct Last(Option<RawBson>);
+struct LastAccumulator(Option<RawBson>);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(Last::default)
+pub(super) fn parse_last(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(LastAccumulator::default)
 }
 
-pub(super) fn parse_several(call: &Call<'_>) -> Result<Accumulation> {
-    several::parse(call, Keep::Last)
+pub(super) fn parse_last_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    keep_n::parse_keep_n(call, KeepRule::Last)
 }
 
-impl Accumulator for Last {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+impl Accumulator for LastAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         self.0 = value.into_bson();
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         self.0
     }
 }

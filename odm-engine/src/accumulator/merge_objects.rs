@@ -1,4 +1,5 @@
-//! `$mergeObjects`: the fields of all documents; of the same field, the last value.
+//! `$mergeObjects`: the fields of all documents. If a field occurs several times, the last value
+//! wins.
 //!
 //! ```text
 //! { "$mergeObjects": "$a" }
@@ -10,52 +11,55 @@
 
 use bson::{Document, RawBson, RawDocument, RawDocumentBuf};
 
-use super::{Accumulation, Accumulator, Call};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::expression::Value;
 use crate::{Error, Result};
 
 #[derive(Default)]
-struct MergeObjects {
+struct MergeObjectsAccumulator {
     merged: Document,
-    /// No less than it takes: measured, and the documents that came since then.
+    /// An upper bound of the memory in use: the last measurement plus the sizes of the documents
+    /// added since.
     bytes: usize,
     measured: usize,
 }
 
-/// How many bytes may come before they are measured again, besides as many as there are.
-const SLACK: usize = 1 << 20;
+/// The number of bytes that may be added before the next measurement, besides the measured size
+/// itself.
+const REMEASURE_SLACK_BYTES: usize = 1 << 20;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(MergeObjects::default)
+pub(super) fn parse_merge_objects(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(MergeObjectsAccumulator::default)
 }
 
-impl Accumulator for MergeObjects {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+impl Accumulator for MergeObjectsAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         if value.is_nullish() {
             return Ok(());
         }
-        let Some(document) = value.document() else {
+        let Some(document) = value.as_document() else {
             let message = format!("$mergeObjects takes documents, not {}", value.type_name());
-            return Err(Error::server(40400, message));
+            return Err(Error::with_server_code(40400, message));
         };
         self.merged.extend(Document::try_from(document)?);
         self.bytes += document.as_bytes().len();
-        // Mostly, fields only take the place of others.
-        if self.bytes > 2 * self.measured + SLACK {
+        // Most documents only replace existing fields, so the upper bound is measured again before
+        // the limit can apply.
+        if self.bytes > 2 * self.measured + REMEASURE_SLACK_BYTES {
             self.measured = RawDocumentBuf::try_from(&self.merged)?.as_bytes().len();
             self.bytes = self.measured;
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
-        // It was made of raw documents, and so can become one.
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
+        // The document was built from raw documents, so the conversion succeeds.
         RawDocumentBuf::try_from(&self.merged)
             .ok()
             .map(RawBson::from)
     }
 
-    fn bytes(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -1,4 +1,5 @@
-//! `$min`, `$max`, `$minN`, `$maxN`: the smallest and the largest values. Null and missing do not count.
+//! `$min`, `$max`, `$minN`, `$maxN`: the smallest and the largest values. Null and missing values
+//! are ignored.
 //!
 //! ```text
 //! { "$min": "$a" }
@@ -29,30 +30,30 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawDocument};
 
-use super::several::{self, Keep};
-use super::{Accumulation, Accumulator, Call};
+use super::keep_n::{self, KeepRule};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::expression::Value;
 use crate::{Result, value};
 
-/// The smallest value so far, or the largest.
+/// The smallest or the largest value so far.
 #[derive(Debug, Clone)]
 pub(crate) struct MinMax {
     best: Option<RawBson>,
-    /// How what is better compares with what is there.
+    /// The order of a better value relative to the current best.
     better: Ordering,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
+pub(super) fn parse_min_max(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
     let is_min = call.name == "$min";
-    call.unary(move || if is_min { MinMax::min() } else { MinMax::max() })
+    call.unary_accumulator(move || if is_min { MinMax::min() } else { MinMax::max() })
 }
 
-pub(super) fn parse_several(call: &Call<'_>) -> Result<Accumulation> {
-    let keep = match call.name {
-        "$minN" => Keep::Smallest,
-        _ => Keep::Largest,
+pub(super) fn parse_min_max_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    let rule = match call.name {
+        "$minN" => KeepRule::Smallest,
+        _ => KeepRule::Largest,
     };
-    several::parse(call, keep)
+    keep_n::parse_keep_n(call, rule)
 }
 
 impl MinMax {
@@ -72,7 +73,7 @@ impl MinMax {
 }
 
 impl Accumulator for MinMax {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         if value.is_nullish() {
             return Ok(());
         }
@@ -85,7 +86,7 @@ impl Accumulator for MinMax {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         Some(self.best.unwrap_or(RawBson::Null))
     }
 }

@@ -1,4 +1,4 @@
-//! `$push`: all values, as an array.
+//! `$push`: all values as an array.
 //!
 //! ```text
 //! { "$push": "$a" }
@@ -11,30 +11,30 @@
 
 use bson::{RawArrayBuf, RawBson, RawDocument};
 
-use super::{Accumulation, Accumulator, Call};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::expression::Value;
 
 #[derive(Default)]
-struct Push(RawArrayBuf);
+struct PushAccumulator(RawArrayBuf);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(Push::default)
+pub(super) fn parse_push(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(PushAccumulator::default)
 }
 
-impl Accumulator for Push {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+impl Accumulator for PushAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
         if let Some(value) = value.as_bson() {
             self.0.push(value);
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         Some(self.0.into())
     }
 
-    fn bytes(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.0.as_bytes().len()
     }
 }

@@ -1,5 +1,5 @@
-//! `$stdDevPop`, `$stdDevSamp`: how far numbers are from their mean, if they are all there are, or a
-//! sample. What is no number does not count.
+//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of a population or of a sample. Values that
+//! are not numbers are ignored.
 //!
 //! ```text
 //! { "$stdDevPop": "$a" }
@@ -15,11 +15,11 @@
 
 use bson::{RawBson, RawDocument};
 
-use super::{Accumulation, Accumulator, Call};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::expression::Value;
 
-/// A standard deviation by Welford's method, which passes over the numbers once.
+/// A standard deviation by Welford's method, which needs a single pass.
 #[derive(Debug, Clone)]
 pub(crate) struct StdDev {
     is_sample: bool,
@@ -29,9 +29,9 @@ pub(crate) struct StdDev {
     squares: f64,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
+pub(super) fn parse_std_dev(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
     let is_sample = call.name == "$stdDevSamp";
-    call.unary(move || StdDev::new(is_sample))
+    call.unary_accumulator(move || StdDev::new(is_sample))
 }
 
 impl StdDev {
@@ -46,8 +46,8 @@ impl StdDev {
 }
 
 impl Accumulator for StdDev {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
-        if let Some(number) = value.number() {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+        if let Some(number) = value.as_number() {
             let number = number.to_double();
             self.count += 1.0;
             let distance = number - self.mean;
@@ -57,7 +57,7 @@ impl Accumulator for StdDev {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         let count = self.count - if self.is_sample { 1.0 } else { 0.0 };
         Some(if count > 0.0 {
             RawBson::Double((self.squares / count).sqrt())

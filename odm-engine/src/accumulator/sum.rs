@@ -1,4 +1,4 @@
-//! `$sum`: numbers added up. What is no number does not count.
+//! `$sum`: the sum of the numbers. Other values are ignored.
 //!
 //! ```text
 //! { "$sum": "$a" }
@@ -15,23 +15,23 @@
 
 use bson::{RawBson, RawDocument};
 
-use super::{Accumulation, Accumulator, Call};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
 use crate::expression::Value;
 use crate::value::{self, Decimal, Number};
 
-/// A sum of numbers of all types, without loss until its end.
+/// A sum of numbers of all types, rounded only at the end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sum {
-    kind: Kind,
-    /// The integers and the doubles.
-    binary: value::Sum,
+pub(crate) struct SumAccumulator {
+    kind: WidestType,
+    /// The sum of the integers and the doubles.
+    binary: value::ExactSum,
     decimal: Option<Decimal>,
 }
 
-/// The widest type of the numbers so far.
+/// The widest numeric type seen so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum WidestType {
     #[default]
     Int32,
     Int64,
@@ -39,52 +39,52 @@ enum Kind {
     Decimal,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    call.unary(Sum::default)
+pub(super) fn parse_sum(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    call.unary_accumulator(SumAccumulator::default)
 }
 
-impl Sum {
-    pub(crate) fn add(&mut self, number: Number) {
+impl SumAccumulator {
+    pub(crate) fn add_number(&mut self, number: Number) {
         let kind = match number {
             Number::Int32(number) => {
                 self.binary.add_integer(number.into());
-                Kind::Int32
+                WidestType::Int32
             }
             Number::Int64(number) => {
                 self.binary.add_integer(number);
-                Kind::Int64
+                WidestType::Int64
             }
             Number::Double(number) => {
-                self.binary.add(number);
-                Kind::Double
+                self.binary.add_double(number);
+                WidestType::Double
             }
             Number::Decimal(number) => {
                 self.decimal = Some(match self.decimal {
                     None => number,
                     Some(sum) => sum.add(number),
                 });
-                Kind::Decimal
+                WidestType::Decimal
             }
         };
         self.kind = self.kind.max(kind);
     }
 
-    /// The sum in the narrowest type that holds it and all of the numbers.
-    pub(crate) fn total(&self) -> RawBson {
+    /// Returns the sum in the narrowest type that holds both the sum and all of the numbers.
+    pub(crate) fn to_bson(&self) -> RawBson {
         let integer = self.binary.to_integer();
         match (self.kind, integer) {
-            (Kind::Decimal, _) => RawBson::Decimal128(self.to_decimal().to_bson()),
-            (Kind::Int32, Some(sum)) => {
+            (WidestType::Decimal, _) => RawBson::Decimal128(self.to_decimal().to_bson()),
+            (WidestType::Int32, Some(sum)) => {
                 i32::try_from(sum).map_or(RawBson::Int64(sum), RawBson::Int32)
             }
-            (Kind::Int64, Some(sum)) => RawBson::Int64(sum),
+            (WidestType::Int64, Some(sum)) => RawBson::Int64(sum),
             _ => RawBson::Double(self.binary.to_double()),
         }
     }
 
-    /// The sum divided by how many numbers there were.
-    pub(crate) fn mean(&self, count: i64) -> RawBson {
-        if self.kind == Kind::Decimal {
+    /// Returns the sum divided by `count`.
+    pub(crate) fn to_mean(&self, count: i64) -> RawBson {
+        if self.kind == WidestType::Decimal {
             let mean = self.to_decimal().divide(Decimal::from_integer(count));
             return RawBson::Decimal128(mean.to_bson());
         }
@@ -100,15 +100,15 @@ impl Sum {
     }
 }
 
-impl Accumulator for Sum {
-    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
-        if let Some(number) = value.number() {
-            Sum::add(self, number);
+impl Accumulator for SumAccumulator {
+    fn add_value(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+        if let Some(number) = value.as_number() {
+            SumAccumulator::add_number(self, number);
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
-        Some(self.total())
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
+        Some(self.to_bson())
     }
 }

@@ -1,4 +1,5 @@
-//! `$top`, `$topN`, `$bottom`, `$bottomN`: of the documents that come first or last in an order.
+//! `$top`, `$topN`, `$bottom`, `$bottomN`: the values of the first or last documents in a sort
+//! order.
 //!
 //! ```text
 //! { "$top": { "sortBy": { "a": -1 }, "output": "$b" } }
@@ -29,52 +30,54 @@ use std::sync::Arc;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
-use super::several::{bytes, whole};
-use super::{Accumulation, Accumulator, Call};
+use super::keep_n::{approximate_bytes, positive_count};
+use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::expression::{Computation, Value};
 use crate::sort::{Sort, SortKey};
 use crate::{Error, Result, value};
 
-struct Top {
+struct TopN {
     sort: Arc<Sort>,
     is_top: bool,
-    /// How many values are wanted. `None` for one that is no array.
+    /// The number of values to keep. `None` for `$top` and `$bottom`, whose result is a single
+    /// value, not an array.
     count: Option<usize>,
-    /// In the order.
+    /// The kept values in sort order.
     held: VecDeque<(SortKey, RawBson)>,
     bytes: usize,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
-    read(call, false)
+pub(super) fn parse_top(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    parse_arguments(call, false)
 }
 
-pub(super) fn parse_several(call: &Call<'_>) -> Result<Accumulation> {
-    read(call, true)
+pub(super) fn parse_top_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
+    parse_arguments(call, true)
 }
 
-fn read(call: &Call<'_>, is_several: bool) -> Result<Accumulation> {
+fn parse_arguments(call: &AccumulatorCall<'_>, is_several: bool) -> Result<AccumulatorSpec> {
     let RawBsonRef::Document(arguments) = call.operand else {
         let message = format!("{} takes a document of arguments", call.name);
-        return Err(Error::server(5788001, message));
+        return Err(Error::with_server_code(5788001, message));
     };
     let (mut sort, mut output, mut count) = (None, None, None);
     for (name, argument) in value::fields(arguments) {
         match (name, argument) {
-            ("sortBy", RawBsonRef::Document(by)) => sort = Some(Sort::parse(by)?),
+            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse(order)?),
             ("sortBy", _) => {
-                let message = format!("'sortBy' of {} is not a document", call.name);
-                return Err(Error::server(10065, message));
+                let message = format!("'sortBy' of {} must be a document", call.name);
+                return Err(Error::with_server_code(10065, message));
             }
             ("output", argument) => output = Some(argument),
             ("n", argument) if is_several => count = Some(argument),
             (other, _) => {
                 let message = format!("{} has no argument '{other}'", call.name);
-                return Err(Error::server(5788002, message));
+                return Err(Error::with_server_code(5788002, message));
             }
         }
     }
-    let missing = |code, name| Error::server(code, format!("{} needs '{name}'", call.name));
+    let missing =
+        |code, name| Error::with_server_code(code, format!("{} needs '{name}'", call.name));
     let count = match (is_several, count) {
         (false, _) => None,
         (true, None) => return Err(missing(5788003, "n")),
@@ -83,12 +86,12 @@ fn read(call: &Call<'_>, is_several: bool) -> Result<Accumulation> {
     let output = output.ok_or_else(|| missing(5788004, "output"))?;
     let sort = Arc::new(sort.ok_or_else(|| missing(5788005, "sortBy"))?);
     let is_top = call.name.starts_with("$top");
-    call.accumulation(output, move |id| {
+    call.accumulator_spec(output, move |id| {
         let count = match &count {
-            Some(count) => Some(whole(&count.of(id)?)?),
+            Some(count) => Some(positive_count(&count.evaluate(id)?)?),
             None => None,
         };
-        Ok(Box::new(Top {
+        Ok(Box::new(TopN {
             sort: Arc::clone(&sort),
             is_top,
             count,
@@ -98,11 +101,11 @@ fn read(call: &Call<'_>, is_several: bool) -> Result<Accumulation> {
     })
 }
 
-impl Accumulator for Top {
-    fn add(&mut self, value: Value<'_>, document: &RawDocument) -> Result<()> {
-        let key = self.sort.key(document)?;
+impl Accumulator for TopN {
+    fn add_value(&mut self, value: Value<'_>, document: &RawDocument) -> Result<()> {
+        let key = self.sort.extract_key(document)?;
         let value = value.into_bson().unwrap_or(RawBson::Null);
-        // Behind those that are equal, so that the order of the documents stays.
+        // Insert after equal keys, so that equal documents keep their order.
         let place = self
             .held
             .partition_point(|(other, _)| self.sort.compare(other, &key).is_le());
@@ -115,19 +118,21 @@ impl Accumulator for Top {
         if is_full && is_out {
             return Ok(());
         }
-        self.bytes += key.size() + bytes(&value);
+        self.bytes += key.byte_size() + approximate_bytes(&value);
         self.held.insert(place, (key, value));
         if is_full {
-            let gone = match self.is_top {
+            let removed = match self.is_top {
                 true => self.held.pop_back(),
                 false => self.held.pop_front(),
             };
-            self.bytes -= gone.map_or(0, |(key, value)| key.size() + bytes(&value));
+            self.bytes -= removed.map_or(0, |(key, value)| {
+                key.byte_size() + approximate_bytes(&value)
+            });
         }
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Option<RawBson> {
+    fn into_value(self: Box<Self>) -> Option<RawBson> {
         let mut values = self.held.into_iter().map(|(_, value)| value);
         match self.count {
             None => values.next(),
@@ -135,7 +140,7 @@ impl Accumulator for Top {
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -1,60 +1,60 @@
-//! MongoDB's `updateDescription`: which fields an update has set and removed.
+//! MongoDB's `updateDescription`: the fields that an update set and removed.
 //!
-//! It follows the operators, as MongoDB's does: `$set` of a whole subdocument is that subdocument, although only one
-//! field of it may be another.
+//! The description follows the operators, like MongoDB's: after a `$set` of a subdocument it lists the whole subdocument, even if
+//! only one field differs.
 
 use std::collections::BTreeSet;
 
 use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Place;
-use crate::document::append;
+use super::UpdatedPath;
+use crate::document::append_field;
 use crate::value;
 
-/// Describes the update that made `after` of `before` by changing `places`.
-pub(super) fn describe(
+/// Describes the update that turned `before` into `after` by changing `places`.
+pub(super) fn describe_update(
     before: &RawDocument,
     after: &RawDocument,
-    places: &[Place],
+    places: &[UpdatedPath],
 ) -> RawDocumentBuf {
     let (mut updated, mut removed) = (RawDocumentBuf::new(), RawArrayBuf::new());
     let mut seen = BTreeSet::new();
     for place in places {
-        let (path, is_new) = until_new(before, &place.path);
+        let (path, is_new) = path_until_new(before, &place.path);
         if !seen.insert(path) {
             continue;
         }
-        let Some(value) = lookup(after, path) else {
+        let Some(value) = find_value(after, path) else {
             removed.push(path);
             continue;
         };
-        match (value, lookup(before, path)) {
+        match (value, find_value(before, path)) {
             (RawBsonRef::Array(after), Some(RawBsonRef::Array(before)))
                 if place.appended && !is_new =>
             {
                 let known = value::items(before).count();
                 for (index, item) in value::items(after).enumerate().skip(known) {
-                    append(&mut updated, &format!("{path}.{index}"), item);
+                    append_field(&mut updated, &format!("{path}.{index}"), item);
                 }
             }
-            _ => append(&mut updated, path, value),
+            _ => append_field(&mut updated, path, value),
         }
     }
     let mut description = RawDocumentBuf::new();
-    append(&mut description, "updatedFields", updated);
-    append(&mut description, "removedFields", removed);
-    // Only pipelines cut arrays.
-    append(&mut description, "truncatedArrays", RawArrayBuf::new());
+    append_field(&mut description, "updatedFields", updated);
+    append_field(&mut description, "removedFields", removed);
+    // Only pipelines truncate arrays.
+    append_field(&mut description, "truncatedArrays", RawArrayBuf::new());
     description
 }
 
-/// The path up to the first component that the document does not have, and whether there is one.
-fn until_new<'p>(document: &RawDocument, path: &'p str) -> (&'p str, bool) {
+/// Returns the path up to the first component that the document lacks, and whether a component is missing.
+fn path_until_new<'p>(document: &RawDocument, path: &'p str) -> (&'p str, bool) {
     let mut value = RawBsonRef::Document(document);
     let mut end = 0;
     for name in path.split('.') {
         end += name.len();
-        match child(value, name) {
+        match child_value(value, name) {
             Some(inner) => value = inner,
             None => return (path.get(..end).unwrap_or(path), true),
         }
@@ -63,12 +63,12 @@ fn until_new<'p>(document: &RawDocument, path: &'p str) -> (&'p str, bool) {
     (path, false)
 }
 
-fn lookup<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
+fn find_value<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
     let start = RawBsonRef::Document(document);
-    path.split('.').try_fold(start, child)
+    path.split('.').try_fold(start, child_value)
 }
 
-fn child<'d>(value: RawBsonRef<'d>, name: &str) -> Option<RawBsonRef<'d>> {
+fn child_value<'d>(value: RawBsonRef<'d>, name: &str) -> Option<RawBsonRef<'d>> {
     match value {
         RawBsonRef::Document(document) => value::get(document, name),
         RawBsonRef::Array(array) => value::items(array).nth(name.parse().ok()?),
@@ -82,18 +82,22 @@ mod tests {
 
     use super::*;
 
-    fn described(before: RawDocumentBuf, after: RawDocumentBuf, paths: &[&str]) -> RawDocumentBuf {
-        let places = paths.iter().map(|path| Place {
+    fn describe_paths(
+        before: RawDocumentBuf,
+        after: RawDocumentBuf,
+        paths: &[&str],
+    ) -> RawDocumentBuf {
+        let places = paths.iter().map(|path| UpdatedPath {
             path: (*path).to_owned(),
             appended: false,
         });
-        describe(&before, &after, &places.collect::<Vec<_>>())
+        describe_update(&before, &after, &places.collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_is_created_is_described_where_it_begins_and_once() {
+    fn a_created_subdocument_is_described_once_at_its_first_new_path() {
         let after = rawdoc! { "a": { "b": { "c": 1 }, "d": 2 }, "e": [0, { "f": 3 }] };
-        let description = described(rawdoc! { "e": [0] }, after, &["a.b.c", "a.d", "e.1.f"]);
+        let description = describe_paths(rawdoc! { "e": [0] }, after, &["a.b.c", "a.d", "e.1.f"]);
         let expected = rawdoc! {
             "updatedFields": { "a": { "b": { "c": 1 }, "d": 2 }, "e.1": { "f": 3 } },
             "removedFields": [],
@@ -103,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_removed() {
-        let description = described(
+    fn a_missing_path_is_a_removed_field() {
+        let description = describe_paths(
             rawdoc! { "a": { "b": 1, "c": 2 }, "d": 1 },
             rawdoc! { "a": { "c": 2 } },
             &["a.b", "d"],
@@ -119,12 +123,12 @@ mod tests {
 
     #[test]
     fn appended_elements_stand_for_themselves() {
-        let place = Place {
+        let place = UpdatedPath {
             path: "a".to_owned(),
             appended: true,
         };
         let after = rawdoc! { "a": [1, 2, 3] };
-        let description = describe(&rawdoc! { "a": [1] }, &after, &[place]);
+        let description = describe_update(&rawdoc! { "a": [1] }, &after, &[place]);
         let updated = description.get_document("updatedFields").unwrap();
         assert_eq!(updated, &*rawdoc! { "a.1": 2, "a.2": 3 });
     }

@@ -1,41 +1,46 @@
-//! What a pipeline has made of a document, in the words of MongoDB's `updateDescription`.
+//! MongoDB's `updateDescription` for an update by a pipeline.
 //!
-//! A pipeline does not say which places it changes, so the documents before and after it are compared.
+//! A pipeline does not report the paths that it changes, so this module compares the documents before and after.
 
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
-use crate::document::append;
+use crate::document::append_field;
 use crate::value;
 
-/// Describes the difference. None where only the order of fields is another one, and where the description takes more room
-/// than the document: then MongoDB's event is that of a replacement.
-pub(super) fn difference(before: &RawDocument, after: &RawDocument) -> Option<RawDocumentBuf> {
-    let mut difference = Difference::default();
-    difference.documents("", before, after);
+/// Describes the difference between two documents.
+///
+/// Returns `None` if only the order of fields differs, or if the description would be larger than the document. MongoDB reports a
+/// replacement in these cases.
+pub(super) fn describe_difference(
+    before: &RawDocument,
+    after: &RawDocument,
+) -> Option<RawDocumentBuf> {
+    let mut difference = DifferenceBuilder::default();
+    difference.compare_documents("", before, after);
     if difference.is_empty {
         return None;
     }
     let mut description = RawDocumentBuf::new();
-    append(&mut description, "updatedFields", difference.updated);
-    append(&mut description, "removedFields", difference.removed);
-    append(&mut description, "truncatedArrays", difference.truncated);
-    (description.as_bytes().len() <= after.as_bytes().len() + EMPTY_DESCRIPTION)
+    append_field(&mut description, "updatedFields", difference.updated);
+    append_field(&mut description, "removedFields", difference.removed);
+    append_field(&mut description, "truncatedArrays", difference.truncated);
+    (description.as_bytes().len() <= after.as_bytes().len() + EMPTY_DESCRIPTION_BYTES)
         .then_some(description)
 }
 
-/// The bytes of a description of nothing, which MongoDB does not write.
-const EMPTY_DESCRIPTION: usize = 70;
+/// The size of an empty description in bytes. MongoDB's own diff has no such overhead, so the size limit leaves it out.
+const EMPTY_DESCRIPTION_BYTES: usize = 70;
 
-struct Difference {
+struct DifferenceBuilder {
     updated: RawDocumentBuf,
     removed: RawArrayBuf,
     truncated: RawArrayBuf,
     is_empty: bool,
 }
 
-impl Default for Difference {
-    fn default() -> Difference {
-        Difference {
+impl Default for DifferenceBuilder {
+    fn default() -> DifferenceBuilder {
+        DifferenceBuilder {
             updated: RawDocumentBuf::new(),
             removed: RawArrayBuf::new(),
             truncated: RawArrayBuf::new(),
@@ -44,31 +49,31 @@ impl Default for Difference {
     }
 }
 
-impl Difference {
-    fn documents(&mut self, path: &str, before: &RawDocument, after: &RawDocument) {
+impl DifferenceBuilder {
+    fn compare_documents(&mut self, path: &str, before: &RawDocument, after: &RawDocument) {
         for (name, _) in before.iter().flatten() {
             if value::get(after, name.as_str()).is_none() {
-                self.removed.push(inside(path, name.as_str()));
+                self.removed.push(join_path(path, name.as_str()));
                 self.is_empty = false;
             }
         }
         for (name, new) in after.iter().flatten() {
-            let place = inside(path, name.as_str());
+            let place = join_path(path, name.as_str());
             match value::get(before, name.as_str()) {
-                Some(old) => self.values(&place, old, new),
-                None => self.set(&place, new),
+                Some(old) => self.compare_values(&place, old, new),
+                None => self.set_field(&place, new),
             }
         }
     }
 
-    fn arrays(&mut self, path: &str, before: &RawArray, after: &RawArray) {
+    fn compare_arrays(&mut self, path: &str, before: &RawArray, after: &RawArray) {
         let mut old = value::items(before);
         let mut len = 0_i32;
         for new in value::items(after) {
-            let place = inside(path, &len.to_string());
+            let place = join_path(path, &len.to_string());
             match old.next() {
-                Some(old) => self.values(&place, old, new),
-                None => self.set(&place, new),
+                Some(old) => self.compare_values(&place, old, new),
+                None => self.set_field(&place, new),
             }
             len += 1;
         }
@@ -79,28 +84,30 @@ impl Difference {
         }
     }
 
-    fn values(&mut self, place: &str, old: RawBsonRef<'_>, new: RawBsonRef<'_>) {
+    fn compare_values(&mut self, place: &str, old: RawBsonRef<'_>, new: RawBsonRef<'_>) {
         match (old, new) {
             (RawBsonRef::Document(old), RawBsonRef::Document(new)) => {
-                self.documents(place, old, new);
+                self.compare_documents(place, old, new);
             }
-            (RawBsonRef::Array(old), RawBsonRef::Array(new)) => self.arrays(place, old, new),
-            // Numbers that are equal may be stored in two ways.
+            (RawBsonRef::Array(old), RawBsonRef::Array(new)) => {
+                self.compare_arrays(place, old, new)
+            }
+            // Compare bits: `0.0` and `-0.0` are equal numbers, but stored differently.
             (RawBsonRef::Double(old), RawBsonRef::Double(new))
                 if old.to_bits() == new.to_bits() => {}
-            (RawBsonRef::Double(_), RawBsonRef::Double(_)) => self.set(place, new),
+            (RawBsonRef::Double(_), RawBsonRef::Double(_)) => self.set_field(place, new),
             (old, new) if old == new => {}
-            _ => self.set(place, new),
+            _ => self.set_field(place, new),
         }
     }
 
-    fn set(&mut self, place: &str, new: RawBsonRef<'_>) {
-        append(&mut self.updated, place, new);
+    fn set_field(&mut self, place: &str, new: RawBsonRef<'_>) {
+        append_field(&mut self.updated, place, new);
         self.is_empty = false;
     }
 }
 
-fn inside(path: &str, name: &str) -> String {
+fn join_path(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
         path => format!("{path}.{name}"),
@@ -115,7 +122,7 @@ mod tests {
     fn places_are_described_where_they_differ() {
         let before = rawdoc! { "_id": 1, "a": { "b": 1, "c": 2 }, "e": [1, { "f": 2 }, 3], "g": [1], "gone": 1, "z": 0.0 };
         let after = rawdoc! { "_id": 1, "a": { "b": 5, "c": 2 }, "e": [1, { "f": 3 }], "g": [1, 2], "new": { "x": 1 }, "z": -0.0 };
-        let description = difference(&before, &after);
+        let description = describe_difference(&before, &after);
         let expected = rawdoc! {
             "updatedFields": { "a.b": 5, "e.1.f": 3, "g.1": 2, "new": { "x": 1 }, "z": -0.0 },
             "removedFields": ["gone"],
@@ -125,14 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_document_is_a_replacement() {
+    fn a_large_difference_is_a_replacement() {
         let text = "x".repeat(100);
         let before = rawdoc! { "_id": 1, "a": text.as_str(), "b": text.as_str() };
         let order = rawdoc! { "_id": 1, "b": text.as_str(), "a": text.as_str() };
-        assert_eq!(difference(&before, &order), None);
-        let many: Vec<_> = (0..50).map(|n| format!("field {n}")).collect();
+        assert_eq!(describe_difference(&before, &order), None);
+        let names: Vec<_> = (0..50).map(|n| format!("field {n}")).collect();
         let mut before = rawdoc! { "_id": 1 };
-        many.iter().for_each(|name| append(&mut before, name, 1));
-        assert_eq!(difference(&before, &rawdoc! { "_id": 1 }), None);
+        names
+            .iter()
+            .for_each(|name| append_field(&mut before, name, 1));
+        assert_eq!(describe_difference(&before, &rawdoc! { "_id": 1 }), None);
     }
 }

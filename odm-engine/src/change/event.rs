@@ -1,66 +1,68 @@
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
-use super::description::describe;
-use super::difference::difference;
-use super::{How, Modified, Token};
-use crate::document::{self, append};
+use super::description::describe_update;
+use super::difference::describe_difference;
+use super::{ModificationKind, ModifiedDocument, ResumeToken};
+use crate::document::{self, append_field};
 use crate::error::{Error, Result};
 
-/// What happened to a document: MongoDB's change event, without what is only known when it is committed.
+/// MongoDB's change event for one document, without the fields that are known only at the commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct ChangeEvent {
     body: RawDocumentBuf,
 }
 
-/// When an event was committed.
+/// The commit time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    /// The same for all events of one write or transaction, and later for those of the next.
-    pub(crate) cluster: Timestamp,
-    pub(crate) wall: DateTime,
+pub(crate) struct EventTime {
+    /// The cluster time. All events of a write or transaction share one cluster time, which grows from commit to commit.
+    pub(crate) cluster_time: Timestamp,
+    pub(crate) wall_time: DateTime,
 }
 
-impl Event {
-    pub(crate) fn insert(collection: &str, document: &RawDocument) -> Result<Event> {
-        Event::new("insert", collection, document, Some(document), None)
+impl ChangeEvent {
+    pub(crate) fn for_insert(collection: &str, document: &RawDocument) -> Result<ChangeEvent> {
+        ChangeEvent::new("insert", collection, document, Some(document), None)
     }
 
-    pub(crate) fn modify(
+    pub(crate) fn for_modification(
         collection: &str,
         before: &RawDocument,
-        modified: &Modified,
-    ) -> Result<Event> {
+        modified: &ModifiedDocument,
+    ) -> Result<ChangeEvent> {
         let after = &*modified.document;
-        match &modified.how {
-            How::Replacement => Event::new("replace", collection, after, Some(after), None),
-            How::Update(places) => {
-                let description = describe(before, after, places);
-                Event::new("update", collection, after, None, Some(description))
+        match &modified.kind {
+            ModificationKind::Replacement => {
+                ChangeEvent::new("replace", collection, after, Some(after), None)
             }
-            How::Pipeline => match difference(before, after) {
-                None => Event::new("replace", collection, after, Some(after), None),
-                description => Event::new("update", collection, after, None, description),
+            ModificationKind::Update(places) => {
+                let description = describe_update(before, after, places);
+                ChangeEvent::new("update", collection, after, None, Some(description))
+            }
+            ModificationKind::Pipeline => match describe_difference(before, after) {
+                None => ChangeEvent::new("replace", collection, after, Some(after), None),
+                description => ChangeEvent::new("update", collection, after, None, description),
             },
         }
     }
 
-    pub(crate) fn delete(collection: &str, document: &RawDocument) -> Result<Event> {
-        Event::new("delete", collection, document, None, None)
+    pub(crate) fn for_delete(collection: &str, document: &RawDocument) -> Result<ChangeEvent> {
+        ChangeEvent::new("delete", collection, document, None, None)
     }
 
-    /// The end of a collection, whose documents are not told.
-    pub(crate) fn drop(collection: &str) -> Result<Event> {
+    /// Returns the event for a dropped collection. The log has no events for the dropped documents.
+    pub(crate) fn for_drop(collection: &str) -> Result<ChangeEvent> {
         let mut body = RawDocumentBuf::new();
-        append(&mut body, "operationType", "drop");
-        append(&mut body, "ns", rawdoc! { "coll": collection });
-        Ok(Event { body })
+        append_field(&mut body, "operationType", "drop");
+        append_field(&mut body, "ns", rawdoc! { "coll": collection });
+        Ok(ChangeEvent { body })
     }
 
-    /// What a stream of one collection ends with, once that has been dropped.
-    pub(crate) fn invalidate() -> Event {
+    /// Returns the last event of a stream on a dropped collection.
+    pub(crate) fn for_invalidate() -> ChangeEvent {
         let mut body = RawDocumentBuf::new();
-        append(&mut body, "operationType", "invalidate");
-        Event { body }
+        append_field(&mut body, "operationType", "invalidate");
+        ChangeEvent { body }
     }
 
     fn new(
@@ -69,80 +71,91 @@ impl Event {
         document: &RawDocument,
         full: Option<&RawDocument>,
         description: Option<RawDocumentBuf>,
-    ) -> Result<Event> {
+    ) -> Result<ChangeEvent> {
         let mut key = RawDocumentBuf::new();
-        append(&mut key, "_id", document::id(document)?);
+        append_field(&mut key, "_id", document::document_id(document)?);
         let mut body = RawDocumentBuf::new();
-        append(&mut body, "operationType", operation);
+        append_field(&mut body, "operationType", operation);
         if let Some(full) = full {
-            append(&mut body, "fullDocument", full);
+            append_field(&mut body, "fullDocument", full);
         }
-        append(&mut body, "ns", rawdoc! { "coll": collection });
-        append(&mut body, "documentKey", key);
+        append_field(&mut body, "ns", rawdoc! { "coll": collection });
+        append_field(&mut body, "documentKey", key);
         if let Some(description) = description {
-            append(&mut body, "updateDescription", description);
+            append_field(&mut body, "updateDescription", description);
         }
-        Ok(Event { body })
+        Ok(ChangeEvent { body })
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.body.as_bytes()
     }
 
-    /// Reads what [`as_bytes`](Event::as_bytes) has given.
+    /// Reads an event from the bytes of [`as_bytes`](ChangeEvent::as_bytes).
     ///
     /// # Errors
     /// Damaged.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Event> {
-        let body = RawDocumentBuf::from_bytes(bytes.to_vec()).map_err(unreadable)?;
-        Ok(Event { body })
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<ChangeEvent> {
+        let body = RawDocumentBuf::from_bytes(bytes.to_vec()).map_err(unreadable_event)?;
+        Ok(ChangeEvent { body })
     }
 
     pub(crate) fn collection(&self) -> Result<&str> {
-        let namespace = self.body.get_document("ns").map_err(unreadable)?;
-        namespace.get_str("coll").map_err(unreadable)
+        let namespace = self.body.get_document("ns").map_err(unreadable_event)?;
+        namespace.get_str("coll").map_err(unreadable_event)
     }
 
     pub(crate) fn is_drop(&self) -> Result<bool> {
-        let operation = self.body.get_str("operationType").map_err(unreadable)?;
+        let operation = self
+            .body
+            .get_str("operationType")
+            .map_err(unreadable_event)?;
         Ok(operation == "drop")
     }
 
-    /// The `_id` of the document of an update, which alone does not hold that document.
+    /// Returns the `_id` of an updated document. `None` for other kinds of events, which need no lookup of the document.
     pub(crate) fn updated_id(&self) -> Result<Option<RawBsonRef<'_>>> {
-        if self.body.get_str("operationType").map_err(unreadable)? != "update" {
+        if self
+            .body
+            .get_str("operationType")
+            .map_err(unreadable_event)?
+            != "update"
+        {
             return Ok(None);
         }
-        let key = self.body.get_document("documentKey").map_err(unreadable)?;
-        document::id(key).map(Some)
+        let key = self
+            .body
+            .get_document("documentKey")
+            .map_err(unreadable_event)?;
+        document::document_id(key).map(Some)
     }
 
-    /// The event as it is shown, with the document that was looked up for it if there is one.
-    pub(crate) fn show(
+    /// Returns the event as a caller sees it, with `looked_up` as `fullDocument` if present.
+    pub(crate) fn to_document(
         &self,
-        token: &Token,
-        moment: Moment,
+        token: &ResumeToken,
+        moment: EventTime,
         looked_up: Option<&RawBson>,
     ) -> Result<RawDocumentBuf> {
-        let mut shown = RawDocumentBuf::new();
-        append(&mut shown, "_id", token.encode());
+        let mut output = RawDocumentBuf::new();
+        append_field(&mut output, "_id", token.to_document());
         for element in self.body.iter_elements() {
-            let element = element.map_err(unreadable)?;
+            let element = element.map_err(unreadable_event)?;
             let name = element.key();
             if let ("ns", Some(document)) = (name.as_str(), looked_up) {
-                append(&mut shown, "fullDocument", document.as_raw_bson_ref());
+                append_field(&mut output, "fullDocument", document.as_raw_bson_ref());
             }
-            shown.append(name, element.value().map_err(unreadable)?);
+            output.append(name, element.value().map_err(unreadable_event)?);
             if name.as_str() == "operationType" {
-                append(&mut shown, "clusterTime", moment.cluster);
-                append(&mut shown, "wallTime", moment.wall);
+                append_field(&mut output, "clusterTime", moment.cluster_time);
+                append_field(&mut output, "wallTime", moment.wall_time);
             }
         }
-        Ok(shown)
+        Ok(output)
     }
 }
 
-fn unreadable(error: bson::error::Error) -> Error {
+fn unreadable_event(error: bson::error::Error) -> Error {
     Error::damaged(format!(
         "an event of the change log cannot be read: {error}"
     ))

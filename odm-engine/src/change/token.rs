@@ -1,63 +1,65 @@
 use bson::oid::ObjectId;
 use bson::{RawDocument, RawDocumentBuf, Timestamp};
 
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result, code};
 
-/// The layout of a token, its first byte.
-const VERSION: u8 = 1;
+/// The version of the token layout, stored in the first byte.
+const TOKEN_VERSION: u8 = 1;
 
-/// How many bytes a token has: version, log, event, time, increment.
-const LENGTH: usize = 1 + 12 + 8 + 4 + 4;
+/// The length of a token in bytes: version, log, event, time, increment.
+const TOKEN_BYTES: usize = 1 + 12 + 8 + 4 + 4;
 
-/// A place in a database's change log: behind an event.
+/// A position in a database's change log: after an event.
 ///
-/// For the outside it is `{ _data: <hexadecimal digits> }`, as on MongoDB.
+/// Callers see a token as `{ _data: <hexadecimal digits> }`, as on MongoDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
-    /// The log, so that a token of another database is recognised.
+pub(crate) struct ResumeToken {
+    /// The log's id, to detect a token of another database.
     pub(crate) log: ObjectId,
     /// The number of the event.
     pub(crate) event: u64,
-    /// Its time, so that a log that went another way after a backup was restored is recognised.
+    /// The cluster time of the event, to detect a log that diverged after a backup was restored.
     pub(crate) time: Timestamp,
 }
 
-impl Token {
-    pub(crate) fn encode(&self) -> RawDocumentBuf {
-        let mut bytes = vec![VERSION];
+impl ResumeToken {
+    pub(crate) fn to_document(self) -> RawDocumentBuf {
+        let mut bytes = vec![TOKEN_VERSION];
         bytes.extend_from_slice(&self.log.bytes());
         bytes.extend_from_slice(&self.event.to_be_bytes());
         bytes.extend_from_slice(&self.time.time.to_be_bytes());
         bytes.extend_from_slice(&self.time.increment.to_be_bytes());
         let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
         let mut document = RawDocumentBuf::new();
-        append(&mut document, "_data", digits);
+        append_field(&mut document, "_data", digits);
         document
     }
 
+    /// Decodes a token.
+    ///
     /// # Errors
-    /// The document is no token.
-    pub(crate) fn decode(document: &RawDocument) -> Result<Token> {
+    /// The document is not a token.
+    pub(crate) fn from_document(document: &RawDocument) -> Result<ResumeToken> {
         let digits = document.get_str("_data").map_err(|_| {
-            let message = "a resume token is a document with the string _data, as events and \
-                           streams give it";
-            Error::server(code::NO_RESUME_TOKEN, message)
+            let message = "not a resume token: expected a document with the string `_data`, such as the `_id` of an event";
+            Error::with_server_code(code::NO_RESUME_TOKEN, message)
         })?;
         let malformed = || {
-            let message = "the resume token is malformed; give it as an event or a stream gave it";
-            Error::server(code::FAILED_TO_PARSE, message)
+            let message =
+                "the resume token is malformed; pass the unchanged token of an event or a stream";
+            Error::with_server_code(code::FAILED_TO_PARSE, message)
         };
-        let bytes = unhex(digits).ok_or_else(malformed)?;
+        let bytes = decode_hex(digits).ok_or_else(malformed)?;
         let rest = match bytes.split_first() {
-            Some((&VERSION, rest)) => rest,
+            Some((&TOKEN_VERSION, rest)) => rest,
             _ => return Err(malformed()),
         };
         let (log, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let (event, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let (time, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
         let increment = rest.try_into().map_err(|_| malformed())?;
-        Ok(Token {
+        Ok(ResumeToken {
             log: ObjectId::from_bytes(*log),
             event: u64::from_be_bytes(*event),
             time: Timestamp {
@@ -68,9 +70,9 @@ impl Token {
     }
 }
 
-/// The bytes of a token in hexadecimal digits.
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    if digits.len() != 2 * LENGTH {
+/// Decodes the hexadecimal digits of a token.
+fn decode_hex(digits: &str) -> Option<Vec<u8>> {
+    if digits.len() != 2 * TOKEN_BYTES {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_back() {
-        let token = Token {
+        let token = ResumeToken {
             log: ObjectId::new(),
             event: 7,
             time: Timestamp {
@@ -98,15 +100,19 @@ mod tests {
                 increment: u32::MAX,
             },
         };
-        assert_eq!(Token::decode(&token.encode()).unwrap(), token);
+        assert_eq!(
+            ResumeToken::from_document(&token.to_document()).unwrap(),
+            token
+        );
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
-        let code = |document: RawDocumentBuf| Token::decode(&document).unwrap_err().code();
+    fn an_invalid_token_is_refused() {
+        let code =
+            |document: RawDocumentBuf| ResumeToken::from_document(&document).unwrap_err().code();
         assert_eq!(code(rawdoc! {}), Some(40647));
         assert_eq!(code(rawdoc! { "_data": 1 }), Some(40647));
-        let digits = "0".repeat(2 * LENGTH);
+        let digits = "0".repeat(2 * TOKEN_BYTES);
         for data in ["", "01", "zz", &digits, &digits.replace('0', "é")] {
             assert_eq!(code(rawdoc! { "_data": data }), Some(9), "{data}");
         }

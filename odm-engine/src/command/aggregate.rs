@@ -2,78 +2,82 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::matches::Matches;
-use super::{Reading, parse_hint, variables};
+use super::matches::MatchIterator;
+use super::{ReadState, parse_hint, variables};
 use crate::catalog::Catalog;
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::pipeline::{Documents, Pipeline, Source};
-use crate::plan::{self, Hint, Question};
-use crate::store::View;
+use crate::pipeline::{CollectionSource, DocumentIterator, Pipeline};
+use crate::plan::{self, IndexHint, PlanRequest};
+use crate::store::StoreView;
 
 /// An aggregation: documents that flow through a pipeline of stages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregate {
-    /// The stages in order, such as `{ $match: { … } }`; none gives all documents.
+    /// The stages in order, such as `{ $match: { … } }`. An empty pipeline returns all documents.
     pub pipeline: Vec<RawDocumentBuf>,
-    /// The values of the variables that expressions read as `$$name`.
+    /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
 }
 
-pub(crate) fn run(reading: Reading<'_>, name: &str, aggregate: &Aggregate) -> Result<Cursor> {
-    let environment = variables::environment(&aggregate.variables)?;
+pub(crate) fn run_aggregate(
+    reading: ReadState<'_>,
+    name: &str,
+    aggregate: &Aggregate,
+) -> Result<Cursor> {
+    let environment = variables::parse_environment(&aggregate.variables)?;
     let stages = aggregate.pipeline.iter().map(|stage| &**stage);
     let pipeline = Pipeline::parse(stages, &environment)?;
-    let state = State {
+    let state = PipelineState {
         view: reading.view.clone(),
         catalog: reading.catalog.clone(),
     };
     let hint = parse_hint(aggregate.hint.as_ref())?;
-    let documents = state.run_by(name, pipeline, hint.as_ref())?;
+    let documents = state.run_with_hint(name, pipeline, hint.as_ref())?;
     Ok(Cursor::new(documents))
 }
 
-/// A state of the database that outlives the call, for stages that read on while their documents are taken.
+/// An owned state of the database, for stages that read collections while the caller takes documents.
 #[derive(Clone)]
-struct State {
-    view: View,
+struct PipelineState {
+    view: StoreView,
     catalog: Catalog,
 }
 
-impl Source for State {
-    fn run(&self, collection: &str, pipeline: Pipeline) -> Result<Documents> {
-        self.run_by(collection, pipeline, None)
+impl CollectionSource for PipelineState {
+    fn run_pipeline(&self, collection: &str, pipeline: Pipeline) -> Result<DocumentIterator> {
+        self.run_with_hint(collection, pipeline, None)
     }
 }
 
-impl State {
-    fn run_by(
+impl PipelineState {
+    fn run_with_hint(
         &self,
         collection: &str,
         mut pipeline: Pipeline,
-        hint: Option<&Hint>,
-    ) -> Result<Documents> {
-        let (filter, sort) = pipeline.split();
+        hint: Option<&IndexHint>,
+    ) -> Result<DocumentIterator> {
+        let (filter, sort) = pipeline.take_filter_and_sort();
         let filter = Arc::new(filter);
-        let documents: Documents = match self.catalog.get(collection) {
+        let documents: DocumentIterator = match self.catalog.get(collection) {
             None => Box::new(std::iter::empty()),
             Some(collection) => {
-                let question = Question {
+                let question = PlanRequest {
                     sort: sort.as_ref(),
                     hint,
-                    ..Question::new(&filter)
+                    ..PlanRequest::new(&filter)
                 };
-                let plan = plan::choose(&self.view, collection, &question)?;
+                let plan = plan::choose_plan(&self.view, collection, &question)?;
                 if let Some(sort) = sort.filter(|_| !plan.is_sorted) {
-                    pipeline.sort_first(sort);
+                    pipeline.prepend_sort(sort);
                 }
-                let matches = Matches::new(&self.view, collection, plan, filter);
-                Box::new(matches.map(|found| Ok(found?.document()?.to_owned())))
+                let matches = MatchIterator::new(&self.view, collection, plan, filter);
+                Box::new(matches.map(|matched| Ok(matched?.as_document()?.to_owned())))
             }
         };
-        let source: Arc<dyn Source> = Arc::new(self.clone());
+        let source: Arc<dyn CollectionSource> = Arc::new(self.clone());
         pipeline.run(documents, &source)
     }
 }

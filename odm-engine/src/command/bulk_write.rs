@@ -3,75 +3,75 @@ use bson::RawDocumentBuf;
 use super::{Delete, DeleteReport, Update, UpdateReport, delete, update};
 use crate::document;
 use crate::error::Result;
-use crate::overlay::Overlay;
+use crate::overlay::WriteOverlay;
 
-/// One of several writes.
+/// One write of [`Session::bulk_write`](crate::Session::bulk_write), with its collection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BulkWrite {
-    /// The collection that it is about.
+pub struct CollectionWrite {
+    /// The collection to write to.
     pub collection: String,
-    /// What to do there.
-    pub write: Write,
-    /// Whether writes in order stop behind an update or a deletion for which no document matches.
-    pub stops_if_unmatched: bool,
+    /// The write.
+    pub write: WriteOperation,
+    /// Whether an ordered bulk write stops after this update or deletion if no document matches.
+    pub stop_if_unmatched: bool,
 }
 
 /// A write to a collection.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// Inserts a document; without an `_id` it gets an ObjectId.
+pub enum WriteOperation {
+    /// Inserts a document. A document without an `_id` gets an ObjectId.
     Insert(RawDocumentBuf),
-    /// Changes documents.
+    /// Updates documents.
     Update(Update),
     /// Deletes documents.
     Delete(Delete),
 }
 
-/// What one of several writes did.
+/// The report of one write of a bulk write.
 #[derive(Clone, Debug)]
-pub enum Written {
+pub enum WriteReport {
     /// The document was inserted.
     Inserted,
-    /// What the update did.
+    /// The report of the update.
     Updated(UpdateReport),
-    /// What the deletion did.
+    /// The report of the deletion.
     Deleted(DeleteReport),
 }
 
-impl Written {
+impl WriteReport {
     fn is_unmatched(&self) -> bool {
         match self {
-            Written::Inserted => false,
-            Written::Updated(report) => report.matched == 0 && report.upserted_id.is_none(),
-            Written::Deleted(report) => report.deleted == 0,
+            WriteReport::Inserted => false,
+            WriteReport::Updated(report) => report.matched == 0 && report.upserted_id.is_none(),
+            WriteReport::Deleted(report) => report.deleted == 0,
         }
     }
 }
 
-/// What became of the writes that were attempted, in their order.
-pub(crate) fn run(
-    overlay: &mut Overlay,
-    writes: &[BulkWrite],
+/// Runs the writes, and returns the results of the attempted writes in order.
+pub(crate) fn run_bulk_write(
+    overlay: &mut WriteOverlay,
+    writes: &[CollectionWrite],
     ordered: bool,
-) -> Result<Vec<Result<Written>>> {
+) -> Result<Vec<Result<WriteReport>>> {
     let mut results = Vec::with_capacity(writes.len());
     for write in writes {
         let before = overlay.savepoint();
-        let result = match one(overlay, write) {
-            // As on MongoDB, an update of several documents is no transaction.
-            Ok(Written::Updated(UpdateReport {
+        let result = match run_one(overlay, write) {
+            // As on MongoDB, an update of several documents is not atomic.
+            Ok(WriteReport::Updated(UpdateReport {
                 failure: Some(failure),
                 ..
             })) => Err(failure),
             Err(error) if error.ends_operation() => return Err(error),
             Err(error) => {
-                overlay.restore(before);
+                overlay.restore_savepoint(before);
                 Err(error)
             }
-            done => done,
+            outcome => outcome,
         };
         let stops = match &result {
-            Ok(done) => write.stops_if_unmatched && done.is_unmatched(),
+            Ok(outcome) => write.stop_if_unmatched && outcome.is_unmatched(),
             Err(_) => true,
         };
         results.push(result);
@@ -82,15 +82,22 @@ pub(crate) fn run(
     Ok(results)
 }
 
-fn one(overlay: &mut Overlay, write: &BulkWrite) -> Result<Written> {
+fn run_one(overlay: &mut WriteOverlay, write: &CollectionWrite) -> Result<WriteReport> {
     let name = &write.collection;
     Ok(match &write.write {
-        Write::Insert(document) => {
+        WriteOperation::Insert(document) => {
             let collection = overlay.collection_or_create(name)?;
-            overlay.insert(&collection, &document::prepare(document.clone())?)?;
-            Written::Inserted
+            overlay.insert(
+                &collection,
+                &document::prepare_for_storage(document.clone())?,
+            )?;
+            WriteReport::Inserted
         }
-        Write::Update(update) => Written::Updated(update::run(overlay, name, update)?),
-        Write::Delete(delete) => Written::Deleted(delete::run(overlay, name, delete)?),
+        WriteOperation::Update(update) => {
+            WriteReport::Updated(update::run_update(overlay, name, update)?)
+        }
+        WriteOperation::Delete(delete) => {
+            WriteReport::Deleted(delete::run_delete(overlay, name, delete)?)
+        }
     })
 }

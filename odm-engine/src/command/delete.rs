@@ -2,68 +2,72 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::matches::Matches;
+use super::matches::MatchIterator;
 use super::{parse_hint, variables};
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::overlay::Overlay;
-use crate::plan::{self, Hint, Question};
+use crate::overlay::WriteOverlay;
+use crate::plan::{self, IndexHint, PlanRequest};
 
 /// A deletion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delete {
-    /// What the documents must match; empty for all.
+    /// The filter of the documents; an empty filter matches all.
     pub filter: RawDocumentBuf,
-    /// Whether to delete all that match rather than the first.
+    /// Whether to delete all matching documents instead of the first.
     pub multi: bool,
-    /// The values of the variables that expressions read as `$$name`.
+    /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
 }
 
-/// What a deletion did.
+/// The report of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeleteReport {
-    /// How many documents were deleted.
+    /// The number of deleted documents.
     pub deleted: u64,
 }
 
-pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<DeleteReport> {
+pub(crate) fn run_delete(
+    overlay: &mut WriteOverlay,
+    name: &str,
+    delete: &Delete,
+) -> Result<DeleteReport> {
     let limit = if delete.multi { None } else { Some(1) };
-    let environment = variables::environment(&delete.variables)?;
-    let filter = Filter::parse_in(&delete.filter, &environment)?;
+    let environment = variables::parse_environment(&delete.variables)?;
+    let filter = Filter::parse_for_command(&delete.filter, &environment)?;
     let hint = parse_hint(delete.hint.as_ref())?;
-    let deleted = matching(overlay, name, filter, limit, hint.as_ref())?;
+    let deleted = delete_matching(overlay, name, filter, limit, hint.as_ref())?;
     Ok(DeleteReport { deleted })
 }
 
-/// Deletes documents that match, up to `limit`, and returns their number.
-pub(crate) fn matching(
-    overlay: &mut Overlay,
+/// Deletes up to `limit` matching documents, and returns the number of deleted documents.
+pub(crate) fn delete_matching(
+    overlay: &mut WriteOverlay,
     name: &str,
     filter: Filter,
     limit: Option<u64>,
-    hint: Option<&Hint>,
+    hint: Option<&IndexHint>,
 ) -> Result<u64> {
     let filter = Arc::new(filter);
     let Some(collection) = overlay.collection(name) else {
         return Ok(0);
     };
-    // The view is frozen: what is deleted here does not disturb the walk.
+    // The view is immutable, so deletions do not affect the scan.
     let view = overlay.view().clone();
-    let question = Question {
+    let question = PlanRequest {
         hint,
-        ..Question::new(&filter)
+        ..PlanRequest::new(&filter)
     };
-    let plan = plan::choose(&view, &collection, &question)?;
-    let mut matches = Matches::new(&view, &collection, plan, Arc::clone(&filter));
+    let plan = plan::choose_plan(&view, &collection, &question)?;
+    let mut matches = MatchIterator::new(&view, &collection, plan, Arc::clone(&filter));
     let mut deleted = 0;
     while limit.is_none_or(|limit| deleted < limit) {
-        let Some(found) = matches.next().transpose()? else {
+        let Some(document) = matches.next().transpose()? else {
             break;
         };
-        overlay.remove(&collection, found.record, found.document()?)?;
+        overlay.remove(&collection, document.record, document.as_document()?)?;
         deleted += 1;
     }
     Ok(deleted)

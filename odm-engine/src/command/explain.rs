@@ -1,55 +1,55 @@
 use std::sync::Arc;
 
-use super::find::Query;
-use super::matches::Matches;
-use super::{Find, Reading};
+use super::find::FindQuery;
+use super::matches::MatchIterator;
+use super::{Find, ReadState};
 use crate::error::Result;
-use crate::plan::Access;
+use crate::plan::AccessPath;
 
-/// How a query finds its documents, and what that takes.
+/// How a query finds its documents, and its cost.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explain {
-    /// Where the documents come from.
-    pub stage: Stage,
-    /// The names of the indexes that are used: several for the branches of an `$or`.
+    /// The source of the documents.
+    pub stage: ExplainStage,
+    /// The names of the used indexes. A union of `$or` branches can use several.
     pub indexes: Vec<String>,
-    /// What part of each index is walked, one text for each of its fields: `age: [3, 7)`.
+    /// The scanned part of each index, one text for each field: `age: [3, 7)`.
     pub bounds: Vec<String>,
-    /// The names of the indexes that would have served as well, and were found to be worse.
+    /// The names of usable indexes that the planner rejected as worse.
     pub rejected: Vec<String>,
-    /// Whether the index has all that is asked for, so that no document is read.
+    /// Whether the index has all requested fields, so that no document is read.
     pub covered: bool,
-    /// Whether the order comes from the index, or needs none.
+    /// Whether the order comes from the index or is not needed.
     pub sorted_by_index: bool,
-    /// How many index entries are read.
+    /// The number of index entries read.
     pub keys_examined: u64,
-    /// How many documents are read.
+    /// The number of documents read.
     pub documents_examined: u64,
-    /// How many documents match: all of them if they are to be sorted, otherwise no more than skip and limit ask for.
+    /// The number of matching documents. Stops at skip plus limit, unless the documents must be sorted.
     pub returned: u64,
 }
 
-/// Where the documents of a query come from.
+/// The source of a query's documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stage {
-    /// There is no such collection.
+pub enum ExplainStage {
+    /// No source: the collection does not exist.
     Nothing,
-    /// Every document of the collection is read.
+    /// A scan of every document in the collection.
     CollectionScan,
-    /// Documents are looked up by their `_id`.
+    /// Look-ups of documents by `_id`.
     IdLookup,
-    /// Ranges of an index are walked.
+    /// A scan of index ranges.
     IndexScan,
-    /// The branches of an `$or` are looked up one by one.
+    /// A separate search for each branch of an `$or`.
     Union,
 }
 
-pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Explain> {
-    let query = Query::parse(find)?;
+pub(crate) fn run_explain(reading: ReadState<'_>, name: &str, find: &Find) -> Result<Explain> {
+    let query = FindQuery::parse(find)?;
     let mut explain = Explain {
-        stage: Stage::Nothing,
+        stage: ExplainStage::Nothing,
         indexes: Vec::new(),
         bounds: Vec::new(),
         rejected: Vec::new(),
@@ -62,17 +62,17 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(explain);
     };
-    let plan = query.plan(reading, collection)?;
+    let plan = query.choose_plan(reading, collection)?;
     explain.sorted_by_index |= plan.is_sorted;
     explain.rejected.clone_from(&plan.rejected);
     explain.covered = plan.access.is_covered();
-    explain.describe(&plan.access);
-    let wanted = query.last().filter(|_| explain.sorted_by_index);
-    let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&query.filter));
-    while wanted.is_none_or(|wanted| explain.returned < wanted)
-        && let Some(found) = matches.next()
+    explain.add_access(&plan.access);
+    let max_matches = query.max_matches().filter(|_| explain.sorted_by_index);
+    let mut matches = MatchIterator::new(reading.view, collection, plan, Arc::clone(&query.filter));
+    while max_matches.is_none_or(|max| explain.returned < max)
+        && let Some(document) = matches.next()
     {
-        found?;
+        document?;
         explain.returned += 1;
     }
     explain.keys_examined = matches.examined().keys;
@@ -81,22 +81,22 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
 }
 
 impl Explain {
-    fn describe(&mut self, access: &Access) {
+    fn add_access(&mut self, access: &AccessPath) {
         match access {
-            Access::Collection(_) => self.stage = Stage::CollectionScan,
-            Access::Ids(ids) => {
-                self.stage = Stage::IdLookup;
+            AccessPath::Collection(_) => self.stage = ExplainStage::CollectionScan,
+            AccessPath::Ids(ids) => {
+                self.stage = ExplainStage::IdLookup;
                 self.indexes.push(ids.state.index.name.clone());
                 self.bounds.extend(ids.bounds.iter().cloned());
             }
-            Access::Index(index) => {
-                self.stage = Stage::IndexScan;
+            AccessPath::Index(index) => {
+                self.stage = ExplainStage::IndexScan;
                 self.indexes.push(index.state.index.name.clone());
                 self.bounds.extend(index.bounds.iter().cloned());
             }
-            Access::Union(branches) => {
-                branches.iter().for_each(|branch| self.describe(branch));
-                self.stage = Stage::Union;
+            AccessPath::Union(branches) => {
+                branches.iter().for_each(|branch| self.add_access(branch));
+                self.stage = ExplainStage::Union;
             }
         }
     }

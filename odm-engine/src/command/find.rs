@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::matches::Matches;
-use super::{Reading, parse_order, variables};
+use super::matches::MatchIterator;
+use super::{ReadState, parse_order, variables};
 use crate::catalog::Collection;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::plan::{self, Hint, Plan, Question, Reads};
+use crate::plan::{self, IndexHint, PlanRequest, QueryPlan, ReadSet};
 use crate::projection::Projection;
 use crate::sort::{Sort, Sorter};
 use crate::value;
@@ -16,41 +16,41 @@ use crate::value;
 /// A query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Find {
-    /// What the documents must match; empty for all.
+    /// The filter of the documents; an empty filter matches all.
     pub filter: RawDocumentBuf,
-    /// Which fields to return; all if `None`.
+    /// The fields to return; all fields if `None`.
     pub projection: Option<RawDocumentBuf>,
     /// The order; unspecified if `None`.
     pub sort: Option<RawDocumentBuf>,
-    /// How many documents to pass over.
+    /// The number of matching documents to skip.
     pub skip: u64,
-    /// How many documents to return at most; all if `None`.
+    /// The maximum number of documents to return; unlimited if `None`.
     pub limit: Option<u64>,
-    /// The values of the variables that expressions read as `$$name`.
+    /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
 }
 
-/// A query, parsed.
-pub(super) struct Query {
+/// A parsed query.
+pub(super) struct FindQuery {
     pub(super) filter: Arc<Filter>,
     pub(super) sort: Option<Sort>,
     projection: Option<Projection>,
     skip: u64,
     limit: Option<u64>,
-    hint: Option<Hint>,
+    hint: Option<IndexHint>,
 }
 
-pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Cursor> {
-    Query::parse(find)?.run(reading, name)
+pub(crate) fn run_find(reading: ReadState<'_>, name: &str, find: &Find) -> Result<Cursor> {
+    FindQuery::parse(find)?.run_query(reading, name)
 }
 
-impl Query {
-    pub(super) fn parse(find: &Find) -> Result<Query> {
-        let environment = variables::environment(&find.variables)?;
-        // In this order, as several may be refused.
-        let filter = Filter::parse_in(&find.filter, &environment)?;
+impl FindQuery {
+    pub(super) fn parse(find: &Find) -> Result<FindQuery> {
+        let environment = variables::parse_environment(&find.variables)?;
+        // Keep this order of checks: if several parts are invalid, MongoDB reports the error of the first.
+        let filter = Filter::parse_for_command(&find.filter, &environment)?;
         let projection = find
             .projection
             .as_deref()
@@ -58,7 +58,7 @@ impl Query {
             .transpose()?;
         let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
         let sort = sort.filter(|_| find.skip > 0 || !is_one_id(&find.filter));
-        Ok(Query {
+        Ok(FindQuery {
             filter: Arc::new(filter),
             sort,
             projection,
@@ -68,59 +68,69 @@ impl Query {
         })
     }
 
-    /// How the documents are found.
-    pub(super) fn plan(&self, reading: Reading<'_>, collection: &Collection) -> Result<Plan> {
-        let included = self.projection.as_ref().and_then(Projection::included);
-        let question = Question {
+    /// Chooses a plan for the query.
+    pub(super) fn choose_plan(
+        &self,
+        reading: ReadState<'_>,
+        collection: &Collection,
+    ) -> Result<QueryPlan> {
+        let included = self
+            .projection
+            .as_ref()
+            .and_then(Projection::included_paths);
+        let question = PlanRequest {
             filter: &self.filter,
             sort: self.sort.as_ref(),
             hint: self.hint.as_ref(),
-            reads: included.map_or(Reads::Document, Reads::Paths),
+            reads: included.map_or(ReadSet::Document, ReadSet::Paths),
         };
-        plan::choose(reading.view, collection, &question)
+        plan::choose_plan(reading.view, collection, &question)
     }
 
-    fn run(self, reading: Reading<'_>, name: &str) -> Result<Cursor> {
+    fn run_query(self, reading: ReadState<'_>, name: &str) -> Result<Cursor> {
         let Some(collection) = reading.catalog.get(name) else {
             return Ok(Cursor::new(std::iter::empty()));
         };
-        let plan = self.plan(reading, collection)?;
+        let plan = self.choose_plan(reading, collection)?;
         let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
-        let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&self.filter));
+        let mut matches =
+            MatchIterator::new(reading.view, collection, plan, Arc::clone(&self.filter));
         match to_sort {
             Some(sort) => {
-                let mut sorter = Sorter::new(sort, self.last());
-                for found in &mut matches {
-                    sorter.add(found?.document()?)?;
+                let mut sorter = Sorter::new(sort, self.max_matches());
+                for found_document in &mut matches {
+                    sorter.add_document(found_document?.as_document()?)?;
                 }
-                let sorted = sorter.finish().map(Ok);
-                Ok(self.page(sorted))
+                let sorted = sorter.into_sorted().map(Ok);
+                Ok(self.into_page(sorted))
             }
             None => {
                 let copy = |document: &RawDocument| document.to_owned();
-                Ok(self.page(matches.map(move |found| found?.document().map(copy))))
+                Ok(self.into_page(
+                    matches.map(move |found_document| found_document?.as_document().map(copy)),
+                ))
             }
         }
     }
 
-    /// How many documents are looked at, those that are skipped included.
-    pub(super) fn last(&self) -> Option<u64> {
+    /// The number of matching documents to find, including the skipped documents.
+    pub(super) fn max_matches(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_add(self.skip))
     }
 
-    fn page(
+    fn into_page(
         self,
         documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static,
     ) -> Cursor {
-        let mut left = self.skip;
-        // An error is not skipped.
-        let behind = documents.filter(move |document| {
-            let is_skipped = left > 0 && document.is_ok();
-            left -= u64::from(is_skipped);
+        let mut remaining = self.skip;
+        // An error is never skipped.
+        let rest = documents.filter(move |document| {
+            let is_skipped = remaining > 0 && document.is_ok();
+            remaining -= u64::from(is_skipped);
             !is_skipped
         });
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        let page = behind.take(limit.unwrap_or(usize::MAX));
+        let page = rest.take(limit.unwrap_or(usize::MAX));
         match self.projection {
             Some(projection) => {
                 let filter = self.filter;
@@ -131,8 +141,7 @@ impl Query {
     }
 }
 
-/// Whether a filter says what `_id` is, and nothing else. As on MongoDB, one document is not sorted, unless there is something
-/// to skip.
+/// Whether a filter is an equality on `_id` only. As on MongoDB, a single document is not sorted, unless the query has a skip.
 pub(super) fn is_one_id(filter: &RawDocument) -> bool {
     let mut fields = value::fields(filter);
     let is_id = match fields.next() {

@@ -3,17 +3,17 @@ use std::sync::Arc;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::find::is_one_id;
-use super::matches::{Match, Matches};
+use super::matches::{MatchIterator, MatchedDocument};
 use super::{parse_order, update, variables};
 use crate::catalog::Collection;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::overlay::Overlay;
-use crate::plan::{self, Hint, Question};
+use crate::overlay::WriteOverlay;
+use crate::plan::{self, IndexHint, PlanRequest};
 use crate::projection::Projection;
 use crate::sort::{Sort, SortKey};
-use crate::update::Update;
+use crate::update::ParsedUpdate;
 
 /// A change to one document, which is returned in the same step.
 ///
@@ -23,7 +23,7 @@ use crate::update::Update;
 ///
 /// let database = Database::memory();
 /// let jobs = [(1, 5), (2, 9)].map(|(id, priority)| rawdoc! { "_id": id, "priority": priority });
-/// database.insert("jobs", jobs.to_vec())?.all()?;
+/// database.insert("jobs", jobs.to_vec())?.into_result()?;
 /// let take = FindAndModify {
 ///     sort: Some(rawdoc! { "priority": -1 }),
 ///     ..FindAndModify::new(rawdoc! { "taken": null }, Modification::Update {
@@ -40,53 +40,53 @@ use crate::update::Update;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindAndModify {
-    /// What the document must match; empty for any.
+    /// The filter of the document; an empty filter matches any.
     pub filter: RawDocumentBuf,
-    /// Which document comes first; unspecified if `None`.
+    /// The order that decides which document is first; unspecified if `None`.
     pub sort: Option<RawDocumentBuf>,
-    /// Which fields to return; all if `None`.
+    /// The fields to return; all fields if `None`.
     pub projection: Option<RawDocumentBuf>,
-    /// What becomes of the document.
+    /// The change to the document.
     pub modification: Modification,
-    /// The values of the variables that expressions read as `$$name`.
+    /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
 }
 
-/// What a [`FindAndModify`] does to the document.
+/// The change that a [`FindAndModify`] makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modification {
-    /// Changes it, and returns it as it was before or as it is now.
+    /// Updates the document, and returns the document before or after the update.
     Update {
-        /// Update operators, or the document to put in place.
+        /// Update operators, or a replacement document.
         update: RawDocumentBuf,
-        /// Stages instead of `update`, as those of an [`Update`](crate::Update).
+        /// Pipeline stages instead of `update`, as in [`Update`](crate::Update).
         pipeline: Option<Vec<RawDocumentBuf>>,
-        /// What the `$[name]` in the paths of the update refer to.
+        /// The filters for `$[name]` in the paths of the update.
         array_filters: Vec<RawDocumentBuf>,
-        /// Whether to insert a document if none matches.
+        /// Whether to insert a document if no document matches.
         upsert: bool,
-        /// Whether to return the document as it is now rather than as it was before.
+        /// Whether to return the document after the update instead of before.
         return_new: bool,
     },
-    /// Deletes it, and returns it as it was.
+    /// Deletes the document, and returns it.
     Delete,
 }
 
-/// What a [`FindAndModify`] did.
+/// The report of a [`FindAndModify`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FindAndModifyReport {
-    /// The document. `None` if none matched, also if one was inserted and that is not to be returned.
+    /// The returned document. `None` if no document matched, unless the new document of an upsert was requested.
     pub document: Option<RawDocumentBuf>,
     /// Whether a document matched.
     pub matched: bool,
-    /// The `_id` of the document that was inserted because none matched.
+    /// The `_id` of the document inserted by an upsert.
     pub upserted_id: Option<RawBson>,
 }
 
 impl FindAndModify {
-    /// One that takes any of the documents that match, and returns all of its fields.
+    /// Creates a command that changes any matching document and returns all of its fields.
     pub fn new(filter: RawDocumentBuf, modification: Modification) -> FindAndModify {
         FindAndModify {
             filter,
@@ -99,21 +99,20 @@ impl FindAndModify {
     }
 }
 
-pub(crate) fn run(
-    overlay: &mut Overlay,
+pub(crate) fn run_find_and_modify(
+    overlay: &mut WriteOverlay,
     name: &str,
     command: &FindAndModify,
 ) -> Result<FindAndModifyReport> {
-    let environment = variables::environment(&command.variables)?;
-    // As on MongoDB, where one document needs no order: what is said about it is not even looked at,
-    // unless for a projection.
-    let projects = command
+    let environment = variables::parse_environment(&command.variables)?;
+    // As on MongoDB, a filter on a single `_id` needs no order. The order is then not even checked, unless there is a projection.
+    let has_projection = command
         .projection
         .as_ref()
         .is_some_and(|projection| !projection.is_empty());
     let sort = command.sort.as_deref();
-    let sort = sort.filter(|_| projects || !is_one_id(&command.filter));
-    let query = |is_upsert| -> Result<Query> {
+    let sort = sort.filter(|_| has_projection || !is_one_id(&command.filter));
+    let query = |is_upsert| -> Result<ModifyQuery> {
         let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
         let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
         let projection = command.projection.as_deref();
@@ -121,7 +120,7 @@ pub(crate) fn run(
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
         let sort = sort.filter(|_| !is_one_id(&command.filter));
-        Ok(Query {
+        Ok(ModifyQuery {
             filter: Arc::new(filter),
             sort,
             hint,
@@ -129,7 +128,7 @@ pub(crate) fn run(
         })
     };
     match &command.modification {
-        Modification::Delete => delete(overlay, name, &query(false)?),
+        Modification::Delete => delete_first(overlay, name, &query(false)?),
         Modification::Update {
             update,
             pipeline,
@@ -137,10 +136,10 @@ pub(crate) fn run(
             upsert,
             return_new,
         } => {
-            // The update first, as both may be refused.
+            // Keep this order of checks: MongoDB reports an invalid update before an invalid filter.
             let update = match pipeline {
-                Some(stages) => Update::parse_pipeline(stages, array_filters, &environment)?,
-                None => Update::parse(update, array_filters)?,
+                Some(stages) => ParsedUpdate::parse_pipeline(stages, array_filters, &environment)?,
+                None => ParsedUpdate::parse(update, array_filters)?,
             };
             let query = query(*upsert)?;
             let is_positional = Projection::is_positional;
@@ -148,103 +147,111 @@ pub(crate) fn run(
                 let message = "cannot use a positional projection and return the new document";
                 return Err(Error::bad_value(message));
             }
-            let updated = change(overlay, name, &query, &update, *return_new)?;
+            let updated = update_first(overlay, name, &query, &update, *return_new)?;
             match updated {
                 Some(report) => Ok(report),
-                None if *upsert => insert(overlay, name, &query, &update, *return_new),
+                None if *upsert => insert_upserted(overlay, name, &query, &update, *return_new),
                 None => Ok(FindAndModifyReport::default()),
             }
         }
     }
 }
 
-fn delete(overlay: &mut Overlay, name: &str, query: &Query) -> Result<FindAndModifyReport> {
-    let Some((collection, found)) = query.first(overlay, name)? else {
+fn delete_first(
+    overlay: &mut WriteOverlay,
+    name: &str,
+    query: &ModifyQuery,
+) -> Result<FindAndModifyReport> {
+    let Some((collection, document)) = query.first_match(overlay, name)? else {
         return Ok(FindAndModifyReport::default());
     };
-    let old = found.document()?;
-    overlay.remove(&collection, found.record, old)?;
+    let old = document.as_document()?;
+    overlay.remove(&collection, document.record, old)?;
     Ok(FindAndModifyReport {
-        document: Some(query.project(old)?),
+        document: Some(query.project_document(old)?),
         matched: true,
         upserted_id: None,
     })
 }
 
-/// `None` if no document matches.
-fn change(
-    overlay: &mut Overlay,
+/// Updates the first matching document. Returns `None` if no document matches.
+fn update_first(
+    overlay: &mut WriteOverlay,
     name: &str,
-    query: &Query,
-    update: &Update,
+    query: &ModifyQuery,
+    update: &ParsedUpdate,
     return_new: bool,
 ) -> Result<Option<FindAndModifyReport>> {
-    let Some((collection, found)) = query.first(overlay, name)? else {
+    let Some((collection, document)) = query.first_match(overlay, name)? else {
         return Ok(None);
     };
-    let old = found.document()?;
+    let old = document.as_document()?;
     let new = update.apply(old, &query.filter)?;
     if let Some(new) = &new {
-        overlay.replace(&collection, found.record, old, new)?;
+        overlay.replace(&collection, document.record, old, new)?;
     }
-    let shown = match &new {
+    let returned = match &new {
         Some(new) if return_new => &*new.document,
         _ => old,
     };
     Ok(Some(FindAndModifyReport {
-        document: Some(query.project(shown)?),
+        document: Some(query.project_document(returned)?),
         matched: true,
         upserted_id: None,
     }))
 }
 
-fn insert(
-    overlay: &mut Overlay,
+fn insert_upserted(
+    overlay: &mut WriteOverlay,
     name: &str,
-    query: &Query,
-    update: &Update,
+    query: &ModifyQuery,
+    update: &ParsedUpdate,
     return_new: bool,
 ) -> Result<FindAndModifyReport> {
     let inserted = update::upsert(overlay, name, update, &query.filter)?;
-    let shown = return_new.then(|| query.project(&inserted));
+    let returned = return_new.then(|| query.project_document(&inserted));
     Ok(FindAndModifyReport {
-        document: shown.transpose()?,
+        document: returned.transpose()?,
         matched: false,
-        upserted_id: Some(document::id(&inserted)?.into()),
+        upserted_id: Some(document::document_id(&inserted)?.into()),
     })
 }
 
-/// Which document is meant, and what of it is returned.
-struct Query {
+/// The parsed query of a find-and-modify command.
+struct ModifyQuery {
     filter: Arc<Filter>,
     sort: Option<Sort>,
-    hint: Option<Hint>,
+    hint: Option<IndexHint>,
     projection: Option<Projection>,
 }
 
-impl Query {
-    /// The first document that matches, with its collection.
-    fn first(&self, overlay: &Overlay, name: &str) -> Result<Option<(Arc<Collection>, Match)>> {
+impl ModifyQuery {
+    /// Returns the first matching document, with its collection.
+    fn first_match(
+        &self,
+        overlay: &WriteOverlay,
+        name: &str,
+    ) -> Result<Option<(Arc<Collection>, MatchedDocument)>> {
         let Some(collection) = overlay.collection(name) else {
             return Ok(None);
         };
         let view = overlay.view();
-        let question = Question {
+        let question = PlanRequest {
             sort: self.sort.as_ref(),
             hint: self.hint.as_ref(),
-            ..Question::new(&self.filter)
+            ..PlanRequest::new(&self.filter)
         };
-        let plan = plan::choose(view, &collection, &question)?;
+        let plan = plan::choose_plan(view, &collection, &question)?;
         let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
-        let mut matches = Matches::new(view, &collection, plan, Arc::clone(&self.filter));
+        let mut matches = MatchIterator::new(view, &collection, plan, Arc::clone(&self.filter));
         let first = match to_sort {
             None => matches.next().transpose()?,
-            Some(sort) => smallest(matches, sort)?,
+            Some(sort) => first_in_order(matches, sort)?,
         };
-        Ok(first.map(|found| (collection, found)))
+        Ok(first.map(|document| (collection, document)))
     }
 
-    fn project(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+    fn project_document(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
         match &self.projection {
             Some(projection) => projection.apply(document, &self.filter),
             None => Ok(document.to_owned()),
@@ -252,16 +259,17 @@ impl Query {
     }
 }
 
-/// The match that a sort puts first.
-fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
-    let mut smallest: Option<(SortKey, Match)> = None;
-    for found in matches {
-        let found = found?;
-        let key = sort.key(found.document()?)?;
-        let is_smaller = |(other, _): &(SortKey, Match)| sort.compare(&key, other).is_lt();
+/// Returns the match that is first in the order.
+fn first_in_order(matches: MatchIterator, sort: &Sort) -> Result<Option<MatchedDocument>> {
+    let mut smallest: Option<(SortKey, MatchedDocument)> = None;
+    for document in matches {
+        let document = document?;
+        let key = sort.extract_key(document.as_document()?)?;
+        let is_smaller =
+            |(other, _): &(SortKey, MatchedDocument)| sort.compare(&key, other).is_lt();
         if smallest.as_ref().is_none_or(is_smaller) {
-            smallest = Some((key, found));
+            smallest = Some((key, document));
         }
     }
-    Ok(smallest.map(|(_, found)| found))
+    Ok(smallest.map(|(_, document)| document))
 }

@@ -1,51 +1,51 @@
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
-use super::{Find, Reading, find};
-use crate::document::append;
+use super::{Find, ReadState, find};
+use crate::document::append_field;
 use crate::error::{Error, Result, code};
 
-/// One query for each of several keys, on one state of the database.
+/// The same query for each of several keys, on one state of the database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FindEach {
     /// The dotted path that must equal the key.
     pub path: String,
     /// The keys.
     pub keys: Vec<RawBson>,
-    /// What the documents must match besides; empty for all.
+    /// An additional filter of the documents; an empty filter matches all.
     pub filter: RawDocumentBuf,
-    /// Which fields to return; all if `None`.
+    /// The fields to return; all fields if `None`.
     pub projection: Option<RawDocumentBuf>,
-    /// The order within a key; unspecified if `None`.
+    /// The order of the documents of one key; unspecified if `None`.
     pub sort: Option<RawDocumentBuf>,
-    /// How many documents to return at most for each key; all if `None`.
+    /// The maximum number of documents to return for each key; unlimited if `None`.
     pub limit: Option<u64>,
 }
 
-/// The documents of each key, in the order of the keys.
-pub(crate) fn run(
-    reading: Reading<'_>,
+/// Returns the documents of each key, in the order of the keys.
+pub(crate) fn run_find_each(
+    reading: ReadState<'_>,
     name: &str,
     each: &FindEach,
 ) -> Result<Vec<Vec<RawDocumentBuf>>> {
     if each.path.contains('\0') {
         let message = "a path cannot contain a null byte";
-        return Err(Error::server(code::NULL_BYTE_IN_PATH, message));
+        return Err(Error::with_server_code(code::NULL_BYTE_IN_PATH, message));
     }
     each.keys
         .iter()
-        .map(|key| find::run(reading, name, &each.find(key))?.collect())
+        .map(|key| find::run_find(reading, name, &each.find_for_key(key))?.collect())
         .collect()
 }
 
 impl FindEach {
-    fn find(&self, key: &RawBson) -> Find {
+    fn find_for_key(&self, key: &RawBson) -> Find {
         let mut equals = RawDocumentBuf::new();
-        append(&mut equals, "$eq", key.as_raw_bson_ref());
+        append_field(&mut equals, "$eq", key.as_raw_bson_ref());
         let mut has_key = RawDocumentBuf::new();
-        append(&mut has_key, &self.path, equals);
+        append_field(&mut has_key, &self.path, equals);
         let both: RawArrayBuf = [has_key, self.filter.clone()].into_iter().collect();
         let mut filter = RawDocumentBuf::new();
-        append(&mut filter, "$and", both);
+        append_field(&mut filter, "$and", both);
         Find {
             filter,
             projection: self.projection.clone(),

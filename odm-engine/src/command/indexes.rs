@@ -1,4 +1,4 @@
-//! The indexes of a collection: create, list, drop.
+//! Commands on indexes: create, list, drop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,49 +6,49 @@ use std::time::Duration;
 use bson::{RawBsonRef, RawDocumentBuf};
 
 use crate::catalog::Collection;
-use crate::command::Reading;
+use crate::command::ReadState;
 use crate::error::{Error, Result, code};
 use crate::index::{ID_INDEX, Index, IndexState};
-use crate::overlay::{Overlay, Steps, index_not_found};
+use crate::overlay::{BulkSteps, WriteOverlay, index_not_found};
 use crate::value;
 
-/// How many indexes a collection can have, that of `_id` included, as on MongoDB.
+/// The maximum number of indexes in a collection, including the index of `_id`, as on MongoDB.
 const MAX_INDEXES: usize = 64;
 
-/// Creates the indexes that are not there yet, all or none of them.
+/// Creates the missing indexes. Creates either all of them or none.
 pub(crate) fn create(
-    overlay: &mut Overlay,
-    steps: &mut Steps,
+    overlay: &mut WriteOverlay,
+    steps: &mut BulkSteps,
     name: &str,
     indexes: &[Index],
 ) -> Result<()> {
     for index in indexes {
-        index.check()?;
+        index.check_definition()?;
     }
     let collection = overlay.collection_or_create(name)?;
     let mut missing = Vec::new();
     for index in indexes {
-        if !is_id_index(index)? && !exists(&collection, index)? {
+        if !is_id_index(index)? && !index_exists(&collection, index)? {
             missing.push(index);
         }
     }
-    refuse_twins(&missing)?;
+    ensure_no_duplicates(&missing)?;
     for index in missing {
-        // Those before it in the list exist now.
+        // Read the collection again: it now has the earlier indexes of the list.
         let collection = overlay.collection_or_create(name)?;
-        exists(&collection, index)?;
+        index_exists(&collection, index)?;
         if collection.indexes.len() >= MAX_INDEXES {
             let message =
                 format!("a collection can have {MAX_INDEXES} indexes at most; drop one first");
-            return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+            return Err(Error::with_server_code(code::CANNOT_CREATE_INDEX, message));
         }
         overlay.build_index(steps, &collection, index.clone())?;
     }
     Ok(())
 }
 
-/// The indexes, that of `_id` first; none if there is no such collection.
-pub(crate) fn list(reading: Reading<'_>, name: &str) -> Vec<Index> {
+/// Returns the indexes, starting with the index of `_id`. A collection that does not exist has no indexes.
+pub(crate) fn list(reading: ReadState<'_>, name: &str) -> Vec<Index> {
     let indexes = reading
         .catalog
         .get(name)
@@ -56,32 +56,32 @@ pub(crate) fn list(reading: Reading<'_>, name: &str) -> Vec<Index> {
     indexes
         .into_iter()
         .flatten()
-        .map(|state| state.listed())
+        .map(|state| state.to_listed())
         .collect()
 }
 
-/// Which indexes to drop.
+/// The indexes to drop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DropIndexes {
-    /// All but that of `_id`.
+    /// All indexes except the index of `_id`.
     All,
-    /// Those with these names.
+    /// The indexes with these names.
     Named(Vec<String>),
-    /// The one with these fields and directions.
+    /// The index with these fields and directions.
     Keyed(RawDocumentBuf),
 }
 
-/// Removes several indexes with their entries, all or none of them.
+/// Removes several indexes with their entries. Removes either all of them or none.
 pub(crate) fn drop_several(
-    overlay: &mut Overlay,
-    steps: &mut Steps,
+    overlay: &mut WriteOverlay,
+    steps: &mut BulkSteps,
     name: &str,
-    which: &DropIndexes,
+    selection: &DropIndexes,
 ) -> Result<()> {
     let collection = overlay.collection(name);
-    let indexes = collection.iter().flat_map(|found| &found.indexes);
-    let names: Vec<String> = match which {
-        DropIndexes::Named(names) if matches!(names.as_slice(), [all] if all == "*") => {
+    let indexes = collection.iter().flat_map(|existing| &existing.indexes);
+    let names: Vec<String> = match selection {
+        DropIndexes::Named(names) if matches!(names.as_slice(), [wildcard] if wildcard == "*") => {
             return drop_several(overlay, steps, name, &DropIndexes::All);
         }
         DropIndexes::All => indexes
@@ -92,9 +92,10 @@ pub(crate) fn drop_several(
         DropIndexes::Keyed(key) => {
             let keyed: Vec<_> = indexes
                 .filter(|state| {
-                    let own = state.index.key_pattern();
-                    let (own, key) = (RawBsonRef::Document(&own), RawBsonRef::Document(key));
-                    value::compare(own, key).is_eq()
+                    let pattern = state.index.key_pattern();
+                    let (pattern, key) =
+                        (RawBsonRef::Document(&pattern), RawBsonRef::Document(key));
+                    value::compare(pattern, key).is_eq()
                 })
                 .map(|state| state.index.name.clone())
                 .collect();
@@ -106,7 +107,10 @@ pub(crate) fn drop_several(
                     "several indexes have these fields; drop one by its name: {}",
                     keyed.join(", ")
                 );
-                return Err(Error::server(code::AMBIGUOUS_INDEX_KEY_PATTERN, message));
+                return Err(Error::with_server_code(
+                    code::AMBIGUOUS_INDEX_KEY_PATTERN,
+                    message,
+                ));
             }
             keyed
         }
@@ -118,15 +122,15 @@ pub(crate) fn drop_several(
 
 /// Removes an index with its entries.
 pub(crate) fn drop(
-    overlay: &mut Overlay,
-    steps: &mut Steps,
+    overlay: &mut WriteOverlay,
+    steps: &mut BulkSteps,
     name: &str,
     index: &str,
 ) -> Result<()> {
     let (collection, state) = find_index(overlay, name, index)?;
     if state.id == ID_INDEX {
         let message = "the index of _id cannot be dropped";
-        return Err(Error::server(code::INVALID_OPTIONS, message));
+        return Err(Error::with_server_code(code::INVALID_OPTIONS, message));
     }
     overlay.drop_index(steps, &collection, &state);
     Ok(())
@@ -134,7 +138,7 @@ pub(crate) fn drop(
 
 /// Hides an index from queries, or shows it again.
 pub(crate) fn set_hidden(
-    overlay: &mut Overlay,
+    overlay: &mut WriteOverlay,
     name: &str,
     index: &str,
     hidden: bool,
@@ -151,7 +155,7 @@ pub(crate) fn set_hidden(
 
 /// Changes the time after which an index expires documents. The index is not rebuilt.
 pub(crate) fn set_expiry(
-    overlay: &mut Overlay,
+    overlay: &mut WriteOverlay,
     name: &str,
     index: &str,
     after: Duration,
@@ -161,7 +165,7 @@ pub(crate) fn set_expiry(
         expire_after: Some(after),
         ..state.index.clone()
     };
-    changed.check()?;
+    changed.check_definition()?;
     if state.index.expire_after == Some(after) {
         return Ok(());
     }
@@ -170,12 +174,12 @@ pub(crate) fn set_expiry(
     })
 }
 
-/// A collection and one of its indexes.
+/// Returns a collection and one of its indexes.
 ///
 /// # Errors
-/// Index not found, also without the collection.
+/// Index not found, even if the collection does not exist.
 fn find_index(
-    overlay: &Overlay,
+    overlay: &WriteOverlay,
     name: &str,
     index: &str,
 ) -> Result<(Arc<Collection>, Arc<IndexState>)> {
@@ -191,9 +195,9 @@ fn find_index(
     Ok((collection, state))
 }
 
-/// Whether this asks for the index that every collection has.
+/// Whether the definition stands for the index of `_id`, which every collection has.
 fn is_id_index(index: &Index) -> Result<bool> {
-    if !index.is_of_id() {
+    if !index.is_id_index() {
         if index.name == "_id_" {
             let message = "the name _id_ is reserved for the index of _id; choose another one";
             return Err(Error::bad_value(message));
@@ -202,7 +206,7 @@ fn is_id_index(index: &Index) -> Result<bool> {
     }
     if index.unique || index.sparse || index.hidden || index.partial.is_some() {
         let message = "the index of _id takes no options";
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             code::INVALID_INDEX_SPECIFICATION_OPTION,
             message,
         ));
@@ -215,17 +219,22 @@ fn is_id_index(index: &Index) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the very same index exists.
+/// Whether an identical index exists.
 ///
 /// # Errors
-/// An index with the same name or the same keys that differs in something else.
-fn exists(collection: &Collection, index: &Index) -> Result<bool> {
+/// A different index with the same name or the same keys.
+fn index_exists(collection: &Collection, index: &Index) -> Result<bool> {
     let existing = || collection.indexes.iter().map(|state| &state.index);
-    // As on MongoDB, the name is asked about first.
+    // As on MongoDB, check the name first.
     if existing().any(|other| other.name == index.name && !other.is_equivalent(index)) {
         let name = &index.name;
-        let message = format!("another index is named {name}; drop it first, or choose a name");
-        return Err(Error::server(code::INDEX_KEY_SPECS_CONFLICT, message));
+        let message = format!(
+            "a different index has the name {name}; drop that index first, or choose another name"
+        );
+        return Err(Error::with_server_code(
+            code::INDEX_KEY_SPECS_CONFLICT,
+            message,
+        ));
     }
     if let Some(other) = existing().find(|other| other.is_equivalent(index)) {
         if other.name == index.name && other.expire_after == index.expire_after {
@@ -233,19 +242,22 @@ fn exists(collection: &Collection, index: &Index) -> Result<bool> {
         }
         let message = if other.expire_after != index.expire_after {
             format!(
-                "the index {} has the same fields and other options",
+                "the index {} has the same fields with different options; drop it first",
                 other.name
             )
         } else {
             format!("Index already exists with a different name: {}", other.name)
         };
-        return Err(Error::server(code::INDEX_OPTIONS_CONFLICT, message));
+        return Err(Error::with_server_code(
+            code::INDEX_OPTIONS_CONFLICT,
+            message,
+        ));
     }
     Ok(false)
 }
 
-/// Refuses a list that has one index twice.
-fn refuse_twins(indexes: &[&Index]) -> Result<()> {
+/// Refuses a list with duplicate indexes.
+fn ensure_no_duplicates(indexes: &[&Index]) -> Result<()> {
     for (position, index) in indexes.iter().enumerate() {
         if indexes
             .iter()
@@ -253,7 +265,7 @@ fn refuse_twins(indexes: &[&Index]) -> Result<()> {
             .any(|other| other.is_equivalent(index) && other.name == index.name)
         {
             let message = format!("Identical index already exists: {}", index.name);
-            return Err(Error::server(code::INDEX_ALREADY_EXISTS, message));
+            return Err(Error::with_server_code(code::INDEX_ALREADY_EXISTS, message));
         }
     }
     Ok(())

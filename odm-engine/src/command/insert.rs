@@ -2,34 +2,33 @@ use bson::RawDocumentBuf;
 
 use crate::document;
 use crate::error::{Error, Result};
-use crate::overlay::Overlay;
+use crate::overlay::WriteOverlay;
 
-/// What an insertion did.
+/// The report of an insertion.
 #[derive(Clone, Debug, Default)]
 #[must_use = "an insertion can fail in part"]
 pub struct InsertReport {
-    /// How many documents were inserted. In order, these are the ones before the one that failed.
+    /// The number of inserted documents. In an ordered insertion, these are the documents before the failure.
     pub inserted: usize,
-    /// The documents that were not, by their positions: in order one at most, and none behind it was
-    /// tried.
+    /// The documents that were not inserted, sorted by position. An ordered insertion stops at its first failure.
     pub failures: Vec<InsertFailure>,
 }
 
 /// A document that could not be inserted.
 #[derive(Clone, Debug)]
 pub struct InsertFailure {
-    /// Its place among the documents, from 0.
+    /// The position of the document in the request, from 0.
     pub position: usize,
-    /// Why it could not be inserted.
+    /// The reason for the failure.
     pub error: Error,
 }
 
 impl InsertReport {
-    /// The number of documents, if all were inserted.
+    /// Returns the number of documents if all were inserted.
     ///
     /// # Errors
     /// The first failure.
-    pub fn all(self) -> Result<usize> {
+    pub fn into_result(self) -> Result<usize> {
         match self.failures.into_iter().next() {
             None => Ok(self.inserted),
             Some(failure) => Err(failure.error),
@@ -37,8 +36,8 @@ impl InsertReport {
     }
 }
 
-pub(crate) fn run(
-    overlay: &mut Overlay,
+pub(crate) fn run_insert(
+    overlay: &mut WriteOverlay,
     name: &str,
     documents: Vec<RawDocumentBuf>,
     ordered: bool,
@@ -46,8 +45,8 @@ pub(crate) fn run(
     let collection = overlay.collection_or_create(name)?;
     let mut report = InsertReport::default();
     for (position, document) in documents.into_iter().enumerate() {
-        let inserted =
-            document::prepare(document).and_then(|document| overlay.insert(&collection, &document));
+        let inserted = document::prepare_for_storage(document)
+            .and_then(|document| overlay.insert(&collection, &document));
         match inserted {
             Ok(()) => report.inserted += 1,
             Err(error) if error.ends_operation() => return Err(error),

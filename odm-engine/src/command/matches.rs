@@ -8,59 +8,59 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::interrupt;
 use crate::key::RecordId;
-use crate::plan::{Content, Examined, Plan, Records};
-use crate::store::View;
+use crate::plan::{CandidateRecords, ExaminedCounts, QueryPlan, RecordContent};
+use crate::store::StoreView;
 
-/// How many candidates a search looks at before it lets others have the processor.
+/// How many candidates a search examines before it yields the processor.
 ///
-/// A thread that wakes where a long search runs, from the fsync of a commit for one, is kept waiting by some schedulers until
-/// their next tick, which is milliseconds away, though another processor is idle.
-const TURN: u32 = 64;
+/// Some schedulers do not move a waiting thread to an idle processor until their next tick, milliseconds later. So a thread that
+/// wakes from the fsync of a commit would wait for a long search on its processor.
+const CANDIDATES_PER_TURN: u32 = 64;
 
-/// The documents that match a filter, by way of a plan.
-pub(super) struct Matches {
-    records: Records,
+/// An iterator over the documents that match a filter, found by a plan.
+pub(super) struct MatchIterator {
+    records: CandidateRecords,
     filter: Arc<Filter>,
-    /// How many candidates are left of its turn.
-    left: u32,
+    /// The number of candidates until the next yield.
+    turn_remaining: u32,
 }
 
 /// A stored document that matches.
-pub(super) struct Match {
+pub(super) struct MatchedDocument {
     pub(super) record: RecordId,
-    content: Content,
+    content: RecordContent,
 }
 
-impl Matches {
+impl MatchIterator {
     pub(super) fn new(
-        view: &View,
+        view: &StoreView,
         collection: &Collection,
-        plan: Plan,
+        plan: QueryPlan,
         filter: Arc<Filter>,
-    ) -> Matches {
-        Matches {
-            records: Records::new(view.clone(), collection, plan.access),
+    ) -> MatchIterator {
+        MatchIterator {
+            records: CandidateRecords::new(view.clone(), collection, plan.access),
             filter,
-            left: TURN,
+            turn_remaining: CANDIDATES_PER_TURN,
         }
     }
 
-    /// What it has taken so far.
-    pub(super) fn examined(&self) -> Examined {
+    /// The numbers of keys and documents examined so far.
+    pub(super) fn examined(&self) -> ExaminedCounts {
         self.records.examined
     }
 }
 
-impl Iterator for Matches {
-    type Item = Result<Match>;
+impl Iterator for MatchIterator {
+    type Item = Result<MatchedDocument>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.left == 0 {
-                self.left = TURN;
+            if self.turn_remaining == 0 {
+                self.turn_remaining = CANDIDATES_PER_TURN;
                 thread::yield_now();
             }
-            self.left -= 1;
+            self.turn_remaining -= 1;
             if let Err(interrupted) = interrupt::check() {
                 return Some(Err(interrupted));
             }
@@ -68,9 +68,9 @@ impl Iterator for Matches {
                 Ok(candidate) => candidate,
                 Err(error) => return Some(Err(error)),
             };
-            let candidate = Match { record, content };
+            let candidate = MatchedDocument { record, content };
             let matches = candidate
-                .document()
+                .as_document()
                 .and_then(|document| self.filter.matches(document));
             match matches {
                 Ok(true) => return Some(Ok(candidate)),
@@ -81,9 +81,9 @@ impl Iterator for Matches {
     }
 }
 
-impl Match {
-    /// The document; of one that a covering index has found, the part that the query reads.
-    pub(super) fn document(&self) -> Result<&RawDocument> {
-        self.content.document()
+impl MatchedDocument {
+    /// Returns the document, or the part that the query reads if a covering index found the match.
+    pub(super) fn as_document(&self) -> Result<&RawDocument> {
+        self.content.as_document()
     }
 }

@@ -2,81 +2,85 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::matches::Matches;
+use super::matches::MatchIterator;
 use super::{parse_hint, variables};
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::expression::Environment;
 use crate::filter::Filter;
-use crate::overlay::Overlay;
-use crate::plan::{self, Question};
+use crate::overlay::WriteOverlay;
+use crate::plan::{self, PlanRequest};
 use crate::update;
 
 /// An update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
-    /// What the documents must match; empty for all.
+    /// The filter of the documents; an empty filter matches all.
     pub filter: RawDocumentBuf,
-    /// Update operators, or the document to put in place.
+    /// Update operators, or a replacement document.
     pub update: RawDocumentBuf,
-    /// Stages that make another document of each, instead of `update`: `$addFields`, `$project`, `$replaceRoot`,
+    /// Pipeline stages that compute the new document, instead of `update`: `$addFields`, `$project`, `$replaceRoot`,
     /// `$replaceWith`, `$set` and `$unset`.
     pub pipeline: Option<Vec<RawDocumentBuf>>,
-    /// What the `$[name]` in the paths of the update refer to.
+    /// The filters for `$[name]` in the paths of the update.
     pub array_filters: Vec<RawDocumentBuf>,
-    /// Whether to update all that match rather than the first.
+    /// Whether to update all matching documents instead of the first.
     pub multi: bool,
-    /// Whether to insert a document if none matches.
+    /// Whether to insert a document if no document matches.
     pub upsert: bool,
-    /// The values of the variables that expressions read as `$$name`.
+    /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
 }
 
-/// What an update did.
+/// The report of an update.
 #[derive(Clone, Debug, Default)]
 #[must_use = "an update of several documents can fail half-way"]
 pub struct UpdateReport {
-    /// How many documents matched.
+    /// The number of matching documents.
     pub matched: u64,
-    /// How many of them are different now.
+    /// The number of changed documents.
     pub modified: u64,
-    /// The `_id` of the document that was inserted because none matched.
+    /// The `_id` of the document inserted by an upsert.
     pub upserted_id: Option<RawBson>,
-    /// Why a document could not be changed, and with it none after it: those before it are.
+    /// The error of a document that could not be updated. Earlier documents are updated, later documents are not.
     pub failure: Option<Error>,
 }
 
-pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
-    let environment = variables::environment(&command.variables)?;
+pub(crate) fn run_update(
+    overlay: &mut WriteOverlay,
+    name: &str,
+    command: &Update,
+) -> Result<UpdateReport> {
+    let environment = variables::parse_environment(&command.variables)?;
     let array_filters = &command.array_filters;
-    // The update first, as both may be refused.
+    // Keep this order of checks: MongoDB reports an invalid update before an invalid filter.
     let update = match &command.pipeline {
-        Some(stages) => update::Update::parse_pipeline(stages, array_filters, &environment)?,
-        None => update::Update::parse(&command.update, array_filters)?,
+        Some(stages) => update::ParsedUpdate::parse_pipeline(stages, array_filters, &environment)?,
+        None => update::ParsedUpdate::parse(&command.update, array_filters)?,
     };
     let filter = Arc::new(parse_filter(&command.filter, command.upsert, &environment)?);
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
-        return Err(Error::server(code::FAILED_TO_PARSE, message));
+        return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));
     }
     let hint = parse_hint(command.hint.as_ref())?;
     let mut report = UpdateReport::default();
     if let Some(collection) = overlay.collection(name) {
-        // The view is frozen: no document is met again after it has changed.
+        // The view is immutable, so an updated document is not visited again.
         let view = overlay.view().clone();
-        let question = Question {
+        let question = PlanRequest {
             hint: hint.as_ref(),
-            ..Question::new(&filter)
+            ..PlanRequest::new(&filter)
         };
-        let plan = plan::choose(&view, &collection, &question)?;
-        for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
-            let changed = found.and_then(|found| {
-                let old = found.document()?;
+        let plan = plan::choose_plan(&view, &collection, &question)?;
+        for found_document in MatchIterator::new(&view, &collection, plan, Arc::clone(&filter)) {
+            let changed = found_document.and_then(|found_document| {
+                let old = found_document.as_document()?;
                 match update.apply(old, &filter)? {
                     Some(new) => overlay
-                        .replace(&collection, found.record, old, &new)
+                        .replace(&collection, found_document.record, old, &new)
                         .map(|()| 1),
                     None => Ok(0),
                 }
@@ -86,7 +90,7 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
                 Err(failure) if report.modified == 0 || failure.ends_operation() => {
                     return Err(failure);
                 }
-                // As on MongoDB, an update of several documents is no transaction.
+                // As on MongoDB, an update of several documents is not atomic.
                 Err(failure) => {
                     report.failure = Some(failure);
                     break;
@@ -100,37 +104,37 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
     }
     if report.matched == 0 && command.upsert {
         let document = upsert(overlay, name, &update, &filter)?;
-        report.upserted_id = Some(document::id(&document)?.into());
+        report.upserted_id = Some(document::document_id(&document)?.into());
     }
     Ok(report)
 }
 
-/// Reads the filter of an update.
+/// Parses the filter of an update.
 pub(super) fn parse_filter(
     filter: &RawDocument,
     is_upsert: bool,
     environment: &Arc<Environment>,
 ) -> Result<Filter> {
     environment.parse_all(|| {
-        let filter = Filter::parse_in(filter, environment)?;
+        let filter = Filter::parse_for_command(filter, environment)?;
         if is_upsert {
-            filter.check_upsert()?;
+            filter.ensure_no_expr()?;
         }
         Ok(filter)
     })
 }
 
-/// Inserts the document that an update makes where `filter` has found none, and returns it.
+/// Inserts the document of an upsert, derived from `update` and `filter`, and returns the document.
 pub(super) fn upsert(
-    overlay: &mut Overlay,
+    overlay: &mut WriteOverlay,
     name: &str,
-    update: &update::Update,
+    update: &update::ParsedUpdate,
     filter: &Filter,
 ) -> Result<RawDocumentBuf> {
     let collection = overlay.collection_or_create(name)?;
-    let document = update.upsert(filter)?;
+    let document = update.upserted_document(filter)?;
     document::check_size(&document, code::UPSERT_TOO_LARGE)?;
-    let document = document::prepare(document)?;
+    let document = document::prepare_for_storage(document)?;
     overlay.insert(&collection, &document)?;
     Ok(document)
 }

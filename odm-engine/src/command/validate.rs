@@ -1,6 +1,6 @@
 use bson::RawDocument;
 
-use super::Reading;
+use super::ReadState;
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::document;
@@ -10,35 +10,36 @@ use crate::index::keys::keys_of;
 use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::overlay::entry_key;
-use crate::store::{KeyRange, Snapshot, View};
+use crate::store::{KeyRange, Snapshot, StoreView};
 use crate::value;
 
-/// Checks that documents and index entries follow from each other, and that nothing else is stored.
-pub(crate) fn run(reading: Reading<'_>) -> Result<()> {
+/// Checks that documents and index entries correspond, and that no other data is stored.
+pub(crate) fn run_validation(reading: ReadState<'_>) -> Result<()> {
     let view = reading.view;
-    // The format, the definitions and what the change log keeps, which opening the database has read.
-    let mut expected = 1 + count(view, &key::change_log())? + count(view, &key::events())?;
+    // One key for the format, and the keys of the change log, which were read when the database was opened.
+    let mut expected =
+        1 + count_keys(view, &key::for_change_log())? + count_keys(view, &key::event_prefix())?;
     for collection in reading.catalog.collections() {
         expected += 1 + check_collection(view, collection)?;
     }
-    let found = count(view, &[])?;
-    if found != expected {
+    let key_count = count_keys(view, &[])?;
+    if key_count != expected {
         let message =
-            format!("{found} keys are stored, and {expected} of them belong to something");
+            format!("{key_count} keys are stored, but only {expected} belong to known data");
         return Err(Error::damaged(message));
     }
     Ok(())
 }
 
-/// Checks a collection, and returns how many keys belong to it.
-fn check_collection(view: &View, collection: &Collection) -> Result<u64> {
-    let damaged = |record: RecordId, what: String| {
+/// Checks a collection. Returns the number of its keys.
+fn check_collection(view: &StoreView, collection: &Collection) -> Result<u64> {
+    let damaged = |record: RecordId, problem: String| {
         let name = &collection.name;
-        Error::damaged(format!("document {record} of {name}: {what}"))
+        Error::damaged(format!("document {record} of {name}: {problem}"))
     };
     let mut documents = 0;
     let mut entries = vec![0; collection.indexes.len()];
-    let records = KeyRange::prefix(&key::records(collection.id));
+    let records = KeyRange::with_prefix(&key::record_prefix(collection.id));
     for stored in view.range(records, Direction::Ascending) {
         interrupt::check()?;
         let (key, bytes) = stored?;
@@ -53,27 +54,27 @@ fn check_collection(view: &View, collection: &Collection) -> Result<u64> {
     }
     let mut keys = documents;
     for (state, entries) in collection.indexes.iter().zip(entries) {
-        // All entries that are wanted are there, so only their number can be wrong.
-        let found = count(view, &state.prefix)?;
-        if found != entries {
+        // All required entries exist, so only surplus entries remain to be found.
+        let key_count = count_keys(view, &state.prefix)?;
+        if key_count != entries {
             let (index, name) = (&state.index.name, &collection.name);
-            let message = format!("index {index} of {name} has {found} entries, not {entries}");
+            let message = format!("index {index} of {name} has {key_count} entries, not {entries}");
             return Err(Error::damaged(message));
         }
-        keys += found + count(view, &key::multikeys(collection.id, state.id))?;
+        keys += key_count + count_keys(view, &key::multikey_prefix(collection.id, state.id))?;
     }
     Ok(keys)
 }
 
 fn check_document(bytes: &[u8]) -> Result<()> {
     let document = RawDocument::from_bytes(bytes)?;
-    value::check(document)?;
-    document::id(document).map(|_| ())
+    value::check_document(document)?;
+    document::document_id(document).map(|_| ())
 }
 
-/// Checks that a document has its entries in an index, and returns how many they are.
+/// Checks that a document has its entries in an index. Returns the number of entries.
 fn check_entries(
-    view: &View,
+    view: &StoreView,
     collection: &Collection,
     state: &IndexState,
     record: RecordId,
@@ -83,26 +84,28 @@ fn check_entries(
     let keys = keys_of(state, document)?;
     for key in &keys.keys {
         let Some(value) = view.get(&entry_key(state, key, record))? else {
-            return Err(Error::damaged(format!("it is not in the index {index}")));
+            return Err(Error::damaged(format!("no entry in the index {index}")));
         };
         if state.index.unique && key::trailing_record(&value)? != record {
-            let message = format!("its key in the index {index} leads to another document");
+            let message =
+                format!("the index {index} has an entry for the key with a different document");
             return Err(Error::damaged(message));
         }
     }
     for field in (0..64_u8).filter(|field| keys.multikey & (1 << field) != 0) {
-        let mark = key::multikey(collection.id, state.id, field);
+        let mark = key::for_multikey(collection.id, state.id, field);
         if view.get(&mark)?.is_none() {
-            let message = format!("the index {index} is not marked for its arrays");
+            let message =
+                format!("the index {index} has no multikey marker for an array of the document");
             return Err(Error::damaged(message));
         }
     }
     Ok(keys.keys.len() as u64)
 }
 
-/// How many keys begin with `prefix`.
-fn count(view: &View, prefix: &[u8]) -> Result<u64> {
-    let mut keys = view.range(KeyRange::prefix(prefix), Direction::Ascending);
+/// Counts the keys that begin with `prefix`.
+fn count_keys(view: &StoreView, prefix: &[u8]) -> Result<u64> {
+    let mut keys = view.range(KeyRange::with_prefix(prefix), Direction::Ascending);
     keys.try_fold(0, |count, entry| {
         interrupt::check()?;
         entry.map(|_| count + 1)

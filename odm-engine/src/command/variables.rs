@@ -1,4 +1,4 @@
-//! The variables of a command, which its expressions read as `$$name`.
+//! Variables of a command, which expressions read as `$$name`.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::error::Result;
 use crate::expression::{Computation, Environment, check_bindable};
 use crate::value;
 
-/// What the expressions of a command see besides documents.
+/// Returns the environment of a command's expressions.
 ///
 /// # Errors
-/// A name that no variable can have, values that depend on documents, and what their expressions fail with.
-pub(super) fn environment(variables: &RawDocument) -> Result<Arc<Environment>> {
-    value::check(variables)?;
+/// An invalid variable name, a value that depends on documents, an error in the expression of a value.
+pub(super) fn parse_environment(variables: &RawDocument) -> Result<Arc<Environment>> {
+    value::check_document(variables)?;
     let mut environment = Arc::new(Environment::default());
-    let nothing = RawDocumentBuf::new();
+    let empty_document = RawDocumentBuf::new();
     for (name, value) in value::fields(variables) {
         check_bindable(name)?;
-        // Each sees those before it.
+        // A value can use the earlier variables.
         let computation = Computation::parse_without_document(value, &environment)?;
-        let value = computation.of(&nothing)?.into_bson();
-        Arc::make_mut(&mut environment).set(name, value);
+        let value = computation.evaluate(&empty_document)?.into_bson();
+        Arc::make_mut(&mut environment).set_variable(name, value);
     }
     Ok(environment)
 }

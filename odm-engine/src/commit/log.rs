@@ -1,110 +1,114 @@
-//! The change log: what was committed, in order, for those who watch it.
+//! The change log: committed events in order, for change streams.
 //!
-//! Events are numbered without gaps, and this counts for the whole life of a database, also while no log is kept. So a
-//! place in the log is a number, and what is behind it is there exactly if its successor has not been dropped.
+//! Event numbers have no gaps over the whole life of a database, even if the log was off for a while. So a position in the log is
+//! a number. The events after a position are complete exactly if the next number has not been dropped.
 
 use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::{DateTime, RawDocument, RawDocumentBuf, Timestamp};
 
-use crate::change::{Event, Moment, Token};
+use crate::change::{ChangeEvent, EventTime, ResumeToken};
 use crate::direction::Direction;
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result};
 use crate::key;
-use crate::store::{Changes, KeyRange, Snapshot, View};
+use crate::store::{Changes, KeyRange, Snapshot, StoreView};
 
-/// How many old events one commit drops beside as many as twice those that it adds: no commit pays for all.
-const MIN_DROPPED: u64 = 16;
+/// How many old events a commit drops at least, in addition to twice the number of its new events. The limit spreads the cost of
+/// dropping over many commits.
+const MIN_DROPPED_EVENTS: u64 = 16;
 
-/// How much of the past a database keeps for those who watch it.
+/// The limits of the change log: how much history a database keeps for change streams.
 ///
-/// The oldest events go when a later write finds more than this. The last event always stays.
+/// A later write drops the oldest events beyond these limits. The last event always stays.
 ///
 /// ```
 /// use std::time::Duration;
-/// use odm_engine::{ChangeLog, Database};
+/// use odm_engine::{ChangeLogLimits, Database};
 ///
 /// let database = Database::memory();
-/// let two_days = ChangeLog { max_age: Some(Duration::from_secs(2 * 24 * 60 * 60)), ..ChangeLog::default() };
+/// let two_days = ChangeLogLimits { max_age: Some(Duration::from_secs(2 * 24 * 60 * 60)), ..ChangeLogLimits::default() };
 /// database.set_change_log(Some(two_days))?;
 /// assert_eq!(database.change_log(), Some(two_days));
 /// # Ok::<(), odm_engine::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeLog {
-    /// How many bytes of events to keep; 32 MiB by default.
+pub struct ChangeLogLimits {
+    /// The limit of the log's size, in bytes of events. The default is 32 MiB.
     pub max_bytes: u64,
-    /// How old events may get, to the millisecond; as old as they do by default.
+    /// The limit of an event's age, in whole milliseconds. There is no limit by default.
     pub max_age: Option<Duration>,
 }
 
-impl Default for ChangeLog {
-    fn default() -> ChangeLog {
-        ChangeLog {
+impl Default for ChangeLogLimits {
+    fn default() -> ChangeLogLimits {
+        ChangeLogLimits {
             max_bytes: 32 << 20,
             max_age: None,
         }
     }
 }
 
-/// The log in one state of the database.
+/// The change log in one state of the database.
 #[derive(Clone)]
-pub(crate) struct Log {
-    record: Record,
-    /// The numbers of the first event that is there, and of the next one to come.
+pub(crate) struct LogState {
+    record: LogRecord,
+    /// The number of the first retained event.
     first: u64,
+    /// The number of the next event.
     next: u64,
-    /// The sizes of all events before the first, and of all.
+    /// The total size of all events before the first retained event, in bytes.
     start: u64,
+    /// The total size of all events ever logged, in bytes.
     end: u64,
-    /// The time of the last event, or of the beginning of the log.
+    /// The cluster time of the last event, or of the beginning of the log.
     last_time: Timestamp,
 }
 
-/// What the store holds about the log as a whole.
+/// The stored settings of the log.
 #[derive(Clone)]
-struct Record {
+struct LogRecord {
     id: ObjectId,
-    /// `None` while no log is kept.
-    keep: Option<ChangeLog>,
-    /// The number of the first event since the log was last switched on or off, and when that was.
+    /// `None` while the log is off.
+    keep: Option<ChangeLogLimits>,
+    /// The number of the first event since the log was last switched on or off.
     begin: u64,
+    /// When the log was last switched on or off.
     since: Timestamp,
 }
 
-/// What precedes the event in a value of the log.
-struct Header {
-    /// The sizes of all events before it.
+/// The bytes before an event in a stored value of the log.
+struct EventHeader {
+    /// The total size of all earlier events, in bytes.
     start: u64,
-    moment: Moment,
+    moment: EventTime,
 }
 
-impl Log {
-    pub(crate) fn load(view: &View) -> Result<Log> {
-        let record = match view.get(&key::change_log())? {
-            Some(bytes) => Record::decode(&bytes)?,
-            None => Record::new(),
+impl LogState {
+    pub(crate) fn load(view: &StoreView) -> Result<LogState> {
+        let record = match view.get(&key::for_change_log())? {
+            Some(bytes) => LogRecord::decode(&bytes)?,
+            None => LogRecord::new(),
         };
-        let mut log = Log::empty(record);
-        let events = KeyRange::prefix(&key::events());
+        let mut log = LogState::empty(record);
+        let events = KeyRange::with_prefix(&key::event_prefix());
         let edge = |direction| view.range(events.clone(), direction).next().transpose();
         if let Some((key, value)) = edge(Direction::Ascending)? {
             log.first = key::event_number(&key)?;
-            log.start = Header::split(&value)?.0.start;
+            log.start = EventHeader::split_value(&value)?.0.start;
         }
         if let Some((key, value)) = edge(Direction::Descending)? {
-            let (header, _) = Header::split(&value)?;
+            let (header, _) = EventHeader::split_value(&value)?;
             log.next = key::event_number(&key)?.saturating_add(1);
-            log.end = header.start.saturating_add(size(&value));
-            log.last_time = header.moment.cluster;
+            log.end = header.start.saturating_add(value_size(&value));
+            log.last_time = header.moment.cluster_time;
         }
         Ok(log)
     }
 
-    fn empty(record: Record) -> Log {
-        Log {
+    fn empty(record: LogRecord) -> LogState {
+        LogState {
             first: record.begin,
             next: record.begin,
             start: 0,
@@ -114,224 +118,241 @@ impl Log {
         }
     }
 
-    /// How much is kept; `None` while no log is.
-    pub(crate) fn settings(&self) -> Option<ChangeLog> {
+    /// The limits of the log; `None` while the log is off.
+    pub(crate) fn settings(&self) -> Option<ChangeLogLimits> {
         self.record.keep
     }
 
-    /// The place behind the last event.
-    pub(crate) fn end(&self) -> Token {
-        self.token(self.next.saturating_sub(1), self.last_time)
+    /// The position after the last event.
+    pub(crate) fn end_token(&self) -> ResumeToken {
+        self.token_at(self.next.saturating_sub(1), self.last_time)
     }
 
-    fn token(&self, event: u64, time: Timestamp) -> Token {
-        Token {
+    fn token_at(&self, event: u64, time: Timestamp) -> ResumeToken {
+        ResumeToken {
             log: self.record.id,
             event,
             time,
         }
     }
 
-    /// Refuses a place that events behind which are not there any more, or never were.
+    /// Checks that all events after a position are available, and that the position is in the history of this database.
     ///
     /// # Errors
     /// History lost; damaged.
-    pub(crate) fn check(&self, view: &View, place: &Token) -> Result<()> {
+    pub(crate) fn check_token(&self, view: &StoreView, place: &ResumeToken) -> Result<()> {
         if place.log != self.record.id {
-            return Err(Error::history_unknown("it is of another database"));
+            return Err(Error::history_unknown(
+                "the token is from a different database",
+            ));
         }
         if self.is_lost(place) {
-            return Err(self.lost());
+            return Err(self.lost_error());
         }
         let after = place.event.saturating_add(1);
-        let is_beginning = after == self.first && self.is_whole();
+        let is_beginning = after == self.first && self.is_complete();
         let known = if is_beginning {
             Some(self.record.since)
         } else {
-            let event = self.event(view, place.event)?;
-            event.map(|(_, moment)| moment.cluster)
+            let event = self.read_event(view, place.event)?;
+            event.map(|(_, moment)| moment.cluster_time)
         };
         match known {
             Some(time) if time == place.time => Ok(()),
-            None if after == self.first => Err(self.lost()),
+            None if after == self.first => Err(self.lost_error()),
             _ => {
-                let why = "it is not of this database as it is now, which may have been restored \
+                let reason = "the token is not in this database's history; the database may have been restored \
                            from a backup";
-                Err(Error::history_unknown(why))
+                Err(Error::history_unknown(reason))
             }
         }
     }
 
-    /// The place before the first event of `time` or later.
+    /// Returns the position before the first event with cluster time `time` or later.
     ///
     /// # Errors
     /// History lost; damaged.
-    pub(crate) fn before(&self, view: &View, time: Timestamp) -> Result<Token> {
+    pub(crate) fn token_before(&self, view: &StoreView, time: Timestamp) -> Result<ResumeToken> {
         let (mut low, mut high) = (self.first, self.next);
-        let mut place = self.token(self.first.saturating_sub(1), self.record.since);
+        let mut place = self.token_at(self.first.saturating_sub(1), self.record.since);
         while low < high {
             let middle = low + (high - low) / 2;
-            let Some((_, moment)) = self.event(view, middle)? else {
+            let Some((_, moment)) = self.read_event(view, middle)? else {
                 return Err(Error::damaged("an event of the change log is missing"));
             };
-            if moment.cluster < time {
-                place = self.token(middle, moment.cluster);
+            if moment.cluster_time < time {
+                place = self.token_at(middle, moment.cluster_time);
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         let is_before_all = low == self.first;
-        if is_before_all && !(self.is_whole() && time >= self.record.since) {
-            return Err(self.lost());
+        if is_before_all && !(self.is_complete() && time >= self.record.since) {
+            return Err(self.lost_error());
         }
         Ok(place)
     }
 
-    /// Whether [`after`](Log::after) has something to say about a place.
-    pub(crate) fn goes_on(&self, place: &Token) -> bool {
+    /// Whether [`event_after`](LogState::event_after) returns an event or an error for a position.
+    pub(crate) fn has_next(&self, place: &ResumeToken) -> bool {
         self.is_lost(place) || place.event < self.next.saturating_sub(1)
     }
 
-    /// The event behind a place that has been [checked](Log::check) in an earlier state, and the place behind it; `None`
-    /// if it is not there yet.
+    /// Returns the event after a position, with the next position; `None` if the event is not committed yet. The position must
+    /// have been [checked](LogState::check_token) in an earlier state.
     ///
     /// # Errors
     /// History lost; damaged.
-    pub(crate) fn after(
+    pub(crate) fn event_after(
         &self,
-        view: &View,
-        place: &Token,
-    ) -> Result<Option<(Event, Moment, Token)>> {
+        view: &StoreView,
+        place: &ResumeToken,
+    ) -> Result<Option<(ChangeEvent, EventTime, ResumeToken)>> {
         if self.is_lost(place) {
-            return Err(self.lost());
+            return Err(self.lost_error());
         }
         let number = place.event.saturating_add(1);
-        let event = self.event(view, number)?;
+        let event = self.read_event(view, number)?;
         Ok(event.map(|(event, moment)| {
-            let place = self.token(number, moment.cluster);
+            let place = self.token_at(number, moment.cluster_time);
             (event, moment, place)
         }))
     }
 
-    /// Whether events behind a place have been dropped, or not been logged.
-    fn is_lost(&self, place: &Token) -> bool {
+    /// Whether events after a position were dropped or not logged.
+    fn is_lost(&self, place: &ResumeToken) -> bool {
         let after = place.event.saturating_add(1);
         let is_of_former_log = after == self.record.begin && place.time < self.record.since;
         self.record.keep.is_none() || after < self.first || is_of_former_log
     }
 
-    /// The event with a number, and when it was committed. `None` if it has been dropped or is not there yet.
-    fn event(&self, view: &View, number: u64) -> Result<Option<(Event, Moment)>> {
+    /// Returns the event with a number, and its commit time. `None` if the event was dropped or is not committed yet.
+    fn read_event(
+        &self,
+        view: &StoreView,
+        number: u64,
+    ) -> Result<Option<(ChangeEvent, EventTime)>> {
         if number < self.first || number >= self.next {
             return Ok(None);
         }
-        let Some(value) = view.get(&key::event(number))? else {
+        let Some(value) = view.get(&key::for_event(number))? else {
             return Err(Error::damaged("an event of the change log is missing"));
         };
-        let (header, body) = Header::split(&value)?;
-        Ok(Some((Event::from_bytes(body)?, header.moment)))
+        let (header, body) = EventHeader::split_value(&value)?;
+        Ok(Some((ChangeEvent::from_bytes(body)?, header.moment)))
     }
 
-    fn lost(&self) -> Error {
+    fn lost_error(&self) -> Error {
         Error::history_lost(self.record.keep.is_some())
     }
 
-    /// Switches the log on, changes what it keeps, or switches it off, which drops all events.
-    pub(crate) fn configure(&mut self, view: &View, keep: Option<ChangeLog>) -> Result<Changes> {
+    /// Switches the log on, changes its limits, or switches it off. Switching off drops all events.
+    pub(crate) fn configure(
+        &mut self,
+        view: &StoreView,
+        limits: Option<ChangeLogLimits>,
+    ) -> Result<Changes> {
         let mut changes = Changes::new();
-        let switched = keep.is_some() != self.record.keep.is_some();
-        self.record.keep = keep;
+        let switched = limits.is_some() != self.record.keep.is_some();
+        self.record.keep = limits;
         if switched {
             self.record.begin = self.next;
-            self.record.since = following(self.last_time, DateTime::now());
-            *self = Log::empty(self.record.clone());
+            self.record.since = next_cluster_time(self.last_time, DateTime::now());
+            *self = LogState::empty(self.record.clone());
         }
-        if keep.is_none() {
-            for entry in view.range(KeyRange::prefix(&key::events()), Direction::Ascending) {
+        if limits.is_none() {
+            for entry in view.range(
+                KeyRange::with_prefix(&key::event_prefix()),
+                Direction::Ascending,
+            ) {
                 changes.insert(entry?.0.to_vec().into(), None);
             }
         }
         let record = self.record.encode();
-        changes.insert(key::change_log().into(), Some(record.as_bytes().into()));
+        changes.insert(key::for_change_log().into(), Some(record.as_bytes().into()));
         Ok(changes)
     }
 
-    /// Adds the events of one commit to its changes, and drops old ones that are too many.
-    pub(crate) fn add(
+    /// Adds the events of one commit to its changes, and drops old events beyond the limits.
+    pub(crate) fn add_events(
         &mut self,
-        view: &View,
+        view: &StoreView,
         changes: &mut Changes,
-        events: &[Event],
+        events: &[ChangeEvent],
     ) -> Result<()> {
-        let Some(keep) = self.record.keep.filter(|_| !events.is_empty()) else {
+        let Some(limits) = self.record.keep.filter(|_| !events.is_empty()) else {
             return Ok(());
         };
         let added = self.next;
-        let wall = DateTime::now();
-        let moment = Moment {
-            cluster: following(self.last_time, wall),
-            wall,
+        let wall_time = DateTime::now();
+        let moment = EventTime {
+            cluster_time: next_cluster_time(self.last_time, wall_time),
+            wall_time,
         };
         for event in events {
-            let header = Header {
+            let header = EventHeader {
                 start: self.end,
                 moment,
             };
-            let value = header.join(event);
-            self.end = self.end.saturating_add(size(&value));
-            changes.insert(key::event(self.next).into(), Some(value.into()));
+            let value = header.encode_with(event);
+            self.end = self.end.saturating_add(value_size(&value));
+            changes.insert(key::for_event(self.next).into(), Some(value.into()));
             self.next = self.next.saturating_add(1);
         }
-        self.last_time = moment.cluster;
-        self.drop_oldest(view, changes, keep, added, wall)
+        self.last_time = moment.cluster_time;
+        self.drop_oldest(view, changes, limits, added, wall_time)
     }
 
     fn drop_oldest(
         &mut self,
-        view: &View,
+        view: &StoreView,
         changes: &mut Changes,
-        keep: ChangeLog,
+        limits: ChangeLogLimits,
         added: u64,
         now: DateTime,
     ) -> Result<()> {
-        let max_age = keep
+        let max_age = limits
             .max_age
             .and_then(|age| i64::try_from(age.as_millis()).ok());
         let oldest = max_age.map(|age| now.timestamp_millis().saturating_sub(age));
-        let most = MIN_DROPPED.saturating_add(self.next.saturating_sub(added).saturating_mul(2));
-        let end = added.min(self.first.saturating_add(most));
+        let max_dropped =
+            MIN_DROPPED_EVENTS.saturating_add(self.next.saturating_sub(added).saturating_mul(2));
+        let end = added.min(self.first.saturating_add(max_dropped));
         while self.first < end {
-            let is_too_much = self.end.saturating_sub(self.start) > keep.max_bytes;
-            if !is_too_much && oldest.is_none() {
+            let exceeds_bytes = self.end.saturating_sub(self.start) > limits.max_bytes;
+            if !exceeds_bytes && oldest.is_none() {
                 break;
             }
-            let key = key::event(self.first);
+            let key = key::for_event(self.first);
             let Some(value) = view.get(&key)? else {
                 return Err(Error::damaged("an event of the change log is missing"));
             };
-            let (header, _) = Header::split(&value)?;
-            let wall = header.moment.wall.timestamp_millis();
-            if !is_too_much && oldest.is_none_or(|oldest| wall >= oldest) {
+            let (header, _) = EventHeader::split_value(&value)?;
+            let wall_time = header.moment.wall_time.timestamp_millis();
+            if !exceeds_bytes && oldest.is_none_or(|oldest| wall_time >= oldest) {
                 break;
             }
             changes.insert(key.into(), None);
-            self.start = header.start.saturating_add(size(&value)).min(self.end);
+            self.start = header
+                .start
+                .saturating_add(value_size(&value))
+                .min(self.end);
             self.first += 1;
         }
         Ok(())
     }
 
-    /// Whether no event has been dropped since the log was switched on.
-    fn is_whole(&self) -> bool {
+    /// Whether no event was dropped since the log was switched on.
+    fn is_complete(&self) -> bool {
         self.first == self.record.begin
     }
 }
 
-impl Record {
-    /// Of a database that has never kept a log.
-    fn new() -> Record {
-        Record {
+impl LogRecord {
+    /// Returns the record of a database that has never kept a log.
+    fn new() -> LogRecord {
+        LogRecord {
             id: ObjectId::new(),
             keep: None,
             begin: 1,
@@ -344,63 +365,66 @@ impl Record {
 
     fn encode(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();
-        append(&mut document, "id", self.id);
-        append(&mut document, "begin", saturating(self.begin));
-        append(&mut document, "since", self.since);
-        if let Some(keep) = self.keep {
-            append(&mut document, "maxBytes", saturating(keep.max_bytes));
-            if let Some(age) = keep.max_age {
+        append_field(&mut document, "id", self.id);
+        append_field(&mut document, "begin", saturate_to_i64(self.begin));
+        append_field(&mut document, "since", self.since);
+        if let Some(limits) = self.keep {
+            append_field(&mut document, "maxBytes", saturate_to_i64(limits.max_bytes));
+            if let Some(age) = limits.max_age {
                 let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-                append(&mut document, "maxAgeMillis", saturating(millis));
+                append_field(&mut document, "maxAgeMillis", saturate_to_i64(millis));
             }
         }
         document
     }
 
-    fn decode(bytes: &[u8]) -> Result<Record> {
+    fn decode(bytes: &[u8]) -> Result<LogRecord> {
         let damaged = |_| Error::damaged("the record of the change log cannot be read");
         let document = RawDocument::from_bytes(bytes).map_err(damaged)?;
         let number = |name| document.get_i64(name).map(i64::unsigned_abs);
-        let keep = number("maxBytes").ok().map(|max_bytes| ChangeLog {
+        let limits = number("maxBytes").ok().map(|max_bytes| ChangeLogLimits {
             max_bytes,
             max_age: number("maxAgeMillis").ok().map(Duration::from_millis),
         });
-        Ok(Record {
+        Ok(LogRecord {
             id: document.get_object_id("id").map_err(damaged)?,
-            keep,
+            keep: limits,
             begin: number("begin").map_err(damaged)?,
             since: document.get_timestamp("since").map_err(damaged)?,
         })
     }
 }
 
-impl Header {
-    fn join(&self, event: &Event) -> Vec<u8> {
+impl EventHeader {
+    fn encode_with(&self, event: &ChangeEvent) -> Vec<u8> {
         let (moment, body) = (self.moment, event.as_bytes());
         let mut value = Vec::with_capacity(24 + body.len());
         value.extend_from_slice(&self.start.to_be_bytes());
-        value.extend_from_slice(&moment.cluster.time.to_be_bytes());
-        value.extend_from_slice(&moment.cluster.increment.to_be_bytes());
-        value.extend_from_slice(&moment.wall.timestamp_millis().to_be_bytes());
+        value.extend_from_slice(&moment.cluster_time.time.to_be_bytes());
+        value.extend_from_slice(&moment.cluster_time.increment.to_be_bytes());
+        value.extend_from_slice(&moment.wall_time.timestamp_millis().to_be_bytes());
         value.extend_from_slice(body);
         value
     }
 
-    /// The header and the bytes of the event.
-    fn split(value: &[u8]) -> Result<(Header, &[u8])> {
+    /// Splits a stored value into the header and the bytes of the event.
+    fn split_value(value: &[u8]) -> Result<(EventHeader, &[u8])> {
         let read = || {
             let (start, rest) = value.split_first_chunk()?;
             let (time, rest) = rest.split_first_chunk()?;
             let (increment, rest) = rest.split_first_chunk()?;
-            let (wall, rest) = rest.split_first_chunk()?;
+            let (wall_time, rest) = rest.split_first_chunk()?;
             let cluster = Timestamp {
                 time: u32::from_be_bytes(*time),
                 increment: u32::from_be_bytes(*increment),
             };
-            let wall = DateTime::from_millis(i64::from_be_bytes(*wall));
-            let header = Header {
+            let wall_time = DateTime::from_millis(i64::from_be_bytes(*wall_time));
+            let header = EventHeader {
                 start: u64::from_be_bytes(*start),
-                moment: Moment { cluster, wall },
+                moment: EventTime {
+                    cluster_time: cluster,
+                    wall_time,
+                },
             };
             Some((header, rest))
         };
@@ -408,8 +432,8 @@ impl Header {
     }
 }
 
-/// The first time after `last` that is not before `now`.
-fn following(last: Timestamp, now: DateTime) -> Timestamp {
+/// Returns the first cluster time that is after `last` and not before `now`.
+fn next_cluster_time(last: Timestamp, now: DateTime) -> Timestamp {
     let seconds = now.timestamp_millis().max(0) / 1000;
     let time = u32::try_from(seconds).unwrap_or(u32::MAX);
     if time > last.time {
@@ -427,12 +451,12 @@ fn following(last: Timestamp, now: DateTime) -> Timestamp {
     }
 }
 
-/// What a value of the log counts for.
-fn size(value: &[u8]) -> u64 {
+/// The size of a stored value, as counted for the limit.
+fn value_size(value: &[u8]) -> u64 {
     u64::try_from(value.len()).unwrap_or(u64::MAX)
 }
 
-fn saturating(number: u64) -> i64 {
+fn saturate_to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -441,12 +465,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_only_grow() {
+    fn cluster_times_always_increase() {
         let at = |time, increment| Timestamp { time, increment };
         let now = |seconds: i64| DateTime::from_millis(seconds * 1000 + 999);
-        assert_eq!(following(at(5, 7), now(6)), at(6, 1));
-        assert_eq!(following(at(5, 7), now(5)), at(5, 8));
-        assert_eq!(following(at(5, 7), now(-9)), at(5, 8));
-        assert_eq!(following(at(5, u32::MAX), now(5)), at(6, 1));
+        assert_eq!(next_cluster_time(at(5, 7), now(6)), at(6, 1));
+        assert_eq!(next_cluster_time(at(5, 7), now(5)), at(5, 8));
+        assert_eq!(next_cluster_time(at(5, 7), now(-9)), at(5, 8));
+        assert_eq!(next_cluster_time(at(5, u32::MAX), now(5)), at(6, 1));
     }
 }

@@ -2,13 +2,13 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// What becomes of the writes that are committed together.
+/// The outcome of the writes that are committed together.
 #[derive(Default)]
 pub(super) struct BatchOutcome(OnceLock<Result<()>>);
 
 impl BatchOutcome {
-    /// Of a write that has changed nothing, on a durable state.
-    pub(super) fn durable() -> BatchOutcome {
+    /// Returns the outcome of a write that changed nothing on a durable state.
+    pub(super) fn already_durable() -> BatchOutcome {
         BatchOutcome(OnceLock::from(Ok(())))
     }
 
@@ -16,18 +16,18 @@ impl BatchOutcome {
         self.0.get().is_some()
     }
 
-    /// What has become of the writes.
+    /// Returns the outcome of the writes.
     ///
     /// # Errors
-    /// That of the commit.
-    pub(super) fn known(&self) -> Result<()> {
-        // A leader always says what has become of its batch.
-        let lost = || Err(Error::damaged("a commit was lost"));
-        self.0.get().cloned().unwrap_or_else(lost)
+    /// The error of the commit.
+    pub(super) fn committed_result(&self) -> Result<()> {
+        // A leader always sets the outcome of its batch.
+        let lost_commit = || Err(Error::damaged("a commit was lost"));
+        self.0.get().cloned().unwrap_or_else(lost_commit)
     }
 
     pub(super) fn set(&self, outcome: Result<()>) {
-        // What came first holds: a write is not undone by what fails after it.
+        // The first outcome wins: a later failure does not undo a durable write.
         let _known = self.0.set(outcome);
     }
 }

@@ -2,44 +2,44 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Those who wait for the next commit.
+/// The tasks that wait for the next commit.
 ///
-/// Each has one place at most, so that what waits and is dropped, again and again, leaves nothing behind.
+/// Each task has at most one waker here, and removes it when it stops waiting. So repeated waits leave no wakers.
 #[derive(Default)]
-pub(crate) struct Watchers {
-    waiting: Mutex<Waiting>,
+pub(crate) struct CommitWatchers {
+    waiting: Mutex<WaitingTasks>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingTasks {
     last_id: u64,
     wakers: HashMap<u64, Waker>,
 }
 
-impl Watchers {
-    /// A number for somebody who will wait.
+impl CommitWatchers {
+    /// Returns a number for a task that will wait.
     pub(crate) fn register(&self) -> u64 {
-        let mut waiting = self.lock();
+        let mut waiting = self.lock_waiting();
         waiting.last_id += 1;
         waiting.last_id
     }
 
-    /// Wakes `waker` after the next commit, once.
-    pub(crate) fn wait(&self, id: u64, waker: &Waker) {
-        self.lock().wakers.insert(id, waker.clone());
+    /// Wakes `waker` once, after the next commit.
+    pub(crate) fn set_waker(&self, id: u64, waker: &Waker) {
+        self.lock_waiting().wakers.insert(id, waker.clone());
     }
 
-    pub(crate) fn leave(&self, id: u64) {
-        self.lock().wakers.remove(&id);
+    pub(crate) fn unregister(&self, id: u64) {
+        self.lock_waiting().wakers.remove(&id);
     }
 
     pub(super) fn wake_all(&self) {
-        let wakers = std::mem::take(&mut self.lock().wakers);
+        let wakers = std::mem::take(&mut self.lock_waiting().wakers);
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// Whoever panicked here has at most lost a waker of its own.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    /// Locks the tasks. A panic during a change loses at most the waker of the panicking task.
+    fn lock_waiting(&self) -> MutexGuard<'_, WaitingTasks> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! MongoDB's error numbers, under MongoDB's names for them.
+//! MongoDB's error numbers, named as in MongoDB.
 
 pub(crate) const BAD_VALUE: i32 = 2;
 pub(crate) const FAILED_TO_PARSE: i32 = 9;

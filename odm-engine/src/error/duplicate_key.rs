@@ -13,28 +13,30 @@ pub struct DuplicateKey {
 }
 
 impl DuplicateKey {
-    /// The collection that holds the index.
+    /// Returns the collection of the index.
     pub fn collection(&self) -> &str {
         &self.collection
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     pub fn index(&self) -> &str {
         &self.index
     }
 
-    /// The fields of the index with their directions, as MongoDB's `keyPattern`.
+    /// Returns the fields of the index with their directions, as in MongoDB's `keyPattern`.
     pub fn key_pattern(&self) -> &RawDocument {
         &self.key_pattern
     }
 
-    /// The fields of the index with the refused values, as MongoDB's `keyValue`. Strings are those of the refused document,
-    /// also where the index has a [collation](DuplicateKey::collation) and another document has a string that is equal by it.
+    /// Returns the fields of the index with the refused values, as in MongoDB's `keyValue`.
+    ///
+    /// Strings are taken from the refused document. If the index has a [collation](DuplicateKey::collation), the existing
+    /// document may hold a different string that compares equal.
     pub fn key_value(&self) -> &RawDocument {
         &self.key_value
     }
 
-    /// How the index compares strings, if not byte by byte, as MongoDB's `collation`.
+    /// Returns the collation of the index, as in MongoDB's `collation`; `None` if the index compares strings byte by byte.
     pub fn collation(&self) -> Option<&RawDocument> {
         self.collation.as_deref()
     }

@@ -1,4 +1,5 @@
-//! Accumulators as operators: one value from several operands, or from the elements of an array that is the only one.
+//! Accumulators as expression operators: one value from several operands, or from the elements of a
+//! single array operand.
 
 mod avg;
 mod min_max;
@@ -8,37 +9,37 @@ mod sum;
 use bson::{RawArray, RawDocumentBuf};
 
 use super::Value;
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 use crate::accumulator::Accumulator;
 use crate::{Result, value};
 
-pub(super) const OPERATORS: Registry = &[
-    ("$avg", avg::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$avg", avg::parse_avg),
     ("$max", min_max::parse_max),
     ("$min", min_max::parse_min),
     ("$stdDevPop", std_dev::parse_pop),
     ("$stdDevSamp", std_dev::parse_samp),
-    ("$sum", sum::parse),
+    ("$sum", sum::parse_sum),
 ];
 
-/// What an accumulator makes of operands.
-fn accumulate<'v>(
+/// Runs an accumulator over operands.
+fn accumulate_operands<'v>(
     operands: Vec<Value<'_>>,
     mut accumulator: impl Accumulator + 'static,
 ) -> Result<Value<'v>> {
-    let nothing = RawDocumentBuf::new();
+    let empty = RawDocumentBuf::new();
     let only = match operands.as_slice() {
-        [only] => only.array(),
+        [only] => only.as_array(),
         _ => None,
     };
     if let Some(array) = only.map(RawArray::to_owned) {
         for item in value::items(&array) {
-            accumulator.add(item.into(), &nothing)?;
+            accumulator.add_value(item.into(), &empty)?;
         }
     } else {
         for operand in operands {
-            accumulator.add(operand, &nothing)?;
+            accumulator.add_value(operand, &empty)?;
         }
     }
-    Ok(Box::new(accumulator).finish().into())
+    Ok(Box::new(accumulator).into_value().into())
 }

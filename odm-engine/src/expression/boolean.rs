@@ -1,12 +1,12 @@
-//! Yes and no.
+//! Boolean operators.
 
 mod logical;
 mod not;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
+pub(super) const OPERATORS: OperatorRegistry = &[
     ("$and", logical::parse_and),
-    ("$not", not::parse),
+    ("$not", not::parse_not),
     ("$or", logical::parse_or),
 ];

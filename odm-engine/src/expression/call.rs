@@ -1,4 +1,4 @@
-//! An operator with its operand, while it is parsed.
+//! An operator call during parsing, and the operators that are plain functions of their operands.
 
 mod arguments;
 mod function;
@@ -8,31 +8,31 @@ use std::{fmt, mem};
 
 use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::regroup::{Order, regroup};
-use super::{Environment, Expression, Names, Operator, Scope, Value};
+use super::regroup::{RegroupOrder, regroup_operands};
+use super::{Environment, Expression, ExpressionOperator, Value, VariableScope, VisibleVariables};
 use crate::value::growth;
 use crate::{Error, Result, value};
-pub(super) use arguments::Arguments;
-pub(super) use function::Of as FunctionOf;
+pub(super) use arguments::NamedArguments;
+pub(super) use function::FunctionOf;
 
-/// `{ name: operand }`, not yet understood.
+/// An operator with its operand before parsing: `{ name: operand }`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call<'a> {
-    /// The operator, as `$add`.
+pub(super) struct OperatorCall<'a> {
+    /// The name of the operator, such as `$add`.
     pub(super) name: &'a str,
     pub(super) operand: RawBsonRef<'a>,
-    pub(super) names: &'a Names<'a>,
+    pub(super) names: &'a VisibleVariables<'a>,
 }
 
-/// What an operator computes from the values of its operands.
+/// A function from operand values to a result.
 #[derive(Clone, Copy)]
-enum Function {
+enum OperandFunction {
     One(Unary),
     Two(Binary),
     Three(Ternary),
-    /// Of as many as there are, looked at one by one.
+    /// Any number of operands. Each value is checked before the next operand is evaluated.
     Each(Variadic),
-    /// Of some, looked at together.
+    /// A bounded number of operands, all evaluated before the call.
     Many(Variadic),
 }
 
@@ -41,167 +41,193 @@ pub(super) type Binary = for<'v> fn(Value<'v>, Value<'v>) -> Result<Value<'v>>;
 pub(super) type Ternary = for<'v> fn(Value<'v>, Value<'v>, Value<'v>) -> Result<Value<'v>>;
 pub(super) type Variadic = for<'v> fn(Vec<Value<'v>>) -> Result<Value<'v>>;
 
-impl Call<'_> {
-    /// An operator that is a function of one operand.
+impl OperatorCall<'_> {
+    /// Builds an operator that is a function of one operand.
     ///
     /// # Errors
-    /// Not one operand (code 16020); what the function gives for a constant one.
+    /// The number of operands is not 1 (code 16020). A failure with a constant operand is returned
+    /// as [`Expression::Failing`].
     pub(super) fn unary(&self, function: Unary) -> Result<Expression> {
-        self.apply(self.exactly::<1>()?.into(), Function::One(function))
+        self.apply_function(
+            self.exact_operands::<1>()?.into(),
+            OperandFunction::One(function),
+        )
     }
 
-    /// An operator that is a function of its operand as it stands: an array is no list of operands.
+    /// Builds an operator that is a function of the whole operand. An array is one operand, not a
+    /// list of operands.
     ///
     /// # Errors
-    /// What the function gives for a constant one.
-    pub(super) fn whole(&self, function: Unary) -> Result<Expression> {
-        let operand = self.parse(self.operand)?;
-        self.apply(vec![operand], Function::One(function))
+    /// The operand cannot be parsed.
+    pub(super) fn whole_operand(&self, function: Unary) -> Result<Expression> {
+        let operand = self.parse_operand(self.operand)?;
+        self.apply_function(vec![operand], OperandFunction::One(function))
     }
 
-    /// An operator that is a function of two operands.
+    /// Builds an operator that is a function of two operands.
     ///
     /// # Errors
-    /// As [`unary`](Call::unary).
+    /// See [`unary`](OperatorCall::unary).
     pub(super) fn binary(&self, function: Binary) -> Result<Expression> {
-        self.apply(self.exactly::<2>()?.into(), Function::Two(function))
+        self.apply_function(
+            self.exact_operands::<2>()?.into(),
+            OperandFunction::Two(function),
+        )
     }
 
-    /// An operator that is a function of three operands.
+    /// Builds an operator that is a function of three operands.
     ///
     /// # Errors
-    /// As [`unary`](Call::unary).
+    /// See [`unary`](OperatorCall::unary).
     pub(super) fn ternary(&self, function: Ternary) -> Result<Expression> {
-        self.apply(self.exactly::<3>()?.into(), Function::Three(function))
+        self.apply_function(
+            self.exact_operands::<3>()?.into(),
+            OperandFunction::Three(function),
+        )
     }
 
-    /// An operator that is a function of any number of operands.
+    /// Builds an operator that is a function of any number of operands.
     ///
     /// # Errors
-    /// What the function gives for constant ones.
+    /// An operand cannot be parsed.
     pub(super) fn variadic(&self, function: Variadic) -> Result<Expression> {
-        self.apply(self.operands()?, Function::Each(function))
+        self.apply_function(self.parse_operands()?, OperandFunction::Each(function))
     }
 
-    /// As [`variadic`](Call::variadic), where operands that follow each other can be put together:
-    /// the constant ones are, and those of an inner operator of the same name join those around it.
+    /// Builds an associative operator. Neighboring constant operands are combined, and nested
+    /// operators of the same name are flattened.
     ///
     /// # Errors
-    /// What the function gives for constant ones.
+    /// An operand cannot be parsed.
     pub(super) fn associative(&self, function: Variadic) -> Result<Expression> {
-        self.regrouped(Order::Kept, function)
+        self.regrouped_operator(RegroupOrder::Kept, function)
     }
 
-    /// As [`associative`](Call::associative), where the order does not matter either: all constant
-    /// operands are put together, behind the others.
+    /// Builds an operator that is associative and commutative. All constant operands are combined
+    /// and moved to the end.
     ///
     /// # Errors
-    /// What the function gives for constant ones.
+    /// An operand cannot be parsed.
     pub(super) fn commutative(&self, function: Variadic) -> Result<Expression> {
-        self.regrouped(Order::Free, function)
+        self.regrouped_operator(RegroupOrder::Free, function)
     }
 
-    fn regrouped(&self, order: Order, function: Variadic) -> Result<Expression> {
-        regroup(self, self.operands()?, order, |operands| Application {
-            name: self.name.into(),
-            operands,
-            function: Function::Each(function),
-            is_associative: true,
+    fn regrouped_operator(&self, order: RegroupOrder, function: Variadic) -> Result<Expression> {
+        regroup_operands(self, self.parse_operands()?, order, |operands| {
+            FunctionApplication {
+                name: self.name.into(),
+                operands,
+                function: OperandFunction::Each(function),
+                is_associative: true,
+            }
         })
     }
 
-    /// An operator that is a function of some number of operands.
+    /// Builds an operator whose number of operands lies in a range.
     ///
     /// # Errors
-    /// More or fewer operands (code 28667); what the function gives for constant ones.
-    pub(super) fn ranged(
+    /// The number of operands is out of range (code 28667).
+    pub(super) fn bounded_variadic(
         &self,
         count: RangeInclusive<usize>,
         function: Variadic,
     ) -> Result<Expression> {
-        let operands = self.operands()?;
+        let operands = self.parse_operands()?;
         if !count.contains(&operands.len()) {
-            let (least, most) = (count.start(), count.end());
+            let (min, max) = (count.start(), count.end());
             let message = format!(
-                "{} takes {least} to {most} operands, not {}",
+                "{} takes {min} to {max} operands, not {}",
                 self.name,
                 operands.len()
             );
-            return Err(Error::server(28667, message));
+            return Err(Error::with_server_code(28667, message));
         }
-        self.apply(operands, Function::Many(function))
+        self.apply_function(operands, OperandFunction::Many(function))
     }
 
-    /// Exactly `N` operands.
+    /// Parses exactly `N` operands.
     ///
     /// # Errors
-    /// Another number of them (code 16020).
-    pub(super) fn exactly<const N: usize>(&self) -> Result<[Expression; N]> {
-        self.operands()?.try_into().map_err(|operands: Vec<_>| {
-            let message = format!("{} takes {N} operands, not {}", self.name, operands.len());
-            Error::server(16020, message)
-        })
+    /// The number of operands differs (code 16020).
+    pub(super) fn exact_operands<const N: usize>(&self) -> Result<[Expression; N]> {
+        self.parse_operands()?
+            .try_into()
+            .map_err(|operands: Vec<_>| {
+                let message = format!("{} takes {N} operands, not {}", self.name, operands.len());
+                Error::with_server_code(16020, message)
+            })
     }
 
-    /// The operands: the elements of an array, or what stands there alone.
-    pub(super) fn operands(&self) -> Result<Vec<Expression>> {
+    /// Parses the operands: the elements of an array, or a single operand.
+    pub(super) fn parse_operands(&self) -> Result<Vec<Expression>> {
         match self.operand {
             RawBsonRef::Array(array) => value::items(array)
-                .map(|operand| self.parse(operand))
+                .map(|operand| self.parse_operand(operand))
                 .collect(),
-            operand => Ok(vec![self.parse(operand)?]),
+            operand => Ok(vec![self.parse_operand(operand)?]),
         }
     }
 
-    /// How many operands there are.
-    pub(super) fn count(&self) -> usize {
+    /// Returns the number of operands.
+    pub(super) fn operand_count(&self) -> usize {
         match self.operand {
             RawBsonRef::Array(array) => value::items(array).count(),
             _ => 1,
         }
     }
 
-    /// The operand as a document of named arguments.
+    /// Returns the operand as a document of named arguments.
     ///
     /// # Errors
-    /// It is not a document; `code` is the operator's number for that.
-    pub(super) fn document(&self, code: i32) -> Result<&RawDocument> {
+    /// The operand is not a document. `code` is the operator's error code for that.
+    pub(super) fn argument_document(&self, code: i32) -> Result<&RawDocument> {
         self.operand.as_document().ok_or_else(|| {
-            let found = value::type_name(self.operand);
-            Error::server(
+            let type_name = value::type_name(self.operand);
+            Error::with_server_code(
                 code,
-                format!("{} takes a document of arguments, not {found}", self.name),
+                format!(
+                    "{} takes a document of arguments, not {type_name}",
+                    self.name
+                ),
             )
         })
     }
 
-    /// An operand of this operator as an expression.
-    pub(super) fn parse(&self, operand: RawBsonRef<'_>) -> Result<Expression> {
+    /// Parses an operand of this operator.
+    pub(super) fn parse_operand(&self, operand: RawBsonRef<'_>) -> Result<Expression> {
         Expression::parse(operand, self.names)
     }
 
-    /// An operator, or the constant that it gives if all its operands are: what fails for each
-    /// document then fails at once, even if there are no documents.
+    /// Returns the operator, or its constant value if all operands are constant. A constant
+    /// operator that fails therefore fails even without documents.
     ///
-    /// A constant that fails is an [`Expression::Failing`]; it is reported once everything is parsed.
+    /// A failed constant becomes an [`Expression::Failing`], which is reported after the whole
+    /// command is parsed.
     ///
     /// # Errors
-    /// None yet.
-    pub(super) fn fold(&self, operator: impl Operands + 'static) -> Result<Expression> {
-        let is_constant = |operand: &Expression| operand.constant().is_some();
-        if !self.names.folds() || !operator.operands().all(is_constant) {
-            return Ok(Expression::operator(operator));
+    /// No errors are returned today.
+    pub(super) fn fold_constant(
+        &self,
+        operator: impl FoldableOperator + 'static,
+    ) -> Result<Expression> {
+        let is_constant = |operand: &Expression| operand.as_constant().is_some();
+        if !self.names.folds_constants() || !operator.operand_expressions().all(is_constant) {
+            return Ok(Expression::from_operator(operator));
         }
-        let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::MIN));
-        let value = operator.evaluate(&Scope::new(&document, &environment));
+        let (document, environment) = (RawDocumentBuf::new(), Environment::at_time(DateTime::MIN));
+        let value = operator.evaluate(&VariableScope::new(&document, &environment));
         Ok(match value {
             Ok(value) => Expression::Constant(value.into_bson()),
             Err(error) => Expression::Failing(error),
         })
     }
 
-    fn apply(&self, operands: Vec<Expression>, function: Function) -> Result<Expression> {
-        self.fold(Application {
+    fn apply_function(
+        &self,
+        operands: Vec<Expression>,
+        function: OperandFunction,
+    ) -> Result<Expression> {
+        self.fold_constant(FunctionApplication {
             name: self.name.into(),
             operands,
             function,
@@ -210,61 +236,63 @@ impl Call<'_> {
     }
 }
 
-/// An operator whose value depends on its operands only.
-pub(super) trait Operands: Operator {
-    /// The expressions that its value is computed from, all of them.
-    fn operands(&self) -> impl Iterator<Item = &Expression>;
+/// An operator whose value depends only on its operands, so that constant operands make the
+/// operator constant.
+pub(super) trait FoldableOperator: ExpressionOperator {
+    /// Returns all expressions that the value is computed from.
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression>;
 }
 
-/// The values of operands, which are not too large together.
+/// Evaluates operands and limits the total size of the values.
 ///
 /// # Errors
-/// They are; what an operand fails with.
+/// The values are too large in total, or an operand fails.
 pub(super) fn evaluate_all<'v>(
     operands: &'v [Expression],
-    scope: &Scope<'_, 'v>,
+    scope: &VariableScope<'_, 'v>,
 ) -> Result<Vec<Value<'v>>> {
-    let mut held = 0;
+    let mut bytes = 0;
     let value = |operand: &'v Expression| {
         let value = operand.evaluate(scope)?;
-        held += value.bytes();
-        growth::check_size(held)?;
+        bytes += value.owned_bytes();
+        growth::check_size(bytes)?;
         Ok(value)
     };
     operands.iter().map(value).collect()
 }
 
-/// A function with its operands.
-struct Application {
+/// A function applied to operands.
+struct FunctionApplication {
     name: Box<str>,
     operands: Vec<Expression>,
-    function: Function,
+    function: OperandFunction,
     is_associative: bool,
 }
 
-impl Operands for Application {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for FunctionApplication {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         self.operands.iter()
     }
 }
 
-impl Application {
-    /// The function of operands of which each is looked at before the next one is computed: what is
-    /// wrong with one of them comes before what the next fails with. A null decides for the operators
-    /// that can be regrouped, whatever comes behind it.
-    fn each<'v>(
+impl FunctionApplication {
+    /// Evaluates operands one by one and checks each value before the next operand is evaluated.
+    ///
+    /// An invalid value must be reported before the next operand's failure. A null decides
+    /// operators that can be regrouped, whatever follows.
+    fn evaluate_each<'v>(
         &'v self,
         function: Variadic,
         operands: &'v [Expression],
-        scope: &Scope<'_, 'v>,
+        scope: &VariableScope<'_, 'v>,
     ) -> Result<Value<'v>> {
         let mut values = Vec::with_capacity(operands.len());
-        let mut held = 0;
+        let mut bytes = 0;
         for operand in operands {
             match operand.evaluate(scope) {
                 Ok(value) => {
-                    held += value.bytes();
-                    growth::check_size(held)?;
+                    bytes += value.owned_bytes();
+                    growth::check_size(bytes)?;
                     values.push(value);
                 }
                 Err(error) => {
@@ -278,26 +306,28 @@ impl Application {
     }
 }
 
-impl Operator for Application {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for FunctionApplication {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let value = |operand: &'v Expression| operand.evaluate(scope);
         match (self.function, self.operands.as_slice()) {
-            (Function::One(function), [a]) => function(value(a)?),
-            (Function::Two(function), [a, b]) => function(value(a)?, value(b)?),
-            (Function::Three(function), [a, b, c]) => function(value(a)?, value(b)?, value(c)?),
-            (Function::Each(function), all) => self.each(function, all, scope),
-            (Function::Many(function), all) => function(evaluate_all(all, scope)?),
-            // Parsing has counted the operands.
+            (OperandFunction::One(function), [a]) => function(value(a)?),
+            (OperandFunction::Two(function), [a, b]) => function(value(a)?, value(b)?),
+            (OperandFunction::Three(function), [a, b, c]) => {
+                function(value(a)?, value(b)?, value(c)?)
+            }
+            (OperandFunction::Each(function), all) => self.evaluate_each(function, all, scope),
+            (OperandFunction::Many(function), all) => function(evaluate_all(all, scope)?),
+            // Parsing has checked the number of operands.
             _ => Ok(Value::Missing),
         }
     }
 
-    fn release(&mut self, name: &str) -> Option<Vec<Expression>> {
+    fn take_operands(&mut self, name: &str) -> Option<Vec<Expression>> {
         (self.is_associative && *self.name == *name).then(|| mem::take(&mut self.operands))
     }
 }
 
-impl fmt::Debug for Application {
+impl fmt::Debug for FunctionApplication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(&self.name).field(&self.operands).finish()
     }

@@ -1,22 +1,22 @@
-//! The operators by name, in MongoDB's categories.
+//! The expression operators by name, in MongoDB's categories.
 //!
-//! A new operator is a file in the folder of its category, and a line in the category's registry.
+//! A new operator needs a file in the folder of its category and a line in the category's registry.
 
-use super::call::Call;
+use super::call::OperatorCall;
 use super::{
     Expression, accumulator, arithmetic, array, boolean, comparison, conditional, date,
     miscellaneous, object, set, size, string, timestamp, trigonometry, types, variable,
 };
 use crate::Result;
 
-/// How an operator reads its operand.
-pub(super) type Parser = fn(&Call<'_>) -> Result<Expression>;
+/// The parser of an operator's operand.
+pub(super) type OperatorParser = fn(&OperatorCall<'_>) -> Result<Expression>;
 
 /// The operators of a category, sorted by name.
-pub(super) type Registry = &'static [(&'static str, Parser)];
+pub(super) type OperatorRegistry = &'static [(&'static str, OperatorParser)];
 
 /// All categories.
-pub(super) const CATEGORIES: &[Registry] = &[
+pub(super) const CATEGORIES: &[OperatorRegistry] = &[
     accumulator::OPERATORS,
     arithmetic::OPERATORS,
     array::OPERATORS,
@@ -35,8 +35,8 @@ pub(super) const CATEGORIES: &[Registry] = &[
     variable::OPERATORS,
 ];
 
-/// The parser of an operator.
-pub(super) fn find(name: &str) -> Option<Parser> {
+/// Returns the parser of an operator.
+pub(super) fn find_parser(name: &str) -> Option<OperatorParser> {
     CATEGORIES.iter().find_map(|registry| {
         let at = registry
             .binary_search_by_key(&name, |(known, _)| known)

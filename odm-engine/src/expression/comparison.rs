@@ -2,9 +2,9 @@
 
 mod compare;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
+pub(super) const OPERATORS: OperatorRegistry = &[
     ("$cmp", compare::parse_cmp),
     ("$eq", compare::parse_eq),
     ("$gt", compare::parse_gt),

@@ -1,13 +1,13 @@
-//! An expression with all that it needs besides a document.
+//! An expression together with the environment of its command.
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Environment, Expression, Names, Scope, Value};
+use super::{Environment, Expression, Value, VariableScope, VisibleVariables};
 use crate::Result;
 
-/// An expression in the environment of its command.
+/// An expression bound to the environment of its command.
 #[derive(Debug)]
 pub(crate) struct Computation {
     expression: Expression,
@@ -15,87 +15,89 @@ pub(crate) struct Computation {
 }
 
 impl Computation {
-    /// Reads an expression that may use the variables of the environment.
+    /// Parses an expression that may use the variables of the environment.
     ///
     /// # Errors
-    /// As [`Expression::parse`].
+    /// See [`Expression::parse`].
     pub(crate) fn parse(
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::of(environment);
+        let names = VisibleVariables::of_command(environment);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),
         })
     }
 
-    /// Reads an expression that is computed before there is a document.
+    /// Parses an expression that is evaluated before a document exists.
     ///
     /// # Errors
-    /// As [`Expression::parse`], and what reads fields (code 4890500).
+    /// See [`Expression::parse`]. Also, the expression reads fields of a document (code 4890500).
     pub(crate) fn parse_without_document(
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::without_document(environment);
+        let names = VisibleVariables::without_document(environment);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),
         })
     }
 
-    /// The value for a document.
+    /// Evaluates the expression for a document.
     ///
     /// # Errors
-    /// What the operators of the expression fail with.
-    pub(crate) fn of<'v>(&'v self, document: &'v RawDocument) -> Result<Value<'v>> {
+    /// An operator of the expression fails.
+    pub(crate) fn evaluate<'v>(&'v self, document: &'v RawDocument) -> Result<Value<'v>> {
         self.expression
-            .evaluate(&Scope::new(document, &self.environment))
+            .evaluate(&VariableScope::new(document, &self.environment))
     }
 
-    /// Reads an expression whose paths lead from `$$CURRENT`, which [`of_current`](Computation::of_current) sets.
+    /// Parses an expression whose paths start at `$$CURRENT`, which
+    /// [`evaluate_current`](Computation::evaluate_current) sets.
     ///
     /// # Errors
-    /// As [`Expression::parse`].
+    /// See [`Expression::parse`].
     pub(crate) fn parse_current(
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::of(environment);
-        let names = names.with(["CURRENT"]);
+        let names = VisibleVariables::of_command(environment);
+        let names = names.with_variables(["CURRENT"]);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),
         })
     }
 
-    /// The value for a document within another one.
+    /// Evaluates the expression for a nested document as `$$CURRENT`. `root` stays `$$ROOT`.
     ///
     /// # Errors
-    /// As [`of`](Computation::of).
-    pub(crate) fn of_current<'v>(
+    /// See [`evaluate`](Computation::evaluate).
+    pub(crate) fn evaluate_current<'v>(
         &'v self,
         root: &'v RawDocument,
         current: &'v RawDocument,
     ) -> Result<Value<'v>> {
-        let scope = Scope::new(root, &self.environment);
+        let scope = VariableScope::new(root, &self.environment);
         let current = Value::Borrowed(RawBsonRef::Document(current));
-        self.expression.evaluate(&scope.bind("CURRENT", current))
+        self.expression
+            .evaluate(&scope.bind_variable("CURRENT", current))
     }
 
-    /// The value, if it is the same for each document.
-    pub(crate) fn constant(&self) -> Option<Value<'_>> {
+    /// Returns the value if the expression is constant for the command.
+    pub(crate) fn constant_value(&self) -> Option<Value<'_>> {
         match &self.expression {
-            Expression::Path(path) => path.of_environment(&self.environment),
-            expression => expression.constant(),
+            Expression::Path(path) => path.constant_value(&self.environment),
+            expression => expression.as_constant(),
         }
     }
 
-    /// The path in the document that the value is at, if it is no more than that.
-    pub(crate) fn path(&self) -> Option<String> {
+    /// Returns the path in the document if the expression is a plain path.
+    pub(crate) fn document_path(&self) -> Option<String> {
         match &self.expression {
-            Expression::Path(path) => path.of_document(),
+            Expression::Path(path) => path.document_path(),
             _ => None,
         }
     }

@@ -1,13 +1,13 @@
-//! Choices.
+//! Conditional operators.
 
 mod cond;
 mod if_null;
 mod switch;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$cond", cond::parse),
-    ("$ifNull", if_null::parse),
-    ("$switch", switch::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$cond", cond::parse_cond),
+    ("$ifNull", if_null::parse_if_null),
+    ("$switch", switch::parse_switch),
 ];

@@ -1,32 +1,33 @@
-//! What constant parts of expressions fail with.
+//! Constant folding: computes the constant parts of expressions during parsing and collects their
+//! failures.
 //!
-//! MongoDB computes them after all has been parsed, be it a filter, a projection or a pipeline. So what
-//! cannot be parsed is reported first, wherever it stands.
+//! MongoDB computes constant parts after the whole filter, projection or pipeline is parsed. A
+//! parse error is therefore reported before the failure of a constant.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, Result};
 
-/// What is noted of constant parts while a command is parsed, by all that share its environment.
+/// The folding mode and the first failure, shared by all expressions of a command.
 #[derive(Debug, Clone)]
-pub(super) struct Constants {
-    noted: Arc<Mutex<Noted>>,
+pub(super) struct ConstantFolding {
+    state: Arc<Mutex<FoldingState>>,
     are_folded: bool,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
-    /// How many things that are reported together are being parsed within each other.
+struct FoldingState {
+    /// The nesting depth of the [`ConstantFolding::parse_all`] calls in progress.
     depth: usize,
     failure: Option<Error>,
 }
 
-impl Constants {
-    /// Whether constant parts are computed beforehand is up to the command.
-    pub(super) fn new(are_folded: bool) -> Constants {
-        Constants {
-            noted: Arc::default(),
-            are_folded,
+impl ConstantFolding {
+    /// Creates the state. The command decides whether constant parts are folded.
+    pub(super) fn new(is_enabled: bool) -> ConstantFolding {
+        ConstantFolding {
+            state: Arc::default(),
+            are_folded: is_enabled,
         }
     }
 
@@ -34,21 +35,21 @@ impl Constants {
         self.are_folded
     }
 
-    /// Parses several things, such as the stages of a pipeline: that a constant part of one of them
-    /// fails is reported once all of them have been parsed.
+    /// Parses several expressions, such as the stages of a pipeline. The failure of a constant part
+    /// is returned only after all are parsed.
     ///
     /// # Errors
-    /// What `parse` fails with; what the first constant part fails with.
+    /// `parse` fails, or else a constant part failed: the first failure is returned.
     pub(super) fn parse_all<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.noted().depth += 1;
+        self.lock_state().depth += 1;
         let parsed = parse();
         let failure = {
-            let mut noted = self.noted();
-            noted.depth -= 1;
-            if noted.depth > 0 {
+            let mut state = self.lock_state();
+            state.depth -= 1;
+            if state.depth > 0 {
                 return parsed;
             }
-            noted.failure.take()
+            state.failure.take()
         };
         match failure {
             Some(failure) => parsed.and(Err(failure)),
@@ -56,27 +57,30 @@ impl Constants {
         }
     }
 
-    /// Parses what may turn out not to be needed: what constant parts fail with is handed back.
-    pub(super) fn parse_apart<T>(
+    /// Parses an expression that may turn out to be unreachable. The failure of a constant part is
+    /// returned beside the result.
+    pub(super) fn parse_separately<T>(
         &self,
         parse: impl FnOnce() -> Result<T>,
     ) -> Result<(T, Option<Error>)> {
-        let before = self.noted().failure.take();
+        let before = self.lock_state().failure.take();
         let parsed = self.parse_all(|| {
             let parsed = parse()?;
-            Ok((parsed, self.noted().failure.take()))
+            Ok((parsed, self.lock_state().failure.take()))
         });
-        self.noted().failure = before;
+        self.lock_state().failure = before;
         parsed
     }
 
-    /// A constant part has failed. The first one counts.
-    pub(super) fn note(&self, failure: &Error) {
-        self.noted().failure.get_or_insert_with(|| failure.clone());
+    /// Records the failure of a constant part. Only the first failure is kept.
+    pub(super) fn record_failure(&self, failure: &Error) {
+        self.lock_state()
+            .failure
+            .get_or_insert_with(|| failure.clone());
     }
 
-    /// Nothing is done while it is held.
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state. A poisoned lock is still valid: no code panics while the lock is held.
+    fn lock_state(&self) -> MutexGuard<'_, FoldingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

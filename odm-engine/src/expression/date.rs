@@ -1,8 +1,10 @@
-//! Dates.
+//! Date operators.
 //!
-//! A date is a number of milliseconds in UTC. What it is locally depends on a time zone, from the
-//! database of them that the program brings with it. MongoDB's dates go far beyond the years that
-//! libraries count, so the calendar is our own.
+//! A date is a number of milliseconds in UTC. Local time comes from the time zone database that is
+//! compiled into the program.
+//!
+//! MongoDB's dates exceed the range of years of date libraries, so the calendar is implemented
+//! here.
 
 mod argument;
 mod calendar;
@@ -20,21 +22,21 @@ mod unit;
 mod year;
 mod zone;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) use calendar::Calendar;
+pub(super) use calendar::CalendarDate;
 pub(super) use format::format_iso;
-pub(super) use parse::read_date;
+pub(super) use parse::parse_date;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$dateAdd", date_add::parse),
-    ("$dateDiff", date_diff::parse),
-    ("$dateFromParts", date_from_parts::parse),
-    ("$dateFromString", date_from_string::parse),
-    ("$dateSubtract", date_add::parse_subtract),
-    ("$dateToParts", date_to_parts::parse),
-    ("$dateToString", date_to_string::parse),
-    ("$dateTrunc", date_trunc::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$dateAdd", date_add::parse_date_add),
+    ("$dateDiff", date_diff::parse_date_diff),
+    ("$dateFromParts", date_from_parts::parse_date_from_parts),
+    ("$dateFromString", date_from_string::parse_date_from_string),
+    ("$dateSubtract", date_add::parse_date_subtract),
+    ("$dateToParts", date_to_parts::parse_date_to_parts),
+    ("$dateToString", date_to_string::parse_date_to_string),
+    ("$dateTrunc", date_trunc::parse_date_trunc),
     ("$dayOfMonth", year::parse_day_of_month),
     ("$dayOfWeek", year::parse_day_of_week),
     ("$dayOfYear", year::parse_day_of_year),

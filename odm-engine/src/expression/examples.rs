@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use bson::{DateTime, RawBson, RawDocumentBuf};
 
 use super::categories::CATEGORIES;
-use super::{Environment, Expression, Names, Scope};
+use super::{Environment, Expression, VariableScope, VisibleVariables};
 use crate::{Result, examples};
 
 #[test]
 fn the_examples_hold() {
-    let mut shown = String::new();
-    for file in files() {
-        for example in lines(&file) {
+    let mut text = String::new();
+    for file in operator_files() {
+        for example in example_lines(&file) {
             let (expression, expected) = example.split_once('→').unwrap();
             let place = format!("{}: {}", file.display(), example);
-            shown.push_str(expression);
-            let value = evaluate(&examples::value(expression, &place));
+            text.push_str(expression);
+            let value = evaluate_example(&examples::parse_value(expression, &place));
             if expected.trim() == "error" {
                 assert!(value.is_err(), "{place}");
                 continue;
@@ -25,15 +25,19 @@ fn the_examples_hold() {
             let value = value.unwrap_or_else(|error| panic!("{place}: {error}"));
             match expected.trim() {
                 "missing" => assert_eq!(value, None, "{place}"),
-                expected => assert_eq!(value, Some(examples::value(expected, &place)), "{place}"),
+                expected => assert_eq!(
+                    value,
+                    Some(examples::parse_value(expected, &place)),
+                    "{place}"
+                ),
             }
         }
     }
     let operators = CATEGORIES.iter().copied().flatten();
-    examples::check_shown(operators.map(|(name, _)| *name), &shown);
+    examples::check_shown(operators.map(|(name, _)| *name), &text);
 }
 
-fn files() -> Vec<PathBuf> {
+fn operator_files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/expression");
     let folders = fs::read_dir(root)
         .unwrap()
@@ -45,7 +49,7 @@ fn files() -> Vec<PathBuf> {
         .collect()
 }
 
-fn lines(file: &Path) -> Vec<String> {
+fn example_lines(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("//! "));
     lines
@@ -54,9 +58,12 @@ fn lines(file: &Path) -> Vec<String> {
         .collect()
 }
 
-fn evaluate(expression: &RawBson) -> Result<Option<RawBson>> {
-    let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::now()));
-    let expression = Expression::parse(expression.as_raw_bson_ref(), &Names::of(&environment))?;
-    let value = expression.evaluate(&Scope::new(&document, &environment))?;
+fn evaluate_example(expression: &RawBson) -> Result<Option<RawBson>> {
+    let (document, environment) = (RawDocumentBuf::new(), Environment::at_time(DateTime::now()));
+    let expression = Expression::parse(
+        expression.as_raw_bson_ref(),
+        &VisibleVariables::of_command(&environment),
+    )?;
+    let value = expression.evaluate(&VariableScope::new(&document, &environment))?;
     Ok(value.into_bson())
 }

@@ -1,14 +1,14 @@
-//! What belongs nowhere else.
+//! Operators outside the other categories.
 
 mod hash;
 mod rand;
-mod refused;
+mod unsupported;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$function", refused::parse_function),
-    ("$meta", refused::parse_meta),
-    ("$rand", rand::parse),
-    ("$toHashedIndexKey", hash::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$function", unsupported::parse_function),
+    ("$meta", unsupported::parse_meta),
+    ("$rand", rand::parse_rand),
+    ("$toHashedIndexKey", hash::parse_to_hashed_index_key),
 ];

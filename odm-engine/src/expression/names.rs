@@ -1,157 +1,164 @@
-//! The variables that an expression may use, while it is parsed.
+//! Variables that are visible while an expression is parsed.
 
 use bson::RawBsonRef;
 
 use super::Environment;
-use super::constants::Constants;
+use super::constants::ConstantFolding;
 use crate::{Error, Result};
 
-/// The variables in sight: those of the system, those of the command, and what encloses them.
+/// The visible variables: system variables, variables of the command, and variables of enclosing
+/// operators.
 #[derive(Debug, Clone)]
-pub(crate) struct Names<'n> {
-    own: Vec<&'n str>,
-    outer: Option<&'n Names<'n>>,
-    /// Whether there is no document to see.
+pub(crate) struct VisibleVariables<'n> {
+    variables: Vec<&'n str>,
+    outer: Option<&'n VisibleVariables<'n>>,
+    /// Whether the expression is evaluated without a document.
     without_document: bool,
-    constants: &'n Constants,
+    constants: &'n ConstantFolding,
 }
 
-/// The variables that always are there. `CURRENT` can be given another value.
-const SYSTEM: &[&str] = &["CURRENT", "NOW", "REMOVE", "ROOT"];
+/// The system variables, which are always visible. `CURRENT` can be rebound.
+const SYSTEM_VARIABLES: &[&str] = &["CURRENT", "NOW", "REMOVE", "ROOT"];
 
-/// Variables of MongoDB that mean nothing here.
-const NOT_SUPPORTED: &[&str] = &["CLUSTER_TIME", "JS_SCOPE", "SEARCH_META", "USER_ROLES"];
+/// Variables of MongoDB that the engine does not support.
+const UNSUPPORTED_VARIABLES: &[&str] = &["CLUSTER_TIME", "JS_SCOPE", "SEARCH_META", "USER_ROLES"];
 
-impl<'n> Names<'n> {
-    /// These variables and all that were in sight before.
-    pub(crate) fn with<'i>(&'i self, names: impl IntoIterator<Item = &'i str>) -> Names<'i> {
-        Names {
-            own: names.into_iter().collect(),
+impl<'n> VisibleVariables<'n> {
+    /// Adds variables to the visible variables.
+    pub(crate) fn with_variables<'i>(
+        &'i self,
+        names: impl IntoIterator<Item = &'i str>,
+    ) -> VisibleVariables<'i> {
+        VisibleVariables {
+            variables: names.into_iter().collect(),
             outer: Some(self),
             ..*self
         }
     }
 
-    /// The variables of a command besides those of the system.
-    pub(crate) fn of(environment: &'n Environment) -> Names<'n> {
-        Names {
-            own: environment.names().collect(),
+    /// Returns the variables of a command and the system variables.
+    pub(crate) fn of_command(environment: &'n Environment) -> VisibleVariables<'n> {
+        VisibleVariables {
+            variables: environment.variable_names().collect(),
             outer: None,
             without_document: false,
-            constants: environment.constants(),
+            constants: environment.constant_folding(),
         }
     }
 
-    /// The variables of a command, where there is no document yet.
-    pub(crate) fn without_document(environment: &'n Environment) -> Names<'n> {
-        Names {
+    /// Returns the variables of a command that is evaluated without a document.
+    pub(crate) fn without_document(environment: &'n Environment) -> VisibleVariables<'n> {
+        VisibleVariables {
             without_document: true,
-            ..Names::of(environment)
+            ..VisibleVariables::of_command(environment)
         }
     }
 
     /// # Errors
-    /// There is no document to see, and neither has an operator around made one of a variable.
+    /// No document is available, and no enclosing operator binds `CURRENT`.
     pub(super) fn check_document(&self) -> Result<()> {
         if self.is_bound("CURRENT") || !self.without_document {
             return Ok(());
         }
-        let message = "the variables of a command are computed before there is a document to read";
-        Err(Error::server(4890500, message))
+        let message = "the variables of a command cannot read fields: there is no document yet";
+        Err(Error::with_server_code(4890500, message))
     }
 
-    /// What is noted of constant parts.
-    pub(super) fn constants(&self) -> &'n Constants {
+    /// Returns the folding state of the command.
+    pub(super) fn constant_folding(&self) -> &'n ConstantFolding {
         self.constants
     }
 
-    /// Whether what is constant is computed beforehand.
-    pub(super) fn folds(&self) -> bool {
+    /// Returns whether constant parts are folded.
+    pub(super) fn folds_constants(&self) -> bool {
         self.constants.are_folded()
     }
 
-    /// Whether an operator around has given the variable a value.
+    /// Returns whether an enclosing operator or the command binds the variable.
     pub(super) fn is_bound(&self, name: &str) -> bool {
-        self.own.contains(&name) || self.outer.is_some_and(|outer| outer.is_bound(name))
+        self.variables.contains(&name) || self.outer.is_some_and(|outer| outer.is_bound(name))
     }
 
     /// # Errors
-    /// No such variable is in sight.
-    pub(super) fn check(&self, name: &str) -> Result<()> {
-        if self.is_bound(name) || SYSTEM.contains(&name) {
+    /// No such variable is visible.
+    pub(super) fn check_visible(&self, name: &str) -> Result<()> {
+        if self.is_bound(name) || SYSTEM_VARIABLES.contains(&name) {
             return Ok(());
         }
-        if NOT_SUPPORTED.contains(&name) {
+        if UNSUPPORTED_VARIABLES.contains(&name) {
             return Err(Error::not_supported(format!(
                 "the variable $${name} is not supported"
             )));
         }
-        Err(Error::server(
+        Err(Error::with_server_code(
             17276,
             format!("use of an undefined variable: {name}"),
         ))
     }
 }
 
-/// Refuses what is no name for a variable that an operator binds: such names begin with a lower-case
-/// letter or a character beyond ASCII. `CURRENT` may be bound too.
+/// Checks that an operator may bind a variable of this name. A name begins with a lower-case letter
+/// or a non-ASCII character; `CURRENT` is allowed too.
 ///
 /// # Errors
-/// Code 9.
+/// The name is invalid (code 9).
 pub(crate) fn check_bindable(name: &str) -> Result<()> {
-    let refuse = |what: &str| {
-        let message = format!("'{name}' cannot be the name of a variable: it {what}");
-        Err(Error::server(9, message))
+    let rejection = |reason: &str| {
+        let message = format!("'{name}' cannot be the name of a variable: it {reason}");
+        Err(Error::with_server_code(9, message))
     };
     let Some(first) = name.chars().next() else {
-        return refuse("is empty");
+        return rejection("is empty");
     };
     if name == "CURRENT" {
         return Ok(());
     }
     if first.is_ascii() && !first.is_ascii_lowercase() {
-        return refuse("must start with a lower-case letter");
+        return rejection("must start with a lower-case letter");
     }
     check_characters(name)
 }
 
-/// The name that an operator on arrays gives to each element: that of its argument `as`, or `this`.
+/// Returns the name of an array operator's element variable: the argument `as`, or `this`.
 ///
 /// # Errors
-/// It is no string, or no name for a variable (code 9).
-pub(super) fn bindable(argument: Option<RawBsonRef<'_>>) -> Result<&str> {
+/// The argument is not a string, or not a valid variable name (code 9).
+pub(super) fn element_variable(argument: Option<RawBsonRef<'_>>) -> Result<&str> {
     let name = match argument {
         None => "this",
         Some(RawBsonRef::String(name)) => name,
-        Some(_) => return Err(Error::server(9, "'as' is not a string")),
+        Some(_) => return Err(Error::with_server_code(9, "'as' must be a string")),
     };
     check_bindable(name)?;
     Ok(name)
 }
 
-/// Refuses what no variable can be called.
+/// Checks that a variable may have this name.
 ///
 /// # Errors
-/// Code 9.
-pub(super) fn check_readable(name: &str) -> Result<()> {
+/// The name is invalid (code 9).
+pub(super) fn check_name(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
-        return Err(Error::server(9, "the name of a variable is empty"));
+        return Err(Error::with_server_code(
+            9,
+            "the name of a variable cannot be empty",
+        ));
     };
     if first.is_ascii() && !first.is_ascii_alphabetic() {
         let message =
             format!("'{name}' cannot be the name of a variable: it must start with a letter");
-        return Err(Error::server(9, message));
+        return Err(Error::with_server_code(9, message));
     }
     check_characters(name)
 }
 
 fn check_characters(name: &str) -> Result<()> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
-    match name.chars().find(|c| !is_fit(*c)) {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+    match name.chars().find(|c| !is_valid(*c)) {
         None => Ok(()),
         Some(c) => {
             let message = format!("'{name}' cannot be the name of a variable: it contains '{c}'");
-            Err(Error::server(9, message))
+            Err(Error::with_server_code(9, message))
         }
     }
 }

@@ -1,61 +1,64 @@
-//! From a value to an [`Expression`].
+//! Parsing of a BSON value into an [`Expression`].
 
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument};
 
 use super::path::FieldPath;
-use super::{Call, Expression, Names, categories};
+use super::{Expression, OperatorCall, VisibleVariables, categories};
 use crate::{Error, Result, value};
 
-pub(super) fn expression(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
+pub(super) fn parse_expression(
+    value: RawBsonRef<'_>,
+    names: &VisibleVariables<'_>,
+) -> Result<Expression> {
     match value {
         RawBsonRef::String(text) if text.starts_with('$') => {
             Ok(Expression::Path(FieldPath::parse(text, names)?))
         }
-        RawBsonRef::Document(document) => object(document, names),
+        RawBsonRef::Document(document) => parse_object(document, names),
         RawBsonRef::Array(array) => {
             let elements: Vec<_> = value::items(array)
                 .map(|element| Expression::parse(element, names))
                 .collect::<Result<_>>()?;
-            Ok(fold(Expression::Array(elements)))
+            Ok(fold_constants(Expression::Array(elements)))
         }
         value => Ok(Expression::Constant(Some(value.into()))),
     }
 }
 
-/// An operator, if the first field is called like one, or a document of expressions.
-fn object(document: &RawDocument, names: &Names<'_>) -> Result<Expression> {
+/// Parses an operator if the first field has an operator's name, else a document of expressions.
+fn parse_object(document: &RawDocument, names: &VisibleVariables<'_>) -> Result<Expression> {
     let mut all = value::fields(document);
     if let Some((name, operand)) = all.next()
         && name.starts_with('$')
     {
         if all.next().is_some() {
             let message = format!(
-                "an operator stands alone in its document; '{name}' has other fields beside it"
+                "an operator must be the only field of its document, but '{name}' has other fields beside it"
             );
-            return Err(Error::server(15983, message));
+            return Err(Error::with_server_code(15983, message));
         }
-        return operator(name, operand, names);
+        return parse_operator(name, operand, names);
     }
     let mut fields = Vec::new();
     for (name, value) in value::fields(document) {
         check_field_name(name)?;
-        let own = CString::try_from(name)?;
-        if fields.iter().any(|(other, _)| *other == own) {
+        let key = CString::try_from(name)?;
+        if fields.iter().any(|(other, _)| *other == key) {
             let message = format!("the field '{name}' is computed twice");
-            return Err(Error::server(16406, message));
+            return Err(Error::with_server_code(16406, message));
         }
-        fields.push((own, Expression::parse(value, names)?));
+        fields.push((key, Expression::parse(value, names)?));
     }
-    Ok(fold(Expression::Object(fields)))
+    Ok(fold_constants(Expression::Object(fields)))
 }
 
-/// Refuses what a computed field cannot be called.
+/// Checks the name of a computed field.
 ///
 /// # Errors
-/// The name is empty, starts with `$` or has a dot in it.
+/// The name is empty, starts with `$` or contains a dot.
 fn check_field_name(name: &str) -> Result<()> {
-    let (code, why) = if name.is_empty() {
+    let (code, reason) = if name.is_empty() {
         (15998, "is empty")
     } else if name.starts_with('$') {
         (16410, "starts with '$'")
@@ -64,13 +67,17 @@ fn check_field_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("'{name}' cannot be the name of a computed field: it {why}");
-    Err(Error::server(code, message))
+    let message = format!("'{name}' cannot be the name of a computed field: it {reason}");
+    Err(Error::with_server_code(code, message))
 }
 
-fn operator(name: &str, operand: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
-    match categories::find(name) {
-        Some(parse) => parse(&Call {
+fn parse_operator(
+    name: &str,
+    operand: RawBsonRef<'_>,
+    names: &VisibleVariables<'_>,
+) -> Result<Expression> {
+    match categories::find_parser(name) {
+        Some(parse) => parse(&OperatorCall {
             name,
             operand,
             names,
@@ -82,13 +89,13 @@ fn operator(name: &str, operand: RawBsonRef<'_>, names: &Names<'_>) -> Result<Ex
     }
 }
 
-/// Makes a constant of a document or an array of constants.
-fn fold(expression: Expression) -> Expression {
+/// Turns a document or an array of constants into a constant.
+fn fold_constants(expression: Expression) -> Expression {
     let constant = match &expression {
         Expression::Object(fields) => {
             let all = fields
                 .iter()
-                .map(|(name, field)| Some((name, field.constant()?)));
+                .map(|(name, field)| Some((name, field.as_constant()?)));
             all.collect::<Option<Vec<_>>>().map(|fields| {
                 let mut document = bson::RawDocumentBuf::new();
                 for (name, value) in &fields {
@@ -100,7 +107,7 @@ fn fold(expression: Expression) -> Expression {
             })
         }
         Expression::Array(elements) => {
-            let all = elements.iter().map(Expression::constant);
+            let all = elements.iter().map(Expression::as_constant);
             all.collect::<Option<Vec<_>>>().map(|elements| {
                 let array: bson::RawArrayBuf = elements.iter().map(super::Value::or_null).collect();
                 array.into()

@@ -1,82 +1,85 @@
-//! `"$a.b"`, `"$$name.a.b"`: what is at a path of the document or of a variable.
+//! Field paths: `"$a.b"` in the document, `"$$name.a.b"` in a variable.
 //!
-//! An array on the way gives an array: of what the rest of the path finds in each of its documents.
-//! A number names a field, never a position.
+//! An array on the path gives an array of the values that the remaining path finds in its
+//! documents. A number is always a field name, never a position.
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
-use super::names::{self, Names};
-use super::{Environment, Scope, Value};
+use super::names::{self, VisibleVariables};
+use super::{Environment, Value, VariableScope};
 use crate::{Error, Result, sort, value};
 
-/// A parsed path.
+/// A parsed field path.
 #[derive(Debug)]
 pub(crate) struct FieldPath {
-    /// The variable to start from. `None` for the document itself.
+    /// The variable at the start of the path. `None` for the document itself.
     variable: Option<Box<str>>,
     parts: Box<[Box<str>]>,
 }
 
 impl FieldPath {
-    /// Reads a path with its `$` or `$$` in front.
+    /// Parses a path that starts with `$` or `$$`.
     ///
     /// # Errors
-    /// Not a path, or an unknown variable.
-    pub(super) fn parse(text: &str, names: &Names<'_>) -> Result<FieldPath> {
+    /// The text is not a path, or the variable is unknown.
+    pub(super) fn parse(text: &str, names: &VisibleVariables<'_>) -> Result<FieldPath> {
         if let Some(text) = text.strip_prefix("$$") {
             let (variable, path) = match text.split_once('.') {
                 Some((variable, path)) => (variable, Some(path)),
                 None => (text, None),
             };
-            names::check_readable(variable)?;
-            names.check(variable)?;
+            names::check_name(variable)?;
+            names.check_visible(variable)?;
             if path.is_some_and(str::is_empty) {
                 let message = format!("the path '{text}' ends with a dot");
-                return Err(Error::server(40353, message));
+                return Err(Error::with_server_code(40353, message));
             }
             if matches!(variable, "CURRENT" | "ROOT") {
                 names.check_document()?;
             }
             return Ok(FieldPath {
                 variable: Some(variable.into()),
-                parts: path.map_or(Ok(Box::default()), parts)?,
+                parts: path.map_or(Ok(Box::default()), split_path)?,
             });
         }
         let path = text.strip_prefix('$').unwrap_or(text);
         if path.is_empty() {
-            return Err(Error::server(16872, "'$' alone is not the path of a field"));
+            return Err(Error::with_server_code(
+                16872,
+                "a field path cannot be '$' alone",
+            ));
         }
-        let parts = parts(path)?;
+        let parts = split_path(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());
         names.check_document()?;
         Ok(FieldPath { variable, parts })
     }
 
-    pub(super) fn evaluate<'v>(&self, scope: &Scope<'_, 'v>) -> Value<'v> {
+    pub(super) fn evaluate<'v>(&self, scope: &VariableScope<'_, 'v>) -> Value<'v> {
         let start = match &self.variable {
-            None => Value::Borrowed(RawBsonRef::Document(scope.root())),
+            None => Value::Borrowed(RawBsonRef::Document(scope.root_document())),
             Some(name) => scope.get(name),
         };
         match start {
-            Value::Borrowed(start) => lookup(start, &self.parts),
+            Value::Borrowed(start) => lookup_path(start, &self.parts),
             start if self.parts.is_empty() => start,
             start => match start.as_bson() {
-                Some(start) => Value::from(lookup(start, &self.parts).into_bson()),
+                Some(start) => Value::from(lookup_path(start, &self.parts).into_bson()),
                 None => Value::Missing,
             },
         }
     }
 
-    /// The value, if it is at a variable of the command.
-    pub(crate) fn of_environment<'v>(&self, environment: &'v Environment) -> Option<Value<'v>> {
+    /// Returns the value if the path starts at a variable of the command.
+    pub(crate) fn constant_value<'v>(&self, environment: &'v Environment) -> Option<Value<'v>> {
         match environment.get(self.variable.as_deref()?)? {
-            Some(start) => Some(lookup(start.as_raw_bson_ref(), &self.parts)),
+            Some(start) => Some(lookup_path(start.as_raw_bson_ref(), &self.parts)),
             None => Some(Value::Missing),
         }
     }
 
-    /// The path if it starts from the document, for those who look at stored fields.
-    pub(crate) fn of_document(&self) -> Option<String> {
+    /// Returns the path if the path starts at the document, for callers that look at stored fields.
+    pub(crate) fn document_path(&self) -> Option<String> {
         match self.variable.as_deref() {
             None | Some("ROOT") if !self.parts.is_empty() => Some(self.parts.join(".")),
             _ => None,
@@ -84,35 +87,41 @@ impl FieldPath {
     }
 }
 
-fn parts(path: &str) -> Result<Box<[Box<str>]>> {
+fn split_path(path: &str) -> Result<Box<[Box<str>]>> {
     if path.is_empty() {
-        return Err(Error::server(40353, "a path does not end with a dot"));
+        return Err(Error::with_server_code(
+            40353,
+            "a field path cannot end with a dot",
+        ));
     }
     if path.contains('\0') {
-        return Err(Error::server(16411, "the path of a field has no null byte"));
+        return Err(Error::with_server_code(
+            16411,
+            "a field path cannot contain a null byte",
+        ));
     }
     sort::check_field_path(path)?;
     Ok(path.split('.').map(Box::from).collect())
 }
 
-fn lookup<'v>(start: RawBsonRef<'v>, parts: &[Box<str>]) -> Value<'v> {
+fn lookup_path<'v>(start: RawBsonRef<'v>, parts: &[Box<str>]) -> Value<'v> {
     let Some((part, rest)) = parts.split_first() else {
         return Value::Borrowed(start);
     };
     match start {
         RawBsonRef::Document(document) => {
-            value::get(document, part).map_or(Value::Missing, |inner| lookup(inner, rest))
+            value::get(document, part).map_or(Value::Missing, |inner| lookup_path(inner, rest))
         }
         RawBsonRef::Array(array) => {
-            let mut found = RawArrayBuf::new();
-            // Arrays in arrays are not entered.
+            let mut values = RawArrayBuf::new();
+            // Arrays inside arrays are skipped.
             let documents = value::items(array).filter(|item| item.as_document().is_some());
             for document in documents {
-                if let Some(inner) = lookup(document, parts).as_bson() {
-                    found.push(inner);
+                if let Some(inner) = lookup_path(document, parts).as_bson() {
+                    values.push(inner);
                 }
             }
-            Value::Owned(RawBson::Array(found))
+            Value::Owned(RawBson::Array(values))
         }
         _ => Value::Missing,
     }

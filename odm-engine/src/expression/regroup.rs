@@ -1,74 +1,80 @@
-//! Operators that do not mind how their operands are grouped, such as `$add`.
+//! Regrouping of associative operators, such as `$add`: flattens nested calls and combines constant
+//! operands.
 //!
-//! MongoDB computes what is constant in them beforehand, so `{ $add: ["$a", "x", 1] }` fails even
+//! MongoDB combines the constant operands during parsing, so `{ $add: ["$a", "x", 1] }` fails even
 //! without a document.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use super::Expression;
-use super::call::{Call, Operands};
+use super::call::{FoldableOperator, OperatorCall};
 use crate::Result;
 
-/// How operands can be moved.
+/// The freedom to reorder operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Not at all: only constants that follow each other are put together.
+pub(super) enum RegroupOrder {
+    /// Operands keep their order. Only neighboring constants are combined.
     Kept,
-    /// At will: all constants are put together, behind the others.
+    /// Operands can be reordered. All constants are combined and moved to the end.
     Free,
 }
 
-/// The operator of `call` that `make` makes of operands, with its constant ones put together and with the
-/// operands of inner operators of the same name as its own.
-pub(super) fn regroup<O: Operands + 'static>(
-    call: &Call<'_>,
+/// Builds the operator of `call` with `build` after regrouping.
+///
+/// Constant operands are combined, and operands of nested operators of the same name are inlined.
+pub(super) fn regroup_operands<O: FoldableOperator + 'static>(
+    call: &OperatorCall<'_>,
     operands: Vec<Expression>,
-    order: Order,
-    make: impl Fn(Vec<Expression>) -> O,
+    order: RegroupOrder,
+    build: impl Fn(Vec<Expression>) -> O,
 ) -> Result<Expression> {
-    if !call.names.folds() || operands.iter().all(|operand| operand.constant().is_some()) {
-        return call.fold(make(operands));
+    if !call.names.folds_constants()
+        || operands
+            .iter()
+            .all(|operand| operand.as_constant().is_some())
+    {
+        return call.fold_constant(build(operands));
     }
     let (mut kept, mut constants) = (Vec::new(), Vec::new());
-    let mut left = VecDeque::from(operands);
-    while let Some(mut operand) = left.pop_front() {
-        if operand.constant().is_some() {
+    let mut remaining = VecDeque::from(operands);
+    while let Some(mut operand) = remaining.pop_front() {
+        if operand.as_constant().is_some() {
             constants.push(operand);
             continue;
         }
         if let Expression::Operator(operator) = &mut operand
-            && let Some(inner) = operator.release(call.name)
+            && let Some(inner) = operator.take_operands(call.name)
         {
             for operand in inner.into_iter().rev() {
-                left.push_front(operand);
+                remaining.push_front(operand);
             }
             continue;
         }
-        if order == Order::Kept {
-            flush(call, &mut constants, &mut kept, &make)?;
+        if order == RegroupOrder::Kept {
+            flush_constants(call, &mut constants, &mut kept, &build)?;
         }
         kept.push(operand);
     }
-    flush(call, &mut constants, &mut kept, &make)?;
+    flush_constants(call, &mut constants, &mut kept, &build)?;
     match kept
         .iter()
         .position(|operand| matches!(operand, Expression::Failing(_)))
     {
         Some(failing) => Ok(kept.swap_remove(failing)),
-        None => call.fold(make(kept)),
+        None => call.fold_constant(build(kept)),
     }
 }
 
-/// Adds the constants to what is kept, as one.
-fn flush<O: Operands + 'static>(
-    call: &Call<'_>,
+/// Combines the collected constants into one operand and appends the operand.
+fn flush_constants<O: FoldableOperator + 'static>(
+    call: &OperatorCall<'_>,
     constants: &mut Vec<Expression>,
     kept: &mut Vec<Expression>,
-    make: impl Fn(Vec<Expression>) -> O,
+    build: impl Fn(Vec<Expression>) -> O,
 ) -> Result<()> {
     if constants.len() > 1 {
-        kept.push(call.fold(make(mem::take(constants)))?);
+        kept.push(call.fold_constant(build(mem::take(constants)))?);
     }
     kept.append(constants);
     Ok(())

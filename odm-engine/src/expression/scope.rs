@@ -1,92 +1,95 @@
-//! What an expression can see while it is evaluated.
+//! Variables during evaluation: the variables of the command and the bindings of operators.
 
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument};
 
 use super::Value;
-use super::constants::Constants;
+use super::constants::ConstantFolding;
 use crate::Result;
 
-/// What all expressions of one command see.
+/// The state shared by all expressions of one command: `$$NOW`, variables and the folding mode.
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
     /// The value of `$$NOW`.
     now: DateTime,
-    /// Variables of the command, by name. A missing value is possible.
+    /// Variables of the command by name. `None` is the missing value.
     variables: Vec<(String, Option<RawBson>)>,
-    constants: Constants,
+    constants: ConstantFolding,
 }
 
-/// A document, and the variables that operators have bound.
+/// A document with the variables visible to an expression.
 #[derive(Debug, Clone)]
-pub(crate) struct Scope<'s, 'v> {
+pub(crate) struct VariableScope<'s, 'v> {
     root: &'v RawDocument,
     environment: &'v Environment,
-    /// The innermost bindings; those around them follow.
+    /// The variables of the innermost binding. `outer` has the enclosing bindings.
     bound: Vec<(&'v str, Value<'v>)>,
-    outer: Option<&'s Scope<'s, 'v>>,
+    outer: Option<&'s VariableScope<'s, 'v>>,
 }
 
 impl Default for Environment {
-    /// What a command without variables sees.
+    /// Returns an environment without variables.
     fn default() -> Environment {
-        Environment::new(DateTime::now())
+        Environment::at_time(DateTime::now())
     }
 }
 
 impl Environment {
-    pub(crate) fn new(now: DateTime) -> Environment {
+    pub(crate) fn at_time(now: DateTime) -> Environment {
         Environment {
             now,
             variables: Vec::new(),
-            constants: Constants::new(true),
+            constants: ConstantFolding::new(true),
         }
     }
 
-    /// The same, where expressions stay as they are written: what is constant in them is computed for
-    /// each document, and so fails only where there is one.
-    pub(crate) fn as_written(&self) -> Environment {
+    /// Returns a copy of the environment without constant folding: constants are evaluated for each
+    /// document and fail only if a document exists.
+    pub(crate) fn without_folding(&self) -> Environment {
         Environment {
-            constants: Constants::new(false),
+            constants: ConstantFolding::new(false),
             ..self.clone()
         }
     }
 
-    /// Parses several things: that a constant part of one of them fails is reported once all of them
-    /// have been parsed, if nothing around reports it.
+    /// Parses several expressions. The failure of a constant part is returned only after all are
+    /// parsed, by the outermost call.
     ///
     /// # Errors
-    /// What `parse` fails with; what the first constant part fails with.
+    /// `parse` fails, or else a constant part failed: the first failure is returned.
     pub(crate) fn parse_all<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
         self.constants.parse_all(parse)
     }
 
-    pub(super) fn constants(&self) -> &Constants {
+    pub(super) fn constant_folding(&self) -> &ConstantFolding {
         &self.constants
     }
 
-    /// Adds a variable, or gives it another value.
-    pub(crate) fn set(&mut self, name: &str, value: Option<RawBson>) {
-        self.variables.retain(|(own, _)| own != name);
+    /// Sets a variable, replacing an earlier value.
+    pub(crate) fn set_variable(&mut self, name: &str, value: Option<RawBson>) {
+        self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.to_owned(), value));
     }
 
-    /// The value of a variable, if there is one of this name.
+    /// Returns the value of a variable. `None` if the variable does not exist.
     pub(super) fn get(&self, name: &str) -> Option<&Option<RawBson>> {
         let mut variables = self.variables.iter();
         variables
-            .find(|(own, _)| own == name)
+            .find(|(known, _)| known == name)
             .map(|(_, value)| value)
     }
 
-    /// The names of the variables.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    /// Returns the names of the variables.
+    pub(crate) fn variable_names(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())
     }
 }
 
-impl<'v> Scope<'_, 'v> {
-    pub(crate) fn new(root: &'v RawDocument, environment: &'v Environment) -> Scope<'v, 'v> {
-        Scope {
+impl<'v> VariableScope<'_, 'v> {
+    pub(crate) fn new(
+        root: &'v RawDocument,
+        environment: &'v Environment,
+    ) -> VariableScope<'v, 'v> {
+        VariableScope {
             root,
             environment,
             bound: Vec::new(),
@@ -94,14 +97,21 @@ impl<'v> Scope<'_, 'v> {
         }
     }
 
-    /// This scope with one more variable, which hides one of the same name.
-    pub(super) fn bind<'i>(&'i self, name: &'v str, value: Value<'v>) -> Scope<'i, 'v> {
+    /// Adds a variable, which shadows a variable of the same name.
+    pub(super) fn bind_variable<'i>(
+        &'i self,
+        name: &'v str,
+        value: Value<'v>,
+    ) -> VariableScope<'i, 'v> {
         self.bind_all(vec![(name, value)])
     }
 
-    /// This scope with more variables, which hide those of the same names.
-    pub(super) fn bind_all<'i>(&'i self, bound: Vec<(&'v str, Value<'v>)>) -> Scope<'i, 'v> {
-        Scope {
+    /// Adds variables, which shadow variables of the same names.
+    pub(super) fn bind_all<'i>(
+        &'i self,
+        bound: Vec<(&'v str, Value<'v>)>,
+    ) -> VariableScope<'i, 'v> {
+        VariableScope {
             root: self.root,
             environment: self.environment,
             bound,
@@ -109,7 +119,7 @@ impl<'v> Scope<'_, 'v> {
         }
     }
 
-    /// The value of a variable. Parsing has made sure that there is one of this name.
+    /// Returns the value of a variable. Parsing has checked that the variable exists.
     pub(super) fn get(&self, name: &str) -> Value<'v> {
         let mut scope = Some(self);
         while let Some(inner) = scope {
@@ -119,7 +129,7 @@ impl<'v> Scope<'_, 'v> {
             scope = inner.outer;
         }
         let variables = &self.environment.variables;
-        if let Some((_, value)) = variables.iter().find(|(own, _)| own == name) {
+        if let Some((_, value)) = variables.iter().find(|(known, _)| known == name) {
             return Value::from(value.as_ref().map(RawBson::as_raw_bson_ref));
         }
         match name {
@@ -129,7 +139,7 @@ impl<'v> Scope<'_, 'v> {
         }
     }
 
-    pub(super) fn root(&self) -> &'v RawDocument {
+    pub(super) fn root_document(&self) -> &'v RawDocument {
         self.root
     }
 }

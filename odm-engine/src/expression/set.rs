@@ -1,4 +1,4 @@
-//! Arrays as sets: neither the order nor the number of equal elements matters.
+//! Set operators: arrays as sets, without order and duplicates.
 
 mod all_elements_true;
 mod any_element_true;
@@ -9,14 +9,17 @@ mod set_intersection;
 mod set_is_subset;
 mod set_union;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$allElementsTrue", all_elements_true::parse),
-    ("$anyElementTrue", any_element_true::parse),
-    ("$setDifference", set_difference::parse),
-    ("$setEquals", set_equals::parse),
-    ("$setIntersection", set_intersection::parse),
-    ("$setIsSubset", set_is_subset::parse),
-    ("$setUnion", set_union::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    (
+        "$allElementsTrue",
+        all_elements_true::parse_all_elements_true,
+    ),
+    ("$anyElementTrue", any_element_true::parse_any_element_true),
+    ("$setDifference", set_difference::parse_set_difference),
+    ("$setEquals", set_equals::parse_set_equals),
+    ("$setIntersection", set_intersection::parse_set_intersection),
+    ("$setIsSubset", set_is_subset::parse_set_is_subset),
+    ("$setUnion", set_union::parse_set_union),
 ];

@@ -1,11 +1,11 @@
-//! Sizes in bytes.
+//! Operators for sizes in bytes.
 
 mod binary_size;
 mod bson_size;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$binarySize", binary_size::parse),
-    ("$bsonSize", bson_size::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$binarySize", binary_size::parse_binary_size),
+    ("$bsonSize", bson_size::parse_bson_size),
 ];

@@ -1,10 +1,10 @@
-//! Timestamps.
+//! Timestamp operators.
 
 mod part;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
+pub(super) const OPERATORS: OperatorRegistry = &[
     ("$tsIncrement", part::parse_increment),
     ("$tsSecond", part::parse_second),
 ];

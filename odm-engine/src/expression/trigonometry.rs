@@ -1,18 +1,18 @@
-//! Angles, in radians.
+//! Trigonometric operators. Angles are in radians.
 
 mod angle;
 mod atan2;
 mod function;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
+pub(super) const OPERATORS: OperatorRegistry = &[
     ("$acos", function::parse_acos),
     ("$acosh", function::parse_acosh),
     ("$asin", function::parse_asin),
     ("$asinh", function::parse_asinh),
     ("$atan", function::parse_atan),
-    ("$atan2", atan2::parse),
+    ("$atan2", atan2::parse_atan2),
     ("$atanh", function::parse_atanh),
     ("$cos", function::parse_cos),
     ("$cosh", function::parse_cosh),

@@ -1,4 +1,4 @@
-//! What an expression gives.
+//! The results of expressions.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use crate::value::{self, Number};
 
-/// The value of an expression, borrowed from a document or from the expression where that is possible.
+/// The result of an expression, borrowed from a document or from the expression where possible.
 #[derive(Debug, Clone)]
 pub(crate) enum Value<'v> {
-    /// No value at all, such as that of a field that is not there: something else than null.
+    /// The missing value, such as the value of an absent field. Differs from null.
     Missing,
     Borrowed(RawBsonRef<'v>),
     Owned(RawBson),
@@ -18,7 +18,7 @@ pub(crate) enum Value<'v> {
 impl<'v> Value<'v> {
     pub(crate) const NULL: Value<'static> = Value::Borrowed(RawBsonRef::Null);
 
-    /// The value, or `None` if it is missing.
+    /// Returns the value, or `None` if missing.
     pub(crate) fn as_bson(&self) -> Option<RawBsonRef<'_>> {
         match self {
             Value::Missing => None,
@@ -27,12 +27,12 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The value, or null if it is missing.
+    /// Returns the value, or null if missing.
     pub(crate) fn or_null(&self) -> RawBsonRef<'_> {
         self.as_bson().unwrap_or(RawBsonRef::Null)
     }
 
-    /// The value for itself, or `None` if it is missing.
+    /// Returns the owned value, or `None` if missing.
     pub(crate) fn into_bson(self) -> Option<RawBson> {
         match self {
             Value::Missing => None,
@@ -41,7 +41,8 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Whether it is missing, null or undefined, which most operators answer with null.
+    /// Returns whether the value is missing, null or undefined. Most operators return null for such
+    /// values.
     pub(crate) fn is_nullish(&self) -> bool {
         matches!(
             self.as_bson(),
@@ -49,36 +50,38 @@ impl<'v> Value<'v> {
         )
     }
 
-    /// Whether it counts as true: all but missing, null, undefined, false and zero.
+    /// Returns whether the value is true: any value except missing, null, undefined, false and
+    /// zero.
     pub(crate) fn is_truthy(&self) -> bool {
         self.as_bson().is_some_and(value::is_truthy)
     }
 
-    pub(crate) fn number(&self) -> Option<Number> {
+    pub(crate) fn as_number(&self) -> Option<Number> {
         self.as_bson().and_then(Number::from_bson)
     }
 
-    pub(crate) fn array(&self) -> Option<&RawArray> {
+    pub(crate) fn as_array(&self) -> Option<&RawArray> {
         self.as_bson().and_then(|value| value.as_array())
     }
 
-    pub(crate) fn document(&self) -> Option<&RawDocument> {
+    pub(crate) fn as_document(&self) -> Option<&RawDocument> {
         self.as_bson().and_then(|value| value.as_document())
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         self.as_bson().and_then(|value| value.as_str())
     }
 
-    /// The number, if it is a whole one of 32 bits.
-    pub(crate) fn int32(&self) -> Option<i32> {
-        self.number()
-            .and_then(Number::whole)
-            .and_then(|whole| whole.try_into().ok())
+    /// Returns the number if the value is a whole number of 32 bits.
+    pub(crate) fn as_int32(&self) -> Option<i32> {
+        self.as_number()
+            .and_then(Number::whole_long)
+            .and_then(|integer| integer.try_into().ok())
     }
 
-    /// What `find` points at in this value, borrowed if this value is.
-    pub(crate) fn part(
+    /// Returns the part of this value that `find` selects. The part is borrowed if this value is
+    /// borrowed.
+    pub(crate) fn map_part(
         self,
         find: impl for<'b> FnOnce(RawBsonRef<'b>) -> Option<RawBsonRef<'b>>,
     ) -> Value<'v> {
@@ -89,8 +92,8 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// How many bytes it holds itself, if that can be many.
-    pub(super) fn bytes(&self) -> usize {
+    /// Returns the approximate number of owned bytes. Borrowed and small values count as 0.
+    pub(super) fn owned_bytes(&self) -> usize {
         match self {
             Value::Owned(RawBson::Document(document)) => document.as_bytes().len(),
             Value::Owned(RawBson::Array(array)) => array.as_bytes().len(),
@@ -99,12 +102,12 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The name of its type as `$type` gives it.
+    /// Returns the name of the type, as `$type` does.
     pub(crate) fn type_name(&self) -> &'static str {
         self.as_bson().map_or("missing", value::type_name)
     }
 
-    /// MongoDB's order over values of all types. A missing value has the place of an undefined one.
+    /// Compares two values in MongoDB's order over all types. A missing value sorts like undefined.
     pub(crate) fn compare(&self, other: &Value<'_>) -> Ordering {
         value::compare(self.or_undefined(), other.or_undefined())
     }

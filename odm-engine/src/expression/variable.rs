@@ -1,12 +1,12 @@
-//! Variables and constants.
+//! Operators for variables and literals.
 
 mod r#let;
 mod literal;
 
-use super::categories::Registry;
+use super::categories::OperatorRegistry;
 
-pub(super) const OPERATORS: Registry = &[
-    ("$const", literal::parse),
-    ("$let", r#let::parse),
-    ("$literal", literal::parse),
+pub(super) const OPERATORS: OperatorRegistry = &[
+    ("$const", literal::parse_literal),
+    ("$let", r#let::parse_let),
+    ("$literal", literal::parse_literal),
 ];

@@ -1,4 +1,4 @@
-//! `$all`: an array that has all of these elements.
+//! `$all`: arrays that contain all of the given elements.
 //!
 //! ```text
 //! { "tags": { "$all": ["red", "round"] } }
@@ -10,16 +10,16 @@
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::Comparison;
-use super::parse::{self, Operand};
-use super::{Predicate, Test, elem_match};
+use super::parse::{self, FieldOperand};
+use super::{ValuePredicate, ValueTest, elem_match};
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_all(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let needs_array = || Error::bad_value("$all needs an array");
     let array = operand.value.as_array().ok_or_else(needs_array)?;
     if array.is_empty() {
-        return Ok(Predicate::Never);
+        return Ok(ValuePredicate::Never);
     }
     let first = value::items(array).next().and_then(RawBsonRef::as_document);
     let of_elements = first.is_some_and(|first| elem_match_operand(first).is_some());
@@ -30,31 +30,32 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
             value_condition(item)
         }
     };
-    Ok(Predicate::All(
+    Ok(ValuePredicate::All(
         value::items(array)
             .map(item_condition)
             .collect::<Result<_>>()?,
     ))
 }
 
-fn value_condition(item: RawBsonRef<'_>) -> Result<Predicate> {
+fn value_condition(item: RawBsonRef<'_>) -> Result<ValuePredicate> {
     match item {
-        RawBsonRef::RegularExpression(literal) => {
-            Ok(Predicate::Test(Test::Regex(Regex::from_literal(literal)?)))
-        }
-        RawBsonRef::Document(inner) if parse::is_conditions(inner) => Err(Error::bad_value(
+        RawBsonRef::RegularExpression(literal) => Ok(ValuePredicate::Test(ValueTest::Regex(
+            Regex::from_literal(literal)?,
+        ))),
+        RawBsonRef::Document(inner) if parse::has_operators(inner) => Err(Error::bad_value(
             "$all takes values or only $elemMatch, not conditions",
         )),
-        item => Comparison::equality(item),
+        item => Comparison::equality_predicate(item),
     }
 }
 
-fn element_condition(operand: &Operand<'_>, item: RawBsonRef<'_>) -> Result<Predicate> {
+fn element_condition(operand: &FieldOperand<'_>, item: RawBsonRef<'_>) -> Result<ValuePredicate> {
     let siblings = item.as_document();
     let condition = siblings.and_then(|item| Some((item, elem_match_operand(item)?)));
-    let (siblings, value) = condition
-        .ok_or_else(|| Error::bad_value("if one entry of $all is $elemMatch, all must be"))?;
-    elem_match::parse(&Operand {
+    let (siblings, value) = condition.ok_or_else(|| {
+        Error::bad_value("if one entry of $all is $elemMatch, all entries must be $elemMatch")
+    })?;
+    elem_match::parse_elem_match(&FieldOperand {
         operator: "$elemMatch",
         value,
         siblings,

@@ -1,6 +1,7 @@
-//! `$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear`, `$bitsAnyClear`: the bits of a number or binary.
+//! `$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear`, `$bitsAnyClear`: the bits of a number or of
+//! binary data.
 //!
-//! Bits are named by a mask, by binary data or by their positions.
+//! The bits are given as a mask, as binary data or as positions.
 //!
 //! ```text
 //! { "flags": { "$bitsAllSet": [1, 5] } }
@@ -26,50 +27,50 @@
 
 use bson::RawBsonRef;
 
-use super::parse::Operand;
-use super::{Operator, Predicate};
+use super::parse::FieldOperand;
+use super::{OpaqueTest, ValuePredicate};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
-/// A test of some bits. Its own opposites are what makes the four operators.
+/// A test of bit positions. `wanted` and `any` select one of the four operators.
 #[derive(Debug)]
-struct Bits {
+struct BitTest {
     positions: Vec<u32>,
     wanted: bool,
     any: bool,
 }
 
-pub(super) fn parse_all_set(operand: &Operand<'_>) -> Result<Predicate> {
-    parse(operand, true, false)
+pub(super) fn parse_all_set(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    parse_bit_test(operand, true, false)
 }
 
-pub(super) fn parse_any_set(operand: &Operand<'_>) -> Result<Predicate> {
-    parse(operand, true, true)
+pub(super) fn parse_any_set(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    parse_bit_test(operand, true, true)
 }
 
-pub(super) fn parse_all_clear(operand: &Operand<'_>) -> Result<Predicate> {
-    parse(operand, false, false)
+pub(super) fn parse_all_clear(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    parse_bit_test(operand, false, false)
 }
 
-pub(super) fn parse_any_clear(operand: &Operand<'_>) -> Result<Predicate> {
-    parse(operand, false, true)
+pub(super) fn parse_any_clear(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    parse_bit_test(operand, false, true)
 }
 
-fn parse(operand: &Operand<'_>, wanted: bool, any: bool) -> Result<Predicate> {
-    Ok(Predicate::other(Bits {
-        positions: positions(operand)?,
-        wanted,
+fn parse_bit_test(operand: &FieldOperand<'_>, expected: bool, any: bool) -> Result<ValuePredicate> {
+    Ok(ValuePredicate::from_opaque(BitTest {
+        positions: read_positions(operand)?,
+        wanted: expected,
         any,
     }))
 }
 
-fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
+fn read_positions(operand: &FieldOperand<'_>) -> Result<Vec<u32>> {
     let malformed = |code| {
         let name = operand.operator;
-        Error::server(
+        Error::with_server_code(
             code,
             format!(
-                "{name} takes a mask, binary data or an array of positions, none of them negative"
+                "{name} takes a mask, binary data or an array of positions; numbers must not be negative"
             ),
         )
     };
@@ -77,7 +78,7 @@ fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
         RawBsonRef::Array(array) => value::items(array)
             .map(|item| {
                 let number = Number::from_bson(item).ok_or_else(|| malformed(2))?;
-                let position = number.whole().ok_or_else(|| malformed(2))?;
+                let position = number.whole_long().ok_or_else(|| malformed(2))?;
                 let position = i32::try_from(position)
                     .ok()
                     .and_then(|at| u32::try_from(at).ok());
@@ -87,12 +88,12 @@ fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
         RawBsonRef::Binary(binary) => {
             let bits = (0..).take(binary.bytes.len().saturating_mul(8));
             Ok(bits
-                .filter(|position| bit_of_bytes(binary.bytes, *position))
+                .filter(|position| bit_in_bytes(binary.bytes, *position))
                 .collect())
         }
         value => {
             let number = Number::from_bson(value).ok_or_else(|| malformed(2))?;
-            let mask = number.whole().ok_or_else(|| malformed(9))?;
+            let mask = number.whole_long().ok_or_else(|| malformed(9))?;
             let mask = u64::try_from(mask).map_err(|_| malformed(9))?;
             Ok((0..64)
                 .filter(|position| mask >> position & 1 == 1)
@@ -101,18 +102,21 @@ fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
     }
 }
 
-impl Operator for Bits {
-    fn rank(&self) -> u8 {
+impl OpaqueTest for BitTest {
+    fn match_rank(&self) -> u8 {
         14
     }
 
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    fn matches_value(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let bit: &dyn Fn(u32) -> bool = match value {
             Some(RawBsonRef::Binary(binary)) => {
-                &move |position| bit_of_bytes(binary.bytes, position)
+                &move |position| bit_in_bytes(binary.bytes, position)
             }
-            value => match value.and_then(Number::from_bson).and_then(Number::bits) {
-                // The sign is extended for ever.
+            value => match value
+                .and_then(Number::from_bson)
+                .and_then(Number::bitwise_long)
+            {
+                // Positions above 63 repeat the sign bit.
                 Some(number) => &move |position| number >> position.min(63) & 1 == 1,
                 None => return false,
             },
@@ -129,7 +133,7 @@ impl Operator for Bits {
     }
 }
 
-fn bit_of_bytes(bytes: &[u8], position: u32) -> bool {
+fn bit_in_bytes(bytes: &[u8], position: u32) -> bool {
     bytes
         .get(position as usize / 8)
         .is_some_and(|byte| byte >> (position % 8) & 1 == 1)

@@ -1,4 +1,4 @@
-//! `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`: a value against another of the same kind.
+//! `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`: comparison with a value of the same kind.
 //!
 //! ```text
 //! { "age": { "$gte": 18, "$ne": 21 } }
@@ -29,21 +29,21 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
 
-use super::parse::Operand;
-use super::{Predicate, Test};
+use super::parse::FieldOperand;
+use super::{ValuePredicate, ValueTest};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
 /// A comparison with a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comparison {
-    pub(crate) operator: Operator,
+    pub(crate) operator: CompareOperator,
     pub(crate) value: RawBson,
 }
 
-/// How two values are compared.
+/// The comparison operators of filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub(crate) enum CompareOperator {
     Eq,
     Gt,
     Gte,
@@ -51,91 +51,103 @@ pub(crate) enum Operator {
     Lte,
 }
 
-pub(super) fn parse_eq(operand: &Operand<'_>) -> Result<Predicate> {
-    Comparison::equality(operand.value)
+pub(super) fn parse_eq(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    Comparison::equality_predicate(operand.value)
 }
 
-pub(super) fn parse_ne(operand: &Operand<'_>) -> Result<Predicate> {
-    ordered(operand, Operator::Eq).map(Predicate::negated)
+pub(super) fn parse_ne(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    ordered_predicate(operand, CompareOperator::Eq).map(ValuePredicate::negated)
 }
 
-pub(super) fn parse_gt(operand: &Operand<'_>) -> Result<Predicate> {
-    ordered(operand, Operator::Gt)
+pub(super) fn parse_gt(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    ordered_predicate(operand, CompareOperator::Gt)
 }
 
-pub(super) fn parse_gte(operand: &Operand<'_>) -> Result<Predicate> {
-    ordered(operand, Operator::Gte)
+pub(super) fn parse_gte(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    ordered_predicate(operand, CompareOperator::Gte)
 }
 
-pub(super) fn parse_lt(operand: &Operand<'_>) -> Result<Predicate> {
-    ordered(operand, Operator::Lt)
+pub(super) fn parse_lt(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    ordered_predicate(operand, CompareOperator::Lt)
 }
 
-pub(super) fn parse_lte(operand: &Operand<'_>) -> Result<Predicate> {
-    ordered(operand, Operator::Lte)
+pub(super) fn parse_lte(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    ordered_predicate(operand, CompareOperator::Lte)
 }
 
 impl Comparison {
-    /// A comparison for equality.
+    /// Returns an equality condition.
     ///
     /// # Errors
-    /// There is nothing that equals undefined.
-    pub(super) fn equality(value: RawBsonRef<'_>) -> Result<Predicate> {
-        comparison(Operator::Eq, value)
+    /// The value is undefined, which cannot be compared.
+    pub(super) fn equality_predicate(value: RawBsonRef<'_>) -> Result<ValuePredicate> {
+        comparison_predicate(CompareOperator::Eq, value)
     }
 
-    /// Whether a value passes; a missing one counts as null.
+    /// Returns whether a value passes. A missing value counts as null.
     pub(crate) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let operand = self.value.as_raw_bson_ref();
         let value = value.unwrap_or(RawBsonRef::Undefined);
-        if value::rank(value) != value::rank(operand) {
+        if value::type_rank(value) != value::type_rank(operand) {
             return match (value, operand) {
-                (RawBsonRef::Undefined, RawBsonRef::Null) => self.operator.accepts(Ordering::Equal),
-                // Everything lies between the two ends, whatever its type.
-                (_, RawBsonRef::MinKey) => matches!(self.operator, Operator::Gt | Operator::Gte),
-                (_, RawBsonRef::MaxKey) => matches!(self.operator, Operator::Lt | Operator::Lte),
+                (RawBsonRef::Undefined, RawBsonRef::Null) => {
+                    self.operator.accepts_order(Ordering::Equal)
+                }
+                // Values of all types lie between MinKey and MaxKey.
+                (_, RawBsonRef::MinKey) => {
+                    matches!(self.operator, CompareOperator::Gt | CompareOperator::Gte)
+                }
+                (_, RawBsonRef::MaxKey) => {
+                    matches!(self.operator, CompareOperator::Lt | CompareOperator::Lte)
+                }
                 _ => false,
             };
         }
         let is_nan = |value| Number::from_bson(value).is_some_and(Number::is_nan);
         match (is_nan(value), is_nan(operand)) {
-            (false, false) => self.operator.accepts(value::compare(value, operand)),
-            // NaN is equal to itself and neither above nor below anything.
-            (true, true) => self.operator.accepts(Ordering::Equal),
+            (false, false) => self.operator.accepts_order(value::compare(value, operand)),
+            // NaN equals NaN and is neither greater nor less than other values.
+            (true, true) => self.operator.accepts_order(Ordering::Equal),
             _ => false,
         }
     }
 }
 
-impl Operator {
-    /// Whether a value that lies so in relation to the operand passes.
-    pub(crate) fn accepts(self, order: Ordering) -> bool {
+impl CompareOperator {
+    /// Returns whether a value with this order relative to the operand passes.
+    pub(crate) fn accepts_order(self, order: Ordering) -> bool {
         match self {
-            Operator::Eq => order.is_eq(),
-            Operator::Gt => order.is_gt(),
-            Operator::Gte => order.is_ge(),
-            Operator::Lt => order.is_lt(),
-            Operator::Lte => order.is_le(),
+            CompareOperator::Eq => order.is_eq(),
+            CompareOperator::Gt => order.is_gt(),
+            CompareOperator::Gte => order.is_ge(),
+            CompareOperator::Lt => order.is_lt(),
+            CompareOperator::Lte => order.is_le(),
         }
     }
 }
 
-/// A comparison by an operator that refuses patterns.
-fn ordered(operand: &Operand<'_>, operator: Operator) -> Result<Predicate> {
+/// Parses a comparison whose operand must not be a regular expression.
+fn ordered_predicate(
+    operand: &FieldOperand<'_>,
+    operator: CompareOperator,
+) -> Result<ValuePredicate> {
     if matches!(operand.value, RawBsonRef::RegularExpression(_)) {
         return Err(Error::bad_value(format!(
             "{} on '{}' cannot have a regular expression as its operand",
             operand.operator, operand.field
         )));
     }
-    comparison(operator, operand.value)
+    comparison_predicate(operator, operand.value)
 }
 
-fn comparison(operator: Operator, value: RawBsonRef<'_>) -> Result<Predicate> {
+fn comparison_predicate(
+    operator: CompareOperator,
+    value: RawBsonRef<'_>,
+) -> Result<ValuePredicate> {
     if value == RawBsonRef::Undefined {
         return Err(Error::bad_value("cannot compare to undefined"));
     }
-    Ok(Predicate::Test(Test::Compare(Comparison {
+    Ok(ValuePredicate::Test(ValueTest::Compare(Comparison {
         operator,
         value: value.into(),
     })))
@@ -180,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_refused_where_they_mean_nothing() {
+    fn patterns_are_rejected_in_comparisons() {
         let regex = bson::Regex {
             pattern: "a".try_into().unwrap(),
             options: "".try_into().unwrap(),

@@ -1,4 +1,4 @@
-//! `$elemMatch`: an array with one element that meets all of the conditions.
+//! `$elemMatch`: arrays with an element that meets all of the conditions.
 //!
 //! ```text
 //! { "results": { "$elemMatch": { "$gte": 80, "$lt": 85 } } }
@@ -14,68 +14,70 @@
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 
-use super::parse::{self, Operand};
-use super::{Expression, Predicate, Test};
+use super::parse::{self, FieldOperand};
+use super::{FilterExpression, ValuePredicate, ValueTest};
 use crate::{Error, Result, value};
 
-/// Conditions on a single element of an array.
+/// Conditions on a single array element.
 #[derive(Debug)]
 pub(crate) enum ElemMatch {
     /// The element is a document that matches.
-    Document(Box<Expression>),
+    Document(Box<FilterExpression>),
     /// The element itself meets the conditions.
-    Value(Box<Predicate>),
+    Value(Box<ValuePredicate>),
 }
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_elem_match(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let RawBsonRef::Document(conditions) = operand.value else {
         return Err(Error::bad_value(
             "$elemMatch needs a document of conditions",
         ));
     };
-    Ok(Predicate::Test(Test::ElemMatch(ElemMatch::parse(
-        conditions,
-    )?)))
+    Ok(ValuePredicate::Test(ValueTest::ElemMatch(
+        ElemMatch::parse_conditions(conditions)?,
+    )))
 }
 
 impl ElemMatch {
-    /// Reads the conditions.
+    /// Parses the conditions.
     ///
     /// # Errors
-    /// As a filter's.
-    pub(crate) fn parse(conditions: &RawDocument) -> Result<ElemMatch> {
+    /// The conditions are malformed, as for a filter.
+    pub(crate) fn parse_conditions(conditions: &RawDocument) -> Result<ElemMatch> {
         Ok(if parse::is_on_value(conditions) {
-            ElemMatch::Value(Box::new(parse::predicate("", conditions)?))
+            ElemMatch::Value(Box::new(parse::parse_predicate("", conditions)?))
         } else {
-            ElemMatch::Document(Box::new(parse::document(
+            ElemMatch::Document(Box::new(parse::parse_document(
                 conditions,
-                parse::Place::Element,
+                parse::FilterContext::Element,
             )?))
         })
     }
 
-    /// The position of the first element that meets the conditions.
-    pub(crate) fn position(&self, array: &RawArray) -> Option<usize> {
-        value::items(array).position(|item| self.matches(item))
+    /// Returns the position of the first element that meets the conditions.
+    pub(crate) fn first_match(&self, array: &RawArray) -> Option<usize> {
+        value::items(array).position(|item| self.matches_item(item))
     }
 
-    fn matches(&self, item: RawBsonRef<'_>) -> bool {
+    fn matches_item(&self, item: RawBsonRef<'_>) -> bool {
         match (self, item) {
             (ElemMatch::Value(predicate), item) => predicate.matches(Some(item)),
             (ElemMatch::Document(expression), RawBsonRef::Document(item)) => {
-                holds(expression, item)
+                matches_document(expression, item)
             }
-            // An array counts as a document whose fields are its positions.
+            // A nested array counts as a document whose field names are positions.
             (ElemMatch::Document(expression), RawBsonRef::Array(item)) => {
-                RawDocument::from_bytes(item.as_bytes()).is_ok_and(|item| holds(expression, item))
+                RawDocument::from_bytes(item.as_bytes())
+                    .is_ok_and(|item| matches_document(expression, item))
             }
             (ElemMatch::Document(_), _) => false,
         }
     }
 }
 
-/// Whether an element matches. Only `$expr` could fail, and it has no place in here.
-fn holds(expression: &Expression, item: &RawDocument) -> bool {
+/// Returns whether an element matches. Matching cannot fail, because `$expr` is not allowed in
+/// conditions on elements.
+fn matches_document(expression: &FilterExpression, item: &RawDocument) -> bool {
     expression.matches(item, &mut None).unwrap_or(false)
 }
 
@@ -85,7 +87,10 @@ mod tests {
     use bson::{RawDocumentBuf, rawdoc};
 
     fn position(filter: RawDocumentBuf, document: RawDocumentBuf) -> Option<usize> {
-        Filter::parse(&filter).unwrap().position(&document).unwrap()
+        Filter::parse(&filter)
+            .unwrap()
+            .matched_position(&document)
+            .unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `$exists`: whether there is a value, null included.
+//! `$exists`: whether a field exists. A null value counts as existing.
 //!
 //! ```text
 //! { "email": { "$exists": true } }
@@ -7,12 +7,12 @@
 //! out: { "email": null }
 //! ```
 
-use super::parse::Operand;
-use super::{Predicate, Test};
+use super::parse::FieldOperand;
+use super::{ValuePredicate, ValueTest};
 use crate::{Result, value};
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
-    let exists = Predicate::Test(Test::Exists);
+pub(super) fn parse_exists(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    let exists = ValuePredicate::Test(ValueTest::Exists);
     Ok(if value::is_truthy(operand.value) {
         exists
     } else {

@@ -1,4 +1,4 @@
-//! `$expr`: an aggregation expression that is true for the document.
+//! `$expr`: an aggregation expression that must be true for the document.
 //!
 //! ```text
 //! { "$expr": { "$gt": ["$spent", "$budget"] } }
@@ -11,83 +11,93 @@ use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::compare::{Comparison, Operator};
-use super::parse::{Condition, Place};
-use super::{Expression, Test};
+use super::compare::{CompareOperator, Comparison};
+use super::parse::{DocumentOperand, FilterContext};
+use super::{FilterExpression, ValueTest};
 use crate::error::code;
 use crate::expression::{Computation, Environment};
 use crate::path::Path;
 use crate::{Error, Result, value};
 
-/// An expression as a condition.
+/// The condition of `$expr`.
 #[derive(Debug)]
-pub(crate) struct Expr {
+pub(crate) struct ExprCondition {
     condition: Computation,
-    /// What filters can say of it too: every document for which the expression is true matches this.
-    implied: Box<Expression>,
+    /// A condition without expressions that every matching document also satisfies.
+    implied: Box<FilterExpression>,
 }
 
-pub(super) fn parse(condition: &Condition<'_>) -> Result<Expression> {
+pub(super) fn parse_expr(condition: &DocumentOperand<'_>) -> Result<FilterExpression> {
     let value = condition.value;
     let environment = match condition.place {
-        Place::Command(environment) => environment,
-        Place::Elsewhere => {
-            let message = "$expr has a place in the filter of a command only";
-            return Err(Error::server(code::QUERY_FEATURE_NOT_ALLOWED, message));
+        FilterContext::Command(environment) => environment,
+        FilterContext::Elsewhere => {
+            let message = "$expr is allowed only in the filter of a command";
+            return Err(Error::with_server_code(
+                code::QUERY_FEATURE_NOT_ALLOWED,
+                message,
+            ));
         }
-        Place::Element => {
-            let message = "$expr is a condition on whole documents, not on elements";
+        FilterContext::Element => {
+            let message = "$expr is a condition on documents and is not allowed inside $elemMatch";
             return Err(Error::bad_value(message));
         }
     };
     let condition = Computation::parse(value, environment)?;
-    let implied = implied(value, environment).unwrap_or(Expression::And(Vec::new()));
-    Ok(Expression::Expr(Expr {
+    let implied =
+        translate_equalities(value, environment).unwrap_or(FilterExpression::And(Vec::new()));
+    Ok(FilterExpression::Expr(ExprCondition {
         condition,
         implied: Box::new(implied),
     }))
 }
 
-impl Expr {
+impl ExprCondition {
     pub(super) fn matches(&self, document: &RawDocument) -> Result<bool> {
-        Ok(self.condition.of(document)?.is_truthy())
+        Ok(self.condition.evaluate(document)?.is_truthy())
     }
 
-    /// What every document that matches also matches, for the planner.
-    pub(crate) fn implied(&self) -> &Expression {
+    /// Returns a condition that every matching document also satisfies, for the planner.
+    pub(crate) fn implied_condition(&self) -> &FilterExpression {
         &self.implied
     }
 }
 
-/// What `{ $eq: ["$path", constant] }`, and several of them in an `$and`, say in the language of filters.
-fn implied(value: RawBsonRef<'_>, environment: &Arc<Environment>) -> Option<Expression> {
+/// Translates `{ $eq: ["$path", constant] }`, alone or inside `$and`, into filter conditions.
+/// `None` if nothing can be translated.
+fn translate_equalities(
+    value: RawBsonRef<'_>,
+    environment: &Arc<Environment>,
+) -> Option<FilterExpression> {
     let mut fields = value::fields(value.as_document()?);
     let (name, operand) = fields.next().filter(|_| fields.next().is_none())?;
     let mut operands = value::items(operand.as_array()?);
     if name == "$and" {
-        let all = operands.filter_map(|operand| implied(operand, environment));
-        return Some(Expression::And(all.collect()));
+        let all = operands.filter_map(|operand| translate_equalities(operand, environment));
+        return Some(FilterExpression::And(all.collect()));
     }
-    let (one, other) = (operands.next()?, operands.next()?);
+    let (left, right) = (operands.next()?, operands.next()?);
     if name != "$eq" || operands.next().is_some() {
         return None;
     }
-    let one = Computation::parse(one, environment).ok()?;
-    let other = Computation::parse(other, environment).ok()?;
-    let (path, constant) = match (one.path(), other.path()) {
-        (Some(path), None) => (path, other.constant()?),
-        (None, Some(path)) => (path, one.constant()?),
+    let left = Computation::parse(left, environment).ok()?;
+    let right = Computation::parse(right, environment).ok()?;
+    let (path, constant) = match (left.document_path(), right.document_path()) {
+        (Some(path), None) => (path, right.constant_value()?),
+        (None, Some(path)) => (path, left.constant_value()?),
         _ => return None,
     };
     let value = constant.into_bson()?;
     match value.as_raw_bson_ref() {
-        // An expression compares an array as a whole, a filter its elements too; and undefined is no null.
+        // An expression compares an array as a whole, but a filter also compares the elements.
+        // Undefined and null also differ between the two.
         RawBsonRef::Array(_) | RawBsonRef::Undefined | RawBsonRef::Null => None,
-        // Within an array, an expression finds arrays.
-        _ => Some(Expression::Field(
+        // If the path leads through an array, the expression sees an array, which never equals a
+        // scalar. The filter matches at least as many documents.
+        _ => Some(FilterExpression::Field(
             Path::new(&path),
-            Test::Compare(Comparison {
-                operator: Operator::Eq,
+            ValueTest::Compare(Comparison {
+                operator: CompareOperator::Eq,
                 value,
             }),
         )),
@@ -101,7 +111,7 @@ mod tests {
     use bson::{RawDocumentBuf, rawdoc};
 
     fn filter(filter: RawDocumentBuf) -> Filter {
-        Filter::parse_in(&filter, &Arc::default()).unwrap()
+        Filter::parse_for_command(&filter, &Arc::default()).unwrap()
     }
 
     #[test]
@@ -118,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn it_has_its_place_in_the_filter_of_a_command_only() {
+    fn expr_is_allowed_only_in_command_filters() {
         let inner = rawdoc! { "a": { "$elemMatch": { "$expr": true } } };
-        let error = Filter::parse_in(&inner, &Arc::default()).unwrap_err();
+        let error = Filter::parse_for_command(&inner, &Arc::default()).unwrap_err();
         assert_eq!(error.code(), Some(2));
         let error = Filter::parse(&rawdoc! { "$or": [{ "$expr": true }] }).unwrap_err();
         assert_eq!(error.code(), Some(224));

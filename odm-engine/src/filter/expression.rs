@@ -1,88 +1,89 @@
-//! What a filter says, as a tree.
+//! The parsed conditions of a filter, as a tree.
 
 use std::fmt;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::expr::Expr;
+use super::expr::ExprCondition;
 use super::{CompareOperator, Comparison, ElemMatch, Membership};
 use crate::Result;
-use crate::path::{Leaf, Path};
+use crate::path::{LeafArrayMode, Path};
 use crate::pattern::Regex;
 
 /// Conditions on a document.
 #[derive(Debug)]
-pub(crate) enum Expression {
-    /// All of them hold. None at all is always true.
-    And(Vec<Expression>),
-    /// Any of them holds. None at all is never true.
-    Or(Vec<Expression>),
-    /// None of them holds.
-    Nor(Vec<Expression>),
-    /// It does not hold.
-    Not(Box<Expression>),
-    /// One of the values that the path reaches passes the test.
-    Field(Path, Test),
+pub(crate) enum FilterExpression {
+    /// All conditions hold. An empty list is always true.
+    And(Vec<FilterExpression>),
+    /// Any condition holds. An empty list is never true.
+    Or(Vec<FilterExpression>),
+    /// No condition holds.
+    Nor(Vec<FilterExpression>),
+    /// The condition does not hold.
+    Not(Box<FilterExpression>),
+    /// A value at the path passes the test.
+    Field(Path, ValueTest),
     /// An aggregation expression is true.
-    Expr(Expr),
+    Expr(ExprCondition),
 }
 
 /// Conditions on a single value.
 #[derive(Debug)]
-pub(crate) enum Predicate {
-    /// All of them hold. None at all is always true.
-    All(Vec<Predicate>),
-    /// It does not hold.
-    Not(Box<Predicate>),
+pub(crate) enum ValuePredicate {
+    /// All conditions hold. An empty list is always true.
+    All(Vec<ValuePredicate>),
+    /// The condition does not hold.
+    Not(Box<ValuePredicate>),
     /// The value passes the test.
-    Test(Test),
-    /// Never true.
+    Test(ValueTest),
+    /// The condition is never true.
     Never,
 }
 
-/// One condition on a value. Those that the planner can use have a variant of their own.
+/// A single test of a value. Tests that the planner understands have a variant of their own.
 #[derive(Debug)]
-pub(crate) enum Test {
+pub(crate) enum ValueTest {
     Compare(Comparison),
     ElemMatch(ElemMatch),
     Exists,
     In(Membership),
-    Other(Box<dyn Operator>),
+    Other(Box<dyn OpaqueTest>),
     Regex(Regex),
 }
 
-/// A condition on a value that only matching has to understand.
-pub(crate) trait Operator: fmt::Debug + Send + Sync {
-    /// Whether a value passes; `None` is a missing one.
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool;
+/// A test of a value that the planner does not understand.
+pub(crate) trait OpaqueTest: fmt::Debug + Send + Sync {
+    /// Returns whether a value passes. `None` is a missing value.
+    fn matches_value(&self, value: Option<RawBsonRef<'_>>) -> bool;
 
-    /// Whether an array is tested element by element, or only itself.
-    fn leaf(&self) -> Leaf {
-        Leaf::Expand
+    /// Returns whether arrays are tested element by element or only as a whole.
+    fn leaf_mode(&self) -> LeafArrayMode {
+        LeafArrayMode::Expand
     }
 
-    /// The place of the operator among the conditions of a filter: see [`Expression::rank`].
-    fn rank(&self) -> u8;
+    /// Returns the rank of the operator among conditions: see [`FilterExpression::match_rank`].
+    fn match_rank(&self) -> u8;
 
-    /// Whether it is only for fields that exist, and MongoDB looks for these in an index of all fields.
-    fn seeks_existing(&self) -> bool {
+    /// Returns whether the test passes only for existing fields, so that MongoDB finds candidates
+    /// in a wildcard index.
+    fn requires_existing(&self) -> bool {
         false
     }
 }
 
-impl Expression {
-    /// Whether a document matches. Sets the position of the array element that decided it, if
-    /// there is one; callers ignore what is set if the answer is no.
+impl FilterExpression {
+    /// Returns whether a document matches. Sets `position` to the array element that matched, if
+    /// any. Callers ignore `position` if the result is false.
     ///
     /// # Errors
-    /// What an `$expr` fails with; there are no others.
+    /// An `$expr` fails.
     pub(crate) fn matches(
         &self,
         document: &RawDocument,
         position: &mut Option<usize>,
     ) -> Result<bool> {
         Ok(match self {
-            Expression::And(all) => {
+            FilterExpression::And(all) => {
                 for inner in all {
                     if !inner.matches(document, position)? {
                         return Ok(false);
@@ -90,15 +91,15 @@ impl Expression {
                 }
                 true
             }
-            Expression::Or(any) => match any.as_slice() {
-                // Which branch decides is unspecified, so only a sole one sets the position.
+            FilterExpression::Or(any) => match any.as_slice() {
+                // Which branch matches is unspecified, so only a single branch sets the position.
                 [only] => only.matches(document, position)?,
                 any => any_matches(any, document)?,
             },
-            Expression::Nor(none) => !any_matches(none, document)?,
-            Expression::Not(inner) => !inner.matches(document, &mut None)?,
-            Expression::Field(path, test) => {
-                path.walk(document, test.leaf(), &mut |value, outer| {
+            FilterExpression::Nor(none) => !any_matches(none, document)?,
+            FilterExpression::Not(inner) => !inner.matches(document, &mut None)?,
+            FilterExpression::Field(path, test) => {
+                path.walk(document, test.leaf_mode(), &mut |value, outer| {
                     let mut inner = None;
                     let matches = test.matches(value, &mut inner);
                     if matches && let Some(index) = outer.or(inner) {
@@ -107,37 +108,41 @@ impl Expression {
                     matches
                 })
             }
-            Expression::Expr(expr) => expr.matches(document)?,
+            FilterExpression::Expr(expr) => expr.matches(document)?,
         })
     }
 }
 
-impl Expression {
-    /// The conditions that all hold, without the conjunctions around them.
-    pub(super) fn conjuncts<'e>(&'e self, found: &mut Vec<&'e Expression>) {
+impl FilterExpression {
+    /// Collects the conditions of nested conjunctions.
+    pub(super) fn collect_conjuncts<'e>(&'e self, conjuncts: &mut Vec<&'e FilterExpression>) {
         match self {
-            Expression::And(all) => all.iter().for_each(|inner| inner.conjuncts(found)),
-            Expression::Or(any) if any.len() == 1 => {
-                any.iter().for_each(|inner| inner.conjuncts(found));
+            FilterExpression::And(all) => all
+                .iter()
+                .for_each(|inner| inner.collect_conjuncts(conjuncts)),
+            FilterExpression::Or(any) if any.len() == 1 => {
+                any.iter()
+                    .for_each(|inner| inner.collect_conjuncts(conjuncts));
             }
-            other => found.push(other),
+            other => conjuncts.push(other),
         }
     }
 
-    /// The order in which MongoDB looks at conditions that all have to hold: by operator, then by path.
-    pub(super) fn rank(&self) -> (u8, &str) {
+    /// Returns the rank by which MongoDB orders conditions of a conjunction: by operator, then by
+    /// path.
+    pub(super) fn match_rank(&self) -> (u8, &str) {
         match self {
-            Expression::And(_) => (0, ""),
-            Expression::Or(_) => (1, ""),
-            Expression::Field(path, test) => (test.rank(), path.as_str()),
-            Expression::Not(_) => (18, ""),
-            Expression::Nor(_) => (19, ""),
-            Expression::Expr(_) => (21, ""),
+            FilterExpression::And(_) => (0, ""),
+            FilterExpression::Or(_) => (1, ""),
+            FilterExpression::Field(path, test) => (test.match_rank(), path.as_str()),
+            FilterExpression::Not(_) => (18, ""),
+            FilterExpression::Nor(_) => (19, ""),
+            FilterExpression::Expr(_) => (21, ""),
         }
     }
 }
 
-fn any_matches(any: &[Expression], document: &RawDocument) -> Result<bool> {
+fn any_matches(any: &[FilterExpression], document: &RawDocument) -> Result<bool> {
     for inner in any {
         if inner.matches(document, &mut None)? {
             return Ok(true);
@@ -146,101 +151,107 @@ fn any_matches(any: &[Expression], document: &RawDocument) -> Result<bool> {
     Ok(false)
 }
 
-impl Predicate {
-    /// Whether a value by itself, arrays not entered, meets the conditions.
+impl ValuePredicate {
+    /// Returns whether a value meets the conditions. Array elements are not tested.
     pub(crate) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         match self {
-            Predicate::All(all) => all.iter().all(|inner| inner.matches(value)),
-            Predicate::Not(inner) => !inner.matches(value),
-            Predicate::Test(test) => test.matches(value, &mut None),
-            Predicate::Never => false,
+            ValuePredicate::All(all) => all.iter().all(|inner| inner.matches(value)),
+            ValuePredicate::Not(inner) => !inner.matches(value),
+            ValuePredicate::Test(test) => test.matches(value, &mut None),
+            ValuePredicate::Never => false,
         }
     }
 
-    /// The conditions, asked of what a path reaches.
-    pub(super) fn at(self, path: &Path) -> Expression {
+    /// Applies the conditions to the values at a path.
+    pub(super) fn at_path(self, path: &Path) -> FilterExpression {
         match self {
-            Predicate::All(all) => {
-                Expression::And(all.into_iter().map(|inner| inner.at(path)).collect())
+            ValuePredicate::All(all) => {
+                FilterExpression::And(all.into_iter().map(|inner| inner.at_path(path)).collect())
             }
-            Predicate::Not(inner) => Expression::Not(Box::new(inner.at(path))),
-            Predicate::Test(test) => Expression::Field(path.clone(), test),
-            Predicate::Never => Expression::Or(Vec::new()),
+            ValuePredicate::Not(inner) => FilterExpression::Not(Box::new(inner.at_path(path))),
+            ValuePredicate::Test(test) => FilterExpression::Field(path.clone(), test),
+            ValuePredicate::Never => FilterExpression::Or(Vec::new()),
         }
     }
 
-    /// A condition that is no more than a test.
-    pub(super) fn other(operator: impl Operator + 'static) -> Predicate {
-        Predicate::Test(Test::Other(Box::new(operator)))
+    /// Wraps a test that the planner does not understand.
+    pub(super) fn from_opaque(operator: impl OpaqueTest + 'static) -> ValuePredicate {
+        ValuePredicate::Test(ValueTest::Other(Box::new(operator)))
     }
 
-    /// The opposite.
-    pub(super) fn negated(self) -> Predicate {
-        Predicate::Not(Box::new(self))
+    /// Returns the negation.
+    pub(super) fn negated(self) -> ValuePredicate {
+        ValuePredicate::Not(Box::new(self))
     }
 }
 
-impl Test {
-    /// Whether a value passes. Sets the position of the element that decided it, if the test is
-    /// one on array elements.
+impl ValueTest {
+    /// Returns whether a value passes. A test of array elements sets `position` to the element that
+    /// passed.
     pub(crate) fn matches(
         &self,
         value: Option<RawBsonRef<'_>>,
         position: &mut Option<usize>,
     ) -> bool {
         match self {
-            Test::Compare(comparison) => comparison.matches(value),
-            Test::ElemMatch(elements) => match value {
+            ValueTest::Compare(comparison) => comparison.matches(value),
+            ValueTest::ElemMatch(elements) => match value {
                 Some(RawBsonRef::Array(array)) => {
-                    let found = elements.position(array);
-                    if found.is_some() {
-                        *position = found;
+                    let first_match = elements.first_match(array);
+                    if first_match.is_some() {
+                        *position = first_match;
                     }
-                    found.is_some()
+                    first_match.is_some()
                 }
                 _ => false,
             },
-            Test::Exists => value.is_some(),
-            Test::In(membership) => membership.matches(value),
-            Test::Other(operator) => operator.matches(value),
-            Test::Regex(regex) => value.is_some_and(|value| regex.matches(value)),
+            ValueTest::Exists => value.is_some(),
+            ValueTest::In(membership) => membership.matches(value),
+            ValueTest::Other(operator) => operator.matches_value(value),
+            ValueTest::Regex(regex) => value.is_some_and(|value| regex.matches(value)),
         }
     }
 
-    /// Whether the test is only for fields that exist, and an index of all fields serves to find these.
-    pub(crate) fn seeks_existing(&self) -> bool {
+    /// Returns whether the test passes only for existing fields, so that a wildcard index can find
+    /// candidates.
+    pub(crate) fn requires_existing(&self) -> bool {
         match self {
-            Test::Exists => true,
-            Test::Other(operator) => operator.seeks_existing(),
-            Test::Compare(_) | Test::ElemMatch(_) | Test::In(_) | Test::Regex(_) => false,
+            ValueTest::Exists => true,
+            ValueTest::Other(operator) => operator.requires_existing(),
+            ValueTest::Compare(_)
+            | ValueTest::ElemMatch(_)
+            | ValueTest::In(_)
+            | ValueTest::Regex(_) => false,
         }
     }
 
-    fn rank(&self) -> u8 {
+    fn match_rank(&self) -> u8 {
         match self {
-            Test::ElemMatch(ElemMatch::Document(_)) => 2,
-            Test::ElemMatch(ElemMatch::Value(_)) => 3,
-            Test::Compare(comparison) => match comparison.operator {
+            ValueTest::ElemMatch(ElemMatch::Document(_)) => 2,
+            ValueTest::ElemMatch(ElemMatch::Value(_)) => 3,
+            ValueTest::Compare(comparison) => match comparison.operator {
                 CompareOperator::Eq => 5,
                 CompareOperator::Lte => 6,
                 CompareOperator::Lt => 7,
                 CompareOperator::Gt => 8,
                 CompareOperator::Gte => 9,
             },
-            Test::Regex(_) => 10,
-            Test::Exists => 12,
-            // MongoDB makes an equality of a list of one.
-            Test::In(membership) if membership.only_value().is_some() => 5,
-            Test::In(_) => 13,
-            Test::Other(operator) => operator.rank(),
+            ValueTest::Regex(_) => 10,
+            ValueTest::Exists => 12,
+            // MongoDB turns an `$in` with one value into an equality.
+            ValueTest::In(membership) if membership.only_value().is_some() => 5,
+            ValueTest::In(_) => 13,
+            ValueTest::Other(operator) => operator.match_rank(),
         }
     }
 
-    fn leaf(&self) -> Leaf {
+    fn leaf_mode(&self) -> LeafArrayMode {
         match self {
-            Test::ElemMatch(_) => Leaf::Whole,
-            Test::Other(operator) => operator.leaf(),
-            Test::Compare(_) | Test::Exists | Test::In(_) | Test::Regex(_) => Leaf::Expand,
+            ValueTest::ElemMatch(_) => LeafArrayMode::Whole,
+            ValueTest::Other(operator) => operator.leaf_mode(),
+            ValueTest::Compare(_) | ValueTest::Exists | ValueTest::In(_) | ValueTest::Regex(_) => {
+                LeafArrayMode::Expand
+            }
         }
     }
 }

@@ -1,56 +1,65 @@
-//! Whether one filter says no less than another.
+//! Implication between filters.
 
 use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
 
-use super::compare::Operator;
-use super::{Comparison, Expression, Test};
+use super::compare::CompareOperator;
+use super::{Comparison, FilterExpression, ValueTest};
 use crate::path::Path;
 use crate::value::{self, Number};
 
-/// Whether every document that matches `a` also matches `b`, as far as this can be told simply.
-pub(super) fn implies(a: &Expression, b: &Expression) -> bool {
+/// Returns whether every document that matches `a` also matches `b`. May return false although the
+/// implication holds.
+pub(super) fn implies(a: &FilterExpression, b: &FilterExpression) -> bool {
     match (a, b) {
-        (a, Expression::And(all)) => all.iter().all(|b| implies(a, b)),
-        (Expression::Or(any), b) if !any.is_empty() => any.iter().all(|a| implies(a, b)),
-        (Expression::And(all), b) => all.iter().any(|a| implies(a, b)),
-        (a, Expression::Or(any)) => any.iter().any(|b| implies(a, b)),
-        (Expression::Expr(a), b) => implies(a.implied(), b),
-        (Expression::Field(a_path, a), Expression::Field(b_path, b)) => {
-            a_path == b_path && test_implies(a, b)
+        (a, FilterExpression::And(all)) => all.iter().all(|b| implies(a, b)),
+        (FilterExpression::Or(any), b) if !any.is_empty() => any.iter().all(|a| implies(a, b)),
+        (FilterExpression::And(all), b) => all.iter().any(|a| implies(a, b)),
+        (a, FilterExpression::Or(any)) => any.iter().any(|b| implies(a, b)),
+        (FilterExpression::Expr(a), b) => implies(a.implied_condition(), b),
+        (FilterExpression::Field(a_path, a), FilterExpression::Field(b_path, b)) => {
+            a_path == b_path && test_implies_test(a, b)
         }
         _ => false,
     }
 }
 
-/// Whether what matches has a value, null included, at the path.
-pub(super) fn requires(expression: &Expression, path: &Path) -> bool {
+/// Returns whether every matching document has a value, possibly null, at the path.
+pub(super) fn requires_path(expression: &FilterExpression, path: &Path) -> bool {
     match expression {
-        Expression::And(all) => all.iter().any(|inner| requires(inner, path)),
-        Expression::Or(any) => !any.is_empty() && any.iter().all(|inner| requires(inner, path)),
-        Expression::Field(own, test) => own == path && !test.matches(None, &mut None),
-        Expression::Expr(expr) => requires(expr.implied(), path),
-        Expression::Nor(_) | Expression::Not(_) => false,
+        FilterExpression::And(all) => all.iter().any(|inner| requires_path(inner, path)),
+        FilterExpression::Or(any) => {
+            !any.is_empty() && any.iter().all(|inner| requires_path(inner, path))
+        }
+        FilterExpression::Field(field_path, test) => {
+            field_path == path && !test.matches(None, &mut None)
+        }
+        FilterExpression::Expr(expr) => requires_path(expr.implied_condition(), path),
+        FilterExpression::Nor(_) | FilterExpression::Not(_) => false,
     }
 }
 
-/// Whether each single value that passes `a` passes `b`.
+/// Returns whether every single value that passes `a` also passes `b`.
 ///
-/// That is enough for arrays too: the element that passes `a` is one that passes `b`.
-fn test_implies(a: &Test, b: &Test) -> bool {
-    let passes_b = |value: &RawBson| b.matches(Some(value.as_raw_bson_ref()), &mut None);
+/// That suffices for arrays: an element that passes `a` also passes `b`.
+fn test_implies_test(a: &ValueTest, b: &ValueTest) -> bool {
+    let matches_b = |value: &RawBson| b.matches(Some(value.as_raw_bson_ref()), &mut None);
     match (a, b) {
-        (a, Test::Exists) => !a.matches(None, &mut None),
-        // Null stands for missing as well, and undefined for either.
-        (Test::Compare(a), b) if a.operator == Operator::Eq => {
-            passes_b(&a.value) && (a.value != RawBson::Null || b.matches(None, &mut None))
+        (a, ValueTest::Exists) => !a.matches(None, &mut None),
+        // Null also matches missing values, and undefined matches both.
+        (ValueTest::Compare(a), b) if a.operator == CompareOperator::Eq => {
+            matches_b(&a.value) && (a.value != RawBson::Null || b.matches(None, &mut None))
         }
-        (Test::In(a), b) if a.patterns().is_empty() => a.values().iter().all(|value| {
-            passes_b(value) && (*value != RawBson::Null || b.matches(None, &mut None))
-        }),
-        (Test::Compare(a), Test::Compare(b)) => range_implies(a, b),
-        (Test::Regex(a), Test::Regex(b)) => a.source() == b.source(),
+        (ValueTest::In(a), b) if a.patterns().is_empty() => {
+            a.compared_values().iter().all(|value| {
+                matches_b(value) && (*value != RawBson::Null || b.matches(None, &mut None))
+            })
+        }
+        (ValueTest::Compare(a), ValueTest::Compare(b)) => range_implies(a, b),
+        (ValueTest::Regex(a), ValueTest::Regex(b)) => {
+            a.pattern_and_options() == b.pattern_and_options()
+        }
         _ => false,
     }
 }
@@ -66,19 +75,20 @@ fn range_implies(a: &Comparison, b: &Comparison) -> bool {
             RawBsonRef::Null | RawBsonRef::MinKey | RawBsonRef::MaxKey
         ) || Number::from_bson(value).is_some_and(Number::is_nan)
     };
-    if value::rank(a_value) != value::rank(b_value) || special(a_value) || special(b_value) {
+    if value::type_rank(a_value) != value::type_rank(b_value)
+        || special(a_value)
+        || special(b_value)
+    {
         return false;
     }
     let order = value::compare(a_value, b_value);
     match (a.operator, b.operator) {
-        (Operator::Gt, Operator::Gt | Operator::Gte) | (Operator::Gte, Operator::Gte) => {
-            order != Ordering::Less
-        }
-        (Operator::Gte, Operator::Gt) => order == Ordering::Greater,
-        (Operator::Lt, Operator::Lt | Operator::Lte) | (Operator::Lte, Operator::Lte) => {
-            order != Ordering::Greater
-        }
-        (Operator::Lte, Operator::Lt) => order == Ordering::Less,
+        (CompareOperator::Gt, CompareOperator::Gt | CompareOperator::Gte)
+        | (CompareOperator::Gte, CompareOperator::Gte) => order != Ordering::Less,
+        (CompareOperator::Gte, CompareOperator::Gt) => order == Ordering::Greater,
+        (CompareOperator::Lt, CompareOperator::Lt | CompareOperator::Lte)
+        | (CompareOperator::Lte, CompareOperator::Lte) => order != Ordering::Greater,
+        (CompareOperator::Lte, CompareOperator::Lt) => order == Ordering::Less,
         _ => false,
     }
 }
@@ -130,8 +140,11 @@ mod tests {
 
     #[test]
     fn a_required_path_is_not_missing() {
-        let requires =
-            |filter: RawDocumentBuf| Filter::parse(&filter).unwrap().requires(&Path::new("a"));
+        let requires = |filter: RawDocumentBuf| {
+            Filter::parse(&filter)
+                .unwrap()
+                .requires_path(&Path::new("a"))
+        };
         assert!(requires(rawdoc! { "a": 1 }));
         assert!(requires(rawdoc! { "a": { "$exists": true } }));
         assert!(!requires(rawdoc! { "a": RawBson::Null }));

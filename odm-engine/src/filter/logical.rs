@@ -1,4 +1,4 @@
-//! `$and`, `$or`, `$nor`: conditions combined; `$comment`: nothing at all.
+//! `$and`, `$or`, `$nor`: combined conditions. `$comment` is ignored.
 //!
 //! ```text
 //! { "$or": [{ "price": { "$lt": 5 } }, { "sale": true }] }
@@ -23,44 +23,46 @@
 
 use bson::RawBsonRef;
 
-use super::parse::{self, Condition};
-use super::{CompareOperator, Expression, Membership, Test};
+use super::parse::{self, DocumentOperand};
+use super::{CompareOperator, FilterExpression, Membership, ValueTest};
 use crate::path::Path;
 use crate::{Error, Result, value};
 
-pub(super) fn parse_and(condition: &Condition<'_>) -> Result<Expression> {
-    branches(condition).map(Expression::And)
+pub(super) fn parse_and(condition: &DocumentOperand<'_>) -> Result<FilterExpression> {
+    parse_branches(condition).map(FilterExpression::And)
 }
 
-/// Turns `a = 1 or a = 2` into `a in (1, 2)`, which an index can answer and which tells positions.
-pub(super) fn parse_or(condition: &Condition<'_>) -> Result<Expression> {
-    let branches = branches(condition)?;
-    let Some((path, values)) = equalities(&branches) else {
-        return Ok(Expression::Or(branches));
+/// Parses `$or`. Rewrites `a = 1 or a = 2` as `a in (1, 2)`, which an index can answer and which
+/// sets the matched position.
+pub(super) fn parse_or(condition: &DocumentOperand<'_>) -> Result<FilterExpression> {
+    let branches = parse_branches(condition)?;
+    let Some((path, values)) = common_equalities(&branches) else {
+        return Ok(FilterExpression::Or(branches));
     };
-    let membership = Membership::of_values(values)?;
-    // Of the same value twice, an upsert would make an equality.
+    let membership = Membership::from_values(values)?;
+    // If all values are equal, keep the `$or`: an upsert would read a single `$in` value as an
+    // equality.
     Ok(match membership.only_value() {
-        None => Expression::Field(path.clone(), Test::In(membership)),
-        Some(_) => Expression::Or(branches),
+        None => FilterExpression::Field(path.clone(), ValueTest::In(membership)),
+        Some(_) => FilterExpression::Or(branches),
     })
 }
 
-pub(super) fn parse_nor(condition: &Condition<'_>) -> Result<Expression> {
-    branches(condition).map(Expression::Nor)
+pub(super) fn parse_nor(condition: &DocumentOperand<'_>) -> Result<FilterExpression> {
+    parse_branches(condition).map(FilterExpression::Nor)
 }
 
-pub(super) fn parse_comment(_: &Condition<'_>) -> Result<Expression> {
-    Ok(Expression::And(Vec::new()))
+pub(super) fn parse_comment(_: &DocumentOperand<'_>) -> Result<FilterExpression> {
+    Ok(FilterExpression::And(Vec::new()))
 }
 
-/// The values of conditions that all ask for equality at one path.
-fn equalities(branches: &[Expression]) -> Option<(&Path, Vec<RawBsonRef<'_>>)> {
+/// Returns the common path and the values if all conditions are equalities at one path.
+fn common_equalities(branches: &[FilterExpression]) -> Option<(&Path, Vec<RawBsonRef<'_>>)> {
     let mut common = None;
     let values: Option<Vec<_>> = branches
         .iter()
         .map(|branch| match branch {
-            Expression::Field(path, Test::Compare(comparison))
+            FilterExpression::Field(path, ValueTest::Compare(comparison))
                 if comparison.operator == CompareOperator::Eq
                     && common.is_none_or(|common| common == path) =>
             {
@@ -73,7 +75,7 @@ fn equalities(branches: &[Expression]) -> Option<(&Path, Vec<RawBsonRef<'_>>)> {
     common.zip(values)
 }
 
-fn branches(condition: &Condition<'_>) -> Result<Vec<Expression>> {
+fn parse_branches(condition: &DocumentOperand<'_>) -> Result<Vec<FilterExpression>> {
     let name = condition.operator;
     let array = condition
         .value
@@ -84,7 +86,7 @@ fn branches(condition: &Condition<'_>) -> Result<Vec<Expression>> {
     }
     value::items(array)
         .map(|branch| match branch {
-            RawBsonRef::Document(branch) => parse::document(branch, condition.place),
+            RawBsonRef::Document(branch) => parse::parse_document(branch, condition.place),
             _ => Err(Error::bad_value(format!(
                 "the entries of {name} must be filters"
             ))),

@@ -1,4 +1,4 @@
-//! `$in`, `$nin`: a value among others, or matching one of some patterns.
+//! `$in`, `$nin`: membership in a list of values and patterns.
 //!
 //! ```text
 //! { "status": { "$in": ["new", "open"] } }
@@ -18,36 +18,38 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use super::encoded_set::{EncodedSet, Encoder};
-use super::parse::Operand;
-use super::{Predicate, Test};
+use super::encoded_set::{EncodedSet, EncodedSetBuilder};
+use super::parse::FieldOperand;
+use super::{ValuePredicate, ValueTest};
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
-/// How many values are compared one by one. More of them are held as their encodings, which take less memory.
-const MAX_COMPARED: usize = 64;
+/// The maximum number of values that are compared one by one. Larger sets are stored as encodings,
+/// which take less memory.
+const MAX_COMPARED_VALUES: usize = 64;
 
 /// A set of values and patterns.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    /// Sorted, without duplicates. Where there are many, only null and arrays, which an index has elsewhere.
-    values: Vec<RawBson>,
-    /// All values, where there are many.
-    many: Option<EncodedSet>,
+    /// The values, sorted and without duplicates. A large set keeps only null and arrays here,
+    /// because an index stores such values under other keys too.
+    compared_values: Vec<RawBson>,
+    /// The encodings of all values of a large set.
+    encoded_values: Option<EncodedSet>,
     patterns: Vec<Regex>,
 }
 
-pub(super) fn parse_in(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_in(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let needs_array = || Error::bad_value(format!("{} needs an array", operand.operator));
     let array = operand.value.as_array().ok_or_else(needs_array)?;
-    let mut collector = Collector::default();
+    let mut collector = MembershipBuilder::default();
     let mut patterns = Vec::new();
     for item in value::items(array) {
         match item {
             RawBsonRef::RegularExpression(literal) => patterns.push(Regex::from_literal(literal)?),
             RawBsonRef::Undefined => {
                 return Err(Error::bad_value(format!(
-                    "{} cannot hold undefined",
+                    "{} cannot contain undefined",
                     operand.operator
                 )));
             }
@@ -55,107 +57,114 @@ pub(super) fn parse_in(operand: &Operand<'_>) -> Result<Predicate> {
                 let message = format!("{} takes values, not conditions", operand.operator);
                 return Err(Error::bad_value(message));
             }
-            item => collector.add(item)?,
+            item => collector.add_value(item)?,
         }
     }
-    Ok(Predicate::Test(Test::In(collector.finish(patterns))))
+    Ok(ValuePredicate::Test(ValueTest::In(
+        collector.into_membership(patterns),
+    )))
 }
 
-pub(super) fn parse_nin(operand: &Operand<'_>) -> Result<Predicate> {
-    parse_in(operand).map(Predicate::negated)
+pub(super) fn parse_nin(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    parse_in(operand).map(ValuePredicate::negated)
 }
 
 impl Membership {
-    pub(super) fn of_values<'v>(
+    pub(super) fn from_values<'v>(
         values: impl IntoIterator<Item = RawBsonRef<'v>>,
     ) -> Result<Membership> {
-        let mut collector = Collector::default();
+        let mut collector = MembershipBuilder::default();
         for value in values {
-            collector.add(value)?;
+            collector.add_value(value)?;
         }
-        Ok(collector.finish(Vec::new()))
+        Ok(collector.into_membership(Vec::new()))
     }
 
-    /// The only value, if there is one alone.
+    /// Returns the value if the set has exactly one value and no pattern.
     pub(crate) fn only_value(&self) -> Option<&RawBson> {
-        match (self.values.as_slice(), &self.many, self.patterns.as_slice()) {
+        match (
+            self.compared_values.as_slice(),
+            &self.encoded_values,
+            self.patterns.as_slice(),
+        ) {
             ([only], None, []) => Some(only),
             _ => None,
         }
     }
 
-    /// The values that are not among the [encodings](Membership::encodings) alone, sorted, without duplicates.
-    pub(crate) fn values(&self) -> &[RawBson] {
-        &self.values
+    /// Returns the values that are compared one by one, sorted and without duplicates. For a large
+    /// set, the values whose [encodings](Membership::encodings) do not suffice.
+    pub(crate) fn compared_values(&self) -> &[RawBson] {
+        &self.compared_values
     }
 
-    /// The encodings of all values, where these are many, in ascending order.
+    /// Returns the encodings of all values of a large set, in ascending order.
     pub(crate) fn encodings(&self) -> impl Iterator<Item = &[u8]> {
-        self.many.iter().flat_map(EncodedSet::iter)
+        self.encoded_values.iter().flat_map(EncodedSet::iter)
     }
 
-    /// The patterns that are among the values.
+    /// Returns the patterns.
     pub(crate) fn patterns(&self) -> &[Regex] {
         &self.patterns
     }
 
-    /// Whether a value is one of these; a missing one counts as null.
+    /// Returns whether a value is in the set. A missing value counts as null.
     pub(crate) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let value = match value {
             None | Some(RawBsonRef::Undefined) => RawBsonRef::Null,
             Some(value) => value,
         };
-        let is_known = match &self.many {
-            Some(many) => many.contains(value),
+        let is_known = match &self.encoded_values {
+            Some(encoded_values) => encoded_values.contains(value),
             None => {
                 let known = |known: &RawBson| value::compare(known.as_raw_bson_ref(), value);
-                self.values.binary_search_by(known).is_ok()
+                self.compared_values.binary_search_by(known).is_ok()
             }
         };
         is_known || self.patterns.iter().any(|pattern| pattern.matches(value))
     }
 }
 
-/// Takes values one by one.
+/// Builds a [`Membership`] value by value.
 #[derive(Default)]
-struct Collector {
+struct MembershipBuilder {
     values: Vec<RawBson>,
-    encoder: Encoder,
+    encoder: EncodedSetBuilder,
 }
 
-impl Collector {
-    fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
+impl MembershipBuilder {
+    fn add_value(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         if !self.encoder.is_empty() {
-            if is_special(value) {
+            if has_several_keys(value) {
                 self.values.push(value.into());
             }
-            return self.encoder.add(value);
+            return self.encoder.add_value(value);
         }
         self.values.push(value.into());
-        if self.values.len() > MAX_COMPARED {
+        if self.values.len() > MAX_COMPARED_VALUES {
             for value in &self.values {
-                self.encoder.add(value.as_raw_bson_ref())?;
+                self.encoder.add_value(value.as_raw_bson_ref())?;
             }
             self.values
-                .retain(|value| is_special(value.as_raw_bson_ref()));
+                .retain(|value| has_several_keys(value.as_raw_bson_ref()));
         }
         Ok(())
     }
 
-    fn finish(self, patterns: Vec<Regex>) -> Membership {
+    fn into_membership(self, patterns: Vec<Regex>) -> Membership {
         let mut values = self.values;
         values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
         values.dedup_by(|a, b| value::equal(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
         Membership {
-            values,
-            many: (!self.encoder.is_empty()).then(|| self.encoder.finish()),
+            compared_values: values,
+            encoded_values: (!self.encoder.is_empty()).then(|| self.encoder.finish()),
             patterns,
         }
     }
 }
 
-/// Whether an index has documents with this value also under another one.
-fn is_special(value: RawBsonRef<'_>) -> bool {
+/// Returns whether an index may store documents with this value under another key.
+fn has_several_keys(value: RawBsonRef<'_>) -> bool {
     matches!(value, RawBsonRef::Null | RawBsonRef::Array(_))
 }
 
@@ -186,40 +195,40 @@ mod tests {
             bson::rawbson!([1, 2]),
             bson::rawbson!([]),
         ];
-        let many: bson::RawArrayBuf = (1000..1500).map(RawBson::Int32).collect();
-        let mut both = many.clone();
+        let values: bson::RawArrayBuf = (1000..1500).map(RawBson::Int32).collect();
+        let mut both = values.clone();
         special.iter().cloned().for_each(|value| both.push(value));
         for (position, value) in special.iter().enumerate() {
             let document = rawdoc! { "a": value.clone() };
-            let alone: bson::RawArrayBuf = [value.clone()].into_iter().collect();
+            let single: bson::RawArrayBuf = [value.clone()].into_iter().collect();
             for (filter, expected) in [
-                (rawdoc! { "a": { "$in": alone } }, true),
+                (rawdoc! { "a": { "$in": single } }, true),
                 (rawdoc! { "a": { "$in": both.clone() } }, true),
-                (rawdoc! { "a": { "$in": many.clone() } }, false),
+                (rawdoc! { "a": { "$in": values.clone() } }, false),
                 (rawdoc! { "a": { "$nin": both.clone() } }, false),
-                (rawdoc! { "a": { "$nin": many.clone() } }, true),
+                (rawdoc! { "a": { "$nin": values.clone() } }, true),
             ] {
                 assert_eq!(matches(filter, document.clone()), expected, "{position}");
             }
         }
-        let among = |value: RawBson| {
+        let is_member = |value: RawBson| {
             matches(
                 rawdoc! { "a": { "$in": both.clone() } },
                 rawdoc! { "a": value },
             )
         };
-        assert!(among(RawBson::Double(1200.0)) && among(bson::rawbson!([3, 1499_i64])));
-        assert!(!among(RawBson::Double(1200.5)) && !among(RawBson::Int32(1500)));
-        // A missing field is null.
+        assert!(is_member(RawBson::Double(1200.0)) && is_member(bson::rawbson!([3, 1499_i64])));
+        assert!(!is_member(RawBson::Double(1200.5)) && !is_member(RawBson::Int32(1500)));
+        // A missing field counts as null.
         assert!(matches(
             rawdoc! { "a": { "$in": both.clone() } },
             rawdoc! {}
         ));
-        assert!(!matches(rawdoc! { "a": { "$in": many } }, rawdoc! {}));
+        assert!(!matches(rawdoc! { "a": { "$in": values } }, rawdoc! {}));
     }
 
     #[test]
-    fn any_of_the_values_will_do() {
+    fn any_listed_value_matches() {
         assert!(matches(
             rawdoc! { "a": { "$in": [3, 1] } },
             rawdoc! { "a": [9, 1.0] }

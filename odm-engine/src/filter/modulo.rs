@@ -1,4 +1,4 @@
-//! `$mod`: a number that leaves this remainder.
+//! `$mod`: numbers with a given remainder.
 //!
 //! ```text
 //! { "count": { "$mod": [4, 0] } }
@@ -10,18 +10,18 @@
 
 use bson::RawBsonRef;
 
-use super::parse::Operand;
-use super::{Operator, Predicate};
+use super::parse::FieldOperand;
+use super::{OpaqueTest, ValuePredicate};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
 #[derive(Debug)]
-struct Modulo {
+struct ModuloTest {
     divisor: i64,
     remainder: i64,
 }
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_mod(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let malformed =
         || Error::bad_value("$mod needs an array of two numbers: divisor and remainder");
     let array = operand.value.as_array().ok_or_else(malformed)?;
@@ -29,31 +29,34 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
     let (Some(divisor), Some(remainder), None) = (items.next(), items.next(), items.next()) else {
         return Err(malformed());
     };
-    let whole = |value| {
+    let integer = |value| {
         Number::from_bson(value)
-            .and_then(Number::truncated)
+            .and_then(Number::truncated_long)
             .ok_or_else(malformed)
     };
-    let (divisor, remainder) = (whole(divisor)?, whole(remainder)?);
+    let (divisor, remainder) = (integer(divisor)?, integer(remainder)?);
     if divisor == 0 {
         return Err(Error::bad_value("the divisor of $mod cannot be 0"));
     }
-    Ok(Predicate::other(Modulo { divisor, remainder }))
+    Ok(ValuePredicate::from_opaque(ModuloTest {
+        divisor,
+        remainder,
+    }))
 }
 
-impl Operator for Modulo {
-    fn rank(&self) -> u8 {
+impl OpaqueTest for ModuloTest {
+    fn match_rank(&self) -> u8 {
         11
     }
 
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    fn matches_value(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value
             .and_then(Number::from_bson)
-            .and_then(Number::truncated)
+            .and_then(Number::truncated_long)
             .is_some_and(|value| value.wrapping_rem(self.divisor) == self.remainder)
     }
 
-    fn seeks_existing(&self) -> bool {
+    fn requires_existing(&self) -> bool {
         true
     }
 }

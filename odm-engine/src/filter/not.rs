@@ -1,4 +1,4 @@
-//! `$not`: the opposite of other conditions on the field.
+//! `$not`: the negation of conditions on a field.
 //!
 //! ```text
 //! { "price": { "$not": { "$gt": 5 } } }
@@ -11,21 +11,21 @@
 
 use bson::RawBsonRef;
 
-use super::parse::{self, Operand};
-use super::{Predicate, Test};
+use super::parse::{self, FieldOperand};
+use super::{ValuePredicate, ValueTest};
 use crate::pattern::Regex;
 use crate::{Error, Result};
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_not(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     match operand.value {
         RawBsonRef::RegularExpression(literal) => {
-            Ok(Predicate::Test(Test::Regex(Regex::from_literal(literal)?)).negated())
+            Ok(ValuePredicate::Test(ValueTest::Regex(Regex::from_literal(literal)?)).negated())
         }
         RawBsonRef::Document(conditions) if conditions.is_empty() => {
             Err(Error::bad_value("$not cannot be empty"))
         }
         RawBsonRef::Document(conditions) => {
-            Ok(parse::predicate(operand.field, conditions)?.negated())
+            Ok(parse::parse_predicate(operand.field, conditions)?.negated())
         }
         _ => Err(Error::bad_value(
             "$not needs conditions or a regular expression",

@@ -1,11 +1,11 @@
-//! From a filter document to an [`Expression`].
+//! Parsing of a filter document into a [`FilterExpression`].
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::{self, Comparison};
-use super::{Expression, Predicate, Test};
+use super::{FilterExpression, ValuePredicate, ValueTest};
 use super::{
     all, bits, elem_match, exists, expr, logical, membership, modulo, not, regex, size, type_of,
 };
@@ -14,48 +14,48 @@ use crate::path::Path;
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
-/// How an operator inside a field's condition is read.
-type FieldParser = fn(&Operand<'_>) -> Result<Predicate>;
+/// The parser of an operator on a field.
+type FieldOperatorParser = fn(&FieldOperand<'_>) -> Result<ValuePredicate>;
 
-/// How an operator beside the fields is read.
-type DocumentParser = fn(&Condition<'_>) -> Result<Expression>;
+/// The parser of an operator at the top level of a filter.
+type DocumentOperatorParser = fn(&DocumentOperand<'_>) -> Result<FilterExpression>;
 
-/// The operators on a field, by name.
-const FIELD_OPERATORS: &[(&str, FieldParser)] = &[
-    ("$all", all::parse),
+/// The operators on a field, sorted by name.
+const FIELD_OPERATORS: &[(&str, FieldOperatorParser)] = &[
+    ("$all", all::parse_all),
     ("$bitsAllClear", bits::parse_all_clear),
     ("$bitsAllSet", bits::parse_all_set),
     ("$bitsAnyClear", bits::parse_any_clear),
     ("$bitsAnySet", bits::parse_any_set),
-    ("$elemMatch", elem_match::parse),
+    ("$elemMatch", elem_match::parse_elem_match),
     ("$eq", compare::parse_eq),
-    ("$exists", exists::parse),
+    ("$exists", exists::parse_exists),
     ("$gt", compare::parse_gt),
     ("$gte", compare::parse_gte),
     ("$in", membership::parse_in),
     ("$lt", compare::parse_lt),
     ("$lte", compare::parse_lte),
-    ("$mod", modulo::parse),
+    ("$mod", modulo::parse_mod),
     ("$ne", compare::parse_ne),
     ("$nin", membership::parse_nin),
-    ("$not", not::parse),
+    ("$not", not::parse_not),
     ("$options", regex::parse_options),
-    ("$regex", regex::parse),
-    ("$size", size::parse),
-    ("$type", type_of::parse),
+    ("$regex", regex::parse_regex),
+    ("$size", size::parse_size),
+    ("$type", type_of::parse_type),
 ];
 
-/// The operators beside the fields, by name.
-const DOCUMENT_OPERATORS: &[(&str, DocumentParser)] = &[
+/// The operators at the top level of a filter, sorted by name.
+const DOCUMENT_OPERATORS: &[(&str, DocumentOperatorParser)] = &[
     ("$and", logical::parse_and),
     ("$comment", logical::parse_comment),
-    ("$expr", expr::parse),
+    ("$expr", expr::parse_expr),
     ("$nor", logical::parse_nor),
     ("$or", logical::parse_or),
 ];
 
-/// What MongoDB has and the engine has not, sorted.
-const NOT_SUPPORTED: &[&str] = &[
+/// Filter operators of MongoDB that the engine does not support, sorted.
+const UNSUPPORTED_OPERATORS: &[&str] = &[
     "$alwaysFalse",
     "$alwaysTrue",
     "$geoIntersects",
@@ -70,75 +70,78 @@ const NOT_SUPPORTED: &[&str] = &[
     "$within",
 ];
 
-/// What an operator on a field is given.
+/// The operand of an operator on a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operand<'a> {
-    /// The name of the operator, as `$gte`.
+pub(super) struct FieldOperand<'a> {
+    /// The name of the operator, such as `$gte`.
     pub(super) operator: &'a str,
     /// The path of the field. Empty inside `$elemMatch`.
     pub(super) field: &'a str,
     pub(super) value: RawBsonRef<'a>,
-    /// The document that the operator is in.
+    /// The document that contains the operator.
     pub(super) siblings: &'a RawDocument,
 }
 
-/// What an operator beside the fields is given.
+/// The operand of an operator at the top level.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Condition<'a> {
-    /// The name of the operator, as `$or`.
+pub(super) struct DocumentOperand<'a> {
+    /// The name of the operator, such as `$or`.
     pub(super) operator: &'a str,
     pub(super) value: RawBsonRef<'a>,
-    pub(super) place: Place<'a>,
+    pub(super) place: FilterContext<'a>,
 }
 
-/// Where a filter stands, which decides whether `$expr` may be in it.
+/// The place of a filter, which decides whether `$expr` is allowed.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
-    /// It is that of a command, with what expressions see.
+pub(super) enum FilterContext<'a> {
+    /// The filter of a command, with the environment of expressions.
     Command(&'a Arc<Environment>),
-    /// It is on whole documents elsewhere.
+    /// Another filter on whole documents.
     Elsewhere,
-    /// It is within a condition on an element.
+    /// A condition on an array element.
     Element,
 }
 
-/// Reads conditions on a document.
-pub(super) fn document(filter: &RawDocument, place: Place<'_>) -> Result<Expression> {
+/// Parses conditions on a document.
+pub(super) fn parse_document(
+    filter: &RawDocument,
+    place: FilterContext<'_>,
+) -> Result<FilterExpression> {
     let mut all = Vec::new();
     for (name, value) in value::fields(filter) {
         if name.starts_with('$') && !is_reference_field(name) {
-            let parse = operator(DOCUMENT_OPERATORS, name, || {
+            let parse = find_operator(DOCUMENT_OPERATORS, name, || {
                 format!(
                     "unknown top level operator: {name}; fields whose names start with '$' cannot \
-                     be queried, and conditions on a field go inside of it"
+                     be queried, and conditions on a field belong inside of the field"
                 )
             })?;
-            all.push(parse(&Condition {
+            all.push(parse(&DocumentOperand {
                 operator: name,
                 value,
                 place,
             })?);
             continue;
         }
-        match condition(name, value)?.at(&Path::new(name)) {
-            Expression::And(inner) => all.extend(inner),
+        match parse_field_value(name, value)?.at_path(&Path::new(name)) {
+            FilterExpression::And(inner) => all.extend(inner),
             expression => all.push(expression),
         }
     }
     Ok(match all.len() {
         1 => all.remove(0),
-        _ => Expression::And(all),
+        _ => FilterExpression::And(all),
     })
 }
 
-/// Reads conditions such as `{ $gte: 5, $lt: 9 }`.
-pub(super) fn predicate(field: &str, conditions: &RawDocument) -> Result<Predicate> {
+/// Parses conditions on a value, such as `{ $gte: 5, $lt: 9 }`.
+pub(super) fn parse_predicate(field: &str, conditions: &RawDocument) -> Result<ValuePredicate> {
     let mut all = Vec::new();
     for (name, value) in value::fields(conditions) {
-        let parse = operator(FIELD_OPERATORS, name, || {
+        let parse = find_operator(FIELD_OPERATORS, name, || {
             format!("unknown operator: {name}")
         })?;
-        all.push(parse(&Operand {
+        all.push(parse(&FieldOperand {
             operator: name,
             field,
             value,
@@ -147,20 +150,20 @@ pub(super) fn predicate(field: &str, conditions: &RawDocument) -> Result<Predica
     }
     Ok(match all.len() {
         1 => all.remove(0),
-        _ => Predicate::All(all),
+        _ => ValuePredicate::All(all),
     })
 }
 
-/// Whether a document holds conditions rather than being a value to compare with.
-pub(super) fn is_conditions(document: &RawDocument) -> bool {
+/// Returns whether a document holds operators, instead of being a value for an equality.
+pub(super) fn has_operators(document: &RawDocument) -> bool {
     let first = value::fields(document).next();
     first.is_some_and(|(name, _)| name.starts_with('$')) && !is_reference(document)
 }
 
-/// Whether a document holds conditions on a value, rather than on the fields of a document.
+/// Returns whether the conditions apply to a value, instead of to the fields of a document.
 pub(super) fn is_on_value(conditions: &RawDocument) -> bool {
     let first = value::fields(conditions).next().map(|(name, _)| name);
-    is_conditions(conditions) && !first.is_some_and(is_document_operator)
+    has_operators(conditions) && !first.is_some_and(is_document_operator)
 }
 
 fn is_document_operator(name: &str) -> bool {
@@ -168,20 +171,20 @@ fn is_document_operator(name: &str) -> bool {
         || matches!(name, "$jsonSchema" | "$sampleRate" | "$text" | "$where")
 }
 
-/// Reads what a field is set against: a value, a pattern or conditions.
-fn condition(name: &str, value: RawBsonRef<'_>) -> Result<Predicate> {
+/// Parses the right side of a field: a value, a pattern or conditions.
+fn parse_field_value(name: &str, value: RawBsonRef<'_>) -> Result<ValuePredicate> {
     match value {
-        RawBsonRef::Document(conditions) if is_conditions(conditions) => {
-            predicate(name, conditions)
+        RawBsonRef::Document(conditions) if has_operators(conditions) => {
+            parse_predicate(name, conditions)
         }
-        RawBsonRef::RegularExpression(literal) => {
-            Ok(Predicate::Test(Test::Regex(Regex::from_literal(literal)?)))
-        }
-        value => Comparison::equality(value),
+        RawBsonRef::RegularExpression(literal) => Ok(ValuePredicate::Test(ValueTest::Regex(
+            Regex::from_literal(literal)?,
+        ))),
+        value => Comparison::equality_predicate(value),
     }
 }
 
-fn operator<P: Copy>(
+fn find_operator<P: Copy>(
     registry: &[(&str, P)],
     name: &str,
     unknown: impl FnOnce() -> String,
@@ -191,7 +194,7 @@ fn operator<P: Copy>(
         Err(_) => None,
     }
     .ok_or_else(|| {
-        if NOT_SUPPORTED.binary_search(&name).is_ok() {
+        if UNSUPPORTED_OPERATORS.binary_search(&name).is_ok() {
             Error::not_supported(format!("the filter operator {name} is not supported"))
         } else {
             Error::unknown_operator(2, unknown())
@@ -199,7 +202,7 @@ fn operator<P: Copy>(
     })
 }
 
-/// Whether a document is a reference of the old kind, `{ $ref, $id }`: a value, not conditions.
+/// Returns whether a document is a DBRef, `{ $ref, $id }`: a value, not conditions.
 fn is_reference(document: &RawDocument) -> bool {
     value::get(document, "$ref").is_some() && value::get(document, "$id").is_some()
 }
@@ -220,18 +223,18 @@ mod tests {
     fn registries_are_sorted() {
         assert!(FIELD_OPERATORS.is_sorted_by_key(|(name, _)| name));
         assert!(DOCUMENT_OPERATORS.is_sorted_by_key(|(name, _)| name));
-        assert!(NOT_SUPPORTED.is_sorted());
+        assert!(UNSUPPORTED_OPERATORS.is_sorted());
     }
 
     #[test]
     fn the_examples_hold() {
         let operators = FIELD_OPERATORS.iter().map(|(name, _)| *name);
         let operators = operators.chain(DOCUMENT_OPERATORS.iter().map(|(name, _)| *name));
-        examples::check("filter", operators, |example| {
-            let filter = Filter::parse_in(&example.asked, &Arc::default()).unwrap();
+        examples::check_examples("filter", operators, |example| {
+            let filter = Filter::parse_for_command(&example.request, &Arc::default()).unwrap();
             let documents = example.documents.iter();
-            let found = documents.filter(|document| filter.matches(document).unwrap());
-            found.cloned().map(RawBson::Document).collect()
+            let matches = documents.filter(|document| filter.matches(document).unwrap());
+            matches.cloned().map(RawBson::Document).collect()
         });
     }
 }

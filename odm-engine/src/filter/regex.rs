@@ -1,4 +1,4 @@
-//! `$regex` with `$options`: a string in which a pattern is found.
+//! `$regex` with `$options`: strings that match a pattern.
 //!
 //! ```text
 //! { "name": { "$regex": "^al", "$options": "i" } }
@@ -9,48 +9,49 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::parse::Operand;
-use super::{Predicate, Test};
+use super::parse::FieldOperand;
+use super::{ValuePredicate, ValueTest};
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_regex(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let options = match value::get(operand.siblings, "$options") {
         None => None,
         Some(RawBsonRef::String(options)) => Some(options),
-        Some(_) => return Err(Error::bad_value("$options has to be a string")),
+        Some(_) => return Err(Error::bad_value("$options must be a string")),
     };
     let regex = match operand.value {
         RawBsonRef::String(pattern) => Regex::new(pattern, options.unwrap_or_default())?,
         RawBsonRef::RegularExpression(literal) => {
-            let options = options_beside(literal.options.as_str(), options, operand.siblings)?;
+            let options = combine_options(literal.options.as_str(), options, operand.siblings)?;
             Regex::new(literal.pattern.as_str(), options)?
         }
         _ => {
             return Err(Error::bad_value(
-                "$regex has to be a string or a regular expression",
+                "$regex must be a string or a regular expression",
             ));
         }
     };
-    Ok(Predicate::Test(Test::Regex(regex)))
+    Ok(ValuePredicate::Test(ValueTest::Regex(regex)))
 }
 
-/// The options of a literal that `$options` may stand beside. Empty ones before it count as none, as on MongoDB.
-fn options_beside<'a>(
-    own: &'a str,
-    beside: Option<&'a str>,
+/// Combines the options of a regular expression literal with `$options`. As on MongoDB, empty
+/// `$options` before `$regex` are ignored.
+fn combine_options<'a>(
+    literal_options: &'a str,
+    separate_options: Option<&'a str>,
     siblings: &RawDocument,
 ) -> Result<&'a str> {
     let mut names = value::fields(siblings).map(|(name, _)| name);
     let options_first =
         names.find(|name| matches!(*name, "$options" | "$regex")) == Some("$options");
-    match beside {
-        None => Ok(own),
-        Some(options) if own.is_empty() => Ok(options),
-        Some("") if options_first => Ok(own),
+    match separate_options {
+        None => Ok(literal_options),
+        Some(options) if literal_options.is_empty() => Ok(options),
+        Some("") if options_first => Ok(literal_options),
         Some(_) => {
             let code = if options_first { 51074 } else { 51075 };
-            Err(Error::server(
+            Err(Error::with_server_code(
                 code,
                 "options set in both $regex and $options",
             ))
@@ -58,10 +59,10 @@ fn options_beside<'a>(
     }
 }
 
-/// The options are read by [`parse`]; all there is to check is that it has something to read.
-pub(super) fn parse_options(operand: &Operand<'_>) -> Result<Predicate> {
+/// Checks that `$options` has a `$regex` beside the options. [`parse_regex`] reads the options.
+pub(super) fn parse_options(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     match value::get(operand.siblings, "$regex") {
-        Some(_) => Ok(Predicate::All(Vec::new())),
+        Some(_) => Ok(ValuePredicate::All(Vec::new())),
         None => Err(Error::bad_value("$options needs a $regex")),
     }
 }

@@ -1,4 +1,4 @@
-//! `$size`: an array of just so many elements.
+//! `$size`: arrays with exactly this number of elements.
 //!
 //! ```text
 //! { "tags": { "$size": 2 } }
@@ -10,37 +10,37 @@
 
 use bson::RawBsonRef;
 
-use super::parse::Operand;
-use super::{Operator, Predicate};
-use crate::path::Leaf;
+use super::parse::FieldOperand;
+use super::{OpaqueTest, ValuePredicate};
+use crate::path::LeafArrayMode;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
 #[derive(Debug)]
-struct Size(usize);
+struct SizeTest(usize);
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
-    let size = Number::from_bson(operand.value).and_then(Number::whole);
+pub(super) fn parse_size(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
+    let size = Number::from_bson(operand.value).and_then(Number::whole_long);
     let size = size
         .and_then(|size| u32::try_from(size).ok())
         .filter(|size| *size <= i32::MAX as u32);
     let size =
         size.ok_or_else(|| Error::bad_value("$size needs a whole number that is not negative"))?;
-    Ok(Predicate::other(Size(size as usize)))
+    Ok(ValuePredicate::from_opaque(SizeTest(size as usize)))
 }
 
-impl Operator for Size {
-    fn rank(&self) -> u8 {
+impl OpaqueTest for SizeTest {
+    fn match_rank(&self) -> u8 {
         4
     }
 
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    fn matches_value(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let array = value.and_then(RawBsonRef::as_array);
         array.is_some_and(|array| value::items(array).count() == self.0)
     }
 
-    fn leaf(&self) -> Leaf {
-        Leaf::Whole
+    fn leaf_mode(&self) -> LeafArrayMode {
+        LeafArrayMode::Whole
     }
 }
 

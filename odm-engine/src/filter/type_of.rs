@@ -1,4 +1,4 @@
-//! `$type`: a value of one of these types, by name or number.
+//! `$type`: values of the given types, by name or number.
 //!
 //! ```text
 //! { "zip": { "$type": ["string", "int"] } }
@@ -12,8 +12,8 @@
 use bson::RawBsonRef;
 use bson::spec::ElementType;
 
-use super::parse::Operand;
-use super::{Operator, Predicate};
+use super::parse::FieldOperand;
+use super::{OpaqueTest, ValuePredicate};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
@@ -28,53 +28,54 @@ const NUMBERS: [ElementType; 4] = [
 #[derive(Debug)]
 struct TypeOf(Vec<ElementType>);
 
-pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+pub(super) fn parse_type(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let mut types = Vec::new();
     match operand.value {
         RawBsonRef::Array(array) => {
             for item in value::items(array) {
-                types.extend_from_slice(&parse_one(item)?);
+                types.extend_from_slice(&parse_type_name(item)?);
             }
         }
-        value => types.extend_from_slice(&parse_one(value)?),
+        value => types.extend_from_slice(&parse_type_name(value)?),
     }
     if types.is_empty() {
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             9,
             format!("$type of '{}' needs at least one type", operand.field),
         ));
     }
-    Ok(Predicate::other(TypeOf(types)))
+    Ok(ValuePredicate::from_opaque(TypeOf(types)))
 }
 
-impl Operator for TypeOf {
-    fn rank(&self) -> u8 {
+impl OpaqueTest for TypeOf {
+    fn match_rank(&self) -> u8 {
         20
     }
 
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    fn matches_value(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(|value| self.0.contains(&value.element_type()))
     }
 
-    fn seeks_existing(&self) -> bool {
+    fn requires_existing(&self) -> bool {
         true
     }
 }
 
-fn parse_one(value: RawBsonRef<'_>) -> Result<Vec<ElementType>> {
+fn parse_type_name(value: RawBsonRef<'_>) -> Result<Vec<ElementType>> {
     match value {
         RawBsonRef::String("number") => Ok(NUMBERS.to_vec()),
         RawBsonRef::String(name) => all_types()
             .find(|candidate| value::element_type_name(*candidate) == name)
-            .map(|found| vec![found])
+            .map(|element_type| vec![element_type])
             .ok_or_else(|| Error::bad_value(format!("unknown type name '{name}'"))),
         value => {
-            let number = Number::from_bson(value)
-                .ok_or_else(|| Error::server(14, "$type needs the name or number of a type"))?;
-            let code = number.whole().and_then(|code| i8::try_from(code).ok());
+            let number = Number::from_bson(value).ok_or_else(|| {
+                Error::with_server_code(14, "$type needs the name or number of a type")
+            })?;
+            let code = number.whole_long().and_then(|code| i8::try_from(code).ok());
             code.and_then(|code| ElementType::from(code as u8))
-                .map(|found| vec![found])
-                .ok_or_else(|| Error::bad_value("$type was given a number that is no type's"))
+                .map(|element_type| vec![element_type])
+                .ok_or_else(|| Error::bad_value("unknown type number in $type"))
         }
     }
 }

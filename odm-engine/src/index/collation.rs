@@ -1,11 +1,11 @@
-//! Collations: how an index compares strings, if not byte by byte.
+//! Collations: language-specific order of strings in an index.
 //!
 //! ```json
 //! { "key": { "email": 1 }, "unique": true, "collation": { "locale": "en", "strength": 2 } }
 //! ```
 //!
-//! In the keys of such an index, a string stands as its collation key: bytes that are equal for strings that are equal by
-//! the collation, and sort as they do.
+//! The keys of such an index contain a collation key in place of each string. Strings that are equal under the collation have
+//! equal collation keys. Collation keys sort like their strings.
 
 #[cfg_attr(not(feature = "collation"), path = "collation/no_collator.rs")]
 mod collator;
@@ -15,21 +15,22 @@ mod locale;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 pub(crate) use collator::Collator;
-pub(super) use keyed::{compares_strings, keyed, keyed_filter};
-use locale::Locale;
+pub(super) use keyed::{compares_strings, keyed_document, keyed_filter};
+use locale::CollationLocale;
 
 use super::Index;
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
 
-/// The version of ICU in the servers that the engine is held to. A collation is listed with it, and can name no other.
-const VERSION: &str = "57.1";
+/// The ICU version of the MongoDB servers that the engine is compared with. A collation is listed with this version and accepts
+/// no other version.
+const ICU_VERSION: &str = "57.1";
 
-/// The locale that stands for no collation.
-const SIMPLE: &str = "simple";
+/// The locale without a collation.
+const SIMPLE_LOCALE: &str = "simple";
 
-/// How strings are compared, as MongoDB's `collation`.
+/// The order of strings, as in MongoDB's `collation`.
 ///
 /// ```
 /// # #[cfg(feature = "collation")] {
@@ -42,21 +43,21 @@ const SIMPLE: &str = "simple";
 /// # Ok::<(), odm_engine::Error>(())
 /// ```
 ///
-/// The rules are those of the library ICU4X, whose data is newer than a server's: a few characters, mostly rare ones, stand
-/// elsewhere. When a later version of a program brings other rules, indexes are made anew as a database is opened.
+/// The engine uses the library ICU4X, whose data is newer than a server's. A few characters, mostly rare ones, sort differently.
+/// If a later version of the program brings different rules, the engine rebuilds the affected indexes when it opens a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collation {
-    locale: &'static Locale,
+    locale: &'static CollationLocale,
     case_level: bool,
     case_first: CaseFirst,
     strength: u8,
     numeric_ordering: bool,
-    alternate: Alternate,
+    alternate: AlternateMode,
     max_variable: MaxVariable,
     normalization: bool,
 }
 
-/// Which case comes first among equals.
+/// Which case sorts first among otherwise equal strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CaseFirst {
     Off,
@@ -64,14 +65,14 @@ enum CaseFirst {
     Lower,
 }
 
-/// Whether white space and punctuation count.
+/// Whether white space and punctuation are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Alternate {
+enum AlternateMode {
     NonIgnorable,
     Shifted,
 }
 
-/// What does not count if not all does.
+/// The characters that `Shifted` ignores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MaxVariable {
     Punct,
@@ -80,37 +81,43 @@ enum MaxVariable {
 
 impl Collation {
     /// Reads `{ locale, caseLevel, caseFirst, strength, numericOrdering, alternate, maxVariable, normalization, backwards,
-    /// version }`, of which only `locale` is required; the others are as the locale has them. `None` for the locale
-    /// `simple`, which compares byte by byte.
+    /// version }`.
+    ///
+    /// Only `locale` is required. The locale defines the defaults of the optional fields. Returns `None` for the locale `simple`,
+    /// which compares byte by byte.
     ///
     /// # Errors
-    /// What MongoDB refuses, under its codes; "not supported" for the languages and variants whose rules the engine does
-    /// not have, for `backwards` where the locale does not say it, and for everything without the feature `collation`.
+    /// Specifications that MongoDB refuses, with MongoDB's error codes. "Not supported" for languages and variants whose rules
+    /// the engine lacks, and for `backwards` where it differs from the locale's default. Without the feature `collation`, every
+    /// collation is "not supported".
     pub fn from_document(specification: &RawDocument) -> Result<Option<Collation>> {
-        let given = Given::parse(specification)?;
-        let Some(name) = given.locale else {
+        let fields = CollationFields::parse(specification)?;
+        let Some(name) = fields.locale else {
             let message = "a collation needs a locale, such as \"en\"";
-            return Err(Error::server(code::MISSING_FIELD, message));
+            return Err(Error::with_server_code(code::MISSING_FIELD, message));
         };
-        if name == SIMPLE {
+        if name == SIMPLE_LOCALE {
             return Ok(None);
         }
-        let found = locale::find(name)?;
-        if given.version.is_some_and(|version| version != VERSION) {
-            let message = format!("the version of a collation is \"{VERSION}\"; leave it out");
-            return Err(Error::server(code::INCOMPATIBLE_COLLATION_VERSION, message));
+        let rules = locale::find_locale(name)?;
+        if fields.version.is_some_and(|version| version != ICU_VERSION) {
+            let message = format!("the version of a collation is \"{ICU_VERSION}\"; leave it out");
+            return Err(Error::with_server_code(
+                code::INCOMPATIBLE_COLLATION_VERSION,
+                message,
+            ));
         }
-        let backwards = given.backwards.unwrap_or(found.is_backwards());
-        let strength = given.strength.unwrap_or(3);
-        let case_level = given.case_level.unwrap_or(false);
-        let default = match found.is_upper_first() {
+        let backwards = fields.backwards.unwrap_or(rules.is_backwards());
+        let strength = fields.strength.unwrap_or(3);
+        let case_level = fields.case_level.unwrap_or(false);
+        let default = match rules.is_upper_first() {
             true => CaseFirst::Upper,
             false => CaseFirst::Off,
         };
-        let case_first = given.case_first.unwrap_or(default);
+        let case_first = fields.case_first.unwrap_or(default);
         if case_first != CaseFirst::Off && !case_level && strength < 3 {
             let message = format!(
-                "'caseFirst' of the locale {name} needs 'caseLevel' or a 'strength' of 3 or more; say {{ caseFirst: \"off\" }}"
+                "'caseFirst' of the locale {name} needs 'caseLevel' or a 'strength' of 3 or more; set {{ caseFirst: \"off\" }}"
             );
             return Err(Error::bad_value(message));
         }
@@ -119,36 +126,37 @@ impl Collation {
                 format!("'backwards' of the locale {name} needs a 'strength' of 2 or more");
             return Err(Error::bad_value(message));
         }
-        let Some(locale) = found.offered() else {
-            let message = format!("the rules of the locale {name} are not known to the engine");
+        let Some(locale) = rules.supported() else {
+            let message =
+                format!("the engine does not have the collation rules of the locale {name}");
             return Err(Error::not_supported(message));
         };
         if backwards != locale.is_backwards() {
             let message = format!(
-                "'backwards' is {} for the locale {name}, and nothing else is supported",
+                "'backwards' must be {} for the locale {name}; the opposite is not supported",
                 !backwards
             );
             return Err(Error::not_supported(message));
         }
         let alternate = match locale.is_shifted() {
-            true => Alternate::Shifted,
-            false => Alternate::NonIgnorable,
+            true => AlternateMode::Shifted,
+            false => AlternateMode::NonIgnorable,
         };
         let collation = Collation {
             locale,
             case_level,
             case_first,
             strength,
-            numeric_ordering: given.numeric_ordering.unwrap_or(false),
-            alternate: given.alternate.unwrap_or(alternate),
-            max_variable: given.max_variable.unwrap_or(MaxVariable::Punct),
-            normalization: given.normalization.unwrap_or(locale.is_normalized()),
+            numeric_ordering: fields.numeric_ordering.unwrap_or(false),
+            alternate: fields.alternate.unwrap_or(alternate),
+            max_variable: fields.max_variable.unwrap_or(MaxVariable::Punct),
+            normalization: fields.normalization.unwrap_or(locale.is_normalized()),
         };
         Collator::new(&collation)?;
         Ok(Some(collation))
     }
 
-    /// All fields, as MongoDB lists them.
+    /// Returns all fields, as MongoDB lists them.
     pub fn to_document(&self) -> RawDocumentBuf {
         let case_first = match self.case_first {
             CaseFirst::Off => "off",
@@ -156,78 +164,80 @@ impl Collation {
             CaseFirst::Lower => "lower",
         };
         let alternate = match self.alternate {
-            Alternate::NonIgnorable => "non-ignorable",
-            Alternate::Shifted => "shifted",
+            AlternateMode::NonIgnorable => "non-ignorable",
+            AlternateMode::Shifted => "shifted",
         };
         let max_variable = match self.max_variable {
             MaxVariable::Punct => "punct",
             MaxVariable::Space => "space",
         };
         let mut document = RawDocumentBuf::new();
-        append(&mut document, "locale", self.locale.name);
-        append(&mut document, "caseLevel", self.case_level);
-        append(&mut document, "caseFirst", case_first);
-        append(&mut document, "strength", i32::from(self.strength));
-        append(&mut document, "numericOrdering", self.numeric_ordering);
-        append(&mut document, "alternate", alternate);
-        append(&mut document, "maxVariable", max_variable);
-        append(&mut document, "normalization", self.normalization);
-        append(&mut document, "backwards", self.locale.is_backwards());
-        append(&mut document, "version", VERSION);
+        append_field(&mut document, "locale", self.locale.name);
+        append_field(&mut document, "caseLevel", self.case_level);
+        append_field(&mut document, "caseFirst", case_first);
+        append_field(&mut document, "strength", i32::from(self.strength));
+        append_field(&mut document, "numericOrdering", self.numeric_ordering);
+        append_field(&mut document, "alternate", alternate);
+        append_field(&mut document, "maxVariable", max_variable);
+        append_field(&mut document, "normalization", self.normalization);
+        append_field(&mut document, "backwards", self.locale.is_backwards());
+        append_field(&mut document, "version", ICU_VERSION);
         document
     }
 }
 
-/// What a specification says, each thing by itself.
+/// The fields of a specification, before defaults.
 #[derive(Default)]
-struct Given<'s> {
+struct CollationFields<'s> {
     locale: Option<&'s str>,
     case_level: Option<bool>,
     case_first: Option<CaseFirst>,
     strength: Option<u8>,
     numeric_ordering: Option<bool>,
-    alternate: Option<Alternate>,
+    alternate: Option<AlternateMode>,
     max_variable: Option<MaxVariable>,
     normalization: Option<bool>,
     backwards: Option<bool>,
     version: Option<&'s str>,
 }
 
-impl<'s> Given<'s> {
-    fn parse(specification: &'s RawDocument) -> Result<Given<'s>> {
-        let mut given = Given::default();
+impl<'s> CollationFields<'s> {
+    fn parse(specification: &'s RawDocument) -> Result<CollationFields<'s>> {
+        let mut fields = CollationFields::default();
         for element in specification.iter_elements() {
             let element = element?;
             let (name, value) = (element.key().as_str(), element.value()?);
-            // As on MongoDB, null is as if it had not been said.
-            if value == RawBsonRef::Null && FIELDS.contains(&name) {
+            // As on MongoDB, null counts as missing.
+            if value == RawBsonRef::Null && COLLATION_FIELDS.contains(&name) {
                 continue;
             }
             match name {
-                "locale" => given.locale = Some(text(name, value)?),
-                "caseLevel" => given.case_level = Some(flag(name, value)?),
-                "caseFirst" => given.case_first = Some(one_of(name, value, &CASE_FIRST)?),
-                "strength" => given.strength = Some(strength(value)?),
-                "numericOrdering" => given.numeric_ordering = Some(flag(name, value)?),
-                "alternate" => given.alternate = Some(one_of(name, value, &ALTERNATE)?),
-                "maxVariable" => given.max_variable = Some(one_of(name, value, &MAX_VARIABLE)?),
-                "normalization" => given.normalization = Some(flag(name, value)?),
-                "backwards" => given.backwards = Some(flag(name, value)?),
-                "version" => given.version = Some(text(name, value)?),
+                "locale" => fields.locale = Some(expect_text(name, value)?),
+                "caseLevel" => fields.case_level = Some(expect_flag(name, value)?),
+                "caseFirst" => fields.case_first = Some(expect_choice(name, value, &CASE_FIRST)?),
+                "strength" => fields.strength = Some(parse_strength(value)?),
+                "numericOrdering" => fields.numeric_ordering = Some(expect_flag(name, value)?),
+                "alternate" => fields.alternate = Some(expect_choice(name, value, &ALTERNATE)?),
+                "maxVariable" => {
+                    fields.max_variable = Some(expect_choice(name, value, &MAX_VARIABLE)?)
+                }
+                "normalization" => fields.normalization = Some(expect_flag(name, value)?),
+                "backwards" => fields.backwards = Some(expect_flag(name, value)?),
+                "version" => fields.version = Some(expect_text(name, value)?),
                 other => {
                     let message = format!(
                         "a collation has no field '{other}'; its fields are {}",
-                        FIELDS.join(", ")
+                        COLLATION_FIELDS.join(", ")
                     );
-                    return Err(Error::server(code::UNKNOWN_FIELD, message));
+                    return Err(Error::with_server_code(code::UNKNOWN_FIELD, message));
                 }
             }
         }
-        Ok(given)
+        Ok(fields)
     }
 }
 
-const FIELDS: [&str; 10] = [
+const COLLATION_FIELDS: [&str; 10] = [
     "locale",
     "caseLevel",
     "caseFirst",
@@ -246,16 +256,16 @@ const CASE_FIRST: [(&str, CaseFirst); 3] = [
     ("lower", CaseFirst::Lower),
 ];
 
-const ALTERNATE: [(&str, Alternate); 2] = [
-    ("non-ignorable", Alternate::NonIgnorable),
-    ("shifted", Alternate::Shifted),
+const ALTERNATE: [(&str, AlternateMode); 2] = [
+    ("non-ignorable", AlternateMode::NonIgnorable),
+    ("shifted", AlternateMode::Shifted),
 ];
 
 const MAX_VARIABLE: [(&str, MaxVariable); 2] =
     [("punct", MaxVariable::Punct), ("space", MaxVariable::Space)];
 
-/// Refuses an index that cannot have its collation.
-pub(super) fn check(index: &Index) -> Result<()> {
+/// Refuses an index that cannot have a collation.
+pub(super) fn check_index(index: &Index) -> Result<()> {
     if index.collation.is_none() {
         return Ok(());
     }
@@ -269,11 +279,12 @@ pub(super) fn check(index: &Index) -> Result<()> {
     Ok(())
 }
 
-/// Refuses the kinds and versions of indexes that have no collations, whichever it is.
-pub(super) fn check_kind(specification: &RawDocument, index: &Index) -> Result<()> {
-    let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+/// Refuses index kinds and versions that do not support collations.
+pub(super) fn check_index_kind(specification: &RawDocument, index: &Index) -> Result<()> {
+    let creation_error =
+        |message: String| Err(Error::with_server_code(code::CANNOT_CREATE_INDEX, message));
     if index.version() < 2 {
-        return cannot("an index with a collation has the version 2; leave v out".into());
+        return creation_error("an index with a collation must have version 2; leave out v".into());
     }
     if index.collation.is_none() {
         return Ok(());
@@ -282,57 +293,57 @@ pub(super) fn check_kind(specification: &RawDocument, index: &Index) -> Result<(
     let kinds = key.into_iter().flat_map(value::fields);
     let mut kinds = kinds.filter_map(|(_, kind)| kind.as_str());
     match kinds.find(|kind| matches!(*kind, "2d" | "geoHaystack" | "text")) {
-        Some(kind) => cannot(format!("a {kind} index cannot have a collation")),
+        Some(kind) => creation_error(format!("a {kind} index cannot have a collation")),
         None => Ok(()),
     }
 }
 
-fn text<'v>(name: &str, value: RawBsonRef<'v>) -> Result<&'v str> {
-    value.as_str().ok_or_else(|| mistyped(name, value))
+fn expect_text<'v>(name: &str, value: RawBsonRef<'v>) -> Result<&'v str> {
+    value.as_str().ok_or_else(|| type_mismatch(name, value))
 }
 
-fn flag(name: &str, value: RawBsonRef<'_>) -> Result<bool> {
-    value.as_bool().ok_or_else(|| mistyped(name, value))
+fn expect_flag(name: &str, value: RawBsonRef<'_>) -> Result<bool> {
+    value.as_bool().ok_or_else(|| type_mismatch(name, value))
 }
 
-fn one_of<T: Copy>(name: &str, value: RawBsonRef<'_>, choices: &[(&str, T)]) -> Result<T> {
-    let text = text(name, value)?;
-    if let Some((_, choice)) = choices.iter().find(|(own, _)| *own == text) {
+fn expect_choice<T: Copy>(name: &str, value: RawBsonRef<'_>, choices: &[(&str, T)]) -> Result<T> {
+    let text = expect_text(name, value)?;
+    if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
         return Ok(*choice);
     }
-    let names: Vec<_> = choices.iter().map(|(own, _)| *own).collect();
+    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
     let message = format!(
-        "'{text}' is no 'collation.{name}'; that is one of {}",
+        "'{text}' is not a valid 'collation.{name}'; valid values are {}",
         names.join(", ")
     );
     Err(Error::bad_value(message))
 }
 
-fn strength(value: RawBsonRef<'_>) -> Result<u8> {
+fn parse_strength(value: RawBsonRef<'_>) -> Result<u8> {
     let Some(number) = Number::from_bson(value) else {
-        return Err(mistyped("strength", value));
+        return Err(type_mismatch("strength", value));
     };
-    // As on MongoDB, a fraction is left out, and NaN is 0.
-    let whole = match number.is_nan() {
+    // As on MongoDB, a fraction is truncated, and NaN is 0.
+    let integer = match number.is_nan() {
         true => Some(0),
-        false => number.truncated(),
+        false => number.truncated_long(),
     };
-    match whole {
+    match integer {
         Some(0) => Err(Error::bad_value(
             "the strength of a collation is 1 to 5, not 0",
         )),
         Some(strength @ 1..=5) => Ok(strength.unsigned_abs().to_le_bytes()[0]),
         _ => {
             let message = "the strength of a collation is 1 to 5";
-            Err(Error::server(code::VALUE_OUT_OF_RANGE, message))
+            Err(Error::with_server_code(code::VALUE_OUT_OF_RANGE, message))
         }
     }
 }
 
-fn mistyped(name: &str, value: RawBsonRef<'_>) -> Error {
+fn type_mismatch(name: &str, value: RawBsonRef<'_>) -> Error {
     let type_name = value::type_name(value);
     let message = format!("'collation.{name}' cannot be of type {type_name}");
-    Error::server(code::TYPE_MISMATCH, message)
+    Error::with_server_code(code::TYPE_MISMATCH, message)
 }
 
 #[cfg(all(test, feature = "collation"))]
@@ -346,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_has_its_number() {
+    fn refused_collations_have_mongodb_codes() {
         assert_eq!(code_of(rawdoc! { "strength": 2 }), Some(40414));
         assert_eq!(
             code_of(rawdoc! { "locale": bson::RawBson::Null }),
@@ -405,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_does_not_have_is_not_supported() {
+    fn unknown_rules_are_not_supported() {
         for specification in [
             rawdoc! { "locale": "haw" },
             rawdoc! { "locale": "en@collation=search" },
@@ -419,8 +430,8 @@ mod tests {
     }
 
     #[test]
-    fn a_locale_says_what_is_not_given() {
-        let listed = |specification: RawDocumentBuf| {
+    fn a_locale_defines_the_defaults() {
+        let round_trip = |specification: RawDocumentBuf| {
             let collation = Collation::from_document(&specification).unwrap().unwrap();
             bson::Document::try_from(collation.to_document()).unwrap()
         };
@@ -430,26 +441,26 @@ mod tests {
             "version": "57.1",
         };
         assert_eq!(
-            listed(rawdoc! { "locale": "en", "version": "57.1" }),
+            round_trip(rawdoc! { "locale": "en", "version": "57.1" }),
             expected
         );
         expected.insert("locale", "th");
         expected.insert("alternate", "shifted");
         expected.insert("normalization", true);
-        assert_eq!(listed(rawdoc! { "locale": "th" }), expected);
+        assert_eq!(round_trip(rawdoc! { "locale": "th" }), expected);
         assert!(
-            listed(rawdoc! { "locale": "fr_CA" })
+            round_trip(rawdoc! { "locale": "fr_CA" })
                 .get_bool("backwards")
                 .unwrap()
         );
         assert_eq!(
-            listed(rawdoc! { "locale": "mt" })
+            round_trip(rawdoc! { "locale": "mt" })
                 .get_str("caseFirst")
                 .unwrap(),
             "upper"
         );
         assert_eq!(
-            listed(rawdoc! { "locale": "en", "strength": 2.9 })
+            round_trip(rawdoc! { "locale": "en", "strength": 2.9 })
                 .get_i32("strength")
                 .unwrap(),
             2

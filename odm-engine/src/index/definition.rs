@@ -1,6 +1,6 @@
 use bson::RawDocumentBuf;
 
-use super::part::{self, Part};
+use super::part::{self, PartProjection};
 use super::wildcard::Coverage;
 use super::{Collator, Direction, Index, collation};
 use crate::error::{Error, Result};
@@ -11,33 +11,33 @@ use crate::path::Path;
 /// The number of the index of `_id`, which every collection has.
 pub(crate) const ID_INDEX: u32 = 0;
 
-/// An index that exists: its definition with what is derived from it once.
+/// An existing index: its definition, and values derived from the definition.
 pub(crate) struct IndexState {
     pub(crate) id: u32,
     pub(crate) index: Index,
-    /// The definition's paths, parsed, in the same order.
+    /// The parsed paths of the definition, in the same order.
     pub(crate) paths: Vec<Path>,
-    /// The definition's filter, parsed.
+    /// The parsed filter of the definition.
     pub(crate) partial: Option<Filter>,
-    /// What the keys of its entries begin with.
+    /// The common prefix of the keys of the entries.
     pub(crate) prefix: Vec<u8>,
-    /// What its entries have of a document.
-    pub(crate) part: Option<Part>,
-    /// The paths that it is about, if it is a wildcard index.
+    /// The part of a document that an entry contains.
+    pub(crate) part: Option<PartProjection>,
+    /// The indexed paths of a wildcard index.
     pub(crate) coverage: Option<Coverage>,
-    /// What makes keys of strings, if the index has a collation.
+    /// The collator of an index with a collation.
     pub(crate) collator: Option<Collator>,
-    /// The [version of the rules](Collator::rules) by which its keys were made, if it has a collation.
+    /// The [version of the rules](Collator::rules) for the keys of an index with a collation.
     pub(crate) rules: Option<i64>,
 }
 
-/// What an entry of an index says.
-pub(crate) struct Entry<'e> {
+/// A decoded entry of an index.
+pub(crate) struct IndexEntry<'e> {
     pub(crate) record: RecordId,
     /// The encoded values of the fields.
     pub(crate) key: &'e [u8],
-    /// What stands beside the key.
-    pub(crate) beside: &'e [u8],
+    /// The stored document part, empty if the key determines the part.
+    pub(crate) stored_part: &'e [u8],
 }
 
 impl IndexState {
@@ -47,15 +47,15 @@ impl IndexState {
         if let (Some(filter), Some(collator)) = (&index.partial, &collator) {
             partial = Some(Filter::parse(&collation::keyed_filter(filter, collator))?);
         }
-        let paths = paths(&index);
-        let coverage = index.is_wildcard().then(|| Coverage::of(&index));
+        let paths = parse_paths(&index);
+        let coverage = index.is_wildcard().then(|| Coverage::of_index(&index));
         let coverage = coverage.transpose()?;
-        // Nothing leads back from a hash or a collation key, and an entry of a wildcard index is one value of many.
+        // Hashes and collation keys cannot be decoded, and an entry of a wildcard index has only one value of many.
         let has_parts = index.hashed.is_none() && coverage.is_none() && collator.is_none();
         Ok(IndexState {
             id,
-            prefix: key::entries(collection, id, index.unique),
-            part: has_parts.then(|| Part::new(&paths)).flatten(),
+            prefix: key::entry_prefix(collection, id, index.unique),
+            part: has_parts.then(|| PartProjection::new(&paths)).flatten(),
             paths,
             index,
             partial,
@@ -65,17 +65,17 @@ impl IndexState {
         })
     }
 
-    /// The same index, whose keys are made by these rules.
+    /// Returns the index with a different version of the collation rules.
     pub(crate) fn with_rules(self, rules: Option<i64>) -> IndexState {
         IndexState { rules, ..self }
     }
 
-    /// The rules by which keys are made now, if the index has a collation. This takes a moment.
+    /// Returns the current version of the collation rules, if the index has a collation. The computation takes some time.
     pub(crate) fn current_rules(&self) -> Option<i64> {
         self.collator.as_ref().map(Collator::rules)
     }
 
-    /// What makes keys of the strings of a document for the filter of this index, if that compares any.
+    /// Returns the collator for the filter of the index, if the filter compares strings.
     pub(crate) fn partial_collator(&self) -> Option<&Collator> {
         let compares = |partial: &RawDocumentBuf| collation::compares_strings(partial);
         let partial = self.index.partial.as_ref();
@@ -84,15 +84,15 @@ impl IndexState {
             .filter(|_| partial.is_some_and(compares))
     }
 
-    /// The index of `_id`. It is unique by nature: listings do not show that as an option.
+    /// Returns the index of `_id`. It is always unique, so listings do not show the option.
     pub(crate) fn of_id(collection: u32) -> IndexState {
         let mut index = Index::new([("_id", Direction::Ascending)]).named("_id_");
         index.unique = true;
-        let paths = paths(&index);
+        let paths = parse_paths(&index);
         IndexState {
             id: ID_INDEX,
-            prefix: key::entries(collection, ID_INDEX, true),
-            part: Part::new(&paths),
+            prefix: key::entry_prefix(collection, ID_INDEX, true),
+            part: PartProjection::new(&paths),
             paths,
             index,
             partial: None,
@@ -102,39 +102,39 @@ impl IndexState {
         }
     }
 
-    /// Takes an entry apart.
+    /// Splits the key and value of an entry.
     ///
     /// # Errors
     /// The entry is damaged.
-    pub(crate) fn entry<'e>(&self, key: &'e [u8], value: &'e [u8]) -> Result<Entry<'e>> {
+    pub(crate) fn split_entry<'e>(&self, key: &'e [u8], value: &'e [u8]) -> Result<IndexEntry<'e>> {
         let damaged = || Error::damaged("an entry of an index is too short");
         let key = key.get(self.prefix.len()..).ok_or_else(damaged)?;
-        // What says the record stands behind the key, or behind its value in a unique index.
-        let with_record = if self.index.unique { value } else { key };
-        let (rest, record) = with_record.split_last_chunk().ok_or_else(damaged)?;
-        let (key, beside) = if self.index.unique {
+        // The record is at the end of the key, or at the end of the value in a unique index.
+        let record_bytes = if self.index.unique { value } else { key };
+        let (rest, record) = record_bytes.split_last_chunk().ok_or_else(damaged)?;
+        let (key, stored_part) = if self.index.unique {
             (key, rest)
         } else {
             (rest, value)
         };
         let record = RecordId::from_be_bytes(*record);
-        Ok(Entry {
+        Ok(IndexEntry {
             record,
             key,
-            beside,
+            stored_part,
         })
     }
 
-    /// The part of a document that stands in its only entry: with this key, and this beside it.
+    /// Returns the document part from a document's only entry, given the entry's key and stored part.
     ///
     /// # Errors
     /// The entry is damaged.
-    pub(crate) fn part_of(&self, key: &[u8], beside: &[u8]) -> Result<RawDocumentBuf> {
-        part::read(&self.index, &self.paths, key, beside)
+    pub(crate) fn read_part(&self, key: &[u8], stored_part: &[u8]) -> Result<RawDocumentBuf> {
+        part::read_part(&self.index, &self.paths, key, stored_part)
     }
 
-    /// The definition for people and for the catalog.
-    pub(crate) fn listed(&self) -> Index {
+    /// Returns the definition for listings.
+    pub(crate) fn to_listed(&self) -> Index {
         let mut index = self.index.clone();
         if self.id == ID_INDEX {
             index.unique = false;
@@ -143,6 +143,6 @@ impl IndexState {
     }
 }
 
-fn paths(index: &Index) -> Vec<Path> {
+fn parse_paths(index: &Index) -> Vec<Path> {
     index.keys.iter().map(|(path, _)| Path::new(path)).collect()
 }

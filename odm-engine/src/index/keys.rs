@@ -1,65 +1,65 @@
-//! The keys that an index holds for a document.
+//! The keys of a document in an index.
 //!
-//! Arrays are expanded as [`key_tuples`] does. An empty array counts as undefined, a missing field as
-//! null. [Hashed](super::hashed) and [wildcard](super::wildcard) indexes have keys of their own.
+//! Arrays are expanded by [`key_tuples`]. An empty array counts as undefined, and a missing field as null.
+//! [Hashed](super::hashed) and [wildcard](super::wildcard) indexes compute their keys differently.
 
 use std::collections::BTreeSet;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Collation, IndexState, collation, hashed, wildcard};
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{DuplicateKey, Error, Result, code};
 use crate::filter::Filter;
 use crate::key::value::encode_collated;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value;
 
-/// How many bytes the keys of one document in one index can have: each array element has a key that
-/// repeats the other fields. MongoDB has no number for this; what it can do depends on its memory.
-const MAX_BYTES: usize = 128 << 20;
+/// The maximum size of all keys of one document in one index, in bytes. Each array element has a key that repeats the remaining
+/// fields. MongoDB has no fixed limit, and is limited by its memory.
+const MAX_KEY_BYTES: usize = 128 << 20;
 
 /// The keys of one document in one index.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Keys {
+pub(crate) struct IndexKeys {
     /// The encoded keys, without the prefix of the index.
     pub(crate) keys: BTreeSet<Vec<u8>>,
-    /// The fields whose paths meet an array, one bit each.
+    /// The fields whose paths contain an array, one bit each.
     pub(crate) multikey: u64,
-    /// What stands beside the key, if no field meets an array and there is only one.
-    pub(crate) beside: Vec<u8>,
+    /// The stored document part. Empty if a field contains an array or if the key determines the part.
+    pub(crate) stored_part: Vec<u8>,
 }
 
-impl Keys {
-    /// How much memory they take, more or less.
-    pub(crate) fn bytes(&self) -> usize {
-        // A place in the set, and an allocation.
+impl IndexKeys {
+    /// The approximate memory of the keys, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // 64 bytes for a place in the set and an allocation.
         self.keys.iter().map(|key| key.len() + 64).sum()
     }
 }
 
-/// The keys of `document`: none if the index leaves it out.
+/// Returns the keys of `document`. There are no keys if the index leaves the document out.
 ///
 /// # Errors
-/// Parallel arrays, ambiguous positions, too deep nesting, too many bytes.
-pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys> {
-    let mut collector = Collector::new(&state.index.name);
+/// Parallel arrays, ambiguous positions, nesting too deep, too many bytes.
+pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<IndexKeys> {
+    let mut collector = KeyCollector::new(&state.index.name);
     if let Some(coverage) = &state.coverage {
         if is_indexed(state, document) {
-            wildcard::collect(coverage, document, state.collator.as_ref(), &mut collector)?;
+            wildcard::collect_keys(coverage, document, state.collator.as_ref(), &mut collector)?;
         }
         return Ok(collector.keys);
     }
     if state.index.hashed.is_some() {
         if is_indexed(state, document)
-            && let Some(key) = hashed::key_of(state, document)?
+            && let Some(key) = hashed::only_key(state, document)?
         {
-            collector.add(key)?;
+            collector.add_key(key)?;
         }
         return Ok(collector.keys);
     }
-    for values in tuples(state, document)? {
-        collector.add(encode_key(state, &values)?)?;
+    for values in value_tuples(state, document)? {
+        collector.add_key(encode_key(state, &values)?)?;
     }
     for (field, path) in state.paths.iter().enumerate() {
         if meets_array(document, path) {
@@ -68,64 +68,67 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys
     }
     let mut keys = collector.keys;
     if let (Some(part), Some(key), 0) = (&state.part, keys.keys.first(), keys.multikey) {
-        keys.beside = part.beside(&state.index, &state.paths, document, key)?;
+        keys.stored_part = part.part_to_store(&state.index, &state.paths, document, key)?;
     }
     Ok(keys)
 }
 
-/// Takes the keys of a document up to a limit.
-pub(super) struct Collector<'n> {
+/// A collector of a document's keys, up to a size limit.
+pub(super) struct KeyCollector<'n> {
     index: &'n str,
-    keys: Keys,
+    keys: IndexKeys,
     bytes: usize,
 }
 
-impl Collector<'_> {
-    fn new(index: &str) -> Collector<'_> {
-        Collector {
+impl KeyCollector<'_> {
+    fn new(index: &str) -> KeyCollector<'_> {
+        KeyCollector {
             index,
-            keys: Keys::default(),
+            keys: IndexKeys::default(),
             bytes: 0,
         }
     }
 
-    /// Adds a key, if it is not there.
+    /// Adds a key if it is new.
     ///
     /// # Errors
-    /// All keys together have too many bytes.
-    pub(super) fn add(&mut self, key: Vec<u8>) -> Result<()> {
+    /// The keys together have too many bytes.
+    pub(super) fn add_key(&mut self, key: Vec<u8>) -> Result<()> {
         self.bytes += key.len();
         self.keys.keys.insert(key);
-        if self.bytes > MAX_BYTES {
+        if self.bytes > MAX_KEY_BYTES {
             let message = format!(
-                "the keys of the document in the index {} have more than {MAX_BYTES} bytes",
+                "the keys of the document in the index {} have more than {MAX_KEY_BYTES} bytes",
                 self.index
             );
-            return Err(Error::server(code::TRANSACTION_TOO_LARGE, message));
+            return Err(Error::with_server_code(
+                code::TRANSACTION_TOO_LARGE,
+                message,
+            ));
         }
         Ok(())
     }
 
-    /// Says that a field's path has met an array.
+    /// Records that a field's path contains an array.
     pub(super) fn mark_multikey(&mut self, field: usize) {
         self.keys.multikey |= 1 << field;
     }
 }
 
-/// The error for a key of `document` that another document has in a unique index.
+/// Returns the error for a key of `document` that another document already has in a unique index.
 pub(crate) fn duplicate_error(
     collection: &str,
     state: &IndexState,
     document: &RawDocument,
     key: &[u8],
 ) -> Error {
-    let key_value = tuples(state, document).ok().and_then(|tuples| {
+    let key_value = value_tuples(state, document).ok().and_then(|tuples| {
         let mut tuples = tuples.iter();
         tuples
             .find(|values| encode_key(state, values).is_ok_and(|encoded| encoded == key))
             .map(|values| key_document(state, values))
     });
-    Error::duplicate(DuplicateKey {
+    Error::from_duplicate_key(DuplicateKey {
         collection: collection.to_owned(),
         index: state.index.name.clone(),
         key_pattern: state.index.key_pattern(),
@@ -134,18 +137,18 @@ pub(crate) fn duplicate_error(
     })
 }
 
-/// Whether a document is one of those that the index is about.
+/// Whether the index includes a document.
 fn is_indexed(state: &IndexState, document: &RawDocument) -> bool {
-    let accepts = |filter: &Filter| match state.partial_collator() {
-        Some(collator) => filter.accepts(&collation::keyed(document, collator)),
+    let is_accepted = |filter: &Filter| match state.partial_collator() {
+        Some(collator) => filter.accepts(&collation::keyed_document(document, collator)),
         None => filter.accepts(document),
     };
-    state.partial.as_ref().is_none_or(accepts)
+    state.partial.as_ref().is_none_or(is_accepted)
 }
 
-type Tuple<'d> = Vec<Option<RawBsonRef<'d>>>;
+type ValueTuple<'d> = Vec<Option<RawBsonRef<'d>>>;
 
-fn tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<Tuple<'d>>> {
+fn value_tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<ValueTuple<'d>>> {
     if !is_indexed(state, document) {
         return Ok(Vec::new());
     }
@@ -169,7 +172,7 @@ fn encode_key(state: &IndexState, values: &[Option<RawBsonRef<'_>>]) -> Result<V
 fn key_document(state: &IndexState, values: &[Option<RawBsonRef<'_>>]) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     for ((path, _), value) in state.index.keys.iter().zip(values) {
-        append(&mut document, path, value.unwrap_or(RawBsonRef::Null));
+        append_field(&mut document, path, value.unwrap_or(RawBsonRef::Null));
     }
     document
 }
@@ -188,13 +191,14 @@ fn meets_array(document: &RawDocument, path: &Path) -> bool {
 
 fn key_error(error: KeyError) -> Error {
     match error {
-        KeyError::ParallelArrays(one, two) => {
-            let message = format!("cannot index parallel arrays [{one}] [{two}]; use two indexes");
-            Error::server(code::CANNOT_INDEX_PARALLEL_ARRAYS, message)
+        KeyError::ParallelArrays(first, second) => {
+            let message =
+                format!("cannot index parallel arrays [{first}] [{second}]; use two indexes");
+            Error::with_server_code(code::CANNOT_INDEX_PARALLEL_ARRAYS, message)
         }
         KeyError::AmbiguousPosition(name) => {
             let message = format!("'{name}' is both a position and a field's name in an array");
-            Error::server(code::AMBIGUOUS_INDEX_KEY, message)
+            Error::with_server_code(code::AMBIGUOUS_INDEX_KEY, message)
         }
     }
 }

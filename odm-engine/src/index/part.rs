@@ -1,9 +1,8 @@
-//! The part of a document that an index has, so that a query of no more than that need not read the
-//! document.
+//! The part of a document that an index entry contains. A query that needs only this part does not read the document.
 //!
-//! A key does not say all of it: `1` and `1.0` have one key, so have a missing field and null, and the
-//! order of the fields in the document is not in it. Where the key leads back to another part than the
-//! document's, the part stands beside the key; mostly nothing does.
+//! A key does not always determine the part. `1` and `1.0` have the same key, and so have a missing field and null. The key also
+//! lacks the order of the fields in the document. If the key decodes to a different part, the entry stores the part next to the
+//! key. Most entries store no part.
 
 use std::sync::Arc;
 
@@ -11,97 +10,98 @@ use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::Index;
-use crate::document::append;
+use crate::document::append_field;
 use crate::error::{Error, Result};
-use crate::key::value::Decoder;
-use crate::path::{Part as Component, Path};
+use crate::key::value::KeyDecoder;
+use crate::path::{Path, PathPart};
 use crate::projection::Projection;
 
-/// How the part of a document is found.
+/// The projection that computes the part of a document.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartProjection {
     projection: Projection,
 }
 
-impl Part {
-    /// `None` where no projection gives the fields of the index: one of them lies in another.
-    pub(super) fn new(paths: &[Path]) -> Option<Part> {
+impl PartProjection {
+    /// Returns `None` if no projection can select the fields of the index, because one field contains another field.
+    pub(super) fn new(paths: &[Path]) -> Option<PartProjection> {
         let mut fields = RawDocumentBuf::new();
         for path in paths {
-            append(&mut fields, path.as_str(), true);
+            append_field(&mut fields, path.as_str(), true);
         }
         if !paths.iter().any(|path| path.as_str() == "_id") {
-            append(&mut fields, "_id", false);
+            append_field(&mut fields, "_id", false);
         }
         let projection = Projection::parse(&fields, &Arc::default()).ok()?;
-        Some(Part { projection })
+        Some(PartProjection { projection })
     }
 
-    /// What stands beside the only key of a document that has no array in these fields.
-    pub(super) fn beside(
+    /// Returns the part to store for a document's only key; empty if the key determines the part. The document must have no array
+    /// in these fields.
+    pub(super) fn part_to_store(
         &self,
         index: &Index,
         paths: &[Path],
         document: &RawDocument,
         key: &[u8],
     ) -> Result<Vec<u8>> {
-        let part = self.projection.apply_plainly(document)?;
-        Ok(match rebuild(index, paths, key) {
+        let part = self.projection.apply_without_filter(document)?;
+        Ok(match rebuild_part(index, paths, key) {
             Some(rebuilt) if rebuilt.as_bytes() == part.as_bytes() => Vec::new(),
             _ => part.into_bytes(),
         })
     }
 }
 
-/// The part of the document that has this key, with this beside it.
-pub(super) fn read(
+/// Returns the part of a document from the key and stored part of its entry.
+pub(super) fn read_part(
     index: &Index,
     paths: &[Path],
     key: &[u8],
-    beside: &[u8],
+    stored_part: &[u8],
 ) -> Result<RawDocumentBuf> {
     let damaged = || Error::damaged(format!("a key of the index {} cannot be read", index.name));
-    if beside.is_empty() {
-        return rebuild(index, paths, key).ok_or_else(damaged);
+    if stored_part.is_empty() {
+        return rebuild_part(index, paths, key).ok_or_else(damaged);
     }
-    RawDocumentBuf::from_bytes(beside.to_vec()).map_err(|_| damaged())
+    RawDocumentBuf::from_bytes(stored_part.to_vec()).map_err(|_| damaged())
 }
 
-/// The part that a key alone says.
-fn rebuild(index: &Index, paths: &[Path], key: &[u8]) -> Option<RawDocumentBuf> {
-    let mut decoder = Decoder::new(key);
-    let mut fields = Fields::default();
+/// Decodes the part from the key alone.
+fn rebuild_part(index: &Index, paths: &[Path], key: &[u8]) -> Option<RawDocumentBuf> {
+    let mut decoder = KeyDecoder::new(key);
+    let mut fields = OrderedFields::default();
     for (path, (_, direction)) in paths.iter().zip(&index.keys) {
-        fields.insert(path.parts(), decoder.next(*direction)?);
+        fields.insert(path.parts(), decoder.next_value(*direction)?);
     }
     (decoder.is_at_end()).then(|| fields.into_document())?
 }
 
-/// Fields in the order in which an index names them, those of one document together.
+/// Fields in the order of the index. Fields of the same subdocument are grouped.
 #[derive(Default)]
-struct Fields<'p>(Vec<(&'p str, Node<'p>)>);
+struct OrderedFields<'p>(Vec<(&'p str, FieldNode<'p>)>);
 
-enum Node<'p> {
+enum FieldNode<'p> {
     Value(RawBson),
-    Inner(Fields<'p>),
+    Inner(OrderedFields<'p>),
 }
 
-impl<'p> Fields<'p> {
-    fn insert(&mut self, path: &'p [Component], value: RawBson) {
+impl<'p> OrderedFields<'p> {
+    fn insert(&mut self, path: &'p [PathPart], value: RawBson) {
         let Some((first, rest)) = path.split_first() else {
             return;
         };
         if rest.is_empty() {
-            self.0.push((first.name(), Node::Value(value)));
+            self.0.push((first.name(), FieldNode::Value(value)));
             return;
         }
         let known = self.0.iter_mut().find(|(name, _)| *name == first.name());
-        if let Some((_, Node::Inner(inner))) = known {
+        if let Some((_, FieldNode::Inner(inner))) = known {
             inner.insert(rest, value);
         } else {
-            let mut inner = Fields::default();
+            let mut inner = OrderedFields::default();
             inner.insert(rest, value);
-            self.0.push((first.name(), Node::Inner(inner)));
+            self.0.push((first.name(), FieldNode::Inner(inner)));
         }
     }
 
@@ -109,8 +109,8 @@ impl<'p> Fields<'p> {
         let mut document = RawDocumentBuf::new();
         for (name, node) in self.0 {
             let value = match node {
-                Node::Value(value) => value,
-                Node::Inner(inner) => RawBson::Document(inner.into_document()?),
+                FieldNode::Value(value) => value,
+                FieldNode::Inner(inner) => RawBson::Document(inner.into_document()?),
             };
             document.append(CString::try_from(name).ok()?, value);
         }
@@ -135,25 +135,25 @@ mod tests {
         IndexState::new(1, 1, Index::new(keys)).unwrap()
     }
 
-    fn entry(state: &IndexState, document: &bson::Document) -> (Vec<u8>, Vec<u8>) {
+    fn only_entry(state: &IndexState, document: &bson::Document) -> (Vec<u8>, Vec<u8>) {
         let document = RawDocumentBuf::try_from(document).unwrap();
         let keys = keys_of(state, &document).unwrap();
-        (keys.keys.into_iter().next().unwrap(), keys.beside)
+        (keys.keys.into_iter().next().unwrap(), keys.stored_part)
     }
 
     #[test]
-    fn plain_values_need_nothing_beside_the_key() {
+    fn plain_values_store_no_extra_part() {
         let state = state(&["a", "b.c", "b.d", "e"]);
         let id = bson::oid::ObjectId::new();
-        let (_, beside) = entry(
+        let (_, rest) = only_entry(
             &state,
             &doc! { "a": 1, "b": { "c": "x", "d": 2.5 }, "e": id },
         );
-        assert!(beside.is_empty());
+        assert!(rest.is_empty());
     }
 
     #[test]
-    fn what_a_key_cannot_tell_stands_beside_it() {
+    fn a_part_that_differs_from_the_key_is_stored() {
         let state = state(&["a", "b"]);
         for document in [
             doc! { "a": 1.0, "b": 1 },
@@ -161,7 +161,7 @@ mod tests {
             doc! { "b": 1, "a": 1 },
             doc! { "a": 1, "b": Bson::Symbol("x".into()) },
         ] {
-            assert!(!entry(&state, &document).1.is_empty(), "{document}");
+            assert!(!only_entry(&state, &document).1.is_empty(), "{document}");
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_part_is_that_of_the_document_byte_by_byte(
+        fn the_stored_part_equals_the_document_bytes(
             fields in prop::collection::vec((prop::sample::select(vec!["a", "b", "z"]), value()), 0..4),
         ) {
             let document: bson::Document = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -201,11 +201,11 @@ mod tests {
             let keys = keys_of(&state, &raw).unwrap();
             if keys.multikey == 0 {
                 let key = keys.keys.iter().next().unwrap();
-                let part = state.part_of(key, &keys.beside).unwrap();
+                let part = state.read_part(key, &keys.stored_part).unwrap();
                 let projection = doc! { "a": 1, "b.c": 1, "b.d": 1, "_id": 0 };
                 let projection = RawDocumentBuf::try_from(&projection).unwrap();
                 let expected = Projection::parse(&projection, &Arc::default()).unwrap();
-                let expected = expected.apply_plainly(&raw).unwrap();
+                let expected = expected.apply_without_filter(&raw).unwrap();
                 prop_assert_eq!(part.as_bytes(), expected.as_bytes());
             }
         }

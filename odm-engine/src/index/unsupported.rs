@@ -1,6 +1,6 @@
-//! The kinds of index and the options of MongoDB that this engine does not have.
+//! Index kinds and options of MongoDB that this engine lacks.
 //!
-//! What MongoDB refuses is refused under its code; only what it would take is "not supported".
+//! A definition that MongoDB refuses gets MongoDB's error code. Only definitions that MongoDB would accept are "not supported".
 
 use bson::{RawBsonRef, RawDocument};
 
@@ -8,11 +8,11 @@ use super::{Index, hashed, partial, wildcard};
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
 
-/// The kinds that are named by a string in the key.
-const KINDS: [&str; 4] = ["2d", "2dsphere", "geoHaystack", "text"];
+/// The kinds that a key names by a string.
+const UNSUPPORTED_KINDS: [&str; 4] = ["2d", "2dsphere", "geoHaystack", "text"];
 
-/// The options of these kinds, and others.
-const OPTIONS: [&str; 14] = [
+/// The options of these kinds, and further unsupported options.
+const UNSUPPORTED_OPTIONS: [&str; 14] = [
     "2dsphereIndexVersion",
     "bits",
     "bucketSize",
@@ -29,8 +29,8 @@ const OPTIONS: [&str; 14] = [
     "weights",
 ];
 
-/// The languages of text indexes, by their names and codes.
-const LANGUAGES: [&str; 32] = [
+/// The languages of text indexes, by names and codes.
+const TEXT_LANGUAGES: [&str; 32] = [
     "da",
     "danish",
     "de",
@@ -65,36 +65,38 @@ const LANGUAGES: [&str; 32] = [
     "turkish",
 ];
 
-/// The weights of a text index are less than this.
+/// The exclusive upper limit for weights of a text index.
 const MAX_WEIGHT: i64 = 100_000;
 
-/// Whether MongoDB has an option of this name.
+/// Whether MongoDB has an option with this name.
 pub(super) fn is_option(name: &str) -> bool {
-    OPTIONS.contains(&name)
+    UNSUPPORTED_OPTIONS.contains(&name)
 }
 
 /// Refuses a kind that MongoDB does not have either.
 pub(super) fn check_kind(kind: &str) -> Result<()> {
-    if kind == hashed::KIND || KINDS.contains(&kind) {
+    if kind == hashed::KIND || UNSUPPORTED_KINDS.contains(&kind) {
         return Ok(());
     }
     if kind == "wildcard" {
-        return cannot("a wildcard index has a number in its key, not 'wildcard'".into());
+        return cannot_create_index(
+            "the key of a wildcard index needs a number, not 'wildcard'".into(),
+        );
     }
-    cannot(format!("Unknown index plugin '{kind}'"))
+    cannot_create_index(format!("Unknown index plugin '{kind}'"))
 }
 
-/// Refuses a value that the option cannot have.
+/// Refuses an invalid value of an option.
 pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
-    let is_right = match name {
+    let is_valid = match name {
         "storageEngine" | "weights" => value.as_document().is_some(),
         "default_language" | "language_override" => value.as_str().is_some(),
         _ => true,
     };
-    if !is_right {
+    if !is_valid {
         let type_name = value::type_name(value);
         let message = format!("The field '{name}' cannot be of type {type_name}");
-        return Err(Error::server(code::TYPE_MISMATCH, message));
+        return Err(Error::with_server_code(code::TYPE_MISMATCH, message));
     }
     match (name, value) {
         ("storageEngine", RawBsonRef::Document(engines)) => {
@@ -110,56 +112,64 @@ pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     }
 }
 
-/// Refuses the definition if it has anything of these.
-pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
+/// Refuses a definition with an unsupported kind or option.
+pub(super) fn ensure_supported(specification: &RawDocument, index: &Index) -> Result<()> {
     let mut kinds: Vec<&str> = match specification.get_document("key") {
         Ok(key) => value::fields(key)
             .filter_map(|(_, value)| value.as_str())
             .collect(),
         Err(_) => Vec::new(),
     };
-    let has = |name: &str| value::get(specification, name);
+    let option_value = |name: &str| value::get(specification, name);
     if kinds.iter().filter(|kind| **kind == hashed::KIND).count() > 1 {
-        let message = "an index can have one hashed field";
-        return Err(Error::server(code::TOO_MANY_HASHED_FIELDS, message));
+        let message = "an index can have only one hashed field";
+        return Err(Error::with_server_code(
+            code::TOO_MANY_HASHED_FIELDS,
+            message,
+        ));
     }
     kinds.dedup();
     if kinds.len() > 1 {
-        return cannot(format!(
-            "an index is of one kind, not of {} at once",
+        return cannot_create_index(format!(
+            "an index can have only one kind, not {}",
             kinds.join(" and ")
         ));
     }
     let kind = kinds.first().copied().filter(|kind| *kind != hashed::KIND);
-    // A text index may be about all fields.
+    // A text index may cover all fields.
     if kind.is_some_and(|kind| kind != "text") && index.is_wildcard() {
-        return cannot("the path of an index of this kind has no '$**'".into());
+        return cannot_create_index(
+            "the path of an index of this kind cannot contain '$**'".into(),
+        );
     }
     if kind == Some("text") {
-        refuse_text(specification)?;
-    } else if has("weights").is_some() {
-        return cannot("weights are only for text indexes; leave them out".into());
+        ensure_valid_text_index(specification)?;
+    } else if option_value("weights").is_some() {
+        return cannot_create_index("weights are only for text indexes; leave them out".into());
     }
-    if let Some(bits) = has("bits").filter(|_| kind == Some("2d")) {
-        let bits = Number::from_bson(bits).and_then(Number::truncated);
+    if let Some(bits) = option_value("bits").filter(|_| kind == Some("2d")) {
+        let bits = Number::from_bson(bits).and_then(Number::truncated_long);
         if !bits.is_some_and(|bits| (1..=32).contains(&bits)) {
             let message = "the bits of a 2d index are 1 to 32";
-            return Err(Error::server(code::INVALID_OPTIONS, message));
+            return Err(Error::with_server_code(code::INVALID_OPTIONS, message));
         }
     }
     if kind.is_none() {
-        wildcard::check(index)?;
-        hashed::check(index)?;
+        wildcard::check_index(index)?;
+        hashed::check_index(index)?;
     }
     if let Some(filter) = &index.partial {
-        partial::check(filter)?;
+        partial::check_filter(filter)?;
     }
     if let Some(kind) = kind {
         return Err(Error::not_supported(format!(
             "a {kind} index is not supported"
         )));
     }
-    match OPTIONS.iter().find(|option| has(option).is_some()) {
+    match UNSUPPORTED_OPTIONS
+        .iter()
+        .find(|option| option_value(option).is_some())
+    {
         Some(option) => Err(Error::not_supported(format!(
             "the index option {option} is not supported"
         ))),
@@ -167,25 +177,25 @@ pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
     }
 }
 
-fn refuse_text(specification: &RawDocument) -> Result<()> {
+fn ensure_valid_text_index(specification: &RawDocument) -> Result<()> {
     if let Some(RawBsonRef::Document(weights)) = value::get(specification, "weights") {
         for (path, weight) in value::fields(weights) {
-            let weight = Number::from_bson(weight).and_then(Number::truncated);
+            let weight = Number::from_bson(weight).and_then(Number::truncated_long);
             if !weight.is_some_and(|weight| weight > 0 && weight < MAX_WEIGHT) {
                 let message = format!("the weight of '{path}' must be between 0 and {MAX_WEIGHT}");
-                return cannot(message);
+                return cannot_create_index(message);
             }
         }
     }
     let language = value::get(specification, "default_language").and_then(|value| value.as_str());
     if let Some(language) = language
-        && !LANGUAGES.contains(&language.to_lowercase().as_str())
+        && !TEXT_LANGUAGES.contains(&language.to_lowercase().as_str())
     {
-        return cannot(format!("'{language}' is not a language of text indexes"));
+        return cannot_create_index(format!("'{language}' is not a language of text indexes"));
     }
     Ok(())
 }
 
-fn cannot(message: String) -> Result<()> {
-    Err(Error::server(code::CANNOT_CREATE_INDEX, message))
+fn cannot_create_index(message: String) -> Result<()> {
+    Err(Error::with_server_code(code::CANNOT_CREATE_INDEX, message))
 }

@@ -1,4 +1,4 @@
-//! Wildcard indexes: entries for every path of a document that leads to a value.
+//! Wildcard indexes: entries for every path of a document that has a value.
 //!
 //! ```json
 //! { "key": { "$**": 1 } }
@@ -6,36 +6,38 @@
 //! { "key": { "$**": 1 }, "wildcardProjection": { "attributes": 1, "tags": 1 } }
 //! ```
 //!
-//! An entry has a path and a value. Documents are entered, and arrays one level: their elements have the
-//! path of the array. What is empty is a value: an empty array as undefined, a document as itself; so is
-//! an array in an array. A document of which nothing is indexed counts as empty, so that whatever is at a
-//! path has an entry under it.
+//! An entry has a path and a value. The index descends into documents, and one level into arrays, whose elements have the path of
+//! the array. An array inside an array is indexed as one value.
+//!
+//! An empty array is indexed as undefined, and an empty document as itself. A document without any indexed field also counts as
+//! empty. So every path with a value has an entry.
 
 mod coverage;
 
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::keys::Collector;
+use super::keys::KeyCollector;
 use super::{Collator, Index};
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::key::value::{encode, encode_collated};
+use crate::key::value::{encode_collated, encode_value};
 use crate::value;
 
-use coverage::Cover;
 pub(crate) use coverage::Coverage;
+use coverage::PathCover;
 
 /// The last component of the path of a wildcard index.
 const WILDCARD: &str = "$**";
 
-/// Whether the path of an index stands for all that begin like it.
+/// Whether the path of an index is a wildcard, and stands for all paths with a prefix.
 pub(super) fn is_wildcard(path: &str) -> bool {
     path == WILDCARD || path.ends_with(".$**")
 }
 
-/// Refuses what a wildcard index cannot be, and what only a wildcard index can have.
-pub(super) fn check(index: &Index) -> Result<()> {
-    let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+/// Refuses definitions that a wildcard index does not allow, and wildcard options on other indexes.
+pub(super) fn check_index(index: &Index) -> Result<()> {
+    let creation_error =
+        |message: String| Err(Error::with_server_code(code::CANNOT_CREATE_INDEX, message));
     let wildcard = index.keys.iter().find(|(path, _)| is_wildcard(path));
     let Some((path, direction)) = wildcard else {
         if index.wildcard_projection.is_some() {
@@ -45,29 +47,29 @@ pub(super) fn check(index: &Index) -> Result<()> {
         return Ok(());
     };
     if index.keys.len() > 1 {
-        return cannot("a wildcard index has one field".into());
+        return creation_error("a wildcard index can have only one field".into());
     }
     if index.hashed.is_some() {
-        return cannot(format!("'{path}' cannot be hashed"));
+        return creation_error(format!("'{path}' cannot be hashed"));
     }
     if *direction == Direction::Descending {
-        return cannot(format!("'{path}' is always ascending; give it 1"));
+        return creation_error(format!("'{path}' is always ascending; give it 1"));
     }
-    if let Some(root) = root(path) {
+    if let Some(root) = path_prefix(path) {
         super::specification::check_path(root)?;
     }
-    Coverage::of(index)?;
+    Coverage::of_index(index)?;
     if index.unique || index.sparse || index.expire_after.is_some() {
-        return cannot("a wildcard index cannot be unique, sparse or a TTL index".into());
+        return creation_error("a wildcard index cannot be unique, sparse or a TTL index".into());
     }
     if index.version() < 2 {
-        return cannot("a wildcard index has the version 2; leave v out".into());
+        return creation_error("a wildcard index must have version 2; leave out v".into());
     }
     Ok(())
 }
 
-/// The path that all indexed ones begin with, if there is one.
-fn root(path: &str) -> Option<&str> {
+/// Returns the common prefix of all indexed paths, if there is one.
+fn path_prefix(path: &str) -> Option<&str> {
     path.strip_suffix(WILDCARD)
         .and_then(|root| root.strip_suffix('.'))
 }
@@ -75,46 +77,51 @@ fn root(path: &str) -> Option<&str> {
 /// Collects the keys of a document.
 ///
 /// # Errors
-/// Too deep nesting, too many bytes.
-pub(super) fn collect(
+/// Nesting too deep, too many bytes.
+pub(super) fn collect_keys(
     coverage: &Coverage,
     document: &RawDocument,
     collator: Option<&Collator>,
-    keys: &mut Collector<'_>,
+    keys: &mut KeyCollector<'_>,
 ) -> Result<()> {
-    let mut walk = Walk {
+    let mut key_walk = KeyWalk {
         path: String::new(),
         has_arrays: false,
         collator,
         keys,
     };
-    walk.fields(document, coverage.root(), 0)?;
-    if walk.has_arrays {
+    key_walk.add_fields(document, coverage.root_cover(), 0)?;
+    if key_walk.has_arrays {
         keys.mark_multikey(0);
     }
     Ok(())
 }
 
-/// What the key of a value at a path begins with.
+/// Appends the encoded path, with which the key of a value begins.
 pub(crate) fn encode_path(path: &str, key: &mut Vec<u8>) -> Result<()> {
-    encode(RawBsonRef::String(path), Direction::Ascending, key)
+    encode_value(RawBsonRef::String(path), Direction::Ascending, key)
 }
 
-struct Walk<'k, 'c> {
+struct KeyWalk<'k, 'c> {
     path: String,
     has_arrays: bool,
-    /// What makes keys of the strings among the values; paths stay what they are.
+    /// The collator for strings among the values. Paths are not collated.
     collator: Option<&'k Collator>,
-    keys: &'k mut Collector<'c>,
+    keys: &'k mut KeyCollector<'c>,
 }
 
-impl Walk<'_, '_> {
-    /// Adds what is in a document; the answer is whether that is anything.
-    fn fields(&mut self, document: &RawDocument, cover: Cover<'_>, depth: usize) -> Result<bool> {
+impl KeyWalk<'_, '_> {
+    /// Adds the keys of a document's fields. Returns whether there are any.
+    fn add_fields(
+        &mut self,
+        document: &RawDocument,
+        cover: PathCover<'_>,
+        depth: usize,
+    ) -> Result<bool> {
         let mut is_indexed = false;
         for (name, value) in value::fields(document) {
-            let inner = cover.field(name);
-            // No path leads to a name with a dot.
+            let inner = cover.field_cover(name);
+            // A name with a dot is unreachable by paths.
             if inner.is_nothing() || name.contains('.') {
                 continue;
             }
@@ -124,46 +131,56 @@ impl Walk<'_, '_> {
             }
             self.path.push_str(name);
             is_indexed |= match value {
-                RawBsonRef::Array(array) => self.elements(array, inner, depth + 1)?,
-                value => self.value(value, inner, depth + 1)?,
+                RawBsonRef::Array(array) => self.add_elements(array, inner, depth + 1)?,
+                value => self.add_value(value, inner, depth + 1)?,
             };
             self.path.truncate(length);
         }
         Ok(is_indexed)
     }
 
-    fn elements(&mut self, array: &RawArray, cover: Cover<'_>, depth: usize) -> Result<bool> {
+    fn add_elements(
+        &mut self,
+        array: &RawArray,
+        cover: PathCover<'_>,
+        depth: usize,
+    ) -> Result<bool> {
         self.has_arrays = true;
         let mut is_indexed = false;
         for item in value::items(array) {
-            is_indexed |= self.value(item, cover, depth)?;
+            is_indexed |= self.add_value(item, cover, depth)?;
         }
         if is_indexed {
             return Ok(true);
         }
-        self.leaf(RawBsonRef::Undefined, cover)
+        self.add_leaf(RawBsonRef::Undefined, cover)
     }
 
-    fn value(&mut self, value: RawBsonRef<'_>, cover: Cover<'_>, depth: usize) -> Result<bool> {
+    fn add_value(
+        &mut self,
+        value: RawBsonRef<'_>,
+        cover: PathCover<'_>,
+        depth: usize,
+    ) -> Result<bool> {
         match value {
             RawBsonRef::Document(inner) => {
-                if self.fields(inner, cover, depth)? {
+                if self.add_fields(inner, cover, depth)? {
                     return Ok(true);
                 }
-                self.leaf(RawBsonRef::Document(&RawDocumentBuf::new()), cover)
+                self.add_leaf(RawBsonRef::Document(&RawDocumentBuf::new()), cover)
             }
-            value => self.leaf(value, cover),
+            value => self.add_leaf(value, cover),
         }
     }
 
-    fn leaf(&mut self, value: RawBsonRef<'_>, cover: Cover<'_>) -> Result<bool> {
+    fn add_leaf(&mut self, value: RawBsonRef<'_>, cover: PathCover<'_>) -> Result<bool> {
         if !cover.has_values() {
             return Ok(false);
         }
         let mut key = Vec::with_capacity(self.path.len() + 16);
         encode_path(&self.path, &mut key)?;
         encode_collated(value, Direction::Ascending, self.collator, &mut key)?;
-        self.keys.add(key)?;
+        self.keys.add_key(key)?;
         Ok(true)
     }
 }
@@ -174,36 +191,36 @@ mod tests {
 
     use super::*;
     use crate::index::IndexState;
-    use crate::index::keys::{Keys, keys_of};
-    use crate::key::value::Decoder;
+    use crate::index::keys::{IndexKeys, keys_of};
+    use crate::key::value::KeyDecoder;
 
-    fn keys(index: Index, document: &RawDocumentBuf) -> (Vec<(String, Bson)>, bool) {
+    fn index_keys(index: Index, document: &RawDocumentBuf) -> (Vec<(String, Bson)>, bool) {
         let state = IndexState::new(1, 1, index).unwrap();
-        let Keys { keys, multikey, .. } = keys_of(&state, document).unwrap();
+        let IndexKeys { keys, multikey, .. } = keys_of(&state, document).unwrap();
         let decoded = keys.iter().map(|key| {
-            let mut decoder = Decoder::new(key);
-            let path = decoder.next(Direction::Ascending).unwrap();
+            let mut decoder = KeyDecoder::new(key);
+            let path = decoder.next_value(Direction::Ascending).unwrap();
             let RawBson::String(path) = path else {
                 panic!("{path:?}")
             };
-            let value = decoder.next(Direction::Ascending).unwrap();
+            let value = decoder.next_value(Direction::Ascending).unwrap();
             assert!(decoder.is_at_end());
             (path, Bson::try_from(value).unwrap())
         });
         (decoded.collect(), multikey != 0)
     }
 
-    fn wildcard(path: &str) -> Index {
+    fn wildcard_index(path: &str) -> Index {
         Index::new([(path, Direction::Ascending)])
     }
 
-    fn pairs(expected: &[(&str, Bson)]) -> Vec<(String, Bson)> {
+    fn sorted_pairs(expected: &[(&str, Bson)]) -> Vec<(String, Bson)> {
         let mut pairs: Vec<_> = expected.to_vec();
         pairs.sort_by_key(|(path, _)| *path);
-        let owned = pairs
+        let conditions = pairs
             .into_iter()
             .map(|(path, value)| (path.to_owned(), value));
-        owned.collect()
+        conditions.collect()
     }
 
     #[test]
@@ -214,11 +231,11 @@ mod tests {
             "e": [1, { "f": 2 }, [3, [4]], {}],
             "g": RawBson::Null,
         };
-        let (found, has_arrays) = keys(wildcard("$**"), &document);
+        let (keys, has_arrays) = index_keys(wildcard_index("$**"), &document);
         assert!(has_arrays);
         assert_eq!(
-            found,
-            pairs(&[
+            keys,
+            sorted_pairs(&[
                 ("a.b", 1.into()),
                 ("a.c", bson::doc! {}.into()),
                 ("a.d", Bson::Undefined),
@@ -229,71 +246,84 @@ mod tests {
                 ("g", Bson::Null),
             ])
         );
-        assert!(!keys(wildcard("$**"), &rawdoc! { "a": { "b": 1 } }).1);
+        assert!(!index_keys(wildcard_index("$**"), &rawdoc! { "a": { "b": 1 } }).1);
     }
 
     #[test]
-    fn a_path_before_the_wildcard_is_where_it_begins() {
+    fn a_prefix_path_limits_the_wildcard() {
         let document = rawdoc! { "a": { "b": { "c": 1 }, "d": 2 }, "e": 3 };
         assert_eq!(
-            keys(wildcard("a.b.$**"), &document).0,
-            pairs(&[("a.b.c", 1.into())])
+            index_keys(wildcard_index("a.b.$**"), &document).0,
+            sorted_pairs(&[("a.b.c", 1.into())])
         );
         let document = rawdoc! { "a": { "b": 7 }, "_id": 1 };
         assert_eq!(
-            keys(wildcard("a.b.$**"), &document).0,
-            pairs(&[("a.b", 7.into())])
+            index_keys(wildcard_index("a.b.$**"), &document).0,
+            sorted_pairs(&[("a.b", 7.into())])
         );
         assert_eq!(
-            keys(wildcard("_id.$**"), &document).0,
-            pairs(&[("_id", 1.into())])
+            index_keys(wildcard_index("_id.$**"), &document).0,
+            sorted_pairs(&[("_id", 1.into())])
         );
     }
 
     #[test]
-    fn a_projection_says_what_is_indexed() {
+    fn a_projection_selects_the_indexed_paths() {
         let document = rawdoc! { "_id": 1, "a": [{ "b": 1, "c": 2 }, 5], "d": { "e": 3 } };
-        let projected =
-            |projection| keys(wildcard("$**").wildcard_projection(projection), &document).0;
-        assert_eq!(projected(rawdoc! { "a.b": 1 }), pairs(&[("a.b", 1.into())]));
+        let projected = |projection| {
+            index_keys(
+                wildcard_index("$**").wildcard_projection(projection),
+                &document,
+            )
+            .0
+        };
+        assert_eq!(
+            projected(rawdoc! { "a.b": 1 }),
+            sorted_pairs(&[("a.b", 1.into())])
+        );
         assert_eq!(
             projected(rawdoc! { "a": { "b": 0 }, "_id": 1 }),
-            pairs(&[
+            sorted_pairs(&[
                 ("_id", 1.into()),
                 ("a", 5.into()),
                 ("a.c", 2.into()),
                 ("d.e", 3.into()),
             ])
         );
-        // What is left of a document is empty.
+        // The projection leaves an empty document.
         assert_eq!(
             projected(rawdoc! { "a": 0, "d.e": 0 }),
-            pairs(&[("d", bson::doc! {}.into())])
+            sorted_pairs(&[("d", bson::doc! {}.into())])
         );
     }
 
     #[test]
     fn a_document_without_paths_counts_as_empty() {
         let document = rawdoc! { "a": { "x.y": 1 } };
-        let expected = pairs(&[("a", bson::doc! {}.into())]);
-        assert_eq!(keys(wildcard("$**"), &document).0, expected);
+        let expected = sorted_pairs(&[("a", bson::doc! {}.into())]);
+        assert_eq!(index_keys(wildcard_index("$**"), &document).0, expected);
     }
 
     #[test]
-    fn what_is_refused_has_its_number() {
-        let code = |index: Index| index.check().err().and_then(|error| error.code());
-        assert_eq!(code(wildcard("$**")), None);
-        assert_eq!(code(wildcard("a.$**")), None);
-        assert_eq!(code(wildcard(".$**")), Some(67));
-        assert_eq!(code(wildcard("a.$b.$**")), Some(67));
-        assert_eq!(code(wildcard("$**.$**")), Some(67));
-        assert_eq!(code(wildcard("$**").unique()), Some(67));
-        assert_eq!(code(wildcard("$**").sparse()), Some(67));
-        assert_eq!(code(wildcard("$**").hashed("$**")), Some(67));
+    fn refused_wildcard_indexes_have_mongodb_codes() {
+        let code = |index: Index| {
+            index
+                .check_definition()
+                .err()
+                .and_then(|error| error.code())
+        };
+        assert_eq!(code(wildcard_index("$**")), None);
+        assert_eq!(code(wildcard_index("a.$**")), None);
+        assert_eq!(code(wildcard_index(".$**")), Some(67));
+        assert_eq!(code(wildcard_index("a.$b.$**")), Some(67));
+        assert_eq!(code(wildcard_index("$**.$**")), Some(67));
+        assert_eq!(code(wildcard_index("$**").unique()), Some(67));
+        assert_eq!(code(wildcard_index("$**").sparse()), Some(67));
+        assert_eq!(code(wildcard_index("$**").hashed("$**")), Some(67));
         assert_eq!(code(Index::new([("$**", Direction::Descending)])), Some(67));
         let both = [("$**", Direction::Ascending), ("a", Direction::Ascending)];
         assert_eq!(code(Index::new(both)), Some(67));
-        let projected = |path| wildcard(path).wildcard_projection(rawdoc! { "a": 1 });
+        let projected = |path| wildcard_index(path).wildcard_projection(rawdoc! { "a": 1 });
         assert_eq!(code(projected("b")), Some(2));
         assert_eq!(code(projected("b.$**")), Some(9));
     }

@@ -1,9 +1,8 @@
-//! The encoding of values into bytes that sort as the values do.
+//! The encoding of values into bytes that sort like the values.
 //!
-//! For any two values, comparing their encodings byte by byte gives [`crate::value::compare`], and
-//! equal values (`1`, `1.0`, `Decimal128("1.00")`) have one encoding. No encoding is a prefix of
-//! another one, so that those of several fields can be joined, and complementing the bytes of one
-//! reverses its order: that is a descending field.
+//! For any two values, comparing the encodings byte by byte gives the result of [`crate::value::compare`]. Equal values (`1`,
+//! `1.0`, `Decimal128("1.00")`) have the same encoding. No encoding is a prefix of a different encoding, so encodings of several
+//! fields can be concatenated. Complementing the bytes reverses the order, for a descending field.
 //!
 //! | type | after the tag |
 //! |---|---|
@@ -33,30 +32,34 @@ use crate::error::{Error, Result, code};
 use crate::index::Collator;
 use crate::value;
 
-pub(crate) use decode::Decoder;
+pub(crate) use decode::KeyDecoder;
 
-/// Ends documents and arrays; smaller than every tag.
-const END: u8 = 0x00;
+/// The end of a document or array. Smaller than every tag.
+const END_BYTE: u8 = 0x00;
 
-/// The first tag. Tags are this plus eight times the rank of the type, which leaves room within a
-/// type (numbers use it for their sign) and keeps `00` and `FF` free.
+/// The smallest tag. A tag is this number plus eight times the rank of the type. The gaps leave room for variants of a type
+/// (numbers use them for the sign) and keep `00` and `FF` free.
 const FIRST_TAG: u8 = 0x08;
 
-/// What is added to the tag of a string that stands as its collation key.
-const COLLATED: u8 = 1;
+/// The offset of the tag for a string that is encoded as its collation key.
+const COLLATED_TAG_OFFSET: u8 = 1;
 
-/// Appends the encoding of `value`, so that it sorts in `direction`.
+/// Appends the encoding of `value`, so that the encodings sort in `direction`.
 ///
 /// # Errors
 /// Bytes that are not BSON, and values that nest too deeply.
-pub(crate) fn encode(value: RawBsonRef<'_>, direction: Direction, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn encode_value(
+    value: RawBsonRef<'_>,
+    direction: Direction,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     encode_collated(value, direction, None, out)
 }
 
-/// Appends the encoding of `value`, in which strings stand as their collation keys if there is a collator.
+/// Appends the encoding of `value`. With a collator, strings are encoded as their collation keys.
 ///
 /// # Errors
-/// Those of [`encode`]; a symbol, which has no collation key.
+/// The errors of [`encode_value`], and a symbol with a collator: a symbol has no collation key.
 pub(crate) fn encode_collated(
     value: RawBsonRef<'_>,
     direction: Direction,
@@ -73,17 +76,17 @@ pub(crate) fn encode_collated(
     Ok(())
 }
 
-/// The tags that values of this value's type begin with, as a half-open interval.
+/// The tags of the value's type, as a half-open interval.
 pub(crate) fn type_bracket(value: RawBsonRef<'_>) -> (u8, u8) {
-    let tag = tag(value);
+    let tag = type_tag(value);
     (tag, tag.saturating_add(8))
 }
 
-fn tag(value: RawBsonRef<'_>) -> u8 {
-    FIRST_TAG.saturating_add(value::rank(value).saturating_mul(8))
+fn type_tag(value: RawBsonRef<'_>) -> u8 {
+    FIRST_TAG.saturating_add(value::type_rank(value).saturating_mul(8))
 }
 
-/// The tags of the values that have strings in them: strings, documents and arrays, as a half-open interval.
+/// The tags of the types that may contain strings (strings, documents and arrays), as a half-open interval.
 pub(crate) fn collated_brackets() -> (u8, u8) {
     let (first, _) = type_bracket(RawBsonRef::String(""));
     let (_, end) = type_bracket(RawBsonRef::Array(&RawArrayBuf::new()));
@@ -96,26 +99,32 @@ fn encode_ascending(
     collator: Option<&Collator>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    if depth > value::MAX_DEPTH {
-        return Err(Error::server(code::OVERFLOW, "the value nests too deeply"));
+    if depth > value::MAX_NESTING_DEPTH {
+        return Err(Error::with_server_code(
+            code::OVERFLOW,
+            "the value nests too deeply",
+        ));
     }
     if let Some(number) = value::Number::from_bson(value) {
-        number::encode(number, tag(value), out);
+        number::encode_number(number, type_tag(value), out);
         return Ok(());
     }
     match (value, collator) {
         (RawBsonRef::String(text), Some(collator)) => {
-            out.push(tag(value) + COLLATED);
+            out.push(type_tag(value) + COLLATED_TAG_OFFSET);
             encode_bytes(&collator.key(text), out);
             return Ok(());
         }
         (RawBsonRef::Symbol(_), Some(_)) => {
             let message = "a symbol cannot be in an index with a collation; store a string";
-            return Err(Error::server(code::CANNOT_BUILD_INDEX_KEYS, message));
+            return Err(Error::with_server_code(
+                code::CANNOT_BUILD_INDEX_KEYS,
+                message,
+            ));
         }
         _ => {}
     }
-    out.push(tag(value));
+    out.push(type_tag(value));
     match value {
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
             encode_text(text, out);
@@ -168,11 +177,11 @@ fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x00, 0x01]);
 }
 
-/// Appends the beginning that the encodings of all strings with this beginning share.
+/// Appends the common beginning of the encodings of all strings with this prefix.
 pub(crate) fn encode_text_prefix(prefix: &str, out: &mut Vec<u8>) {
-    out.push(tag(RawBsonRef::String(prefix)));
+    out.push(type_tag(RawBsonRef::String(prefix)));
     encode_text(prefix, out);
-    // Without the terminator.
+    // Cut off the terminator.
     out.truncate(out.len().saturating_sub(2));
 }
 
@@ -185,11 +194,11 @@ fn encode_document(
     for element in document.iter_elements() {
         let element = element?;
         let value = element.value()?;
-        out.push(tag(value));
+        out.push(type_tag(value));
         encode_text(element.key().as_str(), out);
         encode_ascending(value, depth + 1, collator, out)?;
     }
-    out.push(END);
+    out.push(END_BYTE);
     Ok(())
 }
 
@@ -202,13 +211,13 @@ fn encode_array(
     for item in array {
         encode_ascending(item?, depth + 1, collator, out)?;
     }
-    out.push(END);
+    out.push(END_BYTE);
     Ok(())
 }
 
 fn encode_binary(binary: RawBinaryRef<'_>, out: &mut Vec<u8>) {
     let length = match binary.subtype {
-        // The old generic subtype stores its length twice, and MongoDB's order counts that.
+        // The old generic subtype stores its length twice, and MongoDB's order counts both lengths.
         BinarySubtype::BinaryOld => binary.bytes.len() + 4,
         _ => binary.bytes.len(),
     };
@@ -217,11 +226,11 @@ fn encode_binary(binary: RawBinaryRef<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(binary.bytes);
 }
 
-/// The parts of a pointer can only be read from the bytes of a document around it.
+/// Encodes a dbPointer. The `bson` crate exposes its parts only as bytes of an enclosing document.
 fn encode_pointer(pointer: RawBsonRef<'_>, out: &mut Vec<u8>) {
     let mut document = RawDocumentBuf::new();
     document.append(cstr!(""), pointer);
-    // Before it: the document's length, the type and the empty name; after it: the end.
+    // Skip the document's length, the type and the empty name at the start, and the terminator at the end.
     let bytes = document.as_bytes();
     let pointer = bytes
         .get(6..bytes.len().saturating_sub(1))
@@ -230,7 +239,7 @@ fn encode_pointer(pointer: RawBsonRef<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(pointer);
 }
 
-/// BSON's own lengths have 4 bytes, so that none is cut here.
+/// Appends a length. BSON lengths have 4 bytes, so no length is truncated here.
 fn encode_length(length: usize, out: &mut Vec<u8>) {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_be_bytes());
@@ -247,14 +256,14 @@ mod tests {
     use super::*;
 
     fn decoded(key: &[u8], direction: Direction) -> Option<RawBson> {
-        let mut decoder = Decoder::new(key);
-        let value = decoder.next(direction)?;
+        let mut decoder = KeyDecoder::new(key);
+        let value = decoder.next_value(direction)?;
         decoder.is_at_end().then_some(value)
     }
 
     fn encoded(value: &RawBson, direction: Direction) -> Vec<u8> {
         let mut key = Vec::new();
-        encode(value.as_raw_bson_ref(), direction, &mut key).unwrap();
+        encode_value(value.as_raw_bson_ref(), direction, &mut key).unwrap();
         key
     }
 
@@ -358,7 +367,7 @@ mod tests {
         #[test]
         fn a_decoded_value_is_equal_to_the_encoded_one(value in value()) {
             for direction in [Direction::Ascending, Direction::Descending] {
-                // Some types cannot be decoded; what can be is equal in the order of values.
+                // Some types cannot be decoded. Every decoded value must compare equal to the encoded value.
                 if let Some(decoded) = decoded(&encoded(&value, direction), direction) {
                     let order = value::compare(decoded.as_raw_bson_ref(), value.as_raw_bson_ref());
                     prop_assert!(order.is_eq(), "{:?}", decoded);
@@ -383,7 +392,7 @@ mod tests {
                 .into_iter()
                 .map(|up| if up { Direction::Ascending } else { Direction::Descending })
                 .collect();
-            // Equal beginnings, so that later fields decide, too.
+            // Give both lists the same beginning, so that later fields decide the order in some cases.
             let b: Vec<_> = a.iter().take(same).cloned().chain(b.into_iter().skip(same)).collect();
             let joined = |values: &[RawBson]| -> Vec<u8> {
                 let fields = values.iter().zip(&directions);
@@ -391,7 +400,7 @@ mod tests {
             };
             let fields = a.iter().zip(&b).zip(&directions);
             let order = fields
-                .map(|((a, b), direction)| direction.apply(value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref())))
+                .map(|((a, b), direction)| direction.apply_to(value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref())))
                 .find(|order| order.is_ne());
             prop_assert_eq!(joined(&a).cmp(&joined(&b)), order.unwrap_or(std::cmp::Ordering::Equal));
         }
@@ -405,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Written from the rule in `docs/format.md`, not from what the code gives.
+    /// The expected bytes follow the rule in `docs/format.md`. Do not copy them from the output of the code.
     #[test]
     fn encodings_stay_as_they_are_on_disk() {
         use Direction::{Ascending, Descending};
@@ -421,7 +430,7 @@ mod tests {
             subtype,
             bytes: bytes.to_vec(),
         };
-        let own = BinarySubtype::Md5;
+        let md5 = BinarySubtype::Md5;
         let id = ObjectId::from_bytes(std::array::from_fn(|byte| byte as u8 + 1));
         let time = Timestamp {
             time: 1,
@@ -467,7 +476,7 @@ mod tests {
                 "38 23 3ff0000000000000 00 30 00 00",
             ),
             (
-                binary(own, &[0xff, 1]).into(),
+                binary(md5, &[0xff, 1]).into(),
                 Ascending,
                 "40 00000002 05 ff01",
             ),

@@ -1,4 +1,4 @@
-//! What a write does to more keys than fit into memory: it is carried out within the commit of the store.
+//! Bulk steps of a write, for more keys than fit into memory. They run within the commit of the store.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::index::IndexState;
 use crate::index::keys::{duplicate_error, keys_of};
 use crate::interrupt;
 use crate::key::{self, RecordId};
-use crate::store::{KeyRange, Snapshot, View, Writer};
+use crate::store::{CommitWriter, KeyRange, Snapshot, StoreView};
 
-/// How many bytes of entries are sorted in memory before they are written. Entries in order cost the store less.
+/// How many bytes of entries are sorted in memory before they are written. The store writes sorted entries faster.
 const CHUNK_BYTES: usize = 32 << 20;
 
-/// What an entry takes beside its bytes: two allocations and their places.
-const ENTRY_OVERHEAD: usize = 80;
+/// The memory of an entry besides its bytes: two allocations and their places.
+const ENTRY_OVERHEAD_BYTES: usize = 80;
 
-/// The parts of a write that are too many for memory, in their order.
+/// The bulk steps of a write, in order.
 #[derive(Default)]
-pub(crate) struct Steps(Vec<Step>);
+pub(crate) struct BulkSteps(Vec<BulkStep>);
 
-enum Step {
+enum BulkStep {
     /// Removes all keys with a prefix.
     Remove(Vec<u8>),
-    /// Adds the entries of an index that has none.
+    /// Adds the entries of an empty index.
     Fill {
         collection: u32,
         collection_name: String,
@@ -34,49 +34,54 @@ enum Step {
     },
 }
 
-impl Steps {
-    pub(super) fn remove(&mut self, prefix: Vec<u8>) {
-        self.0.push(Step::Remove(prefix));
+impl BulkSteps {
+    pub(super) fn add_removal(&mut self, prefix: Vec<u8>) {
+        self.0.push(BulkStep::Remove(prefix));
     }
 
-    pub(super) fn fill(&mut self, collection: u32, collection_name: &str, state: Arc<IndexState>) {
-        self.0.push(Step::Fill {
+    pub(super) fn add_fill(
+        &mut self,
+        collection: u32,
+        collection_name: &str,
+        state: Arc<IndexState>,
+    ) {
+        self.0.push(BulkStep::Fill {
             collection,
             collection_name: collection_name.to_owned(),
             state,
         });
     }
 
-    /// Carries the steps out, on the documents of `view`.
+    /// Runs the steps on the documents of `view`.
     ///
     /// # Errors
-    /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. What [`keys_of`] refuses.
-    pub(crate) fn write(&self, view: &View, writer: &mut dyn Writer) -> Result<()> {
+    /// Duplicate key: the smallest one, because MongoDB visits keys in order. An error of [`keys_of`].
+    pub(crate) fn write_all(&self, view: &StoreView, writer: &mut dyn CommitWriter) -> Result<()> {
         for step in &self.0 {
             match step {
-                Step::Remove(prefix) => writer.remove_range(&KeyRange::prefix(prefix))?,
-                Step::Fill {
+                BulkStep::Remove(prefix) => writer.remove_range(&KeyRange::with_prefix(prefix))?,
+                BulkStep::Fill {
                     collection,
                     collection_name,
                     state,
-                } => fill(*collection, collection_name, state, view, writer)?,
+                } => fill_index(*collection, collection_name, state, view, writer)?,
             }
         }
         Ok(())
     }
 }
 
-fn fill(
+fn fill_index(
     collection: u32,
     collection_name: &str,
     state: &IndexState,
-    view: &View,
-    writer: &mut dyn Writer,
+    view: &StoreView,
+    writer: &mut dyn CommitWriter,
 ) -> Result<()> {
-    let mut chunk = Chunk::default();
+    let mut chunk = EntryChunk::default();
     let mut multikey = 0;
     for stored in view.range(
-        KeyRange::prefix(&key::records(collection)),
+        KeyRange::with_prefix(&key::record_prefix(collection)),
         Direction::Ascending,
     ) {
         interrupt::check()?;
@@ -85,7 +90,7 @@ fn fill(
         let keys = keys_of(state, RawDocument::from_bytes(&*bytes)?)?;
         multikey |= keys.multikey;
         for key in &keys.keys {
-            let value = entry_value(state, &keys.beside, record);
+            let value = entry_value(state, &keys.stored_part, record);
             chunk.add(entry_key(state, key, record), value, record);
         }
         if chunk.bytes >= CHUNK_BYTES {
@@ -94,45 +99,45 @@ fn fill(
     }
     chunk.write(state, writer)?;
     if let Some((key, record)) = chunk.duplicate {
-        let stored = view.get(&key::record(collection, record))?;
+        let stored = view.get(&key::for_record(collection, record))?;
         let document = stored.ok_or_else(|| Error::damaged("a document is missing"))?;
         let document = RawDocument::from_bytes(&*document)?;
         let key = key.strip_prefix(state.prefix.as_slice()).unwrap_or(&key);
         return Err(duplicate_error(collection_name, state, document, key));
     }
     for field in (0..64_u8).filter(|field| multikey & (1 << field) != 0) {
-        writer.put(&key::multikey(collection, state.id, field), &[])?;
+        writer.put(&key::for_multikey(collection, state.id, field), &[])?;
     }
     Ok(())
 }
 
 /// Entries that are not written yet.
 #[derive(Default)]
-struct Chunk {
-    entries: Vec<Entry>,
+struct EntryChunk {
+    entries: Vec<ChunkEntry>,
     bytes: usize,
-    /// The smallest key that two documents have, and the second of these.
+    /// The smallest key that two documents share, and the record of the second document.
     duplicate: Option<(Vec<u8>, RecordId)>,
 }
 
-struct Entry {
+struct ChunkEntry {
     key: Vec<u8>,
     value: Vec<u8>,
     record: RecordId,
 }
 
-impl Chunk {
+impl EntryChunk {
     fn add(&mut self, key: Vec<u8>, value: Vec<u8>, record: RecordId) {
-        self.bytes += key.capacity() + value.capacity() + ENTRY_OVERHEAD;
-        self.entries.push(Entry { key, value, record });
+        self.bytes += key.capacity() + value.capacity() + ENTRY_OVERHEAD_BYTES;
+        self.entries.push(ChunkEntry { key, value, record });
     }
 
-    /// Writes the entries and forgets them.
-    fn write(&mut self, state: &IndexState, writer: &mut dyn Writer) -> Result<()> {
-        // Of equal keys, the one of the first document comes first.
-        self.entries.sort_by(|one, other| one.key.cmp(&other.key));
-        for Entry { key, value, record } in self.entries.drain(..) {
-            if !state.index.unique || !writer.has(&key)? {
+    /// Writes the entries and empties the chunk.
+    fn write(&mut self, state: &IndexState, writer: &mut dyn CommitWriter) -> Result<()> {
+        // The sort is stable: among equal keys, the entry of the first document comes first.
+        self.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        for ChunkEntry { key, value, record } in self.entries.drain(..) {
+            if !state.index.unique || !writer.contains_key(&key)? {
                 writer.put(&key, &value)?;
             } else if self
                 .duplicate

@@ -1,71 +1,75 @@
-//! The tuples of values under which an index files a document, and a sort orders it.
+//! Key tuples: the values under which an index stores a document and by which a sort orders
+//! documents.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 
-use super::{Part, Path};
+use super::{Path, PathPart};
 use crate::value;
 
-/// Why a document has no key tuples.
+/// The reason why a document has no key tuples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyError {
-    /// Two of the paths lead through different arrays; their names.
+    /// Two paths lead through different arrays. Holds the names of the arrays.
     ParallelArrays(String, String),
-    /// A number in a path names both a position and a field of an element; the number.
+    /// A number in a path is both a position and a field of an element. Holds the number.
     AmbiguousPosition(String),
 }
 
-/// The tuples of values at the paths, one for each element of the array that they share.
+/// Returns the tuples of values at the paths, one for each element of the array that the paths
+/// share.
 ///
-/// A path that leads nowhere gives `None`. An empty array gives undefined. Tuples repeat if array
-/// elements do.
+/// A path without a value gives `None`, an empty array gives undefined. Equal array elements give
+/// equal tuples.
 ///
 /// # Errors
-/// [`KeyError`] as described there: the document fits neither the index nor the sort.
+/// The document fits neither the index nor the sort: see [`KeyError`].
 pub(crate) fn key_tuples<'d>(
     paths: &[Path],
     document: &'d RawDocument,
 ) -> Result<Vec<Vec<Option<RawBsonRef<'d>>>>, KeyError> {
-    let mut tuples = Tuples { found: Vec::new() };
+    let mut tuples = TupleCollector { found: Vec::new() };
     let fields = paths
         .iter()
-        .map(|path| Field {
+        .map(|path| KeyField {
             rest: &path.parts,
             value: None,
             indexed: None,
         })
         .collect();
-    tuples.collect(fields, Some(document))?;
+    tuples.collect_tuples(fields, Some(document))?;
     Ok(tuples.found)
 }
 
-/// One component of the tuple while it is being found.
+/// The state of one path while the tuples are collected.
 #[derive(Debug, Clone)]
-struct Field<'p, 'd> {
-    /// What remains of the path; nothing once `value` is final.
-    rest: &'p [Part],
+struct KeyField<'p, 'd> {
+    /// The remaining path. Empty once `value` is final.
+    rest: &'p [PathPart],
     value: Option<RawBsonRef<'d>>,
-    /// The array element that the next component names by position, if it does.
-    indexed: Option<Indexed<'p, 'd>>,
+    /// The array element that the next component names by position, if any.
+    indexed: Option<PositionValue<'p, 'd>>,
 }
 
-/// What a position in a path leads to, found before the elements are visited one by one.
+/// The value at a position in a path, looked up before the elements are visited one by one.
 #[derive(Debug, Clone, Copy)]
-struct Indexed<'p, 'd> {
+struct PositionValue<'p, 'd> {
     value: Option<RawBsonRef<'d>>,
-    rest: &'p [Part],
-    /// The position names an array in an array. It is then one value and not expanded again.
+    rest: &'p [PathPart],
+    /// Whether the position names an array inside an array, which is one value and is not expanded
+    /// again.
     nested: bool,
 }
 
-struct Tuples<'d> {
+struct TupleCollector<'d> {
     found: Vec<Vec<Option<RawBsonRef<'d>>>>,
 }
 
-impl<'d> Tuples<'d> {
-    /// `document` is what the remaining paths start from; `None` if the element is no document.
-    fn collect(
+impl<'d> TupleCollector<'d> {
+    /// Collects the tuples below `document`, where the remaining paths start. `None` if the array
+    /// element is not a document.
+    fn collect_tuples(
         &mut self,
-        mut fields: Vec<Field<'_, 'd>>,
+        mut fields: Vec<KeyField<'_, 'd>>,
         document: Option<&'d RawDocument>,
     ) -> Result<(), KeyError> {
         let mut shared: Option<(&'d RawArray, &str)> = None;
@@ -75,12 +79,12 @@ impl<'d> Tuples<'d> {
             let Some(part) = field.rest.first() else {
                 continue;
             };
-            let own = document.and_then(|document| value::get(document, part.name()));
-            let (value, rest) = match (own, field.indexed.take()) {
+            let direct = document.and_then(|document| value::get(document, part.name()));
+            let (value, rest) = match (direct, field.indexed.take()) {
                 (Some(_), Some(_)) => {
                     return Err(KeyError::AmbiguousPosition(part.name().to_owned()));
                 }
-                (Some(_), None) => extract(field.rest, document),
+                (Some(_), None) => follow_to_array(field.rest, document),
                 (None, Some(indexed)) => {
                     if indexed.nested && indexed.rest.is_empty() {
                         expand_leaf = false;
@@ -97,8 +101,8 @@ impl<'d> Tuples<'d> {
                     None => shared = Some((array, part.name())),
                     Some((other, _)) if std::ptr::eq(other, array) => {}
                     Some((_, other)) => {
-                        let (one, two) = (part.name().to_owned(), other.to_owned());
-                        return Err(KeyError::ParallelArrays(one, two));
+                        let (first, second) = (part.name().to_owned(), other.to_owned());
+                        return Err(KeyError::ParallelArrays(first, second));
                     }
                 }
             } else {
@@ -115,7 +119,7 @@ impl<'d> Tuples<'d> {
             .zip(&in_array)
             .filter(|(_, in_array)| **in_array)
         {
-            field.indexed = index_into(array, field.rest);
+            field.indexed = value_at_position(array, field.rest);
         }
         if array.is_empty() {
             let element = RawBsonRef::Undefined;
@@ -129,7 +133,7 @@ impl<'d> Tuples<'d> {
 
     fn collect_element(
         &mut self,
-        mut fields: Vec<Field<'_, 'd>>,
+        mut fields: Vec<KeyField<'_, 'd>>,
         in_array: &[bool],
         element: RawBsonRef<'d>,
         array: &'d RawArray,
@@ -141,19 +145,19 @@ impl<'d> Tuples<'d> {
             .filter(|(_, in_array)| **in_array)
         {
             if field.rest.is_empty() {
-                let whole = RawBsonRef::Array(array);
-                field.value = Some(if expand_leaf { element } else { whole });
+                let array_value = RawBsonRef::Array(array);
+                field.value = Some(if expand_leaf { element } else { array_value });
             }
         }
-        self.collect(fields, element.as_document())
+        self.collect_tuples(fields, element.as_document())
     }
 }
 
-/// Follows a path to its end or to the first array on it, whichever comes first.
-fn extract<'p, 'd>(
-    parts: &'p [Part],
+/// Follows a path to the end, or to the first array on the path.
+fn follow_to_array<'p, 'd>(
+    parts: &'p [PathPart],
     document: Option<&'d RawDocument>,
-) -> (Option<RawBsonRef<'d>>, &'p [Part]) {
+) -> (Option<RawBsonRef<'d>>, &'p [PathPart]) {
     let mut parts = parts;
     let mut document = document;
     while let (Some((part, rest)), Some(current)) = (parts.split_first(), document) {
@@ -169,17 +173,20 @@ fn extract<'p, 'd>(
     (None, &[])
 }
 
-/// Follows a path into an array if its first component is a position there.
-fn index_into<'p, 'd>(array: &'d RawArray, parts: &'p [Part]) -> Option<Indexed<'p, 'd>> {
+/// Follows a path into an array if the first component is a position in the array.
+fn value_at_position<'p, 'd>(
+    array: &'d RawArray,
+    parts: &'p [PathPart],
+) -> Option<PositionValue<'p, 'd>> {
     let (part, rest) = parts.split_first()?;
     let element = value::items(array).nth(part.index()?)?;
     let nested = matches!(element, RawBsonRef::Array(_));
     let (value, rest) = match (element, rest.is_empty()) {
         (element, true) | (element @ RawBsonRef::Array(_), false) => (Some(element), rest),
-        (RawBsonRef::Document(inner), false) => extract(rest, Some(inner)),
+        (RawBsonRef::Document(inner), false) => follow_to_array(rest, Some(inner)),
         (_, false) => (None, &[][..]),
     };
-    Some(Indexed {
+    Some(PositionValue {
         value,
         rest,
         nested,
@@ -189,11 +196,11 @@ fn index_into<'p, 'd>(array: &'d RawArray, parts: &'p [Part]) -> Option<Indexed<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::Leaf;
+    use crate::path::LeafArrayMode;
     use bson::{Bson, RawBson, RawDocumentBuf, bson, rawdoc};
     use proptest::prelude::*;
 
-    fn keys(paths: &[&str], document: &RawDocumentBuf) -> Result<Vec<Bson>, KeyError> {
+    fn key_documents(paths: &[&str], document: &RawDocumentBuf) -> Result<Vec<Bson>, KeyError> {
         let paths: Vec<_> = paths.iter().map(|path| Path::new(path)).collect();
         let tuples = key_tuples(&paths, document)?;
         let to_bson = |value: Option<RawBsonRef<'_>>| {
@@ -211,21 +218,24 @@ mod tests {
     fn values_of_one_array_stay_together() {
         let document = rawdoc! { "a": [{ "x": 1, "y": 2 }, { "x": 3 }], "b": 9 };
         let expected = vec![bson!([1, 2, 9]), bson!([3, "missing", 9])];
-        assert_eq!(keys(&["a.x", "a.y", "b"], &document).unwrap(), expected);
+        assert_eq!(
+            key_documents(&["a.x", "a.y", "b"], &document).unwrap(),
+            expected
+        );
     }
 
     #[test]
     fn an_empty_array_is_undefined_and_an_array_in_an_array_is_a_value() {
         assert_eq!(
-            keys(&["a"], &rawdoc! { "a": [] }).unwrap(),
+            key_documents(&["a"], &rawdoc! { "a": [] }).unwrap(),
             [bson!([(Bson::Undefined)])]
         );
         assert_eq!(
-            keys(&["a"], &rawdoc! { "a": [1, [2]] }).unwrap(),
+            key_documents(&["a"], &rawdoc! { "a": [1, [2]] }).unwrap(),
             [bson!([1]), bson!([[2]])]
         );
         assert_eq!(
-            keys(&["a.b"], &rawdoc! { "a": [] }).unwrap(),
+            key_documents(&["a.b"], &rawdoc! { "a": [] }).unwrap(),
             [bson!(["missing"])]
         );
     }
@@ -233,18 +243,18 @@ mod tests {
     #[test]
     fn positions_are_followed() {
         let document = rawdoc! { "a": [{ "b": 1 }, { "b": 2 }] };
-        let keys = keys(&["a.1.b"], &document).unwrap();
+        let keys = key_documents(&["a.1.b"], &document).unwrap();
         assert!(keys.iter().all(|key| *key == bson!([2])));
     }
 
     #[test]
     fn parallel_arrays_and_ambiguous_positions_are_refused() {
-        let parallel = keys(&["a", "b"], &rawdoc! { "a": [1], "b": [2] });
+        let parallel = key_documents(&["a", "b"], &rawdoc! { "a": [1], "b": [2] });
         assert_eq!(
             parallel,
             Err(KeyError::ParallelArrays("b".into(), "a".into()))
         );
-        let ambiguous = keys(&["a.0"], &rawdoc! { "a": [{ "0": 1 }] });
+        let ambiguous = key_documents(&["a.0"], &rawdoc! { "a": [{ "0": 1 }] });
         assert_eq!(ambiguous, Err(KeyError::AmbiguousPosition("0".into())));
     }
 
@@ -260,15 +270,16 @@ mod tests {
     }
 
     proptest! {
-        /// What a filter finds, an index must have a key for.
+        /// An index must have a key for every value that a filter finds.
         #[test]
         fn every_value_that_a_filter_sees_has_a_key(a in any_value(), path in r"a(\.[ab01]){0,3}") {
             let document = RawDocumentBuf::try_from(&bson::doc! { "a": a }).unwrap();
             let path = Path::new(&path);
             if let Ok(tuples) = key_tuples(std::slice::from_ref(&path), &document) {
-                // A number also means a field of an element, and is missing there without a key.
+                // A number can also name a field of an element, which is missing and has no key of
+                // its own.
                 let by_position = path.parts().iter().any(|part| part.index().is_some());
-                let unseen = path.walk(&document, Leaf::Expand, &mut |value, _| {
+                let unseen = path.walk(&document, LeafArrayMode::Expand, &mut |value, _| {
                     if value.is_none() && by_position {
                         return false;
                     }
@@ -278,7 +289,7 @@ mod tests {
                         let key = tuple.first().copied().flatten();
                         value::equal(key.unwrap_or(RawBsonRef::Null), value)
                     };
-                    // A whole array is looked for by its elements.
+                    // A query for a whole array looks for the elements.
                     !is_array && !tuples.iter().any(key_of)
                 });
                 prop_assert!(!unseen, "{:?}", tuples);

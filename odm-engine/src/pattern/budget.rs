@@ -1,66 +1,67 @@
-//! How much memory the patterns of one filter or update may take together.
+//! The memory budget shared by the regular expressions of one filter or update.
 
 use std::cell::Cell;
 
 use regex::RegexBuilder;
 
-/// What one compiled pattern may take, in steps: the first that it fits into is what it is taken to need.
-const SIZES: [usize; 4] = [8 << 10, 64 << 10, 1 << 20, 10 << 20];
+/// The size limits of one compiled pattern, tried in ascending order. The first sufficient limit
+/// counts as the size of the pattern.
+const SIZE_LIMITS_BYTES: [usize; 4] = [8 << 10, 64 << 10, 1 << 20, 10 << 20];
 
-/// What all patterns together may take.
-const TOTAL: usize = 128 << 20;
+/// The maximum total size of the compiled patterns in bytes.
+const MAX_TOTAL_BYTES: usize = 128 << 20;
 
-/// How many patterns may keep large tables while they search.
-const MANY: usize = 32;
+/// The number of patterns that may use large lazy DFA caches.
+const MAX_LARGE_CACHES: usize = 32;
 
-/// The tables of the others.
-const SMALL_TABLES: usize = 64 << 10;
+/// The cache size in bytes for patterns beyond that number.
+const SMALL_CACHE_BYTES: usize = 64 << 10;
 
 thread_local! {
-    static SPENT: Cell<Spent> = const { Cell::new(Spent { scopes: 0, patterns: 0, bytes: 0 }) };
+    static SPENT_BUDGET: Cell<SpentBudget> = const { Cell::new(SpentBudget { scopes: 0, patterns: 0, bytes: 0 }) };
 }
 
 #[derive(Clone, Copy)]
-struct Spent {
+struct SpentBudget {
     scopes: usize,
     patterns: usize,
     bytes: usize,
 }
 
-/// All patterns that are compiled on this thread while a scope lives share one budget, that of the
-/// outermost one.
-pub(crate) struct Scope(());
+/// A guard that gives all patterns compiled on this thread a common budget. Nested guards share the
+/// outermost budget.
+pub(crate) struct PatternScope(());
 
-impl Scope {
-    pub(crate) fn enter() -> Scope {
-        let mut spent = SPENT.get();
+impl PatternScope {
+    pub(crate) fn enter() -> PatternScope {
+        let mut spent = SPENT_BUDGET.get();
         if spent.scopes == 0 {
             (spent.patterns, spent.bytes) = (0, 0);
         }
         spent.scopes += 1;
-        SPENT.set(spent);
-        Scope(())
+        SPENT_BUDGET.set(spent);
+        PatternScope(())
     }
 }
 
-impl Drop for Scope {
+impl Drop for PatternScope {
     fn drop(&mut self) {
-        let mut spent = SPENT.get();
+        let mut spent = SPENT_BUDGET.get();
         spent.scopes = spent.scopes.saturating_sub(1);
-        SPENT.set(spent);
+        SPENT_BUDGET.set(spent);
     }
 }
 
 /// Compiles a pattern within the budget.
-pub(super) fn compile(builder: &mut RegexBuilder) -> Result<regex::Regex, String> {
-    let mut spent = SPENT.get();
-    if spent.patterns >= MANY {
-        builder.dfa_size_limit(SMALL_TABLES);
+pub(super) fn compile_within_budget(builder: &mut RegexBuilder) -> Result<regex::Regex, String> {
+    let mut spent = SPENT_BUDGET.get();
+    if spent.patterns >= MAX_LARGE_CACHES {
+        builder.dfa_size_limit(SMALL_CACHE_BYTES);
     }
-    for size in SIZES {
-        if spent.bytes + size > TOTAL {
+    for size in SIZE_LIMITS_BYTES {
+        if spent.bytes + size > MAX_TOTAL_BYTES {
             return Err(format!(
-                "together with the other patterns it takes more than {TOTAL} bytes"
+                "the patterns of the command take more than {MAX_TOTAL_BYTES} bytes of memory together"
             ));
         }
         match builder.size_limit(size).build() {
@@ -69,10 +70,10 @@ pub(super) fn compile(builder: &mut RegexBuilder) -> Result<regex::Regex, String
             Ok(compiled) => {
                 spent.patterns += 1;
                 spent.bytes += size;
-                SPENT.set(spent);
+                SPENT_BUDGET.set(spent);
                 return Ok(compiled);
             }
         }
     }
-    Err("it takes too much memory; use smaller repetitions".to_owned())
+    Err("the pattern takes too much memory; use smaller repetitions".to_owned())
 }

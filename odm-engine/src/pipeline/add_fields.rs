@@ -1,4 +1,4 @@
-//! `$addFields`, `$set`: further fields, or other values of fields that are there.
+//! `$addFields`, `$set`: adds fields, or replaces the values of existing fields.
 //!
 //! ```text
 //! { "$set": { "b": { "$abs": "$a" }, "c.d": "$a" } }
@@ -12,22 +12,26 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Stage, Transform};
-use crate::projection::Additions;
+use super::stages::StageCall;
+use super::{DocumentTransform, PipelineStage};
+use crate::projection::{AddedFields, FieldChange};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_add_fields(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(fields) = call.operand else {
         let message = format!("{} takes a document of fields", call.name);
-        return Err(Error::server(40272, message));
+        return Err(Error::with_server_code(40272, message));
     };
-    let additions = Additions::parse(fields, &call.context.environment)?;
-    Ok(vec![Stage::transform(additions)])
+    let additions = AddedFields::parse(fields, &call.context.environment)?;
+    Ok(vec![PipelineStage::from_transform(additions)])
 }
 
-impl Transform for Additions {
-    fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        Additions::apply(self, document)
+impl DocumentTransform for AddedFields {
+    fn transform_document(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        AddedFields::apply(self, document)
+    }
+
+    fn as_field_change(&self) -> Option<FieldChange<'_>> {
+        Some(AddedFields::as_field_change(self))
     }
 }

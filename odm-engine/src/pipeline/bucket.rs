@@ -1,4 +1,4 @@
-//! `$bucket`: a document for each range between boundaries that has documents.
+//! `$bucket`: one document for each non-empty range between boundaries.
 //!
 //! ```text
 //! { "$bucket": { "groupBy": "$a", "boundaries": [0, 10, 20], "default": "other" } }
@@ -15,25 +15,28 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
 
-use super::group::{Accumulated, Outputs};
-use super::stages::Call;
-use super::{Documents, MEMORY_LIMIT, Operator, Source, Stage, too_much_memory};
+use super::group::{GroupAccumulators, GroupOutputs};
+use super::stages::StageCall;
+use super::{
+    CollectionSource, DocumentIterator, MAX_STAGE_BYTES, PipelineStage, StageOperator,
+    too_much_memory,
+};
 use crate::expression::{Computation, Environment};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Bucket {
+struct BucketStage {
     by: Computation,
-    /// In ascending order. All but the last begin a bucket.
+    /// The boundaries in ascending order. Each boundary except the last begins a bucket.
     boundaries: Vec<RawBson>,
-    /// The `_id` of the bucket for all others.
+    /// The `_id` of the default bucket.
     default: Option<RawBson>,
-    outputs: Outputs,
+    outputs: GroupOutputs,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_bucket(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(arguments) = call.operand else {
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             40201,
             "$bucket takes a document of arguments",
         ));
@@ -42,19 +45,19 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
     let (mut by, mut boundaries, mut default, mut outputs) = (None, None, None, None);
     for (name, argument) in value::fields(arguments) {
         match name {
-            "groupBy" => by = Some(grouping(argument, 40202, call)?),
+            "groupBy" => by = Some(parse_group_by(argument, 40202, call)?),
             "boundaries" => boundaries = Some(read_boundaries(argument, environment)?),
-            "default" => default = Some(constant(argument, environment, 40195, "default")?),
+            "default" => default = Some(parse_constant(argument, environment, 40195, "default")?),
             "output" => outputs = Some(read_outputs(argument, 40196, environment)?),
             other => {
                 let message = format!("$bucket has no argument '{other}'");
-                return Err(Error::server(40197, message));
+                return Err(Error::with_server_code(40197, message));
             }
         }
     }
     let (Some(by), Some(boundaries)) = (by, boundaries) else {
         let message = "$bucket needs 'groupBy' and 'boundaries'";
-        return Err(Error::server(40198, message));
+        return Err(Error::with_server_code(40198, message));
     };
     if let (Some(default), Some(first), Some(last)) =
         (&default, boundaries.first(), boundaries.last())
@@ -63,77 +66,83 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
             |bound: &RawBson| value::compare(default.as_raw_bson_ref(), bound.as_raw_bson_ref());
         if compare(first).is_ge() && compare(last).is_lt() {
             let message = "the 'default' of $bucket must lie outside of the boundaries";
-            return Err(Error::server(40199, message));
+            return Err(Error::with_server_code(40199, message));
         }
     }
-    Ok(vec![Stage::operator(Bucket {
+    Ok(vec![PipelineStage::from_operator(BucketStage {
         by,
         boundaries,
         default,
-        outputs: outputs.map_or_else(|| counting(environment), Ok)?,
+        outputs: outputs.map_or_else(|| count_outputs(environment), Ok)?,
     })])
 }
 
-/// What documents are put into buckets by.
-pub(super) fn grouping(
+/// Parses the expression that assigns documents to buckets.
+pub(super) fn parse_group_by(
     argument: RawBsonRef<'_>,
     code: i32,
-    call: &Call<'_>,
+    call: &StageCall<'_>,
 ) -> Result<Computation> {
-    let is_fit = match argument {
+    let is_valid = match argument {
         RawBsonRef::String(path) => path.starts_with('$'),
         RawBsonRef::Document(_) => true,
         _ => false,
     };
-    if !is_fit {
-        let message = format!("the 'groupBy' of {} is a path or an expression", call.name);
-        return Err(Error::server(code, message));
+    if !is_valid {
+        let message = format!(
+            "the 'groupBy' of {} must be a path or an expression",
+            call.name
+        );
+        return Err(Error::with_server_code(code, message));
     }
     Computation::parse(argument, &call.context.environment)
 }
 
-/// The accumulators of the argument `output`.
+/// Parses the accumulators of the argument `output`.
 pub(super) fn read_outputs(
     argument: RawBsonRef<'_>,
     code: i32,
     environment: &Arc<Environment>,
-) -> Result<Outputs> {
+) -> Result<GroupOutputs> {
     let RawBsonRef::Document(fields) = argument else {
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             code,
-            "'output' is a document of accumulators",
+            "'output' must be a document of accumulators",
         ));
     };
-    let mut outputs = Outputs::default();
+    let mut outputs = GroupOutputs::default();
     for (name, value) in value::fields(fields) {
         if name == "_id" {
-            return Err(Error::server(15948, "a bucket has one _id only"));
+            return Err(Error::with_server_code(
+                15948,
+                "an output of a bucket cannot be named _id",
+            ));
         }
-        outputs.add(name, value, environment)?;
+        outputs.add_output(name, value, environment)?;
     }
     Ok(outputs)
 }
 
-/// How many documents there are, for buckets without an `output`.
-pub(super) fn counting(environment: &Arc<Environment>) -> Result<Outputs> {
-    let mut outputs = Outputs::default();
+/// Returns the default output of buckets: the number of documents.
+pub(super) fn count_outputs(environment: &Arc<Environment>) -> Result<GroupOutputs> {
+    let mut outputs = GroupOutputs::default();
     let count = rawdoc! { "$sum": 1 };
-    outputs.add("count", RawBsonRef::Document(&count), environment)?;
+    outputs.add_output("count", RawBsonRef::Document(&count), environment)?;
     Ok(outputs)
 }
 
-fn constant(
+fn parse_constant(
     argument: RawBsonRef<'_>,
     environment: &Arc<Environment>,
     code: i32,
-    what: &str,
+    argument_name: &str,
 ) -> Result<RawBson> {
     let computation = Computation::parse(argument, environment)?;
-    match computation.constant() {
+    match computation.constant_value() {
         Some(value) => Ok(value.into_bson().unwrap_or(RawBson::Null)),
         None => {
-            let message = format!("the '{what}' of $bucket must be constant");
-            Err(Error::server(code, message))
+            let message = format!("the '{argument_name}' of $bucket must be constant");
+            Err(Error::with_server_code(code, message))
         }
     }
 }
@@ -143,93 +152,98 @@ fn read_boundaries(
     environment: &Arc<Environment>,
 ) -> Result<Vec<RawBson>> {
     let RawBsonRef::Array(array) = argument else {
-        return Err(Error::server(
+        return Err(Error::with_server_code(
             40200,
-            "the 'boundaries' of $bucket are an array",
+            "the 'boundaries' of $bucket must be an array",
         ));
     };
     let boundaries: Vec<_> = value::items(array)
-        .map(|item| constant(item, environment, 40191, "boundaries"))
+        .map(|item| parse_constant(item, environment, 40191, "boundaries"))
         .collect::<Result<_>>()?;
     if boundaries.len() < 2 {
-        let message = "the 'boundaries' of $bucket are two or more";
-        return Err(Error::server(40192, message));
+        let message = "the 'boundaries' of $bucket must be two or more";
+        return Err(Error::with_server_code(40192, message));
     }
     for pair in boundaries.windows(2) {
-        let [one, next] = pair else { continue };
-        let (one, next) = (one.as_raw_bson_ref(), next.as_raw_bson_ref());
-        if value::rank(one) != value::rank(next) {
+        let [bound, next] = pair else { continue };
+        let (bound, next) = (bound.as_raw_bson_ref(), next.as_raw_bson_ref());
+        if value::type_rank(bound) != value::type_rank(next) {
             let message = "the 'boundaries' of $bucket must all be of one type";
-            return Err(Error::server(40193, message));
+            return Err(Error::with_server_code(40193, message));
         }
-        if value::compare(one, next).is_ge() {
+        if value::compare(bound, next).is_ge() {
             let message = "the 'boundaries' of $bucket must ascend";
-            return Err(Error::server(40194, message));
+            return Err(Error::with_server_code(40194, message));
         }
     }
     Ok(boundaries)
 }
 
-impl Operator for Bucket {
-    fn run(self: Box<Self>, documents: Documents, _: &Arc<dyn Source>) -> Result<Documents> {
-        // One for each boundary; that of the last one is for what lies outside.
-        let mut buckets: Vec<Option<Accumulated>> = Vec::new();
+impl StageOperator for BucketStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        _: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
+        // One bucket for each boundary. The bucket of the last boundary is the default bucket.
+        let mut buckets: Vec<Option<GroupAccumulators>> = Vec::new();
         buckets.resize_with(self.boundaries.len(), || None);
         let mut bytes = 0;
         for document in documents {
             let document = document?;
-            let (place, id) = self.place(&document)?;
-            let Some(bucket) = buckets.get_mut(place) else {
+            let (position, id) = self.bucket_position(&document)?;
+            let Some(bucket) = buckets.get_mut(position) else {
                 continue;
             };
             let bucket = match bucket {
                 Some(bucket) => bucket,
-                None => bucket.insert(self.outputs.start(id.clone())?),
+                None => bucket.insert(self.outputs.start_group(id.clone())?),
             };
-            bucket.add(&self.outputs, &document, &mut bytes)?;
-            if bytes > MEMORY_LIMIT {
+            bucket.add_document(&self.outputs, &document, &mut bytes)?;
+            if bytes > MAX_STAGE_BYTES {
                 return Err(too_much_memory(
                     "$bucket",
                     "match fewer documents before it",
                 ));
             }
         }
-        let outside = buckets.pop().flatten();
+        let default_bucket = buckets.pop().flatten();
         let is_first = self.is_default_first();
-        let mut all: Vec<_> = buckets.into_iter().flatten().collect();
-        if let Some(outside) = outside {
-            let place = if is_first { 0 } else { all.len() };
-            all.insert(place, outside);
+        let mut ordered: Vec<_> = buckets.into_iter().flatten().collect();
+        if let Some(default_bucket) = default_bucket {
+            let position = if is_first { 0 } else { ordered.len() };
+            ordered.insert(position, default_bucket);
         }
         let outputs = self.outputs;
         Ok(Box::new(
-            all.into_iter()
-                .map(move |bucket| bucket.finish(&outputs, None)),
+            ordered
+                .into_iter()
+                .map(move |bucket| bucket.into_document(&outputs, None)),
         ))
     }
 }
 
-impl Bucket {
-    /// The bucket of a document, by the position of the boundary that begins it, and its `_id`.
-    fn place(&self, document: &RawDocumentBuf) -> Result<(usize, &RawBson)> {
-        let by = self.by.of(document)?;
-        // What is missing lies below null.
+impl BucketStage {
+    /// Returns the position of a document's bucket, and the bucket's `_id`.
+    fn bucket_position(&self, document: &RawDocumentBuf) -> Result<(usize, &RawBson)> {
+        let by = self.by.evaluate(document)?;
+        // A missing value sorts below null.
         let above = self.boundaries.partition_point(|bound| {
             let bound = crate::expression::Value::Borrowed(bound.as_raw_bson_ref());
             bound.compare(&by).is_le()
         });
         let last = self.boundaries.len() - 1;
-        if let Some(place) = above.checked_sub(1).filter(|place| *place < last)
-            && let Some(id) = self.boundaries.get(place)
+        if let Some(position) = above.checked_sub(1).filter(|position| *position < last)
+            && let Some(id) = self.boundaries.get(position)
         {
-            return Ok((place, id));
+            return Ok((position, id));
         }
         match &self.default {
             Some(default) => Ok((last, default)),
             None => {
-                let message = "a document lies outside of the boundaries of $bucket, and there is no \
+                let message = "a document lies outside of the boundaries of $bucket; set a \
                                'default'";
-                Err(Error::server(40066, message))
+                Err(Error::with_server_code(40066, message))
             }
         }
     }

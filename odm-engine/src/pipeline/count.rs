@@ -1,4 +1,4 @@
-//! `$count`: how many documents there are, as one document; none if there are none.
+//! `$count`: the number of documents, as one document. Returns no document for an empty input.
 //!
 //! ```text
 //! { "$count": "total" }
@@ -11,40 +11,45 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Documents, Operator, Source, Stage};
-use crate::document::append;
+use super::stages::StageCall;
+use super::{CollectionSource, DocumentIterator, PipelineStage, StageOperator};
+use crate::document::append_field;
 use crate::{Error, Result};
 
 #[derive(Debug)]
-struct Count {
+struct CountStage {
     field: Box<str>,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
-    let refused = |code, why: &str| Error::server(code, format!("the field of $count {why}"));
+pub(super) fn parse_count(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
+    let rejection =
+        |code, reason: &str| Error::with_server_code(code, format!("the field of $count {reason}"));
     let RawBsonRef::String(field) = call.operand else {
-        return Err(refused(40156, "is a string"));
+        return Err(rejection(40156, "must be a string"));
     };
     if field.is_empty() {
-        return Err(refused(40157, "has a name"));
+        return Err(rejection(40157, "must not be empty"));
     }
     if field.starts_with('$') {
-        return Err(refused(40158, "does not start with '$'"));
+        return Err(rejection(40158, "must not start with '$'"));
     }
     if field.contains('\0') {
-        return Err(refused(40159, "has no null byte"));
+        return Err(rejection(40159, "must not contain a null byte"));
     }
     if field.contains('.') {
-        return Err(refused(40160, "has no dot in it"));
+        return Err(rejection(40160, "must not contain a dot"));
     }
-    Ok(vec![Stage::operator(Count {
+    Ok(vec![PipelineStage::from_operator(CountStage {
         field: field.into(),
     })])
 }
 
-impl Operator for Count {
-    fn run(self: Box<Self>, documents: Documents, _: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for CountStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        _: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let mut count = 0_i64;
         for document in documents {
             document?;
@@ -53,7 +58,7 @@ impl Operator for Count {
         let counted = (count > 0).then(|| {
             let mut output = RawDocumentBuf::new();
             let count = i32::try_from(count).map_or(RawBson::Int64(count), RawBson::Int32);
-            append(&mut output, &self.field, count);
+            append_field(&mut output, &self.field, count);
             Ok(output)
         });
         Ok(Box::new(counted.into_iter()))

@@ -1,31 +1,31 @@
-//! Runs the examples in the documentation of the stages and of the accumulators.
+//! Runs the examples in the documentation of stages and accumulators.
 
 use std::sync::Arc;
 
 use bson::{RawBson, RawDocumentBuf, rawdoc};
 
 use super::stages::STAGES;
-use super::{Documents, Pipeline, Source};
+use super::{CollectionSource, DocumentIterator, Pipeline};
 use crate::accumulator;
 use crate::examples::{self, Example};
 use crate::{Error, Result};
 
-/// There are no other collections in the examples.
-struct Nothing;
+/// A source without collections: the examples read no other collections.
+struct NoCollections;
 
-impl Source for Nothing {
-    fn run(&self, collection: &str, _: Pipeline) -> Result<Documents> {
+impl CollectionSource for NoCollections {
+    fn run_pipeline(&self, collection: &str, _: Pipeline) -> Result<DocumentIterator> {
         Err(Error::bad_value(collection))
     }
 }
 
 #[test]
 fn the_examples_of_stages_hold() {
-    examples::check(
+    examples::check_examples(
         "pipeline",
         STAGES.iter().map(|(name, _)| *name),
         |example| {
-            let documents = run(&[&example.asked], example);
+            let documents = run_example(&[&example.request], example);
             documents.into_iter().map(RawBson::Document).collect()
         },
     );
@@ -33,20 +33,20 @@ fn the_examples_of_stages_hold() {
 
 #[test]
 fn the_examples_of_accumulators_hold() {
-    examples::check("accumulator", accumulator::names(), |example| {
-        let group = rawdoc! { "$group": { "_id": null, "value": example.asked.clone() } };
-        let groups = run(&[&group], example);
+    examples::check_examples("accumulator", accumulator::accumulator_names(), |example| {
+        let group = rawdoc! { "$group": { "_id": null, "value": example.request.clone() } };
+        let groups = run_example(&[&group], example);
         let value = |group: RawDocumentBuf| group.get("value").unwrap().unwrap().into();
         groups.into_iter().map(value).collect()
     });
 }
 
-fn run(stages: &[&RawDocumentBuf], example: &Example) -> Vec<RawDocumentBuf> {
-    let source: Arc<dyn Source> = Arc::new(Nothing);
+fn run_example(stages: &[&RawDocumentBuf], example: &Example) -> Vec<RawDocumentBuf> {
+    let source: Arc<dyn CollectionSource> = Arc::new(NoCollections);
     let stages = stages.iter().map(|stage| &***stage);
-    let context = super::Context::new(&Arc::default());
+    let context = super::PipelineContext::new(&Arc::default());
     let documents = example.documents.clone().into_iter().map(Ok);
     Pipeline::parse_in(stages, &context)
         .and_then(|pipeline| pipeline.run(Box::new(documents), &source)?.collect())
-        .unwrap_or_else(|error| panic!("{}: {error}", example.place))
+        .unwrap_or_else(|error| panic!("{}: {error}", example.location))
 }

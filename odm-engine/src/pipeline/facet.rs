@@ -1,4 +1,4 @@
-//! `$facet`: several pipelines on the same documents, and what each gives as an array.
+//! `$facet`: several pipelines on the same documents, each with its results as an array.
 //!
 //! ```text
 //! { "$facet": { "all": [{ "$count": "n" }], "first": [{ "$limit": 1 }] } }
@@ -11,26 +11,32 @@ use std::sync::Arc;
 
 use bson::{RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
-use super::stages::{self, Call, Context};
-use super::{Documents, MEMORY_LIMIT, Operator, Pipeline, Source, Stage, nested, too_much_memory};
-use crate::document::append;
+use super::stages::{self, PipelineContext, StageCall};
+use super::{
+    CollectionSource, DocumentIterator, MAX_STAGE_BYTES, Pipeline, PipelineStage, StageOperator,
+    nested, too_much_memory,
+};
+use crate::document::append_field;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Facet(Vec<(Box<str>, Pipeline)>);
+struct FacetStage(Vec<(Box<str>, Pipeline)>);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_facet(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     if call.context.is_in_facet {
-        return Err(Error::server(40600, "$facet cannot be within $facet"));
+        return Err(Error::with_server_code(
+            40600,
+            "$facet cannot be within $facet",
+        ));
     }
     let fields = match call.operand {
         RawBsonRef::Document(fields) if !fields.is_empty() => fields,
         _ => {
             let message = "$facet takes a document of pipelines, one or more";
-            return Err(Error::server(40169, message));
+            return Err(Error::with_server_code(40169, message));
         }
     };
-    let context = Context {
+    let context = PipelineContext {
         is_in_facet: true,
         ..call.context.clone()
     };
@@ -39,30 +45,30 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
         check_name(name)?;
         let RawBsonRef::Array(array) = pipeline else {
             let message = format!("'{name}' in $facet is not an array of stages");
-            return Err(Error::server(40170, message));
+            return Err(Error::with_server_code(40170, message));
         };
-        let mut all = Vec::new();
+        let mut stages = Vec::new();
         for stage in value::items(array) {
             match stage {
-                RawBsonRef::Document(stage) => all.push(stage),
+                RawBsonRef::Document(stage) => stages.push(stage),
                 _ => {
-                    let message = format!("'{name}' in $facet has a stage that is no document");
-                    return Err(Error::server(40171, message));
+                    let message = format!("'{name}' in $facet has a stage that is not a document");
+                    return Err(Error::with_server_code(40171, message));
                 }
             }
         }
-        // As on MongoDB, before any of them is read.
-        for stage in &all {
+        // As on MongoDB, check all stage names before any stage is parsed.
+        for stage in &stages {
             let mut fields = value::fields(stage);
             let (Some((name, _)), None) = (fields.next(), fields.next()) else {
                 let message = "a stage of a pipeline is a document with exactly one field";
-                return Err(Error::server(40323, message));
+                return Err(Error::with_server_code(40323, message));
             };
-            stages::find(name)?;
+            stages::find_parser(name)?;
         }
-        facets.push((name.into(), Pipeline::parse_in(all, &context)?));
+        facets.push((name.into(), Pipeline::parse_in(stages, &context)?));
     }
-    Ok(vec![Stage::operator(Facet(facets))])
+    Ok(vec![PipelineStage::from_operator(FacetStage(facets))])
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -76,29 +82,33 @@ fn check_name(name: &str) -> Result<()> {
         return nested::field_path(name).map(|_| ());
     };
     let message = format!("'{name}' cannot be the name of a field in $facet");
-    Err(Error::server(code, message))
+    Err(Error::with_server_code(code, message))
 }
 
-impl Operator for Facet {
-    fn run(self: Box<Self>, documents: Documents, source: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for FacetStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let mut bytes = 0;
-        let mut take = |document: &RawDocumentBuf| {
+        let mut count_bytes = |document: &RawDocumentBuf| {
             bytes += document.as_bytes().len();
-            if bytes > MEMORY_LIMIT {
+            if bytes > MAX_STAGE_BYTES {
                 return Err(too_much_memory("$facet", "match fewer documents before it"));
             }
             Ok(())
         };
-        let mut all = Vec::new();
+        let mut inputs = Vec::new();
         for document in documents {
             let document = document?;
-            take(&document)?;
-            all.push(document);
+            count_bytes(&document)?;
+            inputs.push(document);
         }
-        let all: Arc<[_]> = all.into();
+        let inputs: Arc<[_]> = inputs.into();
         let mut output = RawDocumentBuf::new();
         for (name, pipeline) in self.0 {
-            let (shared, mut next) = (Arc::clone(&all), 0);
+            let (shared, mut next) = (Arc::clone(&inputs), 0);
             let copies = std::iter::from_fn(move || {
                 next += 1;
                 shared.get(next - 1).cloned().map(Ok)
@@ -106,10 +116,10 @@ impl Operator for Facet {
             let mut array = RawArrayBuf::new();
             for document in pipeline.run(Box::new(copies), source)? {
                 let document = document?;
-                take(&document)?;
+                count_bytes(&document)?;
                 array.push(document);
             }
-            append(&mut output, &name, array);
+            append_field(&mut output, &name, array);
         }
         Ok(Box::new(std::iter::once(Ok(output))))
     }

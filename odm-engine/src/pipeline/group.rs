@@ -1,4 +1,4 @@
-//! `$group`: a document for each value of an expression, with what accumulators make of its documents.
+//! `$group`: one document for each value of an expression, with accumulated values of the group's documents.
 //!
 //! ```text
 //! { "$group": { "_id": "$a", "total": { "$sum": "$b" } } }
@@ -15,59 +15,73 @@ use std::sync::Arc;
 use bson::raw::{CString, cstr};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Documents, MEMORY_LIMIT, Operator, Source, Stage, too_much_memory};
-use crate::accumulator::{Accumulation, Accumulator};
+use super::stages::StageCall;
+use super::{
+    CollectionSource, DocumentIterator, MAX_STAGE_BYTES, PipelineStage, StageOperator,
+    too_much_memory,
+};
+use crate::accumulator::{Accumulator, AccumulatorSpec};
 use crate::direction::Direction;
-use crate::document::append;
+use crate::document::append_field;
 use crate::expression::{Computation, Environment};
-use crate::key::value::encode;
+use crate::key::value::encode_value;
 use crate::{Error, Result, value};
 
-/// What documents are grouped by and what is computed of each group.
+/// The grouping expression and the outputs of `$group`.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct GroupStage {
     pub(super) id: Computation,
-    /// The field of an `_id` that has only one: like an `_id` without fields, it is null where it would be missing.
-    pub(super) lone: Option<CString>,
-    pub(super) outputs: Outputs,
+    /// The field of an `_id` document with a single field. Such an `_id` is null if its value is missing, like an `_id` that is
+    /// not a document.
+    pub(super) single_id_field: Option<CString>,
+    pub(super) outputs: GroupOutputs,
 }
 
-/// The fields that accumulators compute.
+/// The accumulated fields of a group.
 #[derive(Debug, Default)]
-pub(super) struct Outputs(Vec<(Box<str>, Accumulation)>);
+pub(super) struct GroupOutputs(Vec<(Box<str>, AccumulatorSpec)>);
 
-/// The documents of one group, while they come.
-pub(super) struct Accumulated {
+/// The accumulators of one group.
+pub(super) struct GroupAccumulators {
     id: RawBson,
     accumulators: Vec<Box<dyn Accumulator>>,
     bytes: usize,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_group(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(fields) = call.operand else {
-        return Err(Error::server(15947, "$group takes a document of fields"));
+        return Err(Error::with_server_code(
+            15947,
+            "$group takes a document of fields",
+        ));
     };
     let environment = &call.context.environment;
-    let (mut id, mut lone, mut outputs) = (None, None, Outputs::default());
+    let (mut id, mut single_id_field, mut outputs) = (None, None, GroupOutputs::default());
     for (name, value) in value::fields(fields) {
         if name != "_id" {
-            outputs.add(name, value, environment)?;
+            outputs.add_output(name, value, environment)?;
             continue;
         }
         if id.is_some() {
-            return Err(Error::server(15948, "$group has one _id only"));
+            return Err(Error::with_server_code(
+                15948,
+                "$group can have only one _id",
+            ));
         }
         check_id(value)?;
-        lone = lone_field(value);
+        single_id_field = single_field(value);
         id = Some(Computation::parse(value, environment)?);
     }
-    let id = id.ok_or_else(|| Error::server(15955, "$group needs an _id to group by"))?;
-    Ok(vec![Stage::operator(Group { id, lone, outputs })])
+    let id = id.ok_or_else(|| Error::with_server_code(15955, "$group needs an _id to group by"))?;
+    Ok(vec![PipelineStage::from_operator(GroupStage {
+        id,
+        single_id_field,
+        outputs,
+    })])
 }
 
-/// The field of an `_id` that has only one.
-fn lone_field(id: RawBsonRef<'_>) -> Option<CString> {
+/// Returns the field of an `_id` document with a single field.
+fn single_field(id: RawBsonRef<'_>) -> Option<CString> {
     let mut fields = value::fields(id.as_document()?);
     match (fields.next(), fields.next()) {
         (Some((name, _)), None) if !name.starts_with('$') => CString::try_from(name).ok(),
@@ -91,35 +105,39 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
             if !is_operator(fields) && value::fields(fields).any(is_flag) =>
         {
             let message = "the _id of $group cannot include fields by 1 or true; write '$field'";
-            Err(Error::server(17390, message))
+            Err(Error::with_server_code(17390, message))
         }
         _ => Ok(()),
     }
 }
 
-impl Operator for Group {
-    fn run(self: Box<Self>, documents: Documents, _: &Arc<dyn Source>) -> Result<Documents> {
-        let mut places = HashMap::new();
-        let mut groups: Vec<Accumulated> = Vec::new();
+impl StageOperator for GroupStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        _: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
+        let mut positions = HashMap::new();
+        let mut groups: Vec<GroupAccumulators> = Vec::new();
         let mut bytes = 0;
         for document in documents {
             let document = document?;
-            let id = self.id(&document)?;
+            let id = self.group_id(&document)?;
             let mut key = Vec::new();
-            encode(id.as_raw_bson_ref(), Direction::Ascending, &mut key)?;
-            let place = match places.get(&key) {
-                Some(place) => *place,
+            encode_value(id.as_raw_bson_ref(), Direction::Ascending, &mut key)?;
+            let position = match positions.get(&key) {
+                Some(position) => *position,
                 None => {
                     bytes += 2 * key.len() + 64;
-                    groups.push(self.outputs.start(id)?);
-                    places.insert(key, groups.len() - 1);
+                    groups.push(self.outputs.start_group(id)?);
+                    positions.insert(key, groups.len() - 1);
                     groups.len() - 1
                 }
             };
-            if let Some(group) = groups.get_mut(place) {
-                group.add(&self.outputs, &document, &mut bytes)?;
+            if let Some(group) = groups.get_mut(position) {
+                group.add_document(&self.outputs, &document, &mut bytes)?;
             }
-            if bytes > MEMORY_LIMIT {
+            if bytes > MAX_STAGE_BYTES {
                 return Err(too_much_memory("$group", "match fewer documents before it"));
             }
         }
@@ -127,15 +145,19 @@ impl Operator for Group {
         Ok(Box::new(
             groups
                 .into_iter()
-                .map(move |group| group.finish(&outputs, None)),
+                .map(move |group| group.into_document(&outputs, None)),
         ))
     }
 }
 
-impl Group {
-    fn id(&self, document: &RawDocument) -> Result<RawBson> {
-        let id = self.id.of(document)?.into_bson().unwrap_or(RawBson::Null);
-        Ok(match (&self.lone, id) {
+impl GroupStage {
+    fn group_id(&self, document: &RawDocument) -> Result<RawBson> {
+        let id = self
+            .id
+            .evaluate(document)?
+            .into_bson()
+            .unwrap_or(RawBson::Null);
+        Ok(match (&self.single_id_field, id) {
             (Some(field), RawBson::Document(mut id)) if id.is_empty() => {
                 id.append(field, RawBsonRef::Null);
                 id.into()
@@ -145,22 +167,22 @@ impl Group {
     }
 }
 
-impl Outputs {
+impl GroupOutputs {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads the accumulator of a field.
+    /// Adds the accumulator of a field.
     ///
     /// # Errors
-    /// As [`Accumulation::parse`].
-    pub(super) fn add(
+    /// See [`AccumulatorSpec::parse`].
+    pub(super) fn add_output(
         &mut self,
         name: &str,
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<()> {
-        let accumulation = Accumulation::parse(name, value, environment)?;
+        let accumulation = AccumulatorSpec::parse(name, value, environment)?;
         self.0.push((name.into(), accumulation));
         Ok(())
     }
@@ -168,8 +190,8 @@ impl Outputs {
     /// Begins a group.
     ///
     /// # Errors
-    /// Arguments of accumulators that do not fit.
-    pub(super) fn start(&self, id: RawBson) -> Result<Accumulated> {
+    /// Invalid arguments of accumulators.
+    pub(super) fn start_group(&self, id: RawBson) -> Result<GroupAccumulators> {
         let empty = RawDocumentBuf::new();
         let root = match &id {
             RawBson::Document(id) => id,
@@ -178,8 +200,8 @@ impl Outputs {
         let started = self
             .0
             .iter()
-            .map(|(_, accumulation)| accumulation.start(root));
-        Ok(Accumulated {
+            .map(|(_, accumulation)| accumulation.start_group(root));
+        Ok(GroupAccumulators {
             accumulators: started.collect::<Result<_>>()?,
             id,
             bytes: 0,
@@ -187,37 +209,41 @@ impl Outputs {
     }
 }
 
-impl Accumulated {
-    /// Takes in a document, and keeps count of the bytes that are held.
+impl GroupAccumulators {
+    /// Adds a document to the group, and updates the number of held bytes.
     ///
     /// # Errors
-    /// What the operands fail with; values that the accumulators cannot take.
-    pub(super) fn add(
+    /// Errors of the operands; values that an accumulator does not accept.
+    pub(super) fn add_document(
         &mut self,
-        outputs: &Outputs,
+        outputs: &GroupOutputs,
         document: &RawDocument,
-        held: &mut usize,
+        total_bytes: &mut usize,
     ) -> Result<()> {
         let mut bytes = 0;
         for ((_, accumulation), accumulator) in outputs.0.iter().zip(&mut self.accumulators) {
-            accumulation.add(&mut **accumulator, document)?;
-            bytes += accumulator.bytes();
+            accumulation.add_document(&mut **accumulator, document)?;
+            bytes += accumulator.held_bytes();
         }
-        *held = held.saturating_sub(self.bytes) + bytes;
+        *total_bytes = total_bytes.saturating_sub(self.bytes) + bytes;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// The document of the group, under its own `_id` or another one.
+    /// Returns the document of the group, with its own `_id` or with `id`.
     ///
     /// # Errors
-    /// None for now.
-    pub(super) fn finish(self, outputs: &Outputs, id: Option<RawBson>) -> Result<RawDocumentBuf> {
+    /// Currently infallible.
+    pub(super) fn into_document(
+        self,
+        outputs: &GroupOutputs,
+        id: Option<RawBson>,
+    ) -> Result<RawDocumentBuf> {
         let mut output = RawDocumentBuf::new();
         output.append(cstr!("_id"), id.unwrap_or(self.id));
         for ((name, _), accumulator) in outputs.0.iter().zip(self.accumulators) {
-            let value = accumulator.finish().unwrap_or(RawBson::Null);
-            append(&mut output, name, value);
+            let value = accumulator.into_value().unwrap_or(RawBson::Null);
+            append_field(&mut output, name, value);
         }
         Ok(output)
     }

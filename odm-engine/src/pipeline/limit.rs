@@ -1,4 +1,4 @@
-//! `$limit`: no more documents than a number.
+//! `$limit`: at most a given number of documents.
 //!
 //! ```text
 //! { "$limit": 1 }
@@ -9,29 +9,32 @@
 
 use bson::RawBsonRef;
 
-use super::Stage;
-use super::stages::Call;
+use super::PipelineStage;
+use super::stages::StageCall;
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
-    match count(call, 5107201)? {
-        0 => Err(Error::server(15958, "$limit must be above 0")),
-        limit => Ok(vec![Stage::Limit(limit)]),
+pub(super) fn parse_limit(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
+    match parse_non_negative(call, 5107201)? {
+        0 => Err(Error::with_server_code(
+            15958,
+            "$limit must be greater than 0",
+        )),
+        limit => Ok(vec![PipelineStage::Limit(limit)]),
     }
 }
 
-/// A whole number from 0; MongoDB has a number for each stage that needs one.
-pub(super) fn count(call: &Call<'_>, code: i32) -> Result<u64> {
-    let whole = Number::from_bson(call.operand).and_then(Number::whole);
-    whole
+/// Parses a non-negative integer. MongoDB has a separate error code for each stage.
+pub(super) fn parse_non_negative(call: &StageCall<'_>, code: i32) -> Result<u64> {
+    let integer = Number::from_bson(call.operand).and_then(Number::whole_long);
+    integer
         .and_then(|count| u64::try_from(count).ok())
         .ok_or_else(|| {
-            let found = RawBsonRef::element_type(&call.operand);
+            let type_name = RawBsonRef::element_type(&call.operand);
             let message = format!(
-                "{} takes a whole number from 0, not this {found:?}",
+                "{} takes a non-negative integer, not {type_name:?}",
                 call.name
             );
-            Error::server(code, message)
+            Error::with_server_code(code, message)
         })
 }

@@ -1,5 +1,5 @@
-//! `$lookup`: to each document the array of those of another collection that belong to it: those with an
-//! equal value at a path, or what a pipeline gives, or both.
+//! `$lookup`: adds an array of related documents of a collection to each document. Related documents have an equal value at a
+//! path, come from a pipeline, or both.
 //!
 //! ```text
 //! { "$lookup": { "pipeline": [{ "$documents": [{ "x": 1 }, { "x": 2 }] }], "as": "all" } }
@@ -16,8 +16,11 @@ use std::sync::Arc;
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::{Call, Context};
-use super::{Documents, MEMORY_LIMIT, Operator, Pipeline, Source, Stage, nested, too_much_memory};
+use super::stages::{PipelineContext, StageCall};
+use super::{
+    CollectionSource, DocumentIterator, MAX_STAGE_BYTES, Pipeline, PipelineStage, StageOperator,
+    nested, too_much_memory,
+};
 use crate::error::code;
 use crate::expression::{Computation, Environment, check_bindable};
 use crate::filter::Filter;
@@ -25,29 +28,29 @@ use crate::path::Path;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Lookup {
-    /// `None` for documents that the pipeline itself begins with.
+struct LookupStage {
+    /// `None` if the pipeline begins with its own documents.
     collection: Option<Box<str>>,
-    equality: Option<Equality>,
-    /// The variables that the pipeline can read.
+    equality: Option<LookupEquality>,
+    /// The variables for the pipeline.
     variables: Vec<(Box<str>, Computation)>,
-    /// The pipeline, which is parsed for the variables of each document: their values then are constants, of which
-    /// an index can be asked.
+    /// The stages of the pipeline. They are parsed again for each document, so that the values of variables are constants and an
+    /// index can use them.
     stages: Vec<RawDocumentBuf>,
-    context: Context,
+    context: PipelineContext,
     into: Path,
 }
 
-/// Two paths that have an equal value.
+/// Two paths that must have an equal value.
 #[derive(Debug)]
-struct Equality {
+struct LookupEquality {
     local: Path,
     foreign: Path,
 }
 
-/// The arguments, not yet understood.
+/// The unchecked arguments.
 #[derive(Default)]
-struct Arguments<'a> {
+struct LookupArguments<'a> {
     from: Option<&'a str>,
     local: Option<&'a str>,
     foreign: Option<&'a str>,
@@ -56,181 +59,193 @@ struct Arguments<'a> {
     stages: Option<Vec<&'a RawDocument>>,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
-    let arguments = Arguments::read(call.operand)?;
-    let refused = |what: &str| {
-        Err(Error::server(
+pub(super) fn parse_lookup(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
+    let arguments = LookupArguments::from_operand(call.operand)?;
+    let rejection = |problem: &str| {
+        Err(Error::with_server_code(
             code::FAILED_TO_PARSE,
-            format!("$lookup {what}"),
+            format!("$lookup {problem}"),
         ))
     };
-    let Some(into) = arguments.into else {
-        return refused("needs 'as', the path of the array");
+    let Some(array_path) = arguments.into else {
+        return rejection("needs 'as', the path of the array");
     };
     let equality = match (arguments.local, arguments.foreign) {
-        (Some(local), Some(foreign)) => Some(Equality {
+        (Some(local), Some(foreign)) => Some(LookupEquality {
             local: nested::field_path(local)?,
             foreign: nested::field_path(foreign)?,
         }),
         (None, None) if arguments.stages.is_some() => None,
-        _ => return refused("needs 'localField' and 'foreignField', or neither and a 'pipeline'"),
+        _ => {
+            return rejection("needs 'localField' and 'foreignField', or neither and a 'pipeline'");
+        }
     };
     if arguments.stages.is_none() && arguments.variables.is_some() {
-        return refused("has 'let' for a 'pipeline' only");
+        return rejection("allows 'let' only with a 'pipeline'");
     }
-    let into = nested::field_path(into)?;
+    let array_path = nested::field_path(array_path)?;
     let mut inner = Environment::clone(&call.context.environment);
     let mut variables = Vec::new();
     for (name, value) in arguments.variables.into_iter().flat_map(value::fields) {
         check_bindable(name)?;
         let value = Computation::parse(value, &call.context.environment)?;
-        inner.set(name, None);
+        inner.set_variable(name, None);
         variables.push((name.into(), value));
     }
-    let context = Context {
+    let context = PipelineContext {
         environment: Arc::new(inner),
-        ..call.context.nested()?
+        ..call.context.nested_context()?
     };
     let stages = arguments.stages.unwrap_or_default();
-    // That it can be parsed is known before the first document comes.
+    // Report a malformed pipeline before the first document.
     let pipeline = Pipeline::parse_in(stages.iter().copied(), &context)?;
     if arguments.from.is_none() && !pipeline.begins_with_documents() {
-        return refused("needs 'from', or a pipeline that begins with $documents");
+        return rejection("needs 'from', or a pipeline that begins with $documents");
     }
-    Ok(vec![Stage::operator(Lookup {
+    Ok(vec![PipelineStage::from_operator(LookupStage {
         collection: arguments.from.map(Box::from),
         equality,
         variables,
         stages: stages.into_iter().map(ToOwned::to_owned).collect(),
         context,
-        into,
+        into: array_path,
     })])
 }
 
-/// The stages of a pipeline within a stage.
+/// Returns the stages of a pipeline inside of a stage.
 ///
 /// # Errors
-/// Something else than documents.
-pub(super) fn stages(array: &RawArray) -> Result<Vec<&RawDocument>> {
-    let refused = || {
+/// An element is not a document.
+pub(super) fn parse_stages(array: &RawArray) -> Result<Vec<&RawDocument>> {
+    let rejection = || {
         let message = "each element of 'pipeline' must be a document";
-        Error::server(code::TYPE_MISMATCH, message)
+        Error::with_server_code(code::TYPE_MISMATCH, message)
     };
     value::items(array)
-        .map(|stage| stage.as_document().ok_or_else(refused))
+        .map(|stage| stage.as_document().ok_or_else(rejection))
         .collect()
 }
 
-impl<'a> Arguments<'a> {
-    fn read(operand: RawBsonRef<'a>) -> Result<Arguments<'a>> {
-        let refused =
-            |what: String| Error::server(code::FAILED_TO_PARSE, format!("$lookup {what}"));
-        let RawBsonRef::Document(fields) = operand else {
-            return Err(refused("takes a document of arguments".to_owned()));
+impl<'a> LookupArguments<'a> {
+    fn from_operand(operand: RawBsonRef<'a>) -> Result<LookupArguments<'a>> {
+        let rejection = |problem: String| {
+            Error::with_server_code(code::FAILED_TO_PARSE, format!("$lookup {problem}"))
         };
-        let mut arguments = Arguments::default();
+        let RawBsonRef::Document(fields) = operand else {
+            return Err(rejection("takes a document of arguments".to_owned()));
+        };
+        let mut arguments = LookupArguments::default();
         for (name, argument) in value::fields(fields) {
             match (name, argument) {
-                ("pipeline", RawBsonRef::Array(array)) => arguments.stages = Some(stages(array)?),
+                ("pipeline", RawBsonRef::Array(array)) => {
+                    arguments.stages = Some(parse_stages(array)?)
+                }
                 ("pipeline", _) => {
                     let message = "'pipeline' of $lookup must be an array";
-                    return Err(Error::server(code::TYPE_MISMATCH, message));
+                    return Err(Error::with_server_code(code::TYPE_MISMATCH, message));
                 }
                 ("let", RawBsonRef::Document(document)) => arguments.variables = Some(document),
-                ("let", _) => return Err(refused("has a 'let' that is no document".to_owned())),
-                ("from", RawBsonRef::Document(place)) => return Err(refuse_database(place)),
-                // As on MongoDB, an empty path is none.
+                ("let", _) => return Err(rejection("needs a document as 'let'".to_owned())),
+                ("from", RawBsonRef::Document(namespace)) => return Err(database_error(namespace)),
+                // As on MongoDB, an empty path counts as missing.
                 ("localField" | "foreignField", RawBsonRef::String("")) => {}
                 ("from" | "localField" | "foreignField" | "as", RawBsonRef::String(text)) => {
-                    let place = match name {
+                    let slot = match name {
                         "from" => &mut arguments.from,
                         "localField" => &mut arguments.local,
                         "foreignField" => &mut arguments.foreign,
                         _ => &mut arguments.into,
                     };
-                    *place = Some(text);
+                    *slot = Some(text);
                 }
                 ("from" | "localField" | "foreignField" | "as", _) => {
-                    return Err(refused(format!("has a '{name}' that is no string")));
+                    return Err(rejection(format!("needs a string as '{name}'")));
                 }
-                (other, _) => return Err(refused(format!("has no argument '{other}'"))),
+                (other, _) => return Err(rejection(format!("has no argument '{other}'"))),
             }
         }
         Ok(arguments)
     }
 }
 
-/// Why `from` cannot name another database.
-fn refuse_database(place: &RawDocument) -> Error {
-    for (name, value) in value::fields(place) {
+/// Returns the error for a `from` that names a database.
+fn database_error(namespace: &RawDocument) -> Error {
+    for (name, value) in value::fields(namespace) {
         match (name, value) {
             ("db" | "coll", RawBsonRef::String(_)) => {}
             ("db" | "coll", _) => {
                 let message = format!("'from.{name}' of $lookup must be a string");
-                return Error::server(code::TYPE_MISMATCH, message);
+                return Error::with_server_code(code::TYPE_MISMATCH, message);
             }
             (other, _) => {
-                return Error::server(40415, format!("'from' of $lookup has no field '{other}'"));
+                return Error::with_server_code(
+                    40415,
+                    format!("'from' of $lookup has no field '{other}'"),
+                );
             }
         }
     }
-    let message = "$lookup cannot read another database: 'from' is the name of a collection";
-    Error::server(code::FAILED_TO_PARSE, message)
+    let message = "$lookup cannot read another database; 'from' must be the name of a collection";
+    Error::with_server_code(code::FAILED_TO_PARSE, message)
 }
 
-impl Operator for Lookup {
-    fn run(self: Box<Self>, documents: Documents, source: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for LookupStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let source = Arc::clone(source);
-        let mut remembered = None;
+        let mut cache = None;
         Ok(Box::new(documents.map(move |document| {
             let document = document?;
-            let found = self.found(&document, &source, &mut remembered)?;
-            nested::with(&document, &self.into, Some(RawBsonRef::Array(&found)))
+            let matches = self.find_documents(&document, &source, &mut cache)?;
+            nested::with_value(&document, &self.into, Some(RawBsonRef::Array(&matches)))
         })))
     }
 }
 
-impl Lookup {
-    /// The array for a document. What does not depend on the document is looked for once.
-    fn found(
+impl LookupStage {
+    /// Returns the array for a document. A result that does not depend on the document is computed once.
+    fn find_documents(
         &self,
         document: &RawDocument,
-        source: &Arc<dyn Source>,
-        remembered: &mut Option<Arc<RawArrayBuf>>,
+        source: &Arc<dyn CollectionSource>,
+        cache: &mut Option<Arc<RawArrayBuf>>,
     ) -> Result<Arc<RawArrayBuf>> {
-        if let Some(found) = remembered {
-            return Ok(Arc::clone(found));
+        if let Some(matches) = cache {
+            return Ok(Arc::clone(matches));
         }
-        let mut pipeline = self.pipeline(document)?;
+        let mut pipeline = self.pipeline_for(document)?;
         if let Some(equality) = &self.equality {
-            let values = equality.values(document);
-            pipeline.begin_with(Filter::equal_to_any(&equality.foreign, &values)?);
+            let values = equality.lookup_values(document);
+            pipeline.prepend_filter(Filter::equal_to_any(&equality.foreign, &values)?);
         }
         let documents = match &self.collection {
-            Some(collection) => source.run(collection, pipeline)?,
+            Some(collection) => source.run_pipeline(collection, pipeline)?,
             None => pipeline.run(Box::new(std::iter::empty()), source)?,
         };
-        let mut found = RawArrayBuf::new();
+        let mut matches = RawArrayBuf::new();
         for document in documents {
-            found.push(document?);
-            if found.as_bytes().len() > MEMORY_LIMIT {
-                let what = "match fewer documents in its pipeline";
-                return Err(too_much_memory("$lookup", what));
+            matches.push(document?);
+            if matches.as_bytes().len() > MAX_STAGE_BYTES {
+                let remedy = "match fewer documents in its pipeline";
+                return Err(too_much_memory("$lookup", remedy));
             }
         }
-        let found = Arc::new(found);
+        let matches = Arc::new(matches);
         if self.equality.is_none() && self.variables.is_empty() {
-            *remembered = Some(Arc::clone(&found));
+            *cache = Some(Arc::clone(&matches));
         }
-        Ok(found)
+        Ok(matches)
     }
 
-    fn pipeline(&self, document: &RawDocument) -> Result<Pipeline> {
+    fn pipeline_for(&self, document: &RawDocument) -> Result<Pipeline> {
         let mut environment = Environment::clone(&self.context.environment);
         for (name, value) in &self.variables {
-            environment.set(name, value.of(document)?.into_bson());
+            environment.set_variable(name, value.evaluate(document)?.into_bson());
         }
-        let context = Context {
+        let context = PipelineContext {
             environment: Arc::new(environment),
             ..self.context.clone()
         };
@@ -238,12 +253,12 @@ impl Lookup {
     }
 }
 
-impl Equality {
-    /// The values to look for: the elements of an array, and null if there is no value.
-    fn values(&self, document: &RawDocument) -> Vec<RawBson> {
+impl LookupEquality {
+    /// Returns the values to look up: the elements of an array, or null for a missing value.
+    fn lookup_values(&self, document: &RawDocument) -> Vec<RawBson> {
         let mut values = Vec::new();
         self.local
-            .distinct(document, &mut |value| values.push(value.into()));
+            .visit_distinct(document, &mut |value| values.push(value.into()));
         if values.is_empty() {
             values.push(RawBson::Null);
         }

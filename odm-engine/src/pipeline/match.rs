@@ -9,15 +9,15 @@
 
 use bson::RawBsonRef;
 
-use super::Stage;
-use super::stages::Call;
+use super::PipelineStage;
+use super::stages::StageCall;
 use crate::filter::Filter;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_match(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(filter) = call.operand else {
-        return Err(Error::server(15959, "$match takes a filter"));
+        return Err(Error::with_server_code(15959, "$match takes a filter"));
     };
-    let filter = Filter::parse_in(filter, &call.context.environment)?;
-    Ok(vec![Stage::Match(filter)])
+    let filter = Filter::parse_for_command(filter, &call.context.environment)?;
+    Ok(vec![PipelineStage::Match(filter)])
 }

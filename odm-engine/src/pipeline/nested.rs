@@ -1,27 +1,30 @@
-//! Putting a value at a path of a document.
+//! Access to values at nested paths of documents.
 
 use bson::raw::CString;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::path::{Part, Path};
+use crate::path::{Path, PathPart};
 use crate::sort::check_field_path;
 use crate::value::growth;
 use crate::{Error, Result};
 
-/// Reads the path of a field that a stage makes or looks at.
+/// Parses a field path of a stage.
 ///
 /// # Errors
-/// It is none, with MongoDB's codes.
+/// An invalid path, with MongoDB's codes.
 pub(super) fn field_path(path: &str) -> Result<Path> {
     if path.contains('\0') {
-        return Err(Error::server(16411, "the path of a field has no null byte"));
+        return Err(Error::with_server_code(
+            16411,
+            "the path of a field cannot contain a null byte",
+        ));
     }
     check_field_path(path)?;
     Ok(Path::new(path))
 }
 
-/// The value at a path that leads through documents only.
-pub(super) fn get<'d>(document: &'d RawDocument, path: &Path) -> Option<RawBsonRef<'d>> {
+/// Returns the value at a path, without descending into arrays.
+pub(super) fn value_at<'d>(document: &'d RawDocument, path: &Path) -> Option<RawBsonRef<'d>> {
     let root = RawBsonRef::Document(document);
     let mut parts = path.parts().iter();
     parts.try_fold(root, |value, part| {
@@ -29,21 +32,22 @@ pub(super) fn get<'d>(document: &'d RawDocument, path: &Path) -> Option<RawBsonR
     })
 }
 
-/// The document with another value at a path, or without one. What is on the way and no document becomes one.
+/// Returns the document with a new value at a path, or without the value. Values on the path that are not documents are replaced
+/// by documents.
 ///
 /// # Errors
-/// None for a path that [`field_path`] has read.
-pub(super) fn with(
+/// The new document is too large.
+pub(super) fn with_value(
     document: &RawDocument,
     path: &Path,
     value: Option<RawBsonRef<'_>>,
 ) -> Result<RawDocumentBuf> {
-    with_at(document, path.parts(), value)
+    with_value_at(document, path.parts(), value)
 }
 
-fn with_at(
+fn with_value_at(
     document: &RawDocument,
-    parts: &[Part],
+    parts: &[PathPart],
     value: Option<RawBsonRef<'_>>,
 ) -> Result<RawDocumentBuf> {
     let Some((part, rest)) = parts.split_first() else {
@@ -55,23 +59,23 @@ fn with_at(
         }
         let empty = RawDocumentBuf::new();
         let old = old.and_then(|old| old.as_document()).unwrap_or(&empty);
-        Ok(Some(with_at(old, rest, value)?.into()))
+        Ok(Some(with_value_at(old, rest, value)?.into()))
     };
     let mut output = RawDocumentBuf::new();
-    let mut is_there = false;
+    let mut is_found = false;
     for element in document.iter_elements() {
         let element = element?;
         if element.key().as_str() != part.name() {
             output.append(element.key(), element.value()?);
             continue;
         }
-        is_there = true;
+        is_found = true;
         if let Some(value) = inner(Some(element.value()?))? {
             output.append(element.key(), value);
             growth::check_size(output.as_bytes().len())?;
         }
     }
-    if !is_there && let Some(value) = inner(None)? {
+    if !is_found && let Some(value) = inner(None)? {
         output.append(CString::try_from(part.name())?, value);
         growth::check_size(output.as_bytes().len())?;
     }
@@ -84,18 +88,18 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn what_is_on_the_way_becomes_a_document() {
+    fn values_on_the_path_become_documents() {
         let document = rawdoc! { "a": 1, "b": { "c": 2, "d": 3 } };
-        let put = |path: &str, value| with(&document, &Path::new(path), value).unwrap();
+        let replaced = |path: &str, value| with_value(&document, &Path::new(path), value).unwrap();
         let seven = Some(RawBsonRef::Int32(7));
         assert_eq!(
-            put("a.x", seven),
+            replaced("a.x", seven),
             rawdoc! { "a": { "x": 7 }, "b": { "c": 2, "d": 3 } }
         );
         assert_eq!(
-            put("b.c", seven),
+            replaced("b.c", seven),
             rawdoc! { "a": 1, "b": { "c": 7, "d": 3 } }
         );
-        assert_eq!(put("b.c", None), rawdoc! { "a": 1, "b": { "d": 3 } });
+        assert_eq!(replaced("b.c", None), rawdoc! { "a": 1, "b": { "d": 3 } });
     }
 }

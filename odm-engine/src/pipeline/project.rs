@@ -1,4 +1,4 @@
-//! `$project`: some of the fields, and computed ones.
+//! `$project`: selected and computed fields.
 //!
 //! ```text
 //! { "$project": { "a": 1, "c": { "$abs": "$b" } } }
@@ -12,21 +12,28 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Stage, Transform};
-use crate::projection::Projection;
+use super::stages::StageCall;
+use super::{DocumentTransform, PipelineStage};
+use crate::projection::{FieldChange, Projection};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_project(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(projection) = call.operand else {
-        return Err(Error::server(15969, "$project takes a document of fields"));
+        return Err(Error::with_server_code(
+            15969,
+            "$project takes a document of fields",
+        ));
     };
     let projection = Projection::parse_stage(projection, &call.context.environment)?;
-    Ok(vec![Stage::transform(projection)])
+    Ok(vec![PipelineStage::from_transform(projection)])
 }
 
-impl Transform for Projection {
-    fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        self.apply_plainly(document)
+impl DocumentTransform for Projection {
+    fn transform_document(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        self.apply_without_filter(document)
+    }
+
+    fn as_field_change(&self) -> Option<FieldChange<'_>> {
+        Projection::as_field_change(self)
     }
 }

@@ -1,4 +1,4 @@
-//! `$redact`: what of each document may be seen, as an expression says for it and for the documents in it.
+//! `$redact`: restricts the content of each document by an expression on the document and its subdocuments.
 //!
 //! ```text
 //! { "$redact": { "$cond": ["$secret", "$$PRUNE", "$$DESCEND"] } }
@@ -10,46 +10,50 @@ use std::sync::Arc;
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Documents, Operator, Source, Stage};
+use super::stages::StageCall;
+use super::{CollectionSource, DocumentIterator, PipelineStage, StageOperator};
 use crate::expression::{Computation, Environment};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Redact {
+struct RedactStage {
     decision: Computation,
 }
 
-/// The variables that stand for what can be decided, with values of their own.
+/// The variables for the possible decisions. Each variable has a distinct value.
 const DECISIONS: &[&str] = &["DESCEND", "KEEP", "PRUNE"];
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_redact(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let mut environment = Environment::clone(&call.context.environment);
     for name in DECISIONS {
         let value = RawBson::String(name.to_lowercase());
-        environment.set(name, Some(value));
+        environment.set_variable(name, Some(value));
     }
     let environment = Arc::new(environment);
     let decision = Computation::parse_current(call.operand, &environment)?;
-    Ok(vec![Stage::operator(Redact { decision })])
+    Ok(vec![PipelineStage::from_operator(RedactStage { decision })])
 }
 
-impl Operator for Redact {
-    fn run(self: Box<Self>, documents: Documents, _: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for RedactStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        _: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         Ok(Box::new(documents.filter_map(move |document| {
-            let redacted = document.and_then(|document| self.document(&document, &document));
+            let redacted = document.and_then(|document| self.redact_document(&document, &document));
             redacted.transpose()
         })))
     }
 }
 
-impl Redact {
-    fn document(
+impl RedactStage {
+    fn redact_document(
         &self,
         root: &RawDocument,
         document: &RawDocument,
     ) -> Result<Option<RawDocumentBuf>> {
-        let decision = self.decision.of_current(root, document)?;
+        let decision = self.decision.evaluate_current(root, document)?;
         match decision.as_bson() {
             Some(RawBsonRef::String("prune")) => Ok(None),
             Some(RawBsonRef::String("keep")) => Ok(Some(document.to_owned())),
@@ -57,31 +61,31 @@ impl Redact {
                 let mut output = RawDocumentBuf::new();
                 for element in document.iter_elements() {
                     let element = element?;
-                    if let Some(value) = self.value(root, element.value()?)? {
+                    if let Some(value) = self.redact_value(root, element.value()?)? {
                         output.append(element.key(), value);
                     }
                 }
                 Ok(Some(output))
             }
             _ => {
-                let message = "the expression of $redact must give $$KEEP, $$PRUNE or $$DESCEND";
-                Err(Error::server(17053, message))
+                let message = "the expression of $redact must return $$KEEP, $$PRUNE or $$DESCEND";
+                Err(Error::with_server_code(17053, message))
             }
         }
     }
 
-    fn value(&self, root: &RawDocument, value: RawBsonRef<'_>) -> Result<Option<RawBson>> {
+    fn redact_value(&self, root: &RawDocument, value: RawBsonRef<'_>) -> Result<Option<RawBson>> {
         Ok(match value {
-            RawBsonRef::Document(inner) => self.document(root, inner)?.map(RawBson::from),
-            RawBsonRef::Array(array) => Some(self.array(root, array)?.into()),
+            RawBsonRef::Document(inner) => self.redact_document(root, inner)?.map(RawBson::from),
+            RawBsonRef::Array(array) => Some(self.redact_array(root, array)?.into()),
             value => Some(value.into()),
         })
     }
 
-    fn array(&self, root: &RawDocument, array: &RawArray) -> Result<RawArrayBuf> {
+    fn redact_array(&self, root: &RawDocument, array: &RawArray) -> Result<RawArrayBuf> {
         let mut output = RawArrayBuf::new();
         for item in value::items(array) {
-            if let Some(item) = self.value(root, item)? {
+            if let Some(item) = self.redact_value(root, item)? {
                 output.push(item);
             }
         }

@@ -1,4 +1,4 @@
-//! `$replaceRoot`, `$replaceWith`: another document in the place of each.
+//! `$replaceRoot`, `$replaceWith`: replaces each document by a new document.
 //!
 //! ```text
 //! { "$replaceRoot": { "newRoot": "$a" } }
@@ -12,18 +12,18 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::stages::Call;
-use super::{Stage, Transform};
+use super::stages::StageCall;
+use super::{DocumentTransform, PipelineStage};
 use crate::expression::Computation;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
 struct ReplaceRoot(Computation);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_replace_root(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(arguments) = call.operand else {
         let message = "$replaceRoot takes a document with 'newRoot'";
-        return Err(Error::server(40229, message));
+        return Err(Error::with_server_code(40229, message));
     };
     let mut root = None;
     for (name, argument) in value::fields(arguments) {
@@ -31,32 +31,32 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
             "newRoot" => root = Some(argument),
             other => {
                 let message = format!("$replaceRoot has no argument '{other}'");
-                return Err(Error::server(40415, message));
+                return Err(Error::with_server_code(40415, message));
             }
         }
     }
-    let missing = || Error::server(40414, "$replaceRoot needs 'newRoot'");
-    replacing(call, root.ok_or_else(missing)?)
+    let missing = || Error::with_server_code(40414, "$replaceRoot needs 'newRoot'");
+    replace_by(call, root.ok_or_else(missing)?)
 }
 
-pub(super) fn parse_with(call: &Call<'_>) -> Result<Vec<Stage>> {
-    replacing(call, call.operand)
+pub(super) fn parse_replace_with(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
+    replace_by(call, call.operand)
 }
 
-fn replacing(call: &Call<'_>, root: RawBsonRef<'_>) -> Result<Vec<Stage>> {
+fn replace_by(call: &StageCall<'_>, root: RawBsonRef<'_>) -> Result<Vec<PipelineStage>> {
     let root = Computation::parse(root, &call.context.environment)?;
-    Ok(vec![Stage::transform(ReplaceRoot(root))])
+    Ok(vec![PipelineStage::from_transform(ReplaceRoot(root))])
 }
 
-impl Transform for ReplaceRoot {
-    fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        let root = self.0.of(document)?;
-        match root.document() {
+impl DocumentTransform for ReplaceRoot {
+    fn transform_document(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        let root = self.0.evaluate(document)?;
+        match root.as_document() {
             Some(root) => Ok(root.to_owned()),
             None => {
-                let found = root.type_name();
-                let message = format!("'newRoot' must give a document, and gave {found}");
-                Err(Error::server(40228, message))
+                let type_name = root.type_name();
+                let message = format!("'newRoot' must be a document, not {type_name}");
+                Err(Error::with_server_code(40228, message))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `$sample`: some documents by chance, no more than a number.
+//! `$sample`: a given number of random documents.
 //!
 //! ```text
 //! { "$sample": { "size": 2 } }
@@ -12,55 +12,69 @@ use bson::RawBsonRef;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use super::stages::Call;
-use super::{Documents, MEMORY_LIMIT, Operator, Source, Stage, too_much_memory};
+use super::stages::StageCall;
+use super::{
+    CollectionSource, DocumentIterator, MAX_STAGE_BYTES, PipelineStage, StageOperator,
+    too_much_memory,
+};
 use crate::value::Number;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Sample {
+struct SampleStage {
     size: usize,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_sample(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(arguments) = call.operand else {
-        return Err(Error::server(28745, "$sample takes a document with 'size'"));
+        return Err(Error::with_server_code(
+            28745,
+            "$sample takes a document with 'size'",
+        ));
     };
     let mut size = None;
     for (name, argument) in value::fields(arguments) {
         if name != "size" {
             let message = format!("$sample has no argument '{name}'");
-            return Err(Error::server(28748, message));
+            return Err(Error::with_server_code(28748, message));
         }
-        let number = Number::from_bson(argument).and_then(Number::truncated);
-        let number = number.ok_or_else(|| Error::server(28746, "'size' is a number"))?;
+        let number = Number::from_bson(argument).and_then(Number::truncated_long);
+        let number = number.ok_or_else(|| {
+            Error::with_server_code(28746, "the 'size' of $sample must be a number")
+        })?;
         let number = usize::try_from(number);
-        size = Some(number.map_err(|_| Error::server(28747, "'size' is not below 0"))?);
+        size = Some(number.map_err(|_| {
+            Error::with_server_code(28747, "the 'size' of $sample must not be negative")
+        })?);
     }
-    let size = size.ok_or_else(|| Error::server(28749, "$sample needs 'size'"))?;
-    Ok(vec![Stage::operator(Sample { size })])
+    let size = size.ok_or_else(|| Error::with_server_code(28749, "$sample needs 'size'"))?;
+    Ok(vec![PipelineStage::from_operator(SampleStage { size })])
 }
 
-impl Operator for Sample {
-    fn run(self: Box<Self>, documents: Documents, _: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for SampleStage {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        _: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let mut random = rand::rng();
-        let mut held = Vec::new();
+        let mut sample = Vec::new();
         let mut bytes = 0;
         for (position, document) in documents.enumerate() {
             let document = document?;
-            if held.len() < self.size {
+            if sample.len() < self.size {
                 bytes += document.as_bytes().len();
-                held.push(document);
-            } else if let Some(place) = held.get_mut(random.random_range(0..=position)) {
-                // Each document that came so far is as likely to be held as any other.
-                bytes = bytes + document.as_bytes().len() - place.as_bytes().len();
-                *place = document;
+                sample.push(document);
+            } else if let Some(slot) = sample.get_mut(random.random_range(0..=position)) {
+                // Reservoir sampling: every document so far is held with the same probability.
+                bytes = bytes + document.as_bytes().len() - slot.as_bytes().len();
+                *slot = document;
             }
-            if bytes > MEMORY_LIMIT {
+            if bytes > MAX_STAGE_BYTES {
                 return Err(too_much_memory("$sample", "ask for fewer documents"));
             }
         }
-        held.shuffle(&mut random);
-        Ok(Box::new(held.into_iter().map(Ok)))
+        sample.shuffle(&mut random);
+        Ok(Box::new(sample.into_iter().map(Ok)))
     }
 }

@@ -1,4 +1,4 @@
-//! `$skip`: without the first documents.
+//! `$skip`: all documents except the first ones.
 //!
 //! ```text
 //! { "$skip": 1 }
@@ -7,10 +7,12 @@
 //! out: { "_id": 2 }
 //! ```
 
-use super::stages::Call;
-use super::{Stage, limit};
+use super::stages::StageCall;
+use super::{PipelineStage, limit};
 use crate::Result;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
-    Ok(vec![Stage::Skip(limit::count(call, 5107200)?)])
+pub(super) fn parse_skip(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
+    Ok(vec![PipelineStage::Skip(limit::parse_non_negative(
+        call, 5107200,
+    )?)])
 }

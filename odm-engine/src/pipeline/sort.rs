@@ -1,4 +1,4 @@
-//! `$sort`: in an order. Before a `$limit`, no more documents are held than that needs.
+//! `$sort`: sorts the documents. A sort before a `$limit` holds only as many documents as needed.
 //!
 //! ```text
 //! { "$sort": { "a": -1 } }
@@ -10,31 +10,37 @@
 
 use bson::RawBsonRef;
 
-use super::Stage;
-use super::stages::Call;
+use super::PipelineStage;
+use super::stages::StageCall;
 use crate::error::code;
 use crate::sort::{Sort, check_field_path};
 use crate::{Error, Result, value};
 
-/// How many paths a sort can have.
-const MAX_PATHS: usize = 32;
+/// The maximum number of paths in a sort.
+const MAX_SORT_PATHS: usize = 32;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_sort(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let RawBsonRef::Document(specification) = call.operand else {
         let message = "$sort takes a document of paths and directions";
-        return Err(Error::server(15973, message));
+        return Err(Error::with_server_code(15973, message));
     };
     if value::get(specification, "$natural").is_some() {
-        // There is none of documents on their way, and so it is a path like any other.
+        // A stream of documents has no natural order, so `$natural` is checked like any other path.
         check_field_path("$natural")?;
     }
     let sort = Sort::parse(specification)?;
     if sort.is_empty() {
-        return Err(Error::server(15976, "$sort needs at least one path"));
+        return Err(Error::with_server_code(
+            15976,
+            "$sort needs at least one path",
+        ));
     }
-    if sort.fields().len() > MAX_PATHS {
-        let message = format!("$sort takes {MAX_PATHS} paths at most");
-        return Err(Error::server(code::TOO_MANY_COMPOUND_KEYS, message));
+    if sort.directed_paths().len() > MAX_SORT_PATHS {
+        let message = format!("$sort takes {MAX_SORT_PATHS} paths at most");
+        return Err(Error::with_server_code(
+            code::TOO_MANY_COMPOUND_KEYS,
+            message,
+        ));
     }
-    Ok(vec![Stage::Sort(sort)])
+    Ok(vec![PipelineStage::Sort(sort)])
 }

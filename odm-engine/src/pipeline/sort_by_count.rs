@@ -1,4 +1,4 @@
-//! `$sortByCount`: each value of an expression and how often it comes, the most frequent first.
+//! `$sortByCount`: each value of an expression with its number of occurrences, the most frequent value first.
 //!
 //! ```text
 //! { "$sortByCount": "$a" }
@@ -11,43 +11,46 @@
 
 use bson::{RawBsonRef, rawdoc};
 
-use super::Stage;
-use super::group::{Group, Outputs};
-use super::stages::Call;
+use super::PipelineStage;
+use super::group::{GroupOutputs, GroupStage};
+use super::stages::StageCall;
 use crate::expression::Computation;
 use crate::sort::Sort;
 use crate::{Error, Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_sort_by_count(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     match call.operand {
         RawBsonRef::String(path) if path.starts_with('$') => {}
         RawBsonRef::String(_) => {
             let message = "$sortByCount takes a path with '$' in front, or an expression";
-            return Err(Error::server(40148, message));
+            return Err(Error::with_server_code(40148, message));
         }
         RawBsonRef::Document(expression) => {
             let first = value::fields(expression).next();
             if !first.is_some_and(|(name, _)| name.starts_with('$')) {
                 let message = "$sortByCount takes an operator, not a document of fields";
-                return Err(Error::server(40147, message));
+                return Err(Error::with_server_code(40147, message));
             }
         }
         _ => {
-            return Err(Error::server(
+            return Err(Error::with_server_code(
                 40149,
                 "$sortByCount takes a path or an expression",
             ));
         }
     }
     let environment = &call.context.environment;
-    let mut outputs = Outputs::default();
+    let mut outputs = GroupOutputs::default();
     let counting = rawdoc! { "$sum": 1 };
-    outputs.add("count", RawBsonRef::Document(&counting), environment)?;
-    let group = Group {
+    outputs.add_output("count", RawBsonRef::Document(&counting), environment)?;
+    let group = GroupStage {
         id: Computation::parse(call.operand, environment)?,
-        lone: None,
+        single_id_field: None,
         outputs,
     };
     let sort = Sort::parse(&rawdoc! { "count": -1 })?;
-    Ok(vec![Stage::operator(group), Stage::Sort(sort)])
+    Ok(vec![
+        PipelineStage::from_operator(group),
+        PipelineStage::Sort(sort),
+    ])
 }

@@ -1,73 +1,74 @@
-//! The stages by name.
+//! The registry of stages by name.
 
 use std::sync::Arc;
 
 use bson::RawBsonRef;
 
 use super::{
-    Stage, add_fields, bucket, bucket_auto, count, documents, facet, group, limit, lookup, r#match,
-    project, redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset, unwind,
+    PipelineStage, add_fields, bucket, bucket_auto, count, documents, facet, group, limit, lookup,
+    r#match, project, redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset,
+    unwind,
 };
 use crate::expression::Environment;
 use crate::{Error, Result};
 
-/// `{ name: operand }`, not yet understood.
+/// A stage `{ name: operand }` before parsing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call<'a> {
-    /// The stage, as `$match`.
+pub(super) struct StageCall<'a> {
+    /// The name of the stage, such as `$match`.
     pub(super) name: &'a str,
     pub(super) operand: RawBsonRef<'a>,
-    pub(super) context: &'a Context,
+    pub(super) context: &'a PipelineContext,
 }
 
-/// Where a pipeline stands.
+/// The context of a pipeline.
 #[derive(Debug, Clone)]
-pub(super) struct Context {
+pub(super) struct PipelineContext {
     pub(super) environment: Arc<Environment>,
     pub(super) is_in_facet: bool,
-    /// How many pipelines are around this one.
+    /// The number of enclosing pipelines.
     pub(super) depth: usize,
-    /// How many stages there are so far, with those around this pipeline.
+    /// The number of stages so far, including the stages of enclosing pipelines.
     pub(super) stages: usize,
 }
 
-/// How many stages a pipeline can have, with those around it: each takes some stack while a document passes.
+/// The maximum number of stages in a pipeline, including enclosing pipelines. Each stage uses some stack while a document passes.
 const MAX_STAGES: usize = 1000;
 
-/// How many pipelines can be around another one.
-const MAX_DEPTH: usize = 20;
+/// The maximum number of enclosing pipelines.
+const MAX_PIPELINE_DEPTH: usize = 20;
 
-/// How a stage reads its operand. Some are several simpler ones.
-pub(super) type Parser = fn(&Call<'_>) -> Result<Vec<Stage>>;
+/// A function that parses the operand of a stage. Some stages consist of several simpler stages.
+pub(super) type StageParser = fn(&StageCall<'_>) -> Result<Vec<PipelineStage>>;
 
 /// The stages, sorted by name.
-pub(super) const STAGES: &[(&str, Parser)] = &[
-    ("$addFields", add_fields::parse),
-    ("$bucket", bucket::parse),
-    ("$bucketAuto", bucket_auto::parse),
-    ("$count", count::parse),
-    ("$documents", documents::parse),
-    ("$facet", facet::parse),
-    ("$group", group::parse),
-    ("$limit", limit::parse),
-    ("$lookup", lookup::parse),
-    ("$match", r#match::parse),
-    ("$project", project::parse),
-    ("$redact", redact::parse),
-    ("$replaceRoot", replace_root::parse),
-    ("$replaceWith", replace_root::parse_with),
-    ("$sample", sample::parse),
-    ("$set", add_fields::parse),
-    ("$skip", skip::parse),
-    ("$sort", sort::parse),
-    ("$sortByCount", sort_by_count::parse),
-    ("$unionWith", union_with::parse),
-    ("$unset", unset::parse),
-    ("$unwind", unwind::parse),
+pub(super) const STAGES: &[(&str, StageParser)] = &[
+    ("$addFields", add_fields::parse_add_fields),
+    ("$bucket", bucket::parse_bucket),
+    ("$bucketAuto", bucket_auto::parse_bucket_auto),
+    ("$count", count::parse_count),
+    ("$documents", documents::parse_documents),
+    ("$facet", facet::parse_facet),
+    ("$group", group::parse_group),
+    ("$limit", limit::parse_limit),
+    ("$lookup", lookup::parse_lookup),
+    ("$match", r#match::parse_match),
+    ("$project", project::parse_project),
+    ("$redact", redact::parse_redact),
+    ("$replaceRoot", replace_root::parse_replace_root),
+    ("$replaceWith", replace_root::parse_replace_with),
+    ("$sample", sample::parse_sample),
+    ("$set", add_fields::parse_add_fields),
+    ("$skip", skip::parse_skip),
+    ("$sort", sort::parse_sort),
+    ("$sortByCount", sort_by_count::parse_sort_by_count),
+    ("$unionWith", union_with::parse_union_with),
+    ("$unset", unset::parse_unset),
+    ("$unwind", unwind::parse_unwind),
 ];
 
-/// What MongoDB has and the engine has not, sorted.
-const NOT_SUPPORTED: &[&str] = &[
+/// The stages that MongoDB has and the engine lacks, sorted.
+const UNSUPPORTED_STAGES: &[&str] = &[
     "$changeStream",
     "$collStats",
     "$currentOp",
@@ -86,10 +87,10 @@ const NOT_SUPPORTED: &[&str] = &[
     "$setWindowFields",
 ];
 
-impl Context {
-    /// The pipeline of a command.
-    pub(super) fn new(environment: &Arc<Environment>) -> Context {
-        Context {
+impl PipelineContext {
+    /// Returns the context of a command's pipeline.
+    pub(super) fn new(environment: &Arc<Environment>) -> PipelineContext {
+        PipelineContext {
             environment: Arc::clone(environment),
             is_in_facet: false,
             depth: 0,
@@ -97,45 +98,45 @@ impl Context {
         }
     }
 
-    /// One stage more.
+    /// Counts one more stage.
     ///
     /// # Errors
-    /// There are too many.
+    /// Too many stages.
     pub(super) fn add_stage(&mut self) -> Result<()> {
         self.stages += 1;
         if self.stages > MAX_STAGES {
-            let message = format!("a pipeline can have {MAX_STAGES} stages");
-            return Err(Error::server(7749501, message));
+            let message = format!("a pipeline can have at most {MAX_STAGES} stages");
+            return Err(Error::with_server_code(7749501, message));
         }
         Ok(())
     }
 
-    /// A pipeline on another collection within this one.
+    /// Returns the context of a pipeline that is nested in this pipeline.
     ///
     /// # Errors
-    /// Too many around it.
-    pub(super) fn nested(&self) -> Result<Context> {
-        if self.depth >= MAX_DEPTH {
-            let message = format!("pipelines can nest {MAX_DEPTH} levels deep");
-            return Err(Error::server(232, message));
+    /// Too many enclosing pipelines.
+    pub(super) fn nested_context(&self) -> Result<PipelineContext> {
+        if self.depth >= MAX_PIPELINE_DEPTH {
+            let message = format!("pipelines can nest at most {MAX_PIPELINE_DEPTH} levels deep");
+            return Err(Error::with_server_code(232, message));
         }
-        Ok(Context {
+        Ok(PipelineContext {
             depth: self.depth + 1,
             ..self.clone()
         })
     }
 }
 
-/// The parser of a stage.
+/// Returns the parser of a stage.
 ///
 /// # Errors
-/// There is no such stage (code 40324), or none that the engine supports.
-pub(super) fn find(name: &str) -> Result<Parser> {
-    let at = STAGES.binary_search_by_key(&name, |(known, _)| known);
-    if let Some((_, parse)) = at.ok().and_then(|at| STAGES.get(at)) {
+/// The stage is unknown (code 40324) or not supported.
+pub(super) fn find_parser(name: &str) -> Result<StageParser> {
+    let position = STAGES.binary_search_by_key(&name, |(known, _)| known);
+    if let Some((_, parse)) = position.ok().and_then(|position| STAGES.get(position)) {
         return Ok(*parse);
     }
-    if NOT_SUPPORTED.binary_search(&name).is_ok() {
+    if UNSUPPORTED_STAGES.binary_search(&name).is_ok() {
         let message = format!("the pipeline stage {name} is not supported");
         return Err(Error::not_supported(message));
     }
@@ -150,6 +151,6 @@ mod tests {
     #[test]
     fn the_registries_are_sorted() {
         assert!(STAGES.is_sorted_by(|(a, _), (b, _)| a < b));
-        assert!(NOT_SUPPORTED.is_sorted());
+        assert!(UNSUPPORTED_STAGES.is_sorted());
     }
 }

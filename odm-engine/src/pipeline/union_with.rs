@@ -1,4 +1,4 @@
-//! `$unionWith`: the documents, then those of another collection.
+//! `$unionWith`: the documents, followed by the documents of a second collection.
 //!
 //! ```text
 //! { "$unionWith": { "pipeline": [{ "$documents": [{ "_id": 2 }] }] } }
@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 use bson::RawBsonRef;
 
-use super::stages::Call;
-use super::{Documents, Operator, Pipeline, Source, Stage, lookup};
+use super::stages::StageCall;
+use super::{CollectionSource, DocumentIterator, Pipeline, PipelineStage, StageOperator, lookup};
 use crate::error::code;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
 struct UnionWith {
-    /// `None` for documents that the pipeline itself begins with.
+    /// `None` if the pipeline begins with its own documents.
     collection: Option<Box<str>>,
     pipeline: Pipeline,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+pub(super) fn parse_union_with(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     let (mut collection, mut stages) = (None, None);
     match call.operand {
         RawBsonRef::String(name) => collection = Some(name),
@@ -32,55 +32,59 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
                 match (name, argument) {
                     ("coll", RawBsonRef::String(name)) => collection = Some(name),
                     ("pipeline", RawBsonRef::Array(array)) => {
-                        stages = Some(lookup::stages(array)?);
+                        stages = Some(lookup::parse_stages(array)?);
                     }
                     ("coll" | "pipeline", _) => {
-                        let message = format!("'{name}' of $unionWith is of another type");
-                        return Err(Error::server(code::TYPE_MISMATCH, message));
+                        let message = format!("'{name}' of $unionWith has the wrong type");
+                        return Err(Error::with_server_code(code::TYPE_MISMATCH, message));
                     }
                     (other, _) => {
                         let message = format!("$unionWith has no argument '{other}'");
-                        return Err(Error::server(40415, message));
+                        return Err(Error::with_server_code(40415, message));
                     }
                 }
             }
         }
         _ => {
             let message = "$unionWith takes the name of a collection or a document of arguments";
-            return Err(Error::server(code::FAILED_TO_PARSE, message));
+            return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));
         }
     }
-    let context = call.context.nested()?;
+    let context = call.context.nested_context()?;
     let pipeline = Pipeline::parse_in(stages.unwrap_or_default(), &context)?;
     if collection.is_none() && !pipeline.begins_with_documents() {
         let message = "$unionWith needs a collection, or a pipeline that begins with $documents";
-        return Err(Error::server(code::FAILED_TO_PARSE, message));
+        return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));
     }
-    Ok(vec![Stage::operator(UnionWith {
+    Ok(vec![PipelineStage::from_operator(UnionWith {
         collection: collection.map(Box::from),
         pipeline,
     })])
 }
 
-impl Operator for UnionWith {
-    fn run(self: Box<Self>, documents: Documents, source: &Arc<dyn Source>) -> Result<Documents> {
+impl StageOperator for UnionWith {
+    fn run_stage(
+        self: Box<Self>,
+        documents: DocumentIterator,
+        source: &Arc<dyn CollectionSource>,
+    ) -> Result<DocumentIterator> {
         let source = Arc::clone(source);
-        let mut others = None;
+        let mut union_documents = None;
         let mut pipeline = Some((self.collection, self.pipeline));
-        // The others are looked for once the own ones have been taken.
-        let others = std::iter::from_fn(move || {
+        // Read the second collection only after the input documents are exhausted.
+        let rest = std::iter::from_fn(move || {
             if let Some((collection, pipeline)) = pipeline.take() {
-                let found = match collection {
-                    Some(collection) => source.run(&collection, pipeline),
+                let matches = match collection {
+                    Some(collection) => source.run_pipeline(&collection, pipeline),
                     None => pipeline.run(Box::new(std::iter::empty()), &source),
                 };
-                match found {
-                    Ok(found) => others = Some(found),
+                match matches {
+                    Ok(matches) => union_documents = Some(matches),
                     Err(error) => return Some(Err(error)),
                 }
             }
-            others.as_mut()?.next()
+            union_documents.as_mut()?.next()
         });
-        Ok(Box::new(documents.chain(others)))
+        Ok(Box::new(documents.chain(rest)))
     }
 }

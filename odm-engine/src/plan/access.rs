@@ -4,31 +4,31 @@ use crate::direction::Direction;
 use crate::index::IndexState;
 use crate::store::KeyRange;
 
-/// A way to candidates for a filter, which still has to be asked about each of them.
-pub(crate) struct Plan {
-    pub(crate) access: Access,
-    /// Whether the documents come in the order that was asked for.
+/// A query plan: access to candidates that the filter must check.
+pub(crate) struct QueryPlan {
+    pub(crate) access: AccessPath,
+    /// Whether the documents come in the requested order.
     pub(crate) is_sorted: bool,
-    /// The names of the indexes that would have served, too.
+    /// The names of usable indexes that were rejected.
     pub(crate) rejected: Vec<String>,
 }
 
-/// Where the candidates come from.
-pub(crate) enum Access {
-    /// All documents, in order of insertion or against it.
+/// The source of the candidates.
+pub(crate) enum AccessPath {
+    /// All documents, in order of insertion or in reverse.
     Collection(Direction),
-    /// The documents under some keys of the index of `_id`.
+    /// The documents with given keys in the index of `_id`.
     Ids(IdAccess),
     /// The documents with entries in some ranges of an index.
     Index(IndexAccess),
-    /// What any of these lead to.
-    Union(Vec<Access>),
+    /// The union of several accesses.
+    Union(Vec<AccessPath>),
 }
 
 /// Look-ups by `_id`.
 pub(crate) struct IdAccess {
     pub(crate) state: Arc<IndexState>,
-    /// The whole keys of the entries, in the order in which they are looked up.
+    /// The complete keys of the entries, in the order of the look-ups.
     pub(crate) keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
     pub(crate) is_covered: bool,
     pub(crate) bounds: Vec<String>,
@@ -37,39 +37,39 @@ pub(crate) struct IdAccess {
 /// A walk through an index.
 pub(crate) struct IndexAccess {
     pub(crate) state: Arc<IndexState>,
-    pub(crate) walk: Walk,
+    pub(crate) walk: IndexWalk,
     pub(crate) direction: Direction,
     /// Whether one document can have several entries.
     pub(crate) multikey: bool,
-    /// Whether the entries have all of the documents that is asked for.
+    /// Whether the entries contain all requested fields, so that no document is read.
     pub(crate) is_covered: bool,
-    /// What the ranges are, for people, one text for each field.
+    /// A description of the ranges for explain, one text for each field.
     pub(crate) bounds: Vec<String>,
 }
 
-/// How disjoint ranges are walked.
-pub(crate) enum Walk {
-    /// One after the other. They are made one by one: a filter may have a million values.
-    InTurn(Box<dyn Iterator<Item = KeyRange> + Send>),
-    /// All at once, in the order of what the keys have behind their beginnings of these lengths.
+/// How a plan walks through disjoint ranges.
+pub(crate) enum IndexWalk {
+    /// In sequence. The ranges are created on demand: a filter may have a million values.
+    Sequential(Box<dyn Iterator<Item = KeyRange> + Send>),
+    /// All ranges at once, merged in the order of the key parts after a prefix. Each range has the length of its prefix.
     Merged(Vec<(KeyRange, usize)>),
 }
 
-impl Access {
-    /// Whether no document is read.
+impl AccessPath {
+    /// Whether the plan reads no documents.
     pub(crate) fn is_covered(&self) -> bool {
         match self {
-            Access::Ids(ids) => ids.is_covered,
-            Access::Index(index) => index.is_covered,
-            Access::Collection(_) | Access::Union(_) => false,
+            AccessPath::Ids(ids) => ids.is_covered,
+            AccessPath::Index(index) => index.is_covered,
+            AccessPath::Collection(_) | AccessPath::Union(_) => false,
         }
     }
 }
 
-impl Plan {
-    pub(crate) fn collection_scan(direction: Direction) -> Plan {
-        Plan {
-            access: Access::Collection(direction),
+impl QueryPlan {
+    pub(crate) fn collection_scan(direction: Direction) -> QueryPlan {
+        QueryPlan {
+            access: AccessPath::Collection(direction),
             is_sorted: false,
             rejected: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! The values that a condition admits in an index, as intervals of their encodings.
 
-mod limit;
+mod display;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,71 +8,72 @@ use std::sync::Arc;
 
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
-use limit::{Limit, after_text, bracket_limits};
+use display::{DisplayLimit, after_text, bracket_limits};
 
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::{CompareOperator, Comparison, Membership, Test};
-use crate::index::hashed::hash;
-use crate::key::value::{collated_brackets, encode, encode_text_prefix, type_bracket};
+use crate::filter::{CompareOperator, Comparison, Membership, ValueTest};
+use crate::index::hashed::hash_encoding;
+use crate::key::value::{collated_brackets, encode_text_prefix, encode_value, type_bracket};
 use crate::pattern::Regex;
 use crate::store::{KeyRange, after_prefix};
 use crate::value::Number;
 
-/// The encodings from a start, included, to an end, excluded. A key lies in it by its beginning, so
-/// that what follows in a compound key does not matter.
+/// An interval of encodings: the start is included, the end is excluded. A key is in the interval if its beginning is, so that
+/// later fields of a compound key do not matter.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     start: Box<[u8]>,
-    kind: Kind,
+    kind: IntervalKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
-    /// One value alone, and what people are told of it, if that is not what `start` says.
-    Point(Option<Box<Limit>>),
-    Range(Box<Range>),
+enum IntervalKind {
+    /// A single value. The limit is shown in explain if `start` cannot be decoded to the original value.
+    Point(Option<Box<DisplayLimit>>),
+    Range(Box<IntervalRange>),
 }
 
 #[derive(Clone, Debug)]
-struct Range {
-    /// `None` is above everything.
+struct IntervalRange {
+    /// `None` means no upper limit.
     end: Option<Vec<u8>>,
-    /// What people are told of `start`.
-    low: Option<Limit>,
-    /// What people are told of `end`.
-    high: Option<Limit>,
+    /// The limit shown in explain for `start`.
+    low: Option<DisplayLimit>,
+    /// The limit shown in explain for `end`.
+    high: Option<DisplayLimit>,
 }
 
-/// Disjoint intervals in ascending order. A clone shares them: there may be a million.
+/// Disjoint intervals in ascending order. Clones share the intervals, of which there may be a million.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds(Arc<Vec<Interval>>);
+pub(super) struct ValueBounds(Arc<Vec<Interval>>);
 
-impl Bounds {
-    /// Every value.
-    pub(super) fn all() -> Bounds {
-        Bounds::from([Interval::range(Vec::new(), None)])
+impl ValueBounds {
+    /// Returns the bounds that admit every value.
+    pub(super) fn unbounded() -> ValueBounds {
+        ValueBounds::from([Interval::new_range(Vec::new(), None)])
     }
 
-    /// A superset of the encodings of the values that pass the test, or `None` if that is every one.
-    pub(super) fn of(test: &Test) -> Result<Option<Bounds>> {
+    /// Returns a superset of the encodings of the values that pass the test, or `None` if the superset is unbounded.
+    pub(super) fn from_test(test: &ValueTest) -> Result<Option<ValueBounds>> {
         let mut intervals = Vec::new();
         let is_bounded = match test {
-            Test::Compare(comparison) => add_comparison(comparison, &mut intervals)?,
-            Test::In(membership) => add_membership(membership, &mut intervals)?,
-            Test::Regex(regex) => {
+            ValueTest::Compare(comparison) => add_comparison(comparison, &mut intervals)?,
+            ValueTest::In(membership) => add_membership(membership, &mut intervals)?,
+            ValueTest::Regex(regex) => {
                 add_regex(regex, &mut intervals);
                 true
             }
-            Test::ElemMatch(_) | Test::Exists | Test::Other(_) => false,
+            ValueTest::ElemMatch(_) | ValueTest::Exists | ValueTest::Other(_) => false,
         };
-        Ok(is_bounded.then(|| Bounds::merged(intervals)))
+        Ok(is_bounded.then(|| ValueBounds::merge_intervals(intervals)))
     }
 
-    /// The values that lie in any of these.
-    pub(super) fn any_of(all: &[&Bounds]) -> Bounds {
-        Bounds::merged(
-            all.iter()
+    /// Returns the union of several bounds.
+    pub(super) fn union_of(bounds: &[&ValueBounds]) -> ValueBounds {
+        ValueBounds::merge_intervals(
+            bounds
+                .iter()
                 .flat_map(|bounds| bounds.0.iter().cloned())
                 .collect(),
         )
@@ -87,104 +88,114 @@ impl Bounds {
     }
 
     pub(super) fn is_one_point(&self) -> bool {
-        matches!(self.intervals(), [only] if only.is_point())
+        matches!(self.intervals(), [interval] if interval.is_point())
     }
 
-    pub(super) fn is_all(&self) -> bool {
-        matches!(self.intervals(), [only] if only.start.is_empty() && only.end().is_none())
+    pub(super) fn is_unbounded(&self) -> bool {
+        matches!(self.intervals(), [interval] if interval.start.is_empty() && interval.end().is_none())
     }
 
-    /// The values that lie in both.
-    pub(super) fn intersect(&self, other: &Bounds) -> Bounds {
-        if self.is_all() {
+    /// Returns the values that are in both bounds.
+    pub(super) fn intersect(&self, other: &ValueBounds) -> ValueBounds {
+        if self.is_unbounded() {
             return other.clone();
         }
-        if other.is_all() {
+        if other.is_unbounded() {
             return self.clone();
         }
-        let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let (mut intervals, mut other_intervals) =
+            (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
-        // Both are sorted and disjoint: the one that ends first meets nothing further on.
-        while let (Some(a), Some(b)) = (ours.peek(), theirs.peek()) {
+        // Both lists are sorted and disjoint, so the interval that ends first overlaps no later interval.
+        while let (Some(a), Some(b)) = (intervals.peek(), other_intervals.peek()) {
             both.extend(a.intersect(b));
             if a.ends_before(b) {
-                ours.next();
+                intervals.next();
             } else {
-                theirs.next();
+                other_intervals.next();
             }
         }
-        Bounds::merged(both)
+        ValueBounds::merge_intervals(both)
     }
 
-    /// The same values as a descending field encodes them.
-    pub(super) fn in_direction(&self, direction: Direction) -> Bounds {
+    /// Converts the bounds to the encoding of a field with this direction.
+    pub(super) fn in_direction(&self, direction: Direction) -> ValueBounds {
         match direction {
             Direction::Ascending => self.clone(),
             Direction::Descending => self.0.iter().rev().map(Interval::complement).collect(),
         }
     }
 
-    /// The same values as a hashed field encodes them: their hashes, which have no ranges.
-    pub(super) fn hashed(&self) -> Bounds {
+    /// Converts the bounds to the encoding of a hashed field. Hashes have no ranges, so a range becomes unbounded.
+    pub(super) fn hash_points(&self) -> ValueBounds {
         if !self.are_points() {
-            return Bounds::all();
+            return ValueBounds::unbounded();
         }
-        let mut points: Vec<_> = self.0.iter().map(Interval::hashed).collect();
+        let mut points: Vec<_> = self.0.iter().map(Interval::hash_point).collect();
         points.sort_by(|a, b| a.start.cmp(&b.start));
         points.dedup_by(|a, b| a.start == b.start);
         points.into_iter().collect()
     }
 
-    /// Whether a [wildcard index](crate::index::wildcard) has entries for all of these values: not for
-    /// documents that have fields, nor for null where it `stands_for_missing` fields. As on MongoDB, arrays
-    /// are not looked for either, unless they are empty.
-    pub(super) fn are_leaves(&self, stands_for_missing: bool) -> bool {
-        let empty = Interval::bracket(RawBsonRef::Document(&RawDocumentBuf::new()));
-        let null = Interval::bracket(RawBsonRef::Null);
-        let arrays = Bounds::arrays();
+    /// Whether a [wildcard index](crate::index::wildcard) has entries for all of these values.
+    ///
+    /// The index has no entries for documents with fields. If `stands_for_missing` is set, null also means a missing field, which
+    /// has no entry. As on MongoDB, a wildcard index is not used for arrays either, unless they are empty.
+    pub(super) fn are_wildcard_leaves(&self, stands_for_missing: bool) -> bool {
+        let empty = Interval::whole_type(RawBsonRef::Document(&RawDocumentBuf::new()));
+        let null = Interval::whole_type(RawBsonRef::Null);
+        let arrays = ValueBounds::all_arrays();
         self.0.iter().all(|interval| {
-            let meets = |other: &Interval| interval.intersect(other).is_some();
+            let intersects = |other: &Interval| interval.intersect(other).is_some();
             let is_empty_value = interval.is_point() && is_empty_value(&interval.start);
-            let is_missing = stands_for_missing && meets(&null);
-            is_empty_value || !meets(&empty) && !arrays.0.iter().any(meets) && !is_missing
+            let is_missing = stands_for_missing && intersects(&null);
+            is_empty_value || !intersects(&empty) && !arrays.0.iter().any(intersects) && !is_missing
         })
     }
 
-    /// Whether some strings, or values that may have strings in them, lie in these bounds, and others do not.
-    pub(super) fn tell_strings_apart(&self) -> bool {
+    /// Whether the bounds contain some, but not all, of the values with strings in them. Under a collation such bounds are not
+    /// usable.
+    pub(super) fn splits_strings(&self) -> bool {
         let (first, end) = collated_brackets();
         self.0.iter().any(|interval| {
             let (start, until) = (&*interval.start, interval.end());
             let (first, end) = (&[first][..], &[end][..]);
-            let meets = start < end && until.as_deref().is_none_or(|until| until > first);
+            let intersects = start < end && until.as_deref().is_none_or(|until| until > first);
             let has_all = start <= first && until.as_deref().is_none_or(|until| until >= end);
-            meets && !has_all
+            intersects && !has_all
         })
     }
 
-    /// All arrays, as they are indexed if they are in other ones.
-    pub(super) fn arrays() -> Bounds {
+    /// Returns all arrays in the form in which an index contains arrays inside of arrays.
+    pub(super) fn all_arrays() -> ValueBounds {
         let array = RawBsonRef::Array(&RawArrayBuf::new());
-        Bounds::from([Interval::bracket(array)])
+        ValueBounds::from([Interval::whole_type(array)])
     }
 
-    /// How well these bounds narrow a field down: points first, everything last.
+    /// Rates how loose the bounds are: points are the tightest, unbounded is the loosest.
     pub(super) fn looseness(&self) -> (u8, usize) {
         if self.are_points() {
             (0, self.0.len())
-        } else if self.is_all() {
+        } else if self.is_unbounded() {
             (3, 0)
         } else {
-            // An end within the bracket of a type is a value; the others are a tag alone.
+            // An end inside of a type's bracket encodes a value and is longer than the tag alone.
             let values = |bytes: &[u8]| bytes.len() > 1;
-            let both = |interval: &Interval| {
+            let has_two_values = |interval: &Interval| {
                 values(&interval.start) && interval.end().as_deref().is_some_and(values)
             };
-            (if self.0.iter().all(both) { 1 } else { 2 }, self.0.len())
+            (
+                if self.0.iter().all(has_two_values) {
+                    1
+                } else {
+                    2
+                },
+                self.0.len(),
+            )
         }
     }
 
-    fn merged(mut intervals: Vec<Interval>) -> Bounds {
+    fn merge_intervals(mut intervals: Vec<Interval>) -> ValueBounds {
         intervals.sort_by(|a, b| a.start.cmp(&b.start));
         intervals.dedup_by(|later, last| {
             let overlaps = last.overlaps(later);
@@ -193,47 +204,47 @@ impl Bounds {
             }
             overlaps
         });
-        Bounds(Arc::new(intervals))
+        ValueBounds(Arc::new(intervals))
     }
 }
 
-impl<const N: usize> From<[Interval; N]> for Bounds {
-    fn from(intervals: [Interval; N]) -> Bounds {
-        Bounds(Arc::new(intervals.into()))
+impl<const N: usize> From<[Interval; N]> for ValueBounds {
+    fn from(intervals: [Interval; N]) -> ValueBounds {
+        ValueBounds(Arc::new(intervals.into()))
     }
 }
 
-impl FromIterator<Interval> for Bounds {
-    fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Bounds {
-        Bounds(Arc::new(intervals.into_iter().collect()))
+impl FromIterator<Interval> for ValueBounds {
+    fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> ValueBounds {
+        ValueBounds(Arc::new(intervals.into_iter().collect()))
     }
 }
 
 impl Interval {
-    fn point(value: RawBsonRef<'_>) -> Result<Interval> {
+    fn from_value(value: RawBsonRef<'_>) -> Result<Interval> {
         Ok(Interval {
-            start: encoded(value)?.into(),
-            kind: Kind::Point(Some(Box::new(Limit::included(value)))),
+            start: encode_ascending(value)?.into(),
+            kind: IntervalKind::Point(Some(Box::new(DisplayLimit::inclusive(value)))),
         })
     }
 
-    /// The value with this encoding.
+    /// Returns the interval of the value with this encoding.
     fn encoded_point(encoding: &[u8]) -> Interval {
         Interval {
             start: encoding.into(),
-            kind: Kind::Point(None),
+            kind: IntervalKind::Point(None),
         }
     }
 
-    fn range(start: Vec<u8>, end: Option<Vec<u8>>) -> Interval {
-        let range = Range {
+    fn new_range(start: Vec<u8>, end: Option<Vec<u8>>) -> Interval {
+        let range = IntervalRange {
             end,
             low: None,
             high: None,
         };
         Interval {
             start: start.into(),
-            kind: Kind::Range(Box::new(range)),
+            kind: IntervalKind::Range(Box::new(range)),
         }
     }
 
@@ -241,20 +252,20 @@ impl Interval {
         &self.start
     }
 
-    /// `None` is above everything.
+    /// `None` means no upper limit.
     fn end(&self) -> Option<Cow<'_, [u8]>> {
         match &self.kind {
-            Kind::Point(_) => after_prefix(&self.start).map(Cow::Owned),
-            Kind::Range(range) => range.end.as_deref().map(Cow::Borrowed),
+            IntervalKind::Point(_) => after_prefix(&self.start).map(Cow::Owned),
+            IntervalKind::Range(range) => range.end.as_deref().map(Cow::Borrowed),
         }
     }
 
     pub(super) fn is_point(&self) -> bool {
-        matches!(self.kind, Kind::Point(_))
+        matches!(self.kind, IntervalKind::Point(_))
     }
 
-    /// The keys that begin with `prefix`, and then have an encoding in the interval.
-    pub(super) fn below(&self, prefix: &[u8]) -> KeyRange {
+    /// Returns the keys that begin with `prefix`, followed by an encoding in the interval.
+    pub(super) fn with_key_prefix(&self, prefix: &[u8]) -> KeyRange {
         KeyRange {
             start: [prefix, &self.start].concat(),
             end: match self.end() {
@@ -264,15 +275,15 @@ impl Interval {
         }
     }
 
-    /// All values that sort with this one's type, but for NaN.
-    fn bracket(value: RawBsonRef<'_>) -> Interval {
+    /// Returns all values of the same type as `value`, except for NaN.
+    fn whole_type(value: RawBsonRef<'_>) -> Interval {
         let (first, end) = type_bracket(value);
         let is_number = Number::from_bson(value).is_some();
         let (low, high) = bracket_limits(value);
         Interval {
             // NaN has the first tag of numbers.
             start: Box::new([first + u8::from(is_number)]),
-            kind: Kind::Range(Box::new(Range {
+            kind: IntervalKind::Range(Box::new(IntervalRange {
                 end: Some(vec![end]),
                 low,
                 high,
@@ -280,33 +291,33 @@ impl Interval {
         }
     }
 
-    /// The same values as a descending field encodes them. Nobody is told of it.
+    /// Converts the interval to the encoding of a descending field. The result has no limits for explain.
     fn complement(&self) -> Interval {
         let complement = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
         let start = complement(&self.start);
         if self.is_point() {
             return Interval::encoded_point(&start);
         }
-        // Complementing turns "begins with this, or is above" into "begins with it, or is below".
+        // Complementing turns "begins with the prefix or is above" into "begins with the prefix or is below".
         let end = self.end();
         let lowest = end.and_then(|end| after_prefix(&complement(&end)));
-        Interval::range(lowest.unwrap_or_default(), after_prefix(&start))
+        Interval::new_range(lowest.unwrap_or_default(), after_prefix(&start))
     }
 
-    /// The hash of a point.
-    fn hashed(&self) -> Interval {
-        let hash = hash(&self.start);
-        let shown = RawBsonRef::Int64(i64::from_be_bytes(hash));
+    /// Returns the interval of a point's hash.
+    fn hash_point(&self) -> Interval {
+        let hash = hash_encoding(&self.start);
+        let value = RawBsonRef::Int64(i64::from_be_bytes(hash));
         Interval {
             start: Box::new(hash),
-            kind: Kind::Point(Some(Box::new(Limit::included(shown)))),
+            kind: IntervalKind::Point(Some(Box::new(DisplayLimit::inclusive(value)))),
         }
     }
 
     fn ends_before(&self, other: &Interval) -> bool {
         match (self.end(), other.end()) {
-            (Some(own), Some(other)) => own < other,
-            (own, _) => own.is_some(),
+            (Some(end), Some(other)) => end < other,
+            (end, _) => end.is_some(),
         }
     }
 
@@ -324,41 +335,44 @@ impl Interval {
         if end.as_ref().is_some_and(|end| **end <= *later.start) {
             return None;
         }
-        // A point has nothing in it but itself.
-        if let Some(point) = [later, earlier].into_iter().find(|one| one.is_point()) {
+        // An intersection with a point is the point.
+        if let Some(point) = [later, earlier]
+            .into_iter()
+            .find(|interval| interval.is_point())
+        {
             return Some(point.clone());
         }
         Some(Interval {
             start: later.start.clone(),
-            kind: Kind::Range(Box::new(Range {
+            kind: IntervalKind::Range(Box::new(IntervalRange {
                 end: end.map(Cow::into_owned),
-                low: later.low(),
-                high: first_to_end.high(),
+                low: later.lower_limit(),
+                high: first_to_end.upper_limit(),
             })),
         })
     }
 
-    /// What people are told of the start.
-    fn low(&self) -> Option<Limit> {
+    /// Returns the limit shown in explain for the start.
+    fn lower_limit(&self) -> Option<DisplayLimit> {
         match &self.kind {
-            Kind::Point(Some(shown)) => Some((**shown).clone()),
-            Kind::Point(None) => Limit::decoded(&self.start),
-            Kind::Range(range) => range.low.clone(),
+            IntervalKind::Point(Some(value)) => Some((**value).clone()),
+            IntervalKind::Point(None) => DisplayLimit::from_encoding(&self.start),
+            IntervalKind::Range(range) => range.low.clone(),
         }
     }
 
-    /// What people are told of the end.
-    fn high(&self) -> Option<Limit> {
+    /// Returns the limit shown in explain for the end.
+    fn upper_limit(&self) -> Option<DisplayLimit> {
         match &self.kind {
-            Kind::Point(_) => self.low(),
-            Kind::Range(range) => range.high.clone(),
+            IntervalKind::Point(_) => self.lower_limit(),
+            IntervalKind::Range(range) => range.high.clone(),
         }
     }
 
     fn overlaps(&self, later: &Interval) -> bool {
         let gap = |end: &[u8]| match (*later.start).cmp(end) {
             Ordering::Less => false,
-            // Two points side by side remain two points.
+            // Adjacent points stay separate points.
             Ordering::Equal => self.is_point() || later.is_point(),
             Ordering::Greater => true,
         };
@@ -369,29 +383,29 @@ impl Interval {
         if self.is_point() && later.is_point() && self.start == later.start {
             return;
         }
-        let (low, own_end) = (self.low(), self.end().map(Cow::into_owned));
-        let is_longer = own_end.as_ref().is_some_and(|end| {
+        let (low, end) = (self.lower_limit(), self.end().map(Cow::into_owned));
+        let is_longer = end.as_ref().is_some_and(|end| {
             let later = later.end();
             later.is_none_or(|later| *later > **end)
         });
         let (end, high) = match is_longer {
-            true => (later.end().map(Cow::into_owned), later.high()),
-            false => (own_end, self.high()),
+            true => (later.end().map(Cow::into_owned), later.upper_limit()),
+            false => (end, self.upper_limit()),
         };
-        self.kind = Kind::Range(Box::new(Range { end, low, high }));
+        self.kind = IntervalKind::Range(Box::new(IntervalRange { end, low, high }));
     }
 }
 
-/// Whether this is the encoding of an empty document or array.
+/// Whether `start` encodes an empty document or array.
 fn is_empty_value(start: &[u8]) -> bool {
     let document = RawDocumentBuf::new();
     let array = RawArrayBuf::new();
     let values = [RawBsonRef::Document(&document), RawBsonRef::Array(&array)];
-    let mut encoded = values.into_iter().map(encoded);
+    let mut encoded = values.into_iter().map(encode_ascending);
     encoded.any(|encoded| encoded.is_ok_and(|encoded| encoded == start))
 }
 
-/// Adds what a comparison admits; the answer is whether that is not everything.
+/// Adds the values that a comparison admits. Returns `false` if the comparison is unbounded.
 fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Result<bool> {
     let value = comparison.value.as_raw_bson_ref();
     if comparison.operator == CompareOperator::Eq {
@@ -399,7 +413,7 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
         return Ok(true);
     }
     match value {
-        // Everything lies between the ends; and an array is compared as a whole, but indexed by its elements.
+        // MinKey and MaxKey compare with every value. An array is compared as a whole, but indexed by its elements.
         RawBsonRef::MinKey | RawBsonRef::MaxKey | RawBsonRef::Array(_) => return Ok(false),
         RawBsonRef::Null => {
             add_equal(value, intervals)?;
@@ -408,14 +422,17 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
         _ => {}
     }
     if Number::from_bson(value).is_some_and(Number::is_nan) {
-        // NaN is neither less nor greater than anything, and equal to itself.
+        // NaN is neither less nor greater than any value, and is equal to itself.
         add_equal(value, intervals)?;
         return Ok(true);
     }
-    let mut interval = Interval::bracket(value);
-    let key = encoded(value)?;
-    let (included, excluded) = (Limit::included(value), Limit::excluded(value));
-    if let Kind::Range(range) = &mut interval.kind {
+    let mut interval = Interval::whole_type(value);
+    let key = encode_ascending(value)?;
+    let (included, excluded) = (
+        DisplayLimit::inclusive(value),
+        DisplayLimit::exclusive(value),
+    );
+    if let IntervalKind::Range(range) = &mut interval.kind {
         match comparison.operator {
             CompareOperator::Gt => {
                 interval.start = after_prefix(&key).unwrap_or(key).into();
@@ -441,7 +458,7 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
 }
 
 fn add_membership(membership: &Membership, intervals: &mut Vec<Interval>) -> Result<bool> {
-    for value in membership.values() {
+    for value in membership.compared_values() {
         add_equal(value.as_raw_bson_ref(), intervals)?;
     }
     intervals.extend(membership.encodings().map(Interval::encoded_point));
@@ -453,44 +470,46 @@ fn add_membership(membership: &Membership, intervals: &mut Vec<Interval>) -> Res
 
 fn add_equal(value: RawBsonRef<'_>, intervals: &mut Vec<Interval>) -> Result<()> {
     match value {
-        // Undefined matches null, too.
-        RawBsonRef::Null => intervals.push(Interval::point(RawBsonRef::Undefined)?),
-        // An equal array is indexed by its elements; as an element of another one, it is whole.
-        RawBsonRef::Array(array) => intervals.push(Interval::point(first_key(array)?)?),
+        // Null also matches undefined.
+        RawBsonRef::Null => intervals.push(Interval::from_value(RawBsonRef::Undefined)?),
+        // An array is indexed by its elements. As an element of an enclosing array, it is indexed as a whole.
+        RawBsonRef::Array(array) => intervals.push(Interval::from_value(first_key(array)?)?),
         _ => {}
     }
-    intervals.push(Interval::point(value)?);
+    intervals.push(Interval::from_value(value)?);
     Ok(())
 }
 
-/// One of the values under which an array is indexed.
+/// Returns one of the values under which an array is indexed.
 fn first_key(array: &RawArray) -> Result<RawBsonRef<'_>> {
     let first = array.into_iter().next().transpose()?;
     Ok(first.unwrap_or(RawBsonRef::Undefined))
 }
 
-/// A pattern matches strings, and regular expressions that are equal to it.
+/// Adds the values that a pattern matches: strings, and equal regular expressions.
 fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
-    let mut strings = Interval::bracket(RawBsonRef::String(""));
-    if let (Some(prefix), Kind::Range(range)) = (regex.prefix(), &mut strings.kind) {
+    let mut strings = Interval::whole_type(RawBsonRef::String(""));
+    if let (Some(prefix), IntervalKind::Range(range)) = (regex.literal_prefix(), &mut strings.kind)
+    {
         let mut start = Vec::new();
         encode_text_prefix(prefix, &mut start);
         range.end = after_prefix(&start);
         strings.start = start.into();
-        range.low = Some(Limit::included(RawBsonRef::String(prefix)));
-        range.high = after_text(prefix).map(|after| Limit::excluded(RawBsonRef::String(&after)));
+        range.low = Some(DisplayLimit::inclusive(RawBsonRef::String(prefix)));
+        range.high =
+            after_text(prefix).map(|after| DisplayLimit::exclusive(RawBsonRef::String(&after)));
     }
     intervals.push(strings);
     let same_type = RawBsonRef::RegularExpression(bson::raw::RawRegexRef {
         pattern: bson::raw::cstr!(""),
         options: bson::raw::cstr!(""),
     });
-    intervals.push(Interval::bracket(same_type));
+    intervals.push(Interval::whole_type(same_type));
 }
 
-fn encoded(value: RawBsonRef<'_>) -> Result<Vec<u8>> {
+fn encode_ascending(value: RawBsonRef<'_>) -> Result<Vec<u8>> {
     let mut key = Vec::new();
-    encode(value, Direction::Ascending, &mut key)?;
+    encode_value(value, Direction::Ascending, &mut key)?;
     Ok(key)
 }
 
@@ -499,24 +518,24 @@ mod tests {
     use bson::rawdoc;
 
     use super::*;
-    use crate::filter::{Expression, Filter};
+    use crate::filter::{Filter, FilterExpression};
 
-    fn bounds(filter: RawDocumentBuf) -> Option<Bounds> {
+    fn parse_bounds(filter: RawDocumentBuf) -> Option<ValueBounds> {
         let filter = Filter::parse(&filter).unwrap();
-        match filter.expression() {
-            Expression::Field(_, test) => Bounds::of(test).unwrap(),
-            Expression::And(all) => match all.as_slice() {
-                [Expression::Field(_, test)] => Bounds::of(test).unwrap(),
+        match filter.parsed_conditions() {
+            FilterExpression::Field(_, test) => ValueBounds::from_test(test).unwrap(),
+            FilterExpression::And(all) => match all.as_slice() {
+                [FilterExpression::Field(_, test)] => ValueBounds::from_test(test).unwrap(),
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
         }
     }
 
-    fn contains(bounds: &Bounds, value: RawBsonRef<'_>, direction: Direction) -> bool {
+    fn bounds_contain(bounds: &ValueBounds, value: RawBsonRef<'_>, direction: Direction) -> bool {
         let mut key = Vec::new();
-        encode(value, direction, &mut key).unwrap();
-        key.extend_from_slice(b"what follows");
+        encode_value(value, direction, &mut key).unwrap();
+        key.extend_from_slice(b"later fields");
         bounds
             .in_direction(direction)
             .intervals()
@@ -525,17 +544,17 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_what_they_say_in_both_directions() {
-        let range = bounds(rawdoc! { "a": { "$gt": 5 } }).unwrap();
+    fn ranges_contain_their_values_in_both_directions() {
+        let range = parse_bounds(rawdoc! { "a": { "$gt": 5 } }).unwrap();
         for direction in [Direction::Ascending, Direction::Descending] {
-            let has = |value| contains(&range, value, direction);
+            let has = |value| bounds_contain(&range, value, direction);
             assert!(has(RawBsonRef::Double(5.5)) && has(RawBsonRef::Int64(1 << 60)));
             assert!(!has(RawBsonRef::Double(5.0)) && !has(RawBsonRef::Int32(-1)));
             assert!(!has(RawBsonRef::String("x")) && !has(RawBsonRef::Null));
         }
-        let range = bounds(rawdoc! { "a": { "$lte": "m" } }).unwrap();
+        let range = parse_bounds(rawdoc! { "a": { "$lte": "m" } }).unwrap();
         for direction in [Direction::Ascending, Direction::Descending] {
-            let has = |value| contains(&range, value, direction);
+            let has = |value| bounds_contain(&range, value, direction);
             assert!(has(RawBsonRef::String("m")) && has(RawBsonRef::String("")));
             assert!(!has(RawBsonRef::String("m\0")) && !has(RawBsonRef::Int32(1)));
         }
@@ -543,12 +562,12 @@ mod tests {
 
     #[test]
     fn equal_values_are_points() {
-        let set = bounds(rawdoc! { "a": { "$in": [3, 1, 1.0, "x"] } }).unwrap();
+        let set = parse_bounds(rawdoc! { "a": { "$in": [3, 1, 1.0, "x"] } }).unwrap();
         assert!(set.are_points());
         assert_eq!(set.intervals().len(), 3);
-        assert!(bounds(rawdoc! { "a": 1 }).unwrap().is_one_point());
+        assert!(parse_bounds(rawdoc! { "a": 1 }).unwrap().is_one_point());
         assert!(
-            !bounds(rawdoc! { "a": bson::RawBson::Null })
+            !parse_bounds(rawdoc! { "a": bson::RawBson::Null })
                 .unwrap()
                 .is_one_point()
         );
@@ -556,45 +575,46 @@ mod tests {
 
     #[test]
     fn a_prefix_bounds_a_pattern() {
-        let prefix = bounds(rawdoc! { "a": { "$regex": "^ab" } }).unwrap();
-        let has = |text| contains(&prefix, RawBsonRef::String(text), Direction::Ascending);
+        let prefix = parse_bounds(rawdoc! { "a": { "$regex": "^ab" } }).unwrap();
+        let has = |text| bounds_contain(&prefix, RawBsonRef::String(text), Direction::Ascending);
         assert!(has("ab") && has("abc") && has("ab\0"));
         assert!(!has("a") && !has("ac") && !has("b"));
     }
 
     #[test]
     fn two_ranges_intersect() {
-        let above = bounds(rawdoc! { "a": { "$gte": 5 } }).unwrap();
-        let below = bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
+        let above = parse_bounds(rawdoc! { "a": { "$gte": 5 } }).unwrap();
+        let below = parse_bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
         let both = above.intersect(&below);
-        let has = |value| contains(&both, RawBsonRef::Int32(value), Direction::Ascending);
+        let has = |value| bounds_contain(&both, RawBsonRef::Int32(value), Direction::Ascending);
         assert!(has(5) && has(6) && !has(4) && !has(7));
         assert_eq!(both.looseness().0, 1);
-        let none = bounds(rawdoc! { "a": 9 }).unwrap().intersect(&both);
+        let none = parse_bounds(rawdoc! { "a": 9 }).unwrap().intersect(&both);
         assert!(none.intervals().is_empty());
     }
 
     #[test]
     fn a_hashed_field_has_points_only() {
-        let points = bounds(rawdoc! { "a": { "$in": [1, 1.0, "x"] } }).unwrap();
-        let hashed = points.hashed();
+        let points = parse_bounds(rawdoc! { "a": { "$in": [1, 1.0, "x"] } }).unwrap();
+        let hashed = points.hash_points();
         assert!(hashed.are_points());
         assert_eq!(hashed.intervals().len(), 2);
         assert!(hashed.intervals().is_sorted_by_key(|point| &point.start));
-        let range = bounds(rawdoc! { "a": { "$gt": 1 } }).unwrap();
-        assert!(range.hashed().is_all());
+        let range = parse_bounds(rawdoc! { "a": { "$gt": 1 } }).unwrap();
+        assert!(range.hash_points().is_unbounded());
     }
 
     #[test]
-    fn what_a_wildcard_index_has_no_entries_for_is_told() {
-        let are_leaves = |filter, missing| bounds(filter).unwrap().are_leaves(missing);
+    fn bounds_without_wildcard_entries_are_detected() {
+        let is_leaf_filter =
+            |filter, missing| parse_bounds(filter).unwrap().are_wildcard_leaves(missing);
         for filter in [
             rawdoc! { "a": { "$gt": 1 } },
             rawdoc! { "a": { "$in": [1, {}, []] } },
             rawdoc! { "a": { "$regex": "x" } },
             rawdoc! { "a": { "$in": [] } },
         ] {
-            assert!(are_leaves(filter, true));
+            assert!(is_leaf_filter(filter, true));
         }
         for filter in [
             rawdoc! { "a": { "b": 1 } },
@@ -602,25 +622,28 @@ mod tests {
             rawdoc! { "a": { "$gte": {} } },
             rawdoc! { "a": { "$in": [1, (bson::RawBson::Null)] } },
         ] {
-            assert!(!are_leaves(filter, true));
+            assert!(!is_leaf_filter(filter, true));
         }
-        assert!(are_leaves(rawdoc! { "a": (bson::RawBson::Null) }, false));
-        assert!(!Bounds::all().are_leaves(true));
+        assert!(is_leaf_filter(
+            rawdoc! { "a": (bson::RawBson::Null) },
+            false
+        ));
+        assert!(!ValueBounds::unbounded().are_wildcard_leaves(true));
     }
 
     #[test]
-    fn people_see_values() {
-        let shown = |filter| bounds(filter).unwrap().to_string();
-        assert_eq!(shown(rawdoc! { "a": 5 }), "[5, 5]");
-        assert_eq!(shown(rawdoc! { "a": { "$gt": 5 } }), "(5, inf]");
+    fn bounds_are_displayed_as_values() {
+        let text = |filter| parse_bounds(filter).unwrap().to_string();
+        assert_eq!(text(rawdoc! { "a": 5 }), "[5, 5]");
+        assert_eq!(text(rawdoc! { "a": { "$gt": 5 } }), "(5, inf]");
         assert_eq!(
-            shown(rawdoc! { "a": { "$in": ["x", 1] } }),
+            text(rawdoc! { "a": { "$in": ["x", 1] } }),
             "[1, 1], [\"x\", \"x\"]"
         );
-        assert_eq!(shown(rawdoc! { "a": { "$lt": "m" } }), "[\"\", \"m\")");
-        let above = bounds(rawdoc! { "a": { "$gte": 3 } }).unwrap();
-        let below = bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
+        assert_eq!(text(rawdoc! { "a": { "$lt": "m" } }), "[\"\", \"m\")");
+        let above = parse_bounds(rawdoc! { "a": { "$gte": 3 } }).unwrap();
+        let below = parse_bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
         assert_eq!(above.intersect(&below).to_string(), "[3, 7)");
-        assert_eq!(Bounds::all().to_string(), "[MinKey, MaxKey]");
+        assert_eq!(ValueBounds::unbounded().to_string(), "[MinKey, MaxKey]");
     }
 }

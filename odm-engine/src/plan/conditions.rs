@@ -1,79 +1,81 @@
 //! The conditions of a filter that an index can answer.
 
 use crate::error::Result;
-use crate::filter::{ElemMatch, Expression, Predicate, Test};
+use crate::filter::{ElemMatch, FilterExpression, ValuePredicate, ValueTest};
 use crate::index::IndexState;
 use crate::path::Path;
 
-use super::MAX_BRANCHES;
-use super::bounds::Bounds;
+use super::MAX_PLANNED_BRANCHES;
+use super::bounds::ValueBounds;
 
-/// How many bytes the paths of the conditions can have together. A filter may have one long path and
-/// many conditions on it; what is left out here, the filter still looks after.
+/// The maximum total length of the conditions' paths, in bytes. A filter may have many conditions on one long path. The planner
+/// ignores further conditions, which the filter still checks.
 const MAX_PATH_BYTES: usize = 16 << 20;
 
-/// A condition that every document that matches fulfils.
+/// A condition that every matching document fulfils.
 #[derive(Clone)]
-pub(super) struct Condition {
+pub(super) struct FilterCondition {
     pub(super) path: String,
-    pub(super) bounds: Bounds,
-    /// The `$elemMatch` it is in, if it is in one.
-    pub(super) element: Option<Element>,
+    pub(super) bounds: ValueBounds,
+    /// The scope of a condition inside of an `$elemMatch`.
+    pub(super) element: Option<ElementScope>,
 }
 
-/// What is known of a condition in an `$elemMatch`: one element fulfils all conditions of the group.
+/// The scope of a condition inside of an `$elemMatch`. A single element fulfils all conditions of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
+pub(super) struct ElementScope {
     group: usize,
     /// The first component of the path within the element; empty for the element itself.
     first: String,
 }
 
-impl Element {
-    /// Whether an array's element that fulfils both conditions has one key for both.
-    pub(super) fn goes_with(&self, other: &Element) -> bool {
+impl ElementScope {
+    /// Whether an element that fulfils both conditions has one key for both.
+    pub(super) fn combines_with(&self, other: &ElementScope) -> bool {
         self.group == other.group && self.first != other.first
     }
 
-    /// Whether the condition is about an element itself.
-    pub(super) fn is_itself(&self) -> bool {
+    /// Whether the condition concerns the element itself.
+    pub(super) fn is_whole_element(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Whether both conditions are about one and the same value.
-    pub(super) fn is_same_value(&self, other: &Element) -> bool {
+    /// Whether both conditions concern the same value.
+    pub(super) fn is_same_value(&self, other: &ElementScope) -> bool {
         self == other && self.first.is_empty()
     }
 }
 
-/// What a filter demands: conditions that all hold, and choices of which one branch each holds.
+/// The demands of a filter: conditions that all hold, and choices, each with one branch that holds.
 #[derive(Clone, Default)]
-pub(super) struct Demands<'f> {
-    pub(super) conditions: Vec<Condition>,
-    pub(super) choices: Vec<&'f [Expression]>,
-    /// The paths that lead to something in every document that matches, as far as no bounds say more.
+pub(super) struct FilterDemands<'f> {
+    pub(super) conditions: Vec<FilterCondition>,
+    pub(super) choices: Vec<&'f [FilterExpression]>,
+    /// The paths that exist in every matching document, for tests without bounds.
     pub(super) existing: Vec<String>,
     groups: usize,
     path_bytes: usize,
 }
 
-impl<'f> Demands<'f> {
-    pub(super) fn of(expression: &'f Expression) -> Result<Demands<'f>> {
-        let mut demands = Demands::default();
-        demands.add(expression)?;
+impl<'f> FilterDemands<'f> {
+    pub(super) fn from_expression(expression: &'f FilterExpression) -> Result<FilterDemands<'f>> {
+        let mut demands = FilterDemands::default();
+        demands.add_expression(expression)?;
         Ok(demands)
     }
 
-    /// Adds what follows from the choices: where every branch bounds the same path, one of those bounds
-    /// holds, as in `{ $or: [{ date: { $gt: d } }, { date: d, _id: { $gt: i } }] }`.
-    pub(super) fn add_common(&mut self) -> Result<()> {
+    /// Adds conditions that follow from the choices. If every branch bounds the same path, the union of these bounds holds, as in
+    /// `{ $or: [{ date: { $gt: d } }, { date: d, _id: { $gt: i } }] }`.
+    pub(super) fn add_common_bounds(&mut self) -> Result<()> {
         for branches in self.choices.clone() {
-            if branches.len() > MAX_BRANCHES {
+            if branches.len() > MAX_PLANNED_BRANCHES {
                 continue;
             }
-            let branches: Vec<Demands<'_>> =
-                branches.iter().map(Demands::of).collect::<Result<_>>()?;
-            let Some((first, others)) = branches.split_first() else {
+            let branches: Vec<FilterDemands<'_>> = branches
+                .iter()
+                .map(FilterDemands::from_expression)
+                .collect::<Result<_>>()?;
+            let Some((first, remaining)) = branches.split_first() else {
                 continue;
             };
             let mut paths: Vec<&str> = first
@@ -84,14 +86,14 @@ impl<'f> Demands<'f> {
             paths.sort_unstable();
             paths.dedup();
             for path in paths {
-                let all: Option<Vec<&Bounds>> = std::iter::once(first)
-                    .chain(others)
-                    .map(|branch| branch.best_of(path))
+                let all: Option<Vec<&ValueBounds>> = std::iter::once(first)
+                    .chain(remaining)
+                    .map(|branch| branch.narrowest_bounds(path))
                     .collect();
                 if let Some(all) = all {
-                    self.conditions.push(Condition {
+                    self.conditions.push(FilterCondition {
                         path: path.to_owned(),
-                        bounds: Bounds::any_of(&all),
+                        bounds: ValueBounds::union_of(&all),
                         element: None,
                     });
                 }
@@ -100,109 +102,120 @@ impl<'f> Demands<'f> {
         Ok(())
     }
 
-    /// Whether all that match have the first field of an index.
-    pub(super) fn wants_existing(&self, state: &IndexState) -> bool {
+    /// Whether all matching documents have the first field of an index.
+    pub(super) fn requires_first_field(&self, state: &IndexState) -> bool {
         let first = state.paths.first().map(Path::as_str);
         let mut existing = self.existing.iter();
         existing.any(|path| Some(path.as_str()) == first)
     }
 
-    /// The narrowest bounds of a path.
-    fn best_of(&self, path: &str) -> Option<&Bounds> {
-        let own = self
+    /// Returns the narrowest bounds of a path.
+    fn narrowest_bounds(&self, path: &str) -> Option<&ValueBounds> {
+        let conditions = self
             .conditions
             .iter()
             .filter(|condition| condition.path == path);
-        own.map(|condition| &condition.bounds)
+        conditions
+            .map(|condition| &condition.bounds)
             .min_by_key(|bounds| bounds.looseness())
     }
 
-    /// Adds what `expression` demands.
-    pub(super) fn add(&mut self, expression: &'f Expression) -> Result<()> {
+    /// Adds the demands of `expression`.
+    pub(super) fn add_expression(&mut self, expression: &'f FilterExpression) -> Result<()> {
         match expression {
-            Expression::And(all) => all.iter().try_for_each(|inner| self.add(inner)),
-            Expression::Or(any) => match any.as_slice() {
-                [only] => self.add(only),
-                any => {
-                    self.choices.push(any);
+            FilterExpression::And(conjuncts) => conjuncts
+                .iter()
+                .try_for_each(|inner| self.add_expression(inner)),
+            FilterExpression::Or(branches) => match branches.as_slice() {
+                [branch] => self.add_expression(branch),
+                branches => {
+                    self.choices.push(branches);
                     Ok(())
                 }
             },
-            // A position may lead to an array in an array, which an index holds as one value.
-            Expression::Field(path, Test::ElemMatch(_)) if has_position(path) => Ok(()),
-            // Where a position is also seen as a field's name, it is missing: filters look at both
-            // ways, an index only follows the position.
-            Expression::Field(path, test)
+            // A position may select an array inside of an array, which an index contains as one value.
+            FilterExpression::Field(path, ValueTest::ElemMatch(_)) if has_position(path) => Ok(()),
+            // A filter tries a number both as a position and as a field name, and the field name is missing. An index only
+            // follows the position. So a test that a missing field passes cannot use the index.
+            FilterExpression::Field(path, test)
                 if has_position(path) && test.matches(None, &mut None) =>
             {
                 Ok(())
             }
-            Expression::Field(path, Test::ElemMatch(elements)) => {
+            FilterExpression::Field(path, ValueTest::ElemMatch(elements)) => {
                 self.groups += 1;
                 match elements {
-                    ElemMatch::Document(inner) => self.add_element(path.as_str(), inner),
-                    ElemMatch::Value(inner) => self.add_value(path.as_str(), inner),
+                    ElemMatch::Document(inner) => self.add_element_expression(path.as_str(), inner),
+                    ElemMatch::Value(inner) => self.add_element_predicate(path.as_str(), inner),
                 }
             }
-            Expression::Field(path, test) => self.push(&[path.as_str()], test, None),
-            Expression::Expr(expr) => self.add(expr.implied()),
-            Expression::Nor(_) | Expression::Not(_) => Ok(()),
+            FilterExpression::Field(path, test) => {
+                self.push_condition(&[path.as_str()], test, None)
+            }
+            FilterExpression::Expr(expr) => self.add_expression(expr.implied_condition()),
+            FilterExpression::Nor(_) | FilterExpression::Not(_) => Ok(()),
         }
     }
 
-    fn add_element(&mut self, array: &str, expression: &Expression) -> Result<()> {
+    fn add_element_expression(&mut self, array: &str, expression: &FilterExpression) -> Result<()> {
         match expression {
-            Expression::And(all) => all
+            FilterExpression::And(conjuncts) => conjuncts
                 .iter()
-                .try_for_each(|inner| self.add_element(array, inner)),
-            Expression::Field(path, test) => {
+                .try_for_each(|inner| self.add_element_expression(array, inner)),
+            FilterExpression::Field(path, test) => {
                 let Some(first) = path.parts().first() else {
                     return Ok(());
                 };
-                // A position in the element is not the position that an index would follow.
+                // A position within the element is not the position that an index would follow.
                 if first.index().is_some() || has_position(path) {
                     return Ok(());
                 }
-                let element = Element {
+                let element = ElementScope {
                     group: self.groups,
                     first: first.name().to_owned(),
                 };
-                self.push(&[array, ".", path.as_str()], test, Some(element))
+                self.push_condition(&[array, ".", path.as_str()], test, Some(element))
             }
-            Expression::Or(_) | Expression::Nor(_) | Expression::Not(_) | Expression::Expr(_) => {
-                Ok(())
-            }
+            FilterExpression::Or(_)
+            | FilterExpression::Nor(_)
+            | FilterExpression::Not(_)
+            | FilterExpression::Expr(_) => Ok(()),
         }
     }
 
-    fn add_value(&mut self, array: &str, predicate: &Predicate) -> Result<()> {
+    fn add_element_predicate(&mut self, array: &str, predicate: &ValuePredicate) -> Result<()> {
         match predicate {
-            Predicate::All(all) => all
+            ValuePredicate::All(predicates) => predicates
                 .iter()
-                .try_for_each(|inner| self.add_value(array, inner)),
-            Predicate::Test(test) => {
-                let element = Element {
+                .try_for_each(|inner| self.add_element_predicate(array, inner)),
+            ValuePredicate::Test(test) => {
+                let element = ElementScope {
                     group: self.groups,
                     first: String::new(),
                 };
-                self.push(&[array], test, Some(element))
+                self.push_condition(&[array], test, Some(element))
             }
-            Predicate::Not(_) | Predicate::Never => Ok(()),
+            ValuePredicate::Not(_) | ValuePredicate::Never => Ok(()),
         }
     }
 
-    fn push(&mut self, path: &[&str], test: &Test, element: Option<Element>) -> Result<()> {
+    fn push_condition(
+        &mut self,
+        path: &[&str],
+        test: &ValueTest,
+        element: Option<ElementScope>,
+    ) -> Result<()> {
         self.path_bytes += path.iter().map(|part| part.len()).sum::<usize>();
         if self.path_bytes > MAX_PATH_BYTES {
             return Ok(());
         }
-        if let Some(bounds) = Bounds::of(test)? {
-            self.conditions.push(Condition {
+        if let Some(bounds) = ValueBounds::from_test(test)? {
+            self.conditions.push(FilterCondition {
                 path: path.concat(),
                 bounds,
                 element,
             });
-        } else if test.seeks_existing() {
+        } else if test.requires_existing() {
             self.existing.push(path.concat());
         }
         Ok(())

@@ -1,38 +1,38 @@
-//! Whether an index has all that is read of a document.
+//! Covered queries: whether an index has all fields that a query reads.
 
-use crate::filter::Expression;
+use crate::filter::FilterExpression;
 use crate::path::Path;
 
-/// What a query reads of a document besides its filter and its order: everything, or some paths.
+/// The fields that a query reads besides its filter and order: the whole document or some paths.
 #[derive(Clone, Debug)]
-pub(crate) enum Reads {
+pub(crate) enum ReadSet {
     Document,
     Paths(Vec<Path>),
 }
 
-impl Reads {
-    /// Whether the fields at `indexed`, with all that is in them, are enough.
-    pub(super) fn are_covered_by(&self, indexed: &[Path]) -> bool {
+impl ReadSet {
+    /// Whether the fields at `indexed`, with their content, are enough.
+    pub(super) fn is_covered_by(&self, indexed: &[Path]) -> bool {
         match self {
-            Reads::Document => false,
-            Reads::Paths(paths) => paths.iter().all(|path| is_covered(path, indexed)),
+            ReadSet::Document => false,
+            ReadSet::Paths(paths) => paths.iter().all(|path| covers_path(path, indexed)),
         }
     }
 }
 
-/// Whether a filter reads no more than the fields at `indexed`. Errs on the side of no.
-pub(super) fn covers(indexed: &[Path], expression: &Expression) -> bool {
+/// Whether a filter only reads the fields at `indexed`. May return `false` for a covered filter.
+pub(super) fn covers_filter(indexed: &[Path], expression: &FilterExpression) -> bool {
     match expression {
-        Expression::And(inner) | Expression::Or(inner) | Expression::Nor(inner) => {
-            inner.iter().all(|inner| covers(indexed, inner))
-        }
-        Expression::Not(inner) => covers(indexed, inner),
-        Expression::Field(path, _) if is_covered(path, indexed) => true,
+        FilterExpression::And(inner)
+        | FilterExpression::Or(inner)
+        | FilterExpression::Nor(inner) => inner.iter().all(|inner| covers_filter(indexed, inner)),
+        FilterExpression::Not(inner) => covers_filter(indexed, inner),
+        FilterExpression::Field(path, _) if covers_path(path, indexed) => true,
         _ => false,
     }
 }
 
-/// Whether the path is one of these, or leads on from one.
-pub(super) fn is_covered(path: &Path, indexed: &[Path]) -> bool {
-    indexed.iter().any(|own| path.starts_with(own))
+/// Whether the path is one of the indexed paths, or inside of one.
+pub(super) fn covers_path(path: &Path, indexed: &[Path]) -> bool {
+    indexed.iter().any(|prefix| path.starts_with(prefix))
 }

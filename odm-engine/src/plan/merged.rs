@@ -3,46 +3,50 @@ use std::collections::BinaryHeap;
 
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::store::{Bytes, Entries, KeyRange, Snapshot, View};
+use crate::store::{Entries, KeyRange, Snapshot, StoreView, StoredBytes};
 
-/// Several ranges of an index at once, in the order of what their keys have behind their beginnings.
-pub(super) struct Merged {
-    /// The next entry of each range that has one.
-    heads: BinaryHeap<Head>,
-    /// An error that a range began with.
+/// Merges several ranges of an index, in the order of the key parts after each range's prefix.
+pub(super) struct MergedRanges {
+    /// The next entry of each range that is not exhausted.
+    heads: BinaryHeap<RangeHead>,
+    /// The error of a range.
     failure: Option<crate::Error>,
 }
 
-struct Head {
-    key: Bytes,
-    value: Bytes,
+struct RangeHead {
+    key: StoredBytes,
+    value: StoredBytes,
     rest: Entries,
-    /// How long the beginning of the keys is.
-    skipped: usize,
+    /// The length of the prefix that the order ignores, in bytes.
+    prefix_len: usize,
     direction: Direction,
-    /// The place of the range among the others, which decides between equal ends.
+    /// The position of the range, which decides between equal key parts.
     range: usize,
 }
 
-impl Merged {
-    pub(super) fn new(view: &View, ranges: Vec<(KeyRange, usize)>, direction: Direction) -> Merged {
-        let mut merged = Merged {
+impl MergedRanges {
+    pub(super) fn new(
+        view: &StoreView,
+        ranges: Vec<(KeyRange, usize)>,
+        direction: Direction,
+    ) -> MergedRanges {
+        let mut merged = MergedRanges {
             heads: BinaryHeap::with_capacity(ranges.len()),
             failure: None,
         };
         for (number, (range, skipped)) in ranges.into_iter().enumerate() {
-            merged.push(view.range(range, direction), skipped, direction, number);
+            merged.push_head(view.range(range, direction), skipped, direction, number);
         }
         merged
     }
 
-    fn push(&mut self, mut rest: Entries, skipped: usize, direction: Direction, range: usize) {
+    fn push_head(&mut self, mut rest: Entries, skipped: usize, direction: Direction, range: usize) {
         match rest.next() {
-            Some(Ok((key, value))) => self.heads.push(Head {
+            Some(Ok((key, value))) => self.heads.push(RangeHead {
                 key,
                 value,
                 rest,
-                skipped,
+                prefix_len: skipped,
                 direction,
                 range,
             }),
@@ -52,8 +56,8 @@ impl Merged {
     }
 }
 
-impl Iterator for Merged {
-    type Item = Result<(Bytes, Bytes)>;
+impl Iterator for MergedRanges {
+    type Item = Result<(StoredBytes, StoredBytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(error) = self.failure.take() {
@@ -61,35 +65,37 @@ impl Iterator for Merged {
             return Some(Err(error));
         }
         let head = self.heads.pop()?;
-        self.push(head.rest, head.skipped, head.direction, head.range);
+        self.push_head(head.rest, head.prefix_len, head.direction, head.range);
         Some(Ok((head.key, head.value)))
     }
 }
 
-impl Head {
-    fn end(&self) -> &[u8] {
-        self.key.get(self.skipped..).unwrap_or_default()
+impl RangeHead {
+    fn key_suffix(&self) -> &[u8] {
+        self.key.get(self.prefix_len..).unwrap_or_default()
     }
 }
 
-/// The greatest comes first out of a heap: that is the next one.
-impl Ord for Head {
-    fn cmp(&self, other: &Head) -> Ordering {
-        let order = self.direction.apply(self.end().cmp(other.end()));
+/// A heap pops its greatest element first, so the next entry must be the greatest.
+impl Ord for RangeHead {
+    fn cmp(&self, other: &RangeHead) -> Ordering {
+        let order = self
+            .direction
+            .apply_to(self.key_suffix().cmp(other.key_suffix()));
         order.then(self.range.cmp(&other.range)).reverse()
     }
 }
 
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+impl PartialOrd for RangeHead {
+    fn partial_cmp(&self, other: &RangeHead) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head {
-    fn eq(&self, other: &Head) -> bool {
+impl PartialEq for RangeHead {
+    fn eq(&self, other: &RangeHead) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Head {}
+impl Eq for RangeHead {}

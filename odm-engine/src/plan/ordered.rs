@@ -1,40 +1,43 @@
-//! The branches of an `$or` as ranges of one index that are walked in order: what a page begins behind.
+//! Ordered walks: the branches of an `$or` as ranges of one index, walked in order. Used by filters for the next page.
 
 use std::sync::Arc;
 
-use super::access::{Access, IndexAccess, Plan, Walk};
-use super::conditions::Demands;
-use super::scan::{MAX_RANGES, Merit, Scan};
-use super::{MAX_BRANCHES, Planner};
+use super::access::{AccessPath, IndexAccess, IndexWalk, QueryPlan};
+use super::conditions::FilterDemands;
+use super::scan::{IndexScan, MAX_KEY_RANGES, ScanMerit};
+use super::{MAX_PLANNED_BRANCHES, QueryPlanner};
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::Expression;
+use crate::filter::FilterExpression;
 use crate::index::IndexState;
 use crate::sort::Sort;
 use crate::store::KeyRange;
 
-impl Planner<'_> {
-    /// One walk through the ranges of all branches of an `$or` that gives the order, if there is one:
-    /// `{ $or: [{ date: { $gt: d } }, { date: d, _id: { $gt: i } }] }` in the order of `date` and `_id`.
-    pub(super) fn best_in_order(&self, demands: &Demands<'_>) -> Result<Option<Plan>> {
+impl QueryPlanner<'_> {
+    /// Returns the best ordered walk through the ranges of all branches of an `$or`, if an index gives the order. An example is
+    /// `{ $or: [{ date: { $gt: d } }, { date: d, _id: { $gt: i } }] }`, sorted by `date` and `_id`.
+    pub(super) fn best_ordered_walk(
+        &self,
+        demands: &FilterDemands<'_>,
+    ) -> Result<Option<QueryPlan>> {
         let Some(sort) = self.question.sort else {
             return Ok(None);
         };
-        let mut best: Option<(Merit, Plan)> = None;
+        let mut best: Option<(ScanMerit, QueryPlan)> = None;
         for branches in &demands.choices {
-            if branches.is_empty() || branches.len() > MAX_BRANCHES {
+            if branches.is_empty() || branches.len() > MAX_PLANNED_BRANCHES {
                 continue;
             }
             for state in &self.collection.indexes {
-                // Entries of these kinds are not in the order of their fields.
+                // Entries of these index kinds are not in the order of their fields.
                 let is_plain = !state.index.is_wildcard()
                     && state.index.hashed.is_none()
                     && state.collator.is_none();
                 if state.index.hidden || !is_plain || !self.is_complete(state) {
                     continue;
                 }
-                let found = self.in_order(state, branches, sort)?;
-                if let Some((merit, plan)) = found
+                let walk = self.ordered_walk(state, branches, sort)?;
+                if let Some((merit, plan)) = walk
                     && best.as_ref().is_none_or(|(known, _)| merit > *known)
                 {
                     best = Some((merit, plan));
@@ -44,19 +47,21 @@ impl Planner<'_> {
         Ok(best.map(|(_, plan)| plan))
     }
 
-    /// The walk through one index, and how good the worst of its branches is.
-    fn in_order(
+    /// Returns the walk through one index, with the merit of its worst branch.
+    fn ordered_walk(
         &self,
         state: &Arc<IndexState>,
-        branches: &[Expression],
+        branches: &[FilterExpression],
         sort: &Sort,
-    ) -> Result<Option<(Merit, Plan)>> {
+    ) -> Result<Option<(ScanMerit, QueryPlan)>> {
         let mut scans = Vec::with_capacity(branches.len());
         for branch in branches {
-            let mut demands = Demands::of(self.question.filter.expression())?;
-            demands.add(branch)?;
-            let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
-            match scan.filter(Scan::is_bounded) {
+            let mut demands =
+                FilterDemands::from_expression(self.question.filter.parsed_conditions())?;
+            demands.add_expression(branch)?;
+            let scan =
+                IndexScan::for_request(self.view, self.collection, state, &demands, self.question)?;
+            match scan.filter(IndexScan::is_bounded) {
                 Some(scan) => scans.push(scan),
                 None => return Ok(None),
             }
@@ -64,27 +69,27 @@ impl Planner<'_> {
         let Some(direction) = common_order(state, &scans, sort) else {
             return Ok(None);
         };
-        let Some(merit) = scans.iter().map(Scan::merit).min() else {
+        let Some(merit) = scans.iter().map(IndexScan::merit).min() else {
             return Ok(None);
         };
-        let ranges = scans.iter().flat_map(Scan::key_ranges);
-        let ranges: Vec<_> = ranges.take(MAX_RANGES + 1).collect();
-        if ranges.len() > MAX_RANGES {
+        let ranges = scans.iter().flat_map(IndexScan::key_ranges);
+        let ranges: Vec<_> = ranges.take(MAX_KEY_RANGES + 1).collect();
+        if ranges.len() > MAX_KEY_RANGES {
             return Ok(None);
         }
-        let mut ranges = disjoint(ranges);
+        let mut ranges = merge_overlapping(ranges);
         if direction == Direction::Descending {
             ranges.reverse();
         }
-        let access = Access::Index(IndexAccess {
+        let access = AccessPath::Index(IndexAccess {
             state: Arc::clone(state),
-            walk: Walk::InTurn(Box::new(ranges.into_iter())),
+            walk: IndexWalk::Sequential(Box::new(ranges.into_iter())),
             direction,
-            multikey: scans.iter().any(Scan::has_arrays),
-            is_covered: scans.iter().all(Scan::is_covered),
-            bounds: scans.iter().flat_map(Scan::describe).collect(),
+            multikey: scans.iter().any(IndexScan::has_arrays),
+            is_covered: scans.iter().all(IndexScan::is_covered),
+            bounds: scans.iter().flat_map(IndexScan::describe_bounds).collect(),
         });
-        let plan = Plan {
+        let plan = QueryPlan {
             access,
             is_sorted: true,
             rejected: Vec::new(),
@@ -93,43 +98,47 @@ impl Planner<'_> {
     }
 }
 
-/// The direction in which a walk through the ranges of all scans together gives the order.
+/// Returns the direction in which a joint walk through the ranges of all scans gives the order.
 ///
-/// Each field of the index is one of the order, in its turn and in one direction with the others, or has one and the
-/// same value in all ranges.
-fn common_order(state: &IndexState, scans: &[Scan], sort: &Sort) -> Option<Direction> {
-    let mut wanted = sort.fields().peekable();
-    let mut walk = None;
+/// Each field of the index must be the next field of the order, with the same direction as the earlier fields, or have a single
+/// value in all ranges.
+fn common_order(state: &IndexState, scans: &[IndexScan], sort: &Sort) -> Option<Direction> {
+    let mut sort_fields = sort.directed_paths().peekable();
+    let mut scan_direction = None;
     let fields = state.paths.iter().zip(&state.index.keys).enumerate();
-    for (number, (path, (_, own))) in fields {
-        let Some((next, direction)) = wanted.peek() else {
+    for (number, (path, (_, index_direction))) in fields {
+        let Some((next, direction)) = sort_fields.peek() else {
             break;
         };
         if *next == path {
-            let needed = if own == direction {
+            let needed = if index_direction == direction {
                 Direction::Ascending
             } else {
                 Direction::Descending
             };
             let is_array = scans.iter().any(|scan| scan.is_array(number));
-            if is_array || walk.is_some_and(|walk| walk != needed) {
+            if is_array || scan_direction.is_some_and(|scan_direction| scan_direction != needed) {
                 return None;
             }
-            walk = Some(needed);
-            wanted.next();
+            scan_direction = Some(needed);
+            sort_fields.next();
             continue;
         }
-        let mut points = scans.iter().map(|scan| scan.point(number));
+        let mut points = scans.iter().map(|scan| scan.point_at(number));
         let first = points.next()??;
         if points.any(|point| point != Some(first)) {
             return None;
         }
     }
-    wanted.peek().is_none().then_some(walk).flatten()
+    sort_fields
+        .peek()
+        .is_none()
+        .then_some(scan_direction)
+        .flatten()
 }
 
-/// The same keys as ranges that have none in common, in ascending order.
-fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+/// Merges overlapping ranges. The result has the same keys in ascending order.
+fn merge_overlapping(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.sort_by(|a, b| a.start.cmp(&b.start));
     let mut disjoint: Vec<KeyRange> = Vec::with_capacity(ranges.len());
     for range in ranges {
@@ -161,7 +170,7 @@ mod tests {
             end: end.map(|end| vec![end]),
         };
         assert_eq!(
-            disjoint(vec![
+            merge_overlapping(vec![
                 range(7, None),
                 range(1, Some(3)),
                 range(2, Some(5)),

@@ -1,30 +1,30 @@
-use super::bounds::Bounds;
+use super::bounds::ValueBounds;
 use crate::direction::Direction;
 use crate::store::KeyRange;
 
-/// The ranges of keys that the bounds of the first fields of an index make up: each interval of a field below each of the
-/// field before it. They are made one by one.
-pub(super) struct Ranges {
-    /// What all keys begin with.
+/// An iterator over the key ranges for the bounds of an index's first fields: the combinations of the intervals of all fields.
+/// The ranges are created on demand.
+pub(super) struct KeyRanges {
+    /// The common prefix of all keys.
     prefix: Vec<u8>,
-    /// Points, but for the last field.
-    fields: Vec<Bounds>,
-    /// How many fields are merged.
+    /// The bounds of each field. All fields except the last have only points.
+    fields: Vec<ValueBounds>,
+    /// The number of leading fields whose ranges are merged.
     merged: usize,
     direction: Direction,
-    /// Which interval of each field is next, counted in this direction; `None` behind the last one.
+    /// The next interval of each field, counted in `direction`; `None` at the end.
     next: Option<Vec<usize>>,
 }
 
-impl Ranges {
+impl KeyRanges {
     pub(super) fn new(
         prefix: Vec<u8>,
-        fields: Vec<Bounds>,
+        fields: Vec<ValueBounds>,
         merged: usize,
         direction: Direction,
-    ) -> Ranges {
+    ) -> KeyRanges {
         let is_empty = fields.iter().any(|bounds| bounds.intervals().is_empty());
-        Ranges {
+        KeyRanges {
             next: (!is_empty).then(|| vec![0; fields.len()]),
             prefix,
             fields,
@@ -33,41 +33,41 @@ impl Ranges {
         }
     }
 
-    fn advance(&mut self) {
+    fn advance_position(&mut self) {
         let Some(next) = &mut self.next else {
             return;
         };
-        for (place, bounds) in next.iter_mut().zip(&self.fields).rev() {
-            *place += 1;
-            if *place < bounds.intervals().len() {
+        for (position, bounds) in next.iter_mut().zip(&self.fields).rev() {
+            *position += 1;
+            if *position < bounds.intervals().len() {
                 return;
             }
-            *place = 0;
+            *position = 0;
         }
         self.next = None;
     }
 }
 
-/// Each range with the length of the beginning that the merged fields make up.
-impl Iterator for Ranges {
+/// Iterates over the ranges, each with the length of the prefix that consists of the merged fields.
+impl Iterator for KeyRanges {
     type Item = (KeyRange, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next.as_ref()?;
-        let mut range = KeyRange::prefix(&self.prefix);
+        let mut range = KeyRange::with_prefix(&self.prefix);
         let mut length = self.prefix.len();
-        for (number, (bounds, place)) in self.fields.iter().zip(next).enumerate() {
+        for (number, (bounds, position)) in self.fields.iter().zip(next).enumerate() {
             let intervals = bounds.intervals();
             let interval = match self.direction {
-                Direction::Ascending => intervals.get(*place),
-                Direction::Descending => intervals.iter().nth_back(*place),
+                Direction::Ascending => intervals.get(*position),
+                Direction::Descending => intervals.iter().nth_back(*position),
             };
-            range = interval?.below(&range.start);
+            range = interval?.with_key_prefix(&range.start);
             if number < self.merged {
                 length = range.start.len();
             }
         }
-        self.advance();
+        self.advance_position();
         Some((range, length))
     }
 }

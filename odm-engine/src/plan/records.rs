@@ -3,42 +3,42 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::merged::Merged;
-use super::{Access, IndexAccess, Walk};
+use super::merged::MergedRanges;
+use super::{AccessPath, IndexAccess, IndexWalk};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::interrupt;
 use crate::key::{self, RecordId};
-use crate::store::{Bytes, Entries, KeyRange, Snapshot, View};
+use crate::store::{Entries, KeyRange, Snapshot, StoreView, StoredBytes};
 
-/// The candidates that an [`Access`] leads to, each of them once.
-pub(crate) struct Records {
-    view: View,
+/// An iterator over the candidates of an [`AccessPath`], without duplicates.
+pub(crate) struct CandidateRecords {
+    view: StoreView,
     collection: u32,
-    /// What remains of the access, the next source last.
-    sources: Vec<Source>,
-    /// The records seen so far, where one can come again.
+    /// The remaining sources of the access, in reverse order.
+    sources: Vec<RecordSource>,
+    /// The records seen so far, if a record can repeat.
     seen: Option<HashSet<RecordId>>,
-    pub(crate) examined: Examined,
+    pub(crate) examined: ExaminedCounts,
 }
 
-/// What it took to find candidates.
+/// The numbers of index keys and documents that a search for candidates has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Examined {
+pub(crate) struct ExaminedCounts {
     pub(crate) keys: u64,
     pub(crate) documents: u64,
 }
 
-/// What is known of a candidate.
-pub(crate) enum Content {
-    /// All of it.
-    Document(Bytes),
+/// The available content of a candidate.
+pub(crate) enum RecordContent {
+    /// The whole document.
+    Document(StoredBytes),
     /// The fields of an index that covers the query.
     Part(RawDocumentBuf),
 }
 
-enum Source {
+enum RecordSource {
     Collection(Entries),
     Ids {
         state: Arc<IndexState>,
@@ -50,54 +50,58 @@ enum Source {
 
 struct IndexSource {
     state: Arc<IndexState>,
-    walk: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>,
+    walk: Box<dyn Iterator<Item = Result<(StoredBytes, StoredBytes)>> + Send>,
     is_covered: bool,
 }
 
-/// What a source leads to next.
-enum Next {
-    Found(RecordId, Content),
+/// The next item of a source.
+enum SourceItem {
+    Found(RecordId, RecordContent),
     Record(RecordId),
 }
 
-impl Records {
-    pub(crate) fn new(view: View, collection: &Collection, access: Access) -> Records {
+impl CandidateRecords {
+    pub(crate) fn new(
+        view: StoreView,
+        collection: &Collection,
+        access: AccessPath,
+    ) -> CandidateRecords {
         let repeats = match &access {
-            Access::Collection(_) | Access::Ids(_) => false,
-            Access::Index(index) => index.multikey,
-            Access::Union(_) => true,
+            AccessPath::Collection(_) | AccessPath::Ids(_) => false,
+            AccessPath::Index(index) => index.multikey,
+            AccessPath::Union(_) => true,
         };
         let mut sources = Vec::new();
         add_sources(&view, collection, access, &mut sources);
         sources.reverse();
-        Records {
+        CandidateRecords {
             view,
             collection: collection.id,
             sources,
             seen: repeats.then(HashSet::new),
-            examined: Examined::default(),
+            examined: ExaminedCounts::default(),
         }
     }
 
-    fn advance(&mut self) -> Result<Option<(RecordId, Content)>> {
+    fn next_candidate(&mut self) -> Result<Option<(RecordId, RecordContent)>> {
         while let Some(source) = self.sources.last_mut() {
-            let Some(next) = source.advance(&self.view, &mut self.examined)? else {
+            let Some(next) = source.next_item(&self.view, &mut self.examined)? else {
                 self.sources.pop();
                 continue;
             };
             let record = match next {
-                Next::Found(record, content) => {
-                    let is_read = matches!(content, Content::Document(_));
+                SourceItem::Found(record, content) => {
+                    let is_read = matches!(content, RecordContent::Document(_));
                     self.examined.documents += u64::from(is_read);
                     return Ok(Some((record, content)));
                 }
-                Next::Record(record) => record,
+                SourceItem::Record(record) => record,
             };
             if self.seen.as_mut().is_none_or(|seen| seen.insert(record)) {
                 self.examined.documents += 1;
-                let document = self.view.get(&key::record(self.collection, record))?;
-                let orphan = || Error::damaged("an index entry leads to no document");
-                let document = Content::Document(document.ok_or_else(orphan)?);
+                let document = self.view.get(&key::for_record(self.collection, record))?;
+                let orphan = || Error::damaged("an index entry refers to a missing document");
+                let document = RecordContent::Document(document.ok_or_else(orphan)?);
                 return Ok(Some((record, document)));
             }
         }
@@ -105,37 +109,44 @@ impl Records {
     }
 }
 
-impl Iterator for Records {
-    type Item = Result<(RecordId, Content)>;
+impl Iterator for CandidateRecords {
+    type Item = Result<(RecordId, RecordContent)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.advance().transpose()
+        self.next_candidate().transpose()
     }
 }
 
-impl Content {
-    pub(crate) fn document(&self) -> Result<&RawDocument> {
+impl RecordContent {
+    pub(crate) fn as_document(&self) -> Result<&RawDocument> {
         match self {
-            Content::Document(bytes) => RawDocument::from_bytes(&**bytes)
+            RecordContent::Document(bytes) => RawDocument::from_bytes(&**bytes)
                 .map_err(|error| Error::damaged(format!("a document cannot be read: {error}"))),
-            Content::Part(part) => Ok(part),
+            RecordContent::Part(part) => Ok(part),
         }
     }
 }
 
-fn add_sources(view: &View, collection: &Collection, access: Access, sources: &mut Vec<Source>) {
+fn add_sources(
+    view: &StoreView,
+    collection: &Collection,
+    access: AccessPath,
+    sources: &mut Vec<RecordSource>,
+) {
     match access {
-        Access::Collection(direction) => {
-            let range = KeyRange::prefix(&key::records(collection.id));
-            sources.push(Source::Collection(view.range(range, direction)));
+        AccessPath::Collection(direction) => {
+            let range = KeyRange::with_prefix(&key::record_prefix(collection.id));
+            sources.push(RecordSource::Collection(view.range(range, direction)));
         }
-        Access::Ids(ids) => sources.push(Source::Ids {
+        AccessPath::Ids(ids) => sources.push(RecordSource::Ids {
             state: ids.state,
             keys: ids.keys,
             is_covered: ids.is_covered,
         }),
-        Access::Index(index) => sources.push(Source::Index(IndexSource::new(view, index))),
-        Access::Union(branches) => {
+        AccessPath::Index(index) => {
+            sources.push(RecordSource::Index(IndexSource::new(view, index)))
+        }
+        AccessPath::Union(branches) => {
             for branch in branches {
                 add_sources(view, collection, branch, sources);
             }
@@ -143,18 +154,25 @@ fn add_sources(view: &View, collection: &Collection, access: Access, sources: &m
     }
 }
 
-impl Source {
-    fn advance(&mut self, view: &View, examined: &mut Examined) -> Result<Option<Next>> {
+impl RecordSource {
+    fn next_item(
+        &mut self,
+        view: &StoreView,
+        examined: &mut ExaminedCounts,
+    ) -> Result<Option<SourceItem>> {
         match self {
-            Source::Collection(entries) => {
+            RecordSource::Collection(entries) => {
                 let Some(entry) = entries.next() else {
                     return Ok(None);
                 };
                 let (key, value) = entry?;
                 let record = key::trailing_record(&key)?;
-                Ok(Some(Next::Found(record, Content::Document(value))))
+                Ok(Some(SourceItem::Found(
+                    record,
+                    RecordContent::Document(value),
+                )))
             }
-            Source::Ids {
+            RecordSource::Ids {
                 state,
                 keys,
                 is_covered,
@@ -163,48 +181,54 @@ impl Source {
                     interrupt::check()?;
                     examined.keys += 1;
                     if let Some(value) = view.get(&key)? {
-                        return next(state, &key, &value, *is_covered).map(Some);
+                        return decode_entry(state, &key, &value, *is_covered).map(Some);
                     }
                 }
                 Ok(None)
             }
-            Source::Index(index) => {
+            RecordSource::Index(index) => {
                 let Some(entry) = index.walk.next() else {
                     return Ok(None);
                 };
                 examined.keys += 1;
                 let (key, value) = entry?;
-                next(&index.state, &key, &value, index.is_covered).map(Some)
+                decode_entry(&index.state, &key, &value, index.is_covered).map(Some)
             }
         }
     }
 }
 
-/// What an entry of an index leads to.
-fn next(state: &IndexState, key: &[u8], value: &[u8], is_covered: bool) -> Result<Next> {
-    let entry = state.entry(key, value)?;
+/// Decodes an entry of an index.
+fn decode_entry(
+    state: &IndexState,
+    key: &[u8],
+    value: &[u8],
+    is_covered: bool,
+) -> Result<SourceItem> {
+    let entry = state.split_entry(key, value)?;
     if !is_covered {
-        return Ok(Next::Record(entry.record));
+        return Ok(SourceItem::Record(entry.record));
     }
-    let part = state.part_of(entry.key, entry.beside)?;
-    Ok(Next::Found(entry.record, Content::Part(part)))
+    let part = state.read_part(entry.key, entry.stored_part)?;
+    Ok(SourceItem::Found(entry.record, RecordContent::Part(part)))
 }
 
 impl IndexSource {
-    fn new(view: &View, index: IndexAccess) -> IndexSource {
+    fn new(view: &StoreView, index: IndexAccess) -> IndexSource {
         let (view, direction) = (view.clone(), index.direction);
-        let walk: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send> = match index.walk {
-            Walk::InTurn(ranges) => {
-                Box::new(ranges.flat_map(move |range| match interrupt::check() {
-                    Ok(()) => view.range(range, direction),
-                    Err(interrupted) => Box::new(std::iter::once(Err(interrupted))),
-                }))
-            }
-            Walk::Merged(ranges) => Box::new(Merged::new(&view, ranges, direction)),
-        };
+        let entries: Box<dyn Iterator<Item = Result<(StoredBytes, StoredBytes)>> + Send> =
+            match index.walk {
+                IndexWalk::Sequential(ranges) => {
+                    Box::new(ranges.flat_map(move |range| match interrupt::check() {
+                        Ok(()) => view.range(range, direction),
+                        Err(interrupted) => Box::new(std::iter::once(Err(interrupted))),
+                    }))
+                }
+                IndexWalk::Merged(ranges) => Box::new(MergedRanges::new(&view, ranges, direction)),
+            };
         IndexSource {
             state: index.state,
-            walk,
+            walk: entries,
             is_covered: index.is_covered,
         }
     }

@@ -1,15 +1,15 @@
-//! What one index can do for a query.
+//! A scan of one index for a query.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Question;
-use super::access::{Access, IdAccess, IndexAccess, Plan, Walk};
-use super::bounds::Bounds;
-use super::conditions::{Condition, Demands, Element};
-use super::covering::{covers, is_covered};
-use super::ranges::Ranges;
-use super::wildcard::{Places, Sought};
+use super::PlanRequest;
+use super::access::{AccessPath, IdAccess, IndexAccess, IndexWalk, QueryPlan};
+use super::bounds::ValueBounds;
+use super::conditions::{ElementScope, FilterCondition, FilterDemands};
+use super::covering::{covers_filter, covers_path};
+use super::ranges::KeyRanges;
+use super::wildcard::{WildcardRanges, WildcardTarget};
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::Result;
@@ -18,67 +18,65 @@ use crate::index::{ID_INDEX, IndexState};
 use crate::key;
 use crate::path::Path;
 use crate::sort::Sort;
-use crate::store::{KeyRange, Snapshot, View};
+use crate::store::{KeyRange, Snapshot, StoreView};
 
-/// How many ranges several fields may have together; where there would be more, later fields are left
-/// unbounded.
-pub(super) const MAX_RANGES: usize = 10_000;
+/// The maximum number of ranges for combinations of several fields. Later fields that would exceed the limit stay unbounded.
+pub(super) const MAX_KEY_RANGES: usize = 10_000;
 
-/// How many ranges are walked at once, as on MongoDB.
-const MAX_MERGED: usize = 200;
+/// The maximum number of ranges merged in one walk, as on MongoDB.
+const MAX_MERGED_RANGES: usize = 200;
 
-/// How many conditions on one field are combined; the filter looks after all of them.
-const MAX_CONDITIONS: usize = 64;
+/// The maximum number of combined conditions on one field. The filter still checks all conditions.
+const MAX_FIELD_CONDITIONS: usize = 64;
 
 /// A scan of one index.
-pub(super) struct Scan {
+pub(super) struct IndexScan {
     state: Arc<IndexState>,
     fields: Vec<FieldBounds>,
-    /// Of a wildcard index, the entries for a path, whose values are the only field.
-    places: Option<Places>,
-    /// In which direction a walk gives the order, and how many leading fields have to be merged for it.
+    /// For a wildcard index: the ranges for one path. The values at that path are the only field.
+    wildcard_ranges: Option<WildcardRanges>,
+    /// The direction in which a walk gives the order, and the number of leading fields to merge for that.
     order: Option<(Direction, usize)>,
-    /// The fields that have array elements.
+    /// The fields with array elements.
     arrays: Vec<usize>,
     is_covered: bool,
-    /// Whether it has nothing of those documents without its first field, which are not asked for.
-    leaves_out: bool,
+    /// Whether the index has no entries for documents without its first field, and the filter rejects these documents.
+    skips_missing: bool,
 }
 
 struct FieldBounds {
-    bounds: Bounds,
-    element: Option<Element>,
+    bounds: ValueBounds,
+    element: Option<ElementScope>,
 }
 
-/// How good a scan is; greater is better.
+/// The quality of a scan. A greater value is better; earlier fields are more important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Merit {
-    /// Every field of a unique index is pinned down.
+pub(super) struct ScanMerit {
+    /// Whether every field of a unique index is pinned to single values.
     pub(super) is_unique_lookup: bool,
-    /// How many leading fields are pinned down to single values.
+    /// The number of leading fields that are pinned to single values.
     points: usize,
     is_bounded_and_sorted: bool,
     /// How narrow the range on the next field is.
     range: u8,
     pub(super) is_sorted: bool,
     is_covered: bool,
-    /// Among equals, the smaller index.
+    /// The smaller index wins among equal scans.
     width: std::cmp::Reverse<usize>,
 }
 
-impl Scan {
-    /// The best scan of this index, whether or not it is of any use; none of a wildcard index that has
-    /// nothing for the demands.
-    pub(super) fn of(
-        view: &View,
+impl IndexScan {
+    /// Returns the best scan of this index, useful or not. Returns `None` for a wildcard index without a matching path.
+    pub(super) fn for_request(
+        view: &StoreView,
         collection: &Collection,
         state: &Arc<IndexState>,
-        demands: &Demands<'_>,
-        question: &Question<'_>,
-    ) -> Result<Option<Scan>> {
+        demands: &FilterDemands<'_>,
+        question: &PlanRequest<'_>,
+    ) -> Result<Option<IndexScan>> {
         let arrays = multikey_fields(view, collection, state)?;
         if let Some(coverage) = &state.coverage {
-            return Scan::of_wildcard(state, coverage, demands, question, !arrays.is_empty());
+            return IndexScan::for_wildcard(state, coverage, demands, question, !arrays.is_empty());
         }
         let has_array = |field: usize| arrays.contains(&field);
         let mut fields: Vec<FieldBounds> = Vec::with_capacity(state.paths.len());
@@ -86,99 +84,108 @@ impl Scan {
             let conditions = demands
                 .conditions
                 .iter()
-                .filter(|condition| condition.path == path.as_str() && answers(state, condition))
-                .take(MAX_CONDITIONS);
+                .filter(|condition| condition.path == path.as_str() && can_answer(state, condition))
+                .take(MAX_FIELD_CONDITIONS);
             let mut next = if has_array(number) {
                 let first = path.parts().first();
-                // Fields that may take their values from one array, from different elements of it.
-                let related: Vec<_> = fields
+                // Fields that may take their values from different elements of the same array.
+                let related_scopes: Vec<_> = fields
                     .iter()
                     .zip(&state.paths)
                     .enumerate()
                     .filter(|(other, (field, other_path))| {
                         has_array(*other)
-                            && !field.bounds.is_all()
+                            && !field.bounds.is_unbounded()
                             && other_path.parts().first() == first
                     })
                     .map(|(_, (field, _))| field.element.as_ref())
                     .collect();
-                one_of(conditions, &related)
+                narrowest_element(conditions, &related_scopes)
             } else {
-                all_of(conditions)
+                combine_all(conditions)
             };
             if state.index.is_hashed(path.as_str()) {
-                next.bounds = next.bounds.hashed();
+                next.bounds = next.bounds.hash_points();
             }
             fields.push(next);
         }
         let has_parts = arrays.is_empty() && collection.has_parts(state);
-        let leaves_out = state.index.sparse && demands.wants_existing(state);
-        let mut scan = Scan {
+        let omits_documents = state.index.sparse && demands.requires_first_field(state);
+        let mut scan = IndexScan {
             state: Arc::clone(state),
             fields,
-            places: None,
+            wildcard_ranges: None,
             order: None,
             arrays: Vec::new(),
             is_covered: has_parts
-                && question.reads.are_covered_by(&state.paths)
-                && covers(&state.paths, question.filter.expression()),
-            leaves_out,
+                && question.reads.is_covered_by(&state.paths)
+                && covers_filter(&state.paths, question.filter.parsed_conditions()),
+            skips_missing: omits_documents,
         };
         if let Some(sort) = question.sort {
             scan.order = scan.order_for(sort, &arrays);
-            let mut sorted_by = sort.fields().map(|(path, _)| path);
+            let mut sorted_by = sort.directed_paths().map(|(path, _)| path);
             scan.is_covered &=
-                scan.order.is_some() || sorted_by.all(|path| is_covered(path, &state.paths));
+                scan.order.is_some() || sorted_by.all(|path| covers_path(path, &state.paths));
         }
         scan.arrays = arrays;
         Ok(Some(scan))
     }
 
-    /// The best scan of a wildcard index: of the values at one path.
-    fn of_wildcard(
+    /// Returns the best scan of a wildcard index, over the values at one path.
+    fn for_wildcard(
         state: &Arc<IndexState>,
         coverage: &Coverage,
-        demands: &Demands<'_>,
-        question: &Question<'_>,
+        demands: &FilterDemands<'_>,
+        question: &PlanRequest<'_>,
         has_arrays: bool,
-    ) -> Result<Option<Scan>> {
-        let mut by_path: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
+    ) -> Result<Option<IndexScan>> {
+        let mut by_path: BTreeMap<&str, Vec<&FilterCondition>> = BTreeMap::new();
         for condition in &demands.conditions {
-            // No element of an array is missing.
-            let is_element = condition.element.as_ref().is_some_and(Element::is_itself);
-            if condition.bounds.are_leaves(!is_element) && answers(state, condition) {
+            // An array element is never missing.
+            let is_element = condition
+                .element
+                .as_ref()
+                .is_some_and(ElementScope::is_whole_element);
+            if condition.bounds.are_wildcard_leaves(!is_element) && can_answer(state, condition) {
                 let known = by_path.entry(&condition.path).or_default();
-                known.extend((known.len() < MAX_CONDITIONS).then_some(condition));
+                known.extend((known.len() < MAX_FIELD_CONDITIONS).then_some(condition));
             }
         }
-        let mut best: Option<(FieldBounds, Places)> = None;
+        let mut best: Option<(FieldBounds, WildcardRanges)> = None;
         for (path, conditions) in by_path {
             let conditions = conditions.into_iter();
             let field = if has_arrays {
-                one_of(conditions, &[])
+                narrowest_element(conditions, &[])
             } else {
-                all_of(conditions)
+                combine_all(conditions)
             };
             let is_better = best
                 .as_ref()
                 .is_none_or(|(best, _)| field.bounds.looseness() < best.bounds.looseness());
             if is_better {
-                let sought = Sought::Value(&field.bounds);
-                let places = Places::of(state, coverage, path, sought, has_arrays)?;
+                let target = WildcardTarget::Value(&field.bounds);
+                let places = WildcardRanges::for_path(state, coverage, path, target, has_arrays)?;
                 best = places.map(|places| (field, places)).or(best);
             }
         }
         for path in &demands.existing {
             if best.is_none() {
-                let places = Places::of(state, coverage, path, Sought::Anything, has_arrays)?;
-                let field = all_of([].into_iter());
+                let places = WildcardRanges::for_path(
+                    state,
+                    coverage,
+                    path,
+                    WildcardTarget::Anything,
+                    has_arrays,
+                )?;
+                let field = combine_all([].into_iter());
                 best = places.map(|places| (field, places));
             }
         }
         Ok(best.map(|(field, places)| {
             let sort = question.sort.filter(|_| state.collator.is_none());
             let order = sort.and_then(|sort| {
-                let mut fields = sort.fields();
+                let mut fields = sort.directed_paths();
                 let is_sorted = !has_arrays && places.is_one_path;
                 match (fields.next(), fields.next()) {
                     (Some((path, direction)), None) if is_sorted && *path == places.path => {
@@ -187,7 +194,7 @@ impl Scan {
                     _ => None,
                 }
             });
-            Scan {
+            IndexScan {
                 state: Arc::clone(state),
                 fields: vec![field],
                 order,
@@ -197,29 +204,29 @@ impl Scan {
                     Vec::new()
                 },
                 is_covered: false,
-                leaves_out: false,
-                places: Some(places),
+                skips_missing: false,
+                wildcard_ranges: Some(places),
             }
         }))
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn index_name(&self) -> &str {
         &self.state.index.name
     }
 
-    /// Whether it reads less than all of the documents, or gives the order.
+    /// Whether the scan reads fewer documents than a collection scan, or gives the order.
     pub(super) fn is_useful(&self) -> bool {
-        self.order.is_some() || self.leaves_out || self.is_bounded()
+        self.order.is_some() || self.skips_missing || self.is_bounded()
     }
 
     pub(super) fn is_bounded(&self) -> bool {
-        self.places.is_some() || self.is_narrow()
+        self.wildcard_ranges.is_some() || self.is_narrow()
     }
 
-    /// Whether it is bounded by more than that something is there.
+    /// Whether the scan is bounded by more than the existence of a field.
     pub(super) fn is_narrow(&self) -> bool {
         let first = self.fields.first();
-        first.is_some_and(|field| !field.bounds.is_all())
+        first.is_some_and(|field| !field.bounds.is_unbounded())
     }
 
     pub(super) fn is_covered(&self) -> bool {
@@ -236,70 +243,77 @@ impl Scan {
         self.arrays.contains(&field)
     }
 
-    /// The one value, encoded, that a field has in all that is walked.
-    pub(super) fn point(&self, field: usize) -> Option<&[u8]> {
+    /// Returns the encoded value of a field, if all scanned entries have the same value.
+    pub(super) fn point_at(&self, field: usize) -> Option<&[u8]> {
         let bounds = &self.fields.get(field)?.bounds;
         match bounds.intervals() {
-            [only] if only.is_point() => Some(only.start()),
+            [interval] if interval.is_point() => Some(interval.start()),
             _ => None,
         }
     }
 
-    /// The ranges of keys to walk, in ascending order.
+    /// Returns the key ranges of the scan, in ascending order.
     pub(super) fn key_ranges(&self) -> impl Iterator<Item = KeyRange> + use<> {
-        self.ranges(0, Direction::Ascending).map(|(range, _)| range)
+        self.bounded_ranges(0, Direction::Ascending)
+            .map(|(range, _)| range)
     }
 
-    pub(super) fn merit(&self) -> Merit {
+    pub(super) fn merit(&self) -> ScanMerit {
         let points = self
             .fields
             .iter()
             .take_while(|field| field.bounds.are_points())
             .count();
         let next = self.fields.get(points);
-        Merit {
+        ScanMerit {
             is_unique_lookup: self.state.index.unique && points == self.fields.len(),
             points,
             is_bounded_and_sorted: self.is_bounded() && self.order.is_some(),
             range: next.map_or(0, |field| 3_u8.saturating_sub(field.bounds.looseness().0)),
             is_sorted: self.order.is_some(),
             is_covered: self.is_covered,
-            // The path is a field, too.
-            width: std::cmp::Reverse(self.fields.len() + usize::from(self.places.is_some())),
+            // The path counts as a field.
+            width: std::cmp::Reverse(
+                self.fields.len() + usize::from(self.wildcard_ranges.is_some()),
+            ),
         }
     }
 
-    pub(super) fn into_plan(mut self) -> Plan {
+    pub(super) fn into_plan(mut self) -> QueryPlan {
         let (direction, merged) = self.order.unwrap_or((Direction::Ascending, 0));
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
         let multikey = self.has_arrays();
-        let bounds = self.describe();
+        let bounds = self.describe_bounds();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
-            let ranges = self.ranges(0, direction);
+            let ranges = self.bounded_ranges(0, direction);
             let ids = IdAccess {
                 keys: Box::new(ranges.map(|(range, _)| range.start)),
                 state: self.state,
                 is_covered: self.is_covered,
                 bounds,
             };
-            return Plan {
-                access: Access::Ids(ids),
+            return QueryPlan {
+                access: AccessPath::Ids(ids),
                 is_sorted,
                 rejected,
             };
         }
-        let walk = match self.places.take() {
+        let walk = match self.wildcard_ranges.take() {
             Some(places) if direction == Direction::Descending => {
-                Walk::InTurn(Box::new(places.ranges.into_iter().rev()))
+                IndexWalk::Sequential(Box::new(places.ranges.into_iter().rev()))
             }
-            Some(places) => Walk::InTurn(Box::new(places.ranges.into_iter())),
-            None if merged > 0 => Walk::Merged(self.ranges(merged, direction).collect()),
-            None => Walk::InTurn(Box::new(self.ranges(0, direction).map(|(range, _)| range))),
+            Some(places) => IndexWalk::Sequential(Box::new(places.ranges.into_iter())),
+            None if merged > 0 => {
+                IndexWalk::Merged(self.bounded_ranges(merged, direction).collect())
+            }
+            None => IndexWalk::Sequential(Box::new(
+                self.bounded_ranges(0, direction).map(|(range, _)| range),
+            )),
         };
-        Plan {
-            access: Access::Index(IndexAccess {
+        QueryPlan {
+            access: AccessPath::Index(IndexAccess {
                 state: self.state,
                 walk,
                 direction,
@@ -312,9 +326,9 @@ impl Scan {
         }
     }
 
-    /// What is walked of each field, for people.
-    pub(super) fn describe(&self) -> Vec<String> {
-        let paths = match &self.places {
+    /// Describes the bounds of each field, for explain.
+    pub(super) fn describe_bounds(&self) -> Vec<String> {
+        let paths = match &self.wildcard_ranges {
             Some(places) => std::slice::from_ref(&places.path),
             None => self.state.paths.as_slice(),
         };
@@ -324,20 +338,23 @@ impl Scan {
             .collect()
     }
 
-    /// The direction in which a walk gives this order, if one does, and the number of leading fields whose
-    /// ranges have to be merged for that.
+    /// Returns how a walk gives this order: the direction, and the number of leading fields with ranges to merge. `None` if no
+    /// walk gives the order.
     fn order_for(&self, sort: &Sort, arrays: &[usize]) -> Option<(Direction, usize)> {
-        // Its strings have an order of their own.
+        // Strings under a collation sort differently than the query requests.
         if self.state.collator.is_some() {
             return None;
         }
-        if let Some(direction) = self.sorts(sort, arrays, 0) {
+        if let Some(direction) = self.sort_direction(sort, arrays, 0) {
             return Some((direction, 0));
         }
-        // Below each point the keys are in order, and so they are all together when merged.
-        let bounded = self.fields.iter().filter(|field| !field.bounds.is_all());
+        // The keys below each point are in order, so merging all points gives one ordered sequence.
+        let bounded = self
+            .fields
+            .iter()
+            .filter(|field| !field.bounds.is_unbounded());
         let counts = bounded.map(|field| field.bounds.intervals().len());
-        if counts.fold(1, usize::saturating_mul) > MAX_MERGED {
+        if counts.fold(1, usize::saturating_mul) > MAX_MERGED_RANGES {
             return None;
         }
         for (number, field) in self.fields.iter().enumerate() {
@@ -345,26 +362,25 @@ impl Scan {
                 return None;
             }
             let merged = number + 1;
-            if let Some(direction) = self.sorts(sort, arrays, merged) {
+            if let Some(direction) = self.sort_direction(sort, arrays, merged) {
                 return Some((direction, merged));
             }
         }
         None
     }
 
-    /// The direction in which a walk gives this order, if one does, where each of the first `merged`
-    /// fields has one value at a time.
-    fn sorts(&self, sort: &Sort, arrays: &[usize], merged: usize) -> Option<Direction> {
-        let mut wanted = sort.fields().peekable();
-        let mut walk = None;
+    /// Returns the direction in which a walk gives this order, if each of the first `merged` fields has one value at a time.
+    fn sort_direction(&self, sort: &Sort, arrays: &[usize], merged: usize) -> Option<Direction> {
+        let mut sort_fields = sort.directed_paths().peekable();
+        let mut scan_direction = None;
         let index = self
             .state
             .paths
             .iter()
             .zip(&self.state.index.keys)
             .zip(&self.fields);
-        for (number, ((path, (_, own)), field)) in index.enumerate() {
-            let Some((next, direction)) = wanted.peek() else {
+        for (number, ((path, (_, index_direction)), field)) in index.enumerate() {
+            let Some((next, direction)) = sort_fields.peek() else {
                 break;
             };
             let is_constant = field.bounds.is_one_point();
@@ -374,104 +390,107 @@ impl Scan {
                 }
                 return None;
             }
-            // A document with an array has its place by its least or greatest element, and the walk may
-            // meet another one first. Hashes have an order of their own.
+            // The order uses the least or greatest element of an array, and the walk may visit a different element first. Hashes
+            // are in no useful order.
             if arrays.contains(&number) || self.state.index.is_hashed(path.as_str()) {
                 return None;
             }
             if !is_constant {
-                let needed = if own == direction {
+                let needed = if index_direction == direction {
                     Direction::Ascending
                 } else {
                     Direction::Descending
                 };
-                // What is merged is out of order itself.
-                if number < merged || walk.is_some_and(|walk| walk != needed) {
+                // Merged fields are not in order themselves.
+                if number < merged
+                    || scan_direction.is_some_and(|scan_direction| scan_direction != needed)
+                {
                     return None;
                 }
-                walk = Some(needed);
+                scan_direction = Some(needed);
             }
-            wanted.next();
+            sort_fields.next();
         }
-        wanted
+        sort_fields
             .peek()
             .is_none()
-            .then_some(walk.unwrap_or(Direction::Ascending))
+            .then_some(scan_direction.unwrap_or(Direction::Ascending))
     }
 
-    /// The ranges of keys to walk, each with the length of the beginning that the first `merged` fields make up.
-    fn ranges(&self, merged: usize, direction: Direction) -> Ranges {
-        let mut bounded: Vec<Bounds> = Vec::new();
+    /// Returns the key ranges of the scan. Each range has the length of the prefix that consists of the first `merged` fields.
+    fn bounded_ranges(&self, merged: usize, direction: Direction) -> KeyRanges {
+        let mut bounded: Vec<ValueBounds> = Vec::new();
         let mut count = 1_usize;
-        for (field, (_, own)) in self.fields.iter().zip(&self.state.index.keys) {
-            let more = count.saturating_mul(field.bounds.intervals().len());
-            let is_too_many = count > 1 && more > MAX_RANGES;
-            if field.bounds.is_all() || is_too_many {
+        for (field, (_, index_direction)) in self.fields.iter().zip(&self.state.index.keys) {
+            let new_count = count.saturating_mul(field.bounds.intervals().len());
+            let is_too_many = count > 1 && new_count > MAX_KEY_RANGES;
+            if field.bounds.is_unbounded() || is_too_many {
                 break;
             }
-            count = more;
-            bounded.push(field.bounds.in_direction(*own));
+            count = new_count;
+            bounded.push(field.bounds.in_direction(*index_direction));
             if !field.bounds.are_points() {
                 break;
             }
         }
-        Ranges::new(self.state.prefix.clone(), bounded, merged, direction)
+        KeyRanges::new(self.state.prefix.clone(), bounded, merged, direction)
     }
 }
 
-/// Whether the index has the values of a condition where their encodings are. An index with a collation has keys
-/// in the place of strings.
-fn answers(state: &IndexState, condition: &Condition) -> bool {
-    state.collator.is_none() || !condition.bounds.tell_strings_apart()
+/// Whether the index contains the plain encodings of the values in a condition. An index with a collation contains collation keys
+/// in place of strings.
+fn can_answer(state: &IndexState, condition: &FilterCondition) -> bool {
+    state.collator.is_none() || !condition.bounds.splits_strings()
 }
 
-/// Each interval below what its keys begin with.
-pub(super) fn join<'j>(
+/// Returns the key range of each interval after a common prefix.
+pub(super) fn ranges_with_prefix<'j>(
     prefix: &'j [u8],
-    bounds: &'j Bounds,
+    bounds: &'j ValueBounds,
 ) -> impl Iterator<Item = KeyRange> + 'j {
     let intervals = bounds.intervals().iter();
-    intervals.map(move |interval| interval.below(prefix))
+    intervals.map(move |interval| interval.with_key_prefix(prefix))
 }
 
-/// All conditions at once: the field has one value.
-fn all_of<'c>(conditions: impl Iterator<Item = &'c Condition>) -> FieldBounds {
-    let all = conditions.fold(Bounds::all(), |bounds, condition| {
+/// Combines all conditions on a field with a single value.
+fn combine_all<'c>(conditions: impl Iterator<Item = &'c FilterCondition>) -> FieldBounds {
+    let combined = conditions.fold(ValueBounds::unbounded(), |bounds, condition| {
         bounds.intersect(&condition.bounds)
     });
     FieldBounds {
-        bounds: all,
+        bounds: combined,
         element: None,
     }
 }
 
-/// The best condition: each may be fulfilled by another element of the array.
+/// Returns the narrowest condition on an array field. A different element of the array may fulfil each condition, so only
+/// conditions on the same element combine.
 ///
-/// `related` are the fields that are bounded already and take their values from the same array: only a
-/// condition on the same element as theirs can be added.
-fn one_of<'c>(
-    conditions: impl Iterator<Item = &'c Condition> + Clone,
-    related: &[Option<&Element>],
+/// `related_scopes` has the already bounded fields with values from the same array. The result must be compatible with the elements of
+/// these fields.
+fn narrowest_element<'c>(
+    conditions: impl Iterator<Item = &'c FilterCondition> + Clone,
+    related_scopes: &[Option<&ElementScope>],
 ) -> FieldBounds {
-    let goes_with = |condition: &&Condition| {
-        related
+    let is_compatible = |condition: &&FilterCondition| {
+        related_scopes
             .iter()
             .all(|other| match (&condition.element, other) {
-                (Some(own), Some(other)) => own.goes_with(other),
+                (Some(element), Some(other)) => element.combines_with(other),
                 _ => false,
             })
     };
-    let candidates = conditions.filter(goes_with);
+    let candidates = conditions.filter(is_compatible);
     let combined = candidates.clone().map(|condition| {
         let same = candidates
             .clone()
             .filter(|other| match (&condition.element, &other.element) {
-                (Some(own), Some(other)) => own.is_same_value(other),
+                (Some(element), Some(other)) => element.is_same_value(other),
                 _ => false,
             });
         FieldBounds {
-            bounds: same.fold(condition.bounds.clone(), |all, other| {
-                all.intersect(&other.bounds)
+            bounds: same.fold(condition.bounds.clone(), |bounds, other| {
+                bounds.intersect(&other.bounds)
             }),
             element: condition.element.clone(),
         }
@@ -479,20 +498,24 @@ fn one_of<'c>(
     combined
         .min_by_key(|field| field.bounds.looseness())
         .unwrap_or(FieldBounds {
-            bounds: Bounds::all(),
+            bounds: ValueBounds::unbounded(),
             element: None,
         })
 }
 
-/// The fields of the index that have array elements, as far as this state of the database goes.
-fn multikey_fields(view: &View, collection: &Collection, state: &IndexState) -> Result<Vec<usize>> {
+/// Returns the fields of the index with array elements in this state of the database.
+fn multikey_fields(
+    view: &StoreView,
+    collection: &Collection,
+    state: &IndexState,
+) -> Result<Vec<usize>> {
     if state.id == ID_INDEX {
-        // An array cannot be an `_id`.
+        // An `_id` cannot be an array.
         return Ok(Vec::new());
     }
-    let marks = KeyRange::prefix(&key::multikeys(collection.id, state.id));
-    let fields = view.range(marks, Direction::Ascending).map(|mark| {
-        let (key, _) = mark?;
+    let range = KeyRange::with_prefix(&key::multikey_prefix(collection.id, state.id));
+    let fields = view.range(range, Direction::Ascending).map(|entry| {
+        let (key, _) = entry?;
         Ok(key.last().map_or(0, |field| usize::from(*field)))
     });
     fields.collect()

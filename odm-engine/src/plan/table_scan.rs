@@ -1,43 +1,43 @@
-//! The refusal to read a whole collection.
+//! Refusal of collection scans.
 
 use std::collections::BTreeSet;
 
-use super::conditions::Demands;
+use super::conditions::FilterDemands;
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::{Error, code};
-use crate::filter::Expression;
+use crate::filter::FilterExpression;
 use crate::sort::Sort;
 
-/// The error of an operation without an index, where [`notablescan`] is set.
+/// Returns the error for an operation without an index while [`notablescan`] is set.
 ///
 /// [`notablescan`]: crate::Database::set_notablescan
-pub(super) fn refused(
+pub(super) fn scan_refused_error(
     collection: &Collection,
-    expression: &Expression,
-    demands: &Demands<'_>,
+    expression: &FilterExpression,
+    demands: &FilterDemands<'_>,
     sort: Option<&Sort>,
 ) -> Error {
-    let fields = useful_index(expression, demands, sort);
+    let fields = suggest_index_fields(expression, demands, sort);
     let name = &collection.name;
     let message = if fields.is_empty() {
         format!(
-            "notablescan is set, and this would read every document of {name}; name fields to search by"
+            "notablescan is set, and this operation would read every document of {name}; add a condition on a field"
         )
     } else {
         let fields = fields.join(", ");
         format!(
-            "notablescan is set, and no index of {name} serves this operation; create one on {{ {fields} }}"
+            "notablescan is set, and no index of {name} fits this operation; create an index on {{ {fields} }}"
         )
     };
-    Error::server(code::NO_QUERY_EXECUTION_PLANS, message)
+    Error::with_server_code(code::NO_QUERY_EXECUTION_PLANS, message)
 }
 
-/// The fields of an index that would serve: those with single values, those that give the order, then
-/// one with a range.
-fn useful_index(
-    expression: &Expression,
-    demands: &Demands<'_>,
+/// Suggests the fields of an index for the operation: fields with single values first, then the fields of the order, then one
+/// field with a range.
+fn suggest_index_fields(
+    expression: &FilterExpression,
+    demands: &FilterDemands<'_>,
     sort: Option<&Sort>,
 ) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -59,14 +59,14 @@ fn useful_index(
     for condition in points {
         add(&condition.path, Direction::Ascending);
     }
-    for (path, direction) in sort.into_iter().flat_map(Sort::fields) {
+    for (path, direction) in sort.into_iter().flat_map(Sort::directed_paths) {
         add(path.as_str(), direction);
     }
     for condition in ranges.iter().take(1) {
         add(&condition.path, Direction::Ascending);
     }
     if fields.is_empty() {
-        // Nothing bounds an index; one on what is asked about is still the best there can be.
+        // No condition bounds an index. An index on the fields of the filter is still the best suggestion.
         let mut paths = Vec::new();
         collect_paths(expression, &mut paths);
         fields.extend(paths.into_iter().map(|path| format!("{path}: 1")));
@@ -75,13 +75,15 @@ fn useful_index(
     fields
 }
 
-fn collect_paths(expression: &Expression, paths: &mut Vec<String>) {
+fn collect_paths(expression: &FilterExpression, paths: &mut Vec<String>) {
     match expression {
-        Expression::And(inner) | Expression::Or(inner) | Expression::Nor(inner) => {
+        FilterExpression::And(inner)
+        | FilterExpression::Or(inner)
+        | FilterExpression::Nor(inner) => {
             inner.iter().for_each(|inner| collect_paths(inner, paths));
         }
-        Expression::Not(inner) => collect_paths(inner, paths),
-        Expression::Field(path, _) if !path.as_str().is_empty() => {
+        FilterExpression::Not(inner) => collect_paths(inner, paths),
+        FilterExpression::Field(path, _) if !path.as_str().is_empty() => {
             paths.push(path.as_str().to_owned());
         }
         _ => {}

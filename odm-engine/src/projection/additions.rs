@@ -1,95 +1,113 @@
-//! Fields that are added to a document or take the place of those that are there.
+//! Computed fields that are added to a document or replace existing fields.
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Mode;
-use super::tree::{Leaf, Tree};
+use super::tree::{FieldProjection, ProjectionTree};
+use super::{FieldChange, ProjectionMode};
 use crate::expression::{Computation, Environment, Expression};
 use crate::path::Path;
 use crate::sort::check_field_path;
 use crate::{Error, Result, value};
 
-/// Computed fields besides all that a document has.
+/// Computed fields, added to all fields of a document.
 #[derive(Debug)]
-pub(crate) struct Additions(Tree);
+pub(crate) struct AddedFields(ProjectionTree);
 
-impl Additions {
-    /// Reads the fields to add.
+impl AddedFields {
+    /// Parses the fields to add.
     ///
     /// # Errors
-    /// Paths that collide, malformed expressions, with MongoDB's codes.
-    pub(crate) fn parse(fields: &RawDocument, environment: &Arc<Environment>) -> Result<Additions> {
-        let mut paths = Paths::default();
+    /// Paths that collide, and malformed expressions. Codes are MongoDB's.
+    pub(crate) fn parse(
+        fields: &RawDocument,
+        environment: &Arc<Environment>,
+    ) -> Result<AddedFields> {
+        let mut paths = AddedPaths::default();
         for (path, value) in value::fields(fields) {
-            paths.field(path, value)?;
+            paths.add_field(path, value)?;
         }
-        let mut tree = Tree::default();
+        let mut tree = ProjectionTree::default();
         for (path, value) in paths.computed {
             let computation = Computation::parse(value, environment)?;
-            tree.insert(path.parts(), Leaf::Computed(computation))?;
+            tree.insert_path(path.parts(), FieldProjection::Computed(computation))?;
         }
-        Ok(Additions(tree))
+        Ok(AddedFields(tree))
     }
 
-    /// The document with its additions.
+    /// Returns the document with the added fields.
     ///
     /// # Errors
-    /// What expressions fail with.
+    /// An expression fails.
     pub(crate) fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        self.0.apply(document, Mode::Exclude, true)
+        self.0.apply(document, ProjectionMode::Exclude, true, None)
+    }
+
+    /// Returns the stage as a change of fields that keeps positions.
+    pub(crate) fn as_field_change(&self) -> FieldChange<'_> {
+        FieldChange {
+            tree: &self.0,
+            keeps_id: true,
+        }
     }
 }
 
-/// The paths of what is added. As on MongoDB, all of them are checked before what computes the first.
+/// The paths of the added fields. As on MongoDB, all paths are checked before the first expression
+/// is parsed.
 #[derive(Default)]
-struct Paths<'d> {
-    taken: Tree,
+struct AddedPaths<'d> {
+    taken: ProjectionTree,
     computed: Vec<(Path, RawBsonRef<'d>)>,
 }
 
-impl<'d> Paths<'d> {
-    fn field(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
+impl<'d> AddedPaths<'d> {
+    fn add_field(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
         check_field_path(path)?;
         let RawBsonRef::Document(inner) = value else {
-            return self.computed(path, value);
+            return self.add_computed(path, value);
         };
         if inner.is_empty() {
-            let message = format!("the field '{path}' to add is an empty document");
-            return Err(Error::server(40180, message));
+            let message = format!("the added field '{path}' cannot be an empty document");
+            return Err(Error::with_server_code(40180, message));
         }
         let has_operator = value::fields(inner).any(|(name, _)| name.starts_with('$'));
         if has_operator {
             if value::fields(inner).nth(1).is_some() {
-                let message = format!("the operator that computes '{path}' stands alone");
-                return Err(Error::server(40181, message));
+                let message = format!(
+                    "the operator that computes '{path}' must be the only field of its document"
+                );
+                return Err(Error::with_server_code(40181, message));
             }
-            return self.computed(path, value);
+            return self.add_computed(path, value);
         }
         for (name, value) in value::fields(inner) {
             if name.contains('.') {
-                let message = format!("'{name}' inside of '{path}' cannot have a dot in it");
-                return Err(Error::server(40183, message));
+                let message = format!("the field '{name}' inside of '{path}' cannot contain a dot");
+                return Err(Error::with_server_code(40183, message));
             }
-            self.field(&format!("{path}.{name}"), value)?;
+            self.add_field(&format!("{path}.{name}"), value)?;
         }
         Ok(())
     }
 
-    fn computed(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
+    fn add_computed(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
         let added = Path::new(path);
-        if self.taken.insert(added.parts(), Leaf::Named)?.is_some() {
-            let message = format!("'{path}' and another path to add to lead into one another");
-            return Err(Error::server(40176, message));
+        if self
+            .taken
+            .insert_path(added.parts(), FieldProjection::Named)?
+            .is_some()
+        {
+            let message = format!("the path '{path}' collides with another added path");
+            return Err(Error::with_server_code(40176, message));
         }
         self.computed.push((added, value));
         Ok(())
     }
 }
 
-/// Whether a value is computed by an operator, as `{ $add: [1, 2] }`.
-pub(super) fn operator<'d>(value: RawBsonRef<'d>) -> Option<&'d str> {
+/// Returns the operator's name if a value is computed by an operator, such as `{ $add: [1, 2] }`.
+pub(super) fn operator_name<'d>(value: RawBsonRef<'d>) -> Option<&'d str> {
     let mut fields = value::fields(value.as_document()?);
     match (fields.next(), fields.next()) {
         (Some((name, _)), None) if name.starts_with('$') => Some(name),
@@ -97,14 +115,14 @@ pub(super) fn operator<'d>(value: RawBsonRef<'d>) -> Option<&'d str> {
     }
 }
 
-/// Reads what computes a field of a projection.
-pub(super) fn computation(
+/// Parses the expression of a computed field.
+pub(super) fn parse_computation(
     path: &str,
     value: RawBsonRef<'_>,
     environment: &Arc<Environment>,
 ) -> Result<Computation> {
-    Computation::parse(value, environment).map_err(|error| match operator(value) {
-        // MongoDB knows it, as an operator of queries.
+    Computation::parse(value, environment).map_err(|error| match operator_name(value) {
+        // MongoDB knows `$elemMatch` as a query operator, and so reports another error.
         Some("$elemMatch") => error,
         Some(name) if error.code() == Some(168) && !Expression::is_operator(name) => {
             let message = format!("unknown operator in the projection of '{path}': {name}");
@@ -123,7 +141,7 @@ mod tests {
     #[test]
     fn paths_that_collide_come_before_expressions() {
         let fields = rawdoc! { "a.b": { "$foo": 1 }, "a": 1 };
-        let error = Additions::parse(&fields, &Arc::default()).unwrap_err();
+        let error = AddedFields::parse(&fields, &Arc::default()).unwrap_err();
         assert_eq!(error.code(), Some(40176));
     }
 }

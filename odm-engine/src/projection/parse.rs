@@ -1,13 +1,13 @@
-//! From a projection document to a [`Projection`].
+//! Parsing of a projection document into a [`Projection`].
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::additions::{computation, operator};
-use super::slice::Slice;
-use super::tree::{Collision, Leaf, Tree};
-use super::{Mode, Place, Projection};
+use super::additions::{operator_name, parse_computation};
+use super::slice::SliceRange;
+use super::tree::{FieldProjection, PathCollision, ProjectionTree};
+use super::{Projection, ProjectionContext, ProjectionMode};
 use crate::expression::Environment;
 use crate::filter::ElemMatch;
 use crate::path::Path;
@@ -15,30 +15,33 @@ use crate::sort::check_field_path;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
-/// Reads a projection.
-pub(super) fn projection(
+/// Parses a projection.
+pub(super) fn parse_projection(
     projection: &RawDocument,
-    place: Place,
+    place: ProjectionContext,
     environment: &Arc<Environment>,
 ) -> Result<Projection> {
-    if place == Place::Stage && projection.is_empty() {
-        return Err(Error::server(51272, "$project needs at least one field"));
+    if place == ProjectionContext::Stage && projection.is_empty() {
+        return Err(Error::with_server_code(
+            51272,
+            "$project needs at least one field",
+        ));
     }
-    let mut parser = Parser {
+    let mut parser = ProjectionParser {
         place,
         environment,
         mode: None,
         id: None,
-        tree: Tree::default(),
+        tree: ProjectionTree::default(),
         positional: None,
         has_elem_match: false,
         has_slice: false,
     };
-    environment.parse_all(|| parser.fields("", projection))?;
+    environment.parse_all(|| parser.parse_fields("", projection))?;
     let mode = parser.mode.unwrap_or(match parser.id {
-        _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
-        Some(true) => Mode::Include,
-        _ => Mode::Exclude,
+        _ if parser.has_elem_match && !parser.has_slice => ProjectionMode::Include,
+        Some(true) => ProjectionMode::Include,
+        _ => ProjectionMode::Exclude,
     });
     Ok(Projection {
         mode,
@@ -48,186 +51,205 @@ pub(super) fn projection(
     })
 }
 
-struct Parser<'e> {
-    place: Place,
+struct ProjectionParser<'e> {
+    place: ProjectionContext,
     environment: &'e Arc<Environment>,
-    /// Set by the first field that is plainly included or excluded, or computed.
-    mode: Option<Mode>,
+    /// Set by the first field that is included, excluded or computed.
+    mode: Option<ProjectionMode>,
     id: Option<bool>,
-    tree: Tree,
+    tree: ProjectionTree,
     positional: Option<Path>,
     has_elem_match: bool,
     has_slice: bool,
 }
 
-impl Parser<'_> {
-    fn fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
+impl ProjectionParser<'_> {
+    fn parse_fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
         for (name, value) in value::fields(fields) {
             let path = if prefix.is_empty() {
                 name.to_owned()
             } else {
                 format!("{prefix}.{name}")
             };
-            if self.place == Place::Stage {
+            if self.place == ProjectionContext::Stage {
                 if path.ends_with(".$") {
-                    let message = "positional '$' has a place in queries only";
-                    return Err(Error::server(31324, message));
+                    let message = "positional '$' is allowed only in queries";
+                    return Err(Error::with_server_code(31324, message));
                 }
-                self.field(&path, value)?;
+                self.parse_field(&path, value)?;
                 continue;
             }
             if path.contains(".$.") {
                 let message =
                     format!("positional '$' must be at the end of the path, not as in '{path}'");
-                return Err(Error::server(31394, message));
+                return Err(Error::with_server_code(31394, message));
             }
             match path.strip_suffix(".$") {
-                Some(array) => self.positional(array, value)?,
-                None => self.field(&path, value)?,
+                Some(array) => self.parse_positional(array, value)?,
+                None => self.parse_field(&path, value)?,
             }
         }
         Ok(())
     }
 
-    fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+    fn parse_field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
         check_field_path(path)?;
         match value {
-            RawBsonRef::Document(inner) => self.document(path, inner),
+            RawBsonRef::Document(inner) => self.parse_document(path, inner),
             RawBsonRef::Boolean(_)
             | RawBsonRef::Int32(_)
             | RawBsonRef::Int64(_)
             | RawBsonRef::Double(_)
-            | RawBsonRef::Decimal128(_) => self.plain(path, value::is_truthy(value)),
-            value => self.computed(path, value),
+            | RawBsonRef::Decimal128(_) => self.parse_plain(path, value::is_truthy(value)),
+            value => self.parse_computed(path, value),
         }
     }
 
-    fn plain(&mut self, path: &str, include: bool) -> Result<()> {
+    fn parse_plain(&mut self, path: &str, include: bool) -> Result<()> {
         if path == "_id" {
-            if self.tree.has("_id") || self.id.is_some() {
-                let message = "the projection names '_id' or a path inside it before";
-                return Err(Error::server(31250, message));
+            if self.tree.has_name("_id") || self.id.is_some() {
+                let message = "the projection names '_id' twice, or a path inside '_id'";
+                return Err(Error::with_server_code(31250, message));
             }
             self.id = Some(include);
             return Ok(());
         }
-        self.insert(path, Leaf::Named)?;
+        self.insert_path(path, FieldProjection::Named)?;
         self.set_mode(
             path,
             if include {
-                Mode::Include
+                ProjectionMode::Include
             } else {
-                Mode::Exclude
+                ProjectionMode::Exclude
             },
         )
     }
 
-    fn document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
-        let whole = RawBsonRef::Document(inner);
+    fn parse_document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
+        let expression = RawBsonRef::Document(inner);
         let mut fields = value::fields(inner);
         match (self.place, fields.next(), fields.next()) {
             (_, None, _) => {
                 let message = format!("the projection of '{path}' is empty");
-                Err(Error::server(51270, message))
+                Err(Error::with_server_code(51270, message))
             }
-            (Place::Query, Some(("$slice", operand)), None) => self.slice(path, operand, whole),
-            (Place::Query, Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
-            (_, Some((name, _)), None) if name.starts_with('$') => self.computed(path, whole),
+            (ProjectionContext::Query, Some(("$slice", operand)), None) => {
+                self.parse_slice(path, operand, expression)
+            }
+            (ProjectionContext::Query, Some(("$elemMatch", operand)), None) => {
+                self.parse_elem_match(path, operand)
+            }
+            (_, Some((name, _)), None) if name.starts_with('$') => {
+                self.parse_computed(path, expression)
+            }
             _ if self.tree.has_leaf(Path::new(path).parts()) => {
                 let message = format!("the projection names '{path}' twice");
-                Err(Error::server(31250, message))
+                Err(Error::with_server_code(31250, message))
             }
-            _ => self.fields(path, inner),
+            _ => self.parse_fields(path, inner),
         }
     }
 
-    /// What is no slice of the field itself is, as on MongoDB, the expression of that name; none fits into an exclusion.
-    fn slice(&mut self, path: &str, operand: RawBsonRef<'_>, whole: RawBsonRef<'_>) -> Result<()> {
-        if let Some(slice) = Slice::parse(operand)
-            && self.insert(path, Leaf::Slice(slice)).is_ok()
+    /// Parses `$slice`. As on MongoDB, an operand that is not a slice of the field is the
+    /// expression `$slice`, which an exclusion does not allow.
+    fn parse_slice(
+        &mut self,
+        path: &str,
+        operand: RawBsonRef<'_>,
+        expression: RawBsonRef<'_>,
+    ) -> Result<()> {
+        if let Some(slice) = SliceRange::parse(operand)
+            && self
+                .insert_path(path, FieldProjection::Slice(slice))
+                .is_ok()
         {
             self.has_slice = true;
             return Ok(());
         }
-        if self.mode == Some(Mode::Exclude) {
-            let message = format!("an exclusion cannot compute '{path}' by $slice");
-            return Err(Error::server(31252, message));
+        if self.mode == Some(ProjectionMode::Exclude) {
+            let message =
+                format!("cannot compute '{path}' by $slice in a projection that excludes fields");
+            return Err(Error::with_server_code(31252, message));
         }
-        self.computed(path, whole)
+        self.parse_computed(path, expression)
     }
 
-    fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
-        let excludes = self.mode == Some(Mode::Exclude);
-        let refused = |code| {
+    fn parse_computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+        let excludes = self.mode == Some(ProjectionMode::Exclude);
+        let rejection = |code| {
             let message = format!("cannot compute '{path}' in a projection that excludes fields");
-            Err(Error::server(code, message))
+            Err(Error::with_server_code(code, message))
         };
-        // Of an operator, that it is none of the projection's is told before all else.
-        if excludes && operator(value).is_some() {
-            return refused(31252);
+        // As on MongoDB, an operator that an exclusion does not allow is reported before all other
+        // errors.
+        if excludes && operator_name(value).is_some() {
+            return rejection(31252);
         }
-        let computation = computation(path, value, self.environment)?;
-        self.insert(path, Leaf::Computed(computation))?;
+        let computation = parse_computation(path, value, self.environment)?;
+        self.insert_path(path, FieldProjection::Computed(computation))?;
         if excludes {
-            return refused(31310);
+            return rejection(31310);
         }
-        self.mode = Some(Mode::Include);
+        self.mode = Some(ProjectionMode::Include);
         Ok(())
     }
 
-    fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
+    fn parse_elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
         let RawBsonRef::Document(conditions) = operand else {
             let message = format!("$elemMatch of '{path}' needs a document of conditions");
-            return Err(Error::server(31274, message));
+            return Err(Error::with_server_code(31274, message));
         };
         if path.contains('.') {
             let message = format!("$elemMatch cannot project the nested field '{path}'");
-            return Err(Error::server(31275, message));
+            return Err(Error::with_server_code(31275, message));
         }
         if self.positional.is_some() {
-            return Err(Error::server(
+            return Err(Error::with_server_code(
                 31255,
                 "a projection cannot have both '$' and $elemMatch",
             ));
         }
         self.has_elem_match = true;
-        self.insert(path, Leaf::ElemMatch(ElemMatch::parse(conditions)?))
+        self.insert_path(
+            path,
+            FieldProjection::ElemMatch(ElemMatch::parse_conditions(conditions)?),
+        )
     }
 
-    fn positional(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+    fn parse_positional(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
         check_field_path(path)?;
-        let refused = |code, what: &str| {
-            let message = format!("positional '$' of '{path}' cannot be used {what}");
-            Err(Error::server(code, message))
+        let rejection = |code, reason: &str| {
+            let message = format!("positional '$' of '{path}' cannot be used {reason}");
+            Err(Error::with_server_code(code, message))
         };
         match value {
-            RawBsonRef::Document(_) => return refused(31271, "with an expression"),
+            RawBsonRef::Document(_) => return rejection(31271, "with an expression"),
             RawBsonRef::Boolean(_) => {}
             value if Number::from_bson(value).is_some() => {}
-            _ => return refused(31308, "with a literal"),
+            _ => return rejection(31308, "with a literal"),
         }
         if !value::is_truthy(value) {
-            return refused(31395, "in an exclusion");
+            return rejection(31395, "in an exclusion");
         }
         if self.has_elem_match {
-            return refused(31256, "together with $elemMatch");
+            return rejection(31256, "together with $elemMatch");
         }
         if self.positional.is_some() {
-            return refused(31276, "more than once");
+            return rejection(31276, "more than once");
         }
-        self.insert(path, Leaf::Named)?;
-        self.set_mode(path, Mode::Include)?;
+        self.insert_path(path, FieldProjection::Named)?;
+        self.set_mode(path, ProjectionMode::Include)?;
         self.positional = Some(Path::new(path));
         Ok(())
     }
 
-    fn set_mode(&mut self, path: &str, mode: Mode) -> Result<()> {
+    fn set_mode(&mut self, path: &str, mode: ProjectionMode) -> Result<()> {
         match (*self.mode.get_or_insert(mode), mode) {
-            (Mode::Include, Mode::Exclude) => Err(Error::server(
+            (ProjectionMode::Include, ProjectionMode::Exclude) => Err(Error::with_server_code(
                 31254,
                 format!("cannot exclude '{path}' in a projection that includes fields"),
             )),
-            (Mode::Exclude, Mode::Include) => Err(Error::server(
+            (ProjectionMode::Exclude, ProjectionMode::Include) => Err(Error::with_server_code(
                 31253,
                 format!("cannot include '{path}' in a projection that excludes fields"),
             )),
@@ -235,20 +257,22 @@ impl Parser<'_> {
         }
     }
 
-    fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
+    fn insert_path(&mut self, path: &str, leaf: FieldProjection) -> Result<()> {
         if self.id.is_some() && path.starts_with("_id.") {
-            let message = format!("the path '{path}' leads into another of the projection");
-            return Err(Error::server(31249, message));
+            let message = format!("the path '{path}' lies inside another path of the projection");
+            return Err(Error::with_server_code(31249, message));
         }
-        match self.tree.insert(Path::new(path).parts(), leaf)? {
+        match self.tree.insert_path(Path::new(path).parts(), leaf)? {
             None => Ok(()),
-            Some(Collision::Inside) => {
-                let message = format!("the path '{path}' leads into another of the projection");
-                Err(Error::server(31249, message))
+            Some(PathCollision::Inside) => {
+                let message =
+                    format!("the path '{path}' lies inside another path of the projection");
+                Err(Error::with_server_code(31249, message))
             }
-            Some(Collision::Around) => {
-                let message = format!("the projection names '{path}' twice, or a path inside it");
-                Err(Error::server(31250, message))
+            Some(PathCollision::Around) => {
+                let message =
+                    format!("the projection names '{path}' twice, or a path inside '{path}'");
+                Err(Error::with_server_code(31250, message))
             }
         }
     }
@@ -260,19 +284,22 @@ mod tests {
     use bson::rawdoc;
 
     fn projection(document: &bson::RawDocumentBuf) -> Result<Projection> {
-        super::projection(document, Place::Query, &Arc::default())
+        parse_projection(document, ProjectionContext::Query, &Arc::default())
     }
 
     #[test]
-    fn what_is_not_said_follows_from_what_is() {
+    fn unnamed_fields_follow_the_kind_of_projection() {
         let mode = |document: bson::RawDocumentBuf| projection(&document).unwrap().mode;
-        assert_eq!(mode(rawdoc! {}), Mode::Exclude);
-        assert_eq!(mode(rawdoc! { "_id": 1 }), Mode::Include);
-        assert_eq!(mode(rawdoc! { "_id": 0 }), Mode::Exclude);
-        assert_eq!(mode(rawdoc! { "a": { "$slice": 1 } }), Mode::Exclude);
+        assert_eq!(mode(rawdoc! {}), ProjectionMode::Exclude);
+        assert_eq!(mode(rawdoc! { "_id": 1 }), ProjectionMode::Include);
+        assert_eq!(mode(rawdoc! { "_id": 0 }), ProjectionMode::Exclude);
+        assert_eq!(
+            mode(rawdoc! { "a": { "$slice": 1 } }),
+            ProjectionMode::Exclude
+        );
         assert_eq!(
             mode(rawdoc! { "a": { "$elemMatch": { "b": 1 } } }),
-            Mode::Include
+            ProjectionMode::Include
         );
     }
 
@@ -291,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn of_paths_that_overlap_the_kind_of_projection_decides() {
+    fn the_kind_of_projection_decides_overlapping_paths() {
         let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
         assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));

@@ -1,4 +1,4 @@
-//! Positional `$`: of an array, the element through which the filter matched.
+//! Positional `$`: reduces an array to the element that the filter matched.
 //!
 //! ```json
 //! { "results.$": 1 }
@@ -7,23 +7,23 @@
 use bson::raw::CStr;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::path::{Part, Path};
+use crate::path::{Path, PathPart};
 use crate::{Error, Result, value};
 
-/// The document with the first array on the path reduced to the element at the position.
+/// Returns the document with the first array on the path reduced to the element at the position.
 ///
 /// # Errors
-/// The filter matched through no element (code 51246), or the array is shorter (code 51247).
+/// The filter matched no array element (code 51246), or the array is too short (code 51247).
 pub(super) fn only_matched(
     path: &Path,
     document: &RawDocument,
     position: Option<usize>,
 ) -> Result<RawDocumentBuf> {
-    reduce(path.parts(), document, position)
+    reduce_document(path.parts(), document, position)
 }
 
-fn reduce(
-    parts: &[Part],
+fn reduce_document(
+    parts: &[PathPart],
     document: &RawDocument,
     position: Option<usize>,
 ) -> Result<RawDocumentBuf> {
@@ -42,20 +42,22 @@ fn reduce(
         let reduced = match value {
             RawBsonRef::Array(array) => {
                 let position = position.ok_or_else(|| {
-                    Error::server(
+                    Error::with_server_code(
                         51246,
                         "positional '$' needs a filter that matches through an array element",
                     )
                 })?;
                 let item = value::items(array).nth(position).ok_or_else(|| {
-                    Error::server(
+                    Error::with_server_code(
                         51247,
-                        "positional '$' is used on another array than the filter matched in",
+                        "positional '$' is used on a shorter array than the array that the filter matched",
                     )
                 })?;
                 RawBson::Array([item].into_iter().collect::<RawArrayBuf>())
             }
-            RawBsonRef::Document(inner) => RawBson::Document(reduce(rest, inner, position)?),
+            RawBsonRef::Document(inner) => {
+                RawBson::Document(reduce_document(rest, inner, position)?)
+            }
             value => RawBson::from(value),
         };
         output.append(key, reduced);

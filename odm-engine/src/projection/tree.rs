@@ -1,217 +1,258 @@
-//! The fields that a projection names, as a tree, and what it makes of a document.
+//! The tree of the fields in a projection, and its application to documents.
 
 use std::collections::HashMap;
 
 use bson::raw::{CStr, CString};
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Mode;
-use super::slice::Slice;
+use super::ProjectionMode;
+use super::layout::Layout;
+use super::slice::SliceRange;
 use crate::expression::Computation;
 use crate::filter::ElemMatch;
-use crate::path::{Part, Path};
+use crate::path::{Path, PathPart};
 use crate::value::growth;
 use crate::{Error, Result, value};
 
-/// How many fields are looked for one after the other.
-const FEW: usize = 16;
+/// The maximum number of fields that are searched linearly.
+const MAX_LINEAR_FIELDS: usize = 16;
 
-/// Fields by name.
+/// The projected fields by name.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
-    /// In the order in which the projection names them.
-    fields: Vec<(CString, Branch)>,
-    /// Where they are, once they are more than a [`FEW`].
+pub(super) struct ProjectionTree {
+    /// The fields in the order of the projection.
+    fields: Vec<(CString, TreeBranch)>,
+    /// The index of each field by name. Filled only for more than [`MAX_LINEAR_FIELDS`] fields.
     places: HashMap<Box<str>, usize>,
-    /// Whether a field in here or below is computed.
-    computes: bool,
+    /// Whether a field at this level or below is computed.
+    has_computed: bool,
 }
 
 #[derive(Debug)]
-enum Branch {
-    Leaf(Leaf),
-    Inner(Tree),
+enum TreeBranch {
+    Leaf(FieldProjection),
+    Inner(ProjectionTree),
 }
 
-/// What the projection says about a field.
+/// The projection of a single field.
 #[derive(Debug)]
-pub(super) enum Leaf {
-    /// It is included or excluded, as the mode says.
+pub(super) enum FieldProjection {
+    /// The field is included or excluded, depending on the mode.
     Named,
-    Slice(Slice),
+    Slice(SliceRange),
     ElemMatch(ElemMatch),
     Computed(Computation),
 }
 
-/// Why a path cannot be added to a tree.
+/// The reason why a path cannot be added to a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Collision {
-    /// It leads into a path that is there.
+pub(super) enum PathCollision {
+    /// The path lies inside a path of the tree.
     Inside,
-    /// It is there already, or something inside it.
+    /// The path is in the tree already, or a path inside it.
     Around,
 }
 
-/// Whether a document has had a field of the projection.
+/// Whether the document has had a field of the projection.
 #[derive(Clone, Copy)]
-enum Met<'d> {
+enum FieldState<'d> {
     Not,
     Placed,
-    /// Its place is behind those of the document.
+    /// The field moves after the document's own fields.
     Later(RawBsonRef<'d>),
 }
 
-/// What is the same for all levels of a document.
+/// The state shared by all levels of a document.
 #[derive(Clone, Copy)]
-struct Pass<'d> {
+struct ProjectionPass<'d> {
     root: &'d RawDocument,
-    mode: Mode,
+    mode: ProjectionMode,
 }
 
-impl Tree {
-    /// Adds a path. The answer is why that cannot be.
+impl ProjectionTree {
+    /// Adds a path to the tree. Returns the collision that prevents the addition, if any.
     ///
     /// # Errors
-    /// A name with a null byte in it.
-    pub(super) fn insert(&mut self, parts: &[Part], leaf: Leaf) -> Result<Option<Collision>> {
+    /// A name contains a null byte.
+    pub(super) fn insert_path(
+        &mut self,
+        parts: &[PathPart],
+        leaf: FieldProjection,
+    ) -> Result<Option<PathCollision>> {
         let Some((part, rest)) = parts.split_first() else {
             return Ok(None);
         };
-        let known = self.place(part.name());
+        let known = self.field_index(part.name());
         let known = known.and_then(|at| self.fields.get_mut(at));
-        let computes = matches!(leaf, Leaf::Computed(_));
+        let is_computed = matches!(leaf, FieldProjection::Computed(_));
         let collision = match (known, rest.is_empty()) {
             (None, true) => {
-                self.push(name(part)?, Branch::Leaf(leaf));
+                self.push_field(part_name(part)?, TreeBranch::Leaf(leaf));
                 None
             }
             (None, false) => {
-                let mut inner = Tree::default();
-                inner.insert(rest, leaf)?;
-                self.push(name(part)?, Branch::Inner(inner));
+                let mut inner = ProjectionTree::default();
+                inner.insert_path(rest, leaf)?;
+                self.push_field(part_name(part)?, TreeBranch::Inner(inner));
                 None
             }
-            (Some((_, Branch::Inner(inner))), false) => inner.insert(rest, leaf)?,
-            (Some((_, Branch::Leaf(_))), false) => Some(Collision::Inside),
-            (Some(_), true) => Some(Collision::Around),
+            (Some((_, TreeBranch::Inner(inner))), false) => inner.insert_path(rest, leaf)?,
+            (Some((_, TreeBranch::Leaf(_))), false) => Some(PathCollision::Inside),
+            (Some(_), true) => Some(PathCollision::Around),
         };
-        self.computes |= computes;
+        self.has_computed |= is_computed;
         Ok(collision)
     }
 
-    /// Whether the projection says something about the path itself, rather than about what is inside it.
-    pub(super) fn has_leaf(&self, parts: &[Part]) -> bool {
+    /// Returns whether the tree has an entry for the path itself, instead of for a path inside it.
+    pub(super) fn has_leaf(&self, parts: &[PathPart]) -> bool {
         let Some((part, rest)) = parts.split_first() else {
             return false;
         };
-        let place = self.place(part.name());
+        let place = self.field_index(part.name());
         match place.and_then(|at| self.fields.get(at)) {
-            Some((_, Branch::Leaf(_))) => rest.is_empty(),
-            Some((_, Branch::Inner(inner))) => inner.has_leaf(rest),
+            Some((_, TreeBranch::Leaf(_))) => rest.is_empty(),
+            Some((_, TreeBranch::Inner(inner))) => inner.has_leaf(rest),
             None => false,
         }
     }
 
-    /// Whether a path begins with this name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.place(name).is_some()
+    /// Returns whether a path starts with this name.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.field_index(name).is_some()
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
-        if self.fields.len() > FEW {
+    fn field_index(&self, name: &str) -> Option<usize> {
+        if self.fields.len() > MAX_LINEAR_FIELDS {
             return self.places.get(name).copied();
         }
-        self.fields.iter().position(|(own, _)| own.as_str() == name)
+        self.fields
+            .iter()
+            .position(|(known, _)| known.as_str() == name)
     }
 
-    fn push(&mut self, name: CString, branch: Branch) {
+    fn push_field(&mut self, name: CString, branch: TreeBranch) {
         self.fields.push((name, branch));
         let known = self.places.len();
-        if self.fields.len() > FEW {
+        if self.fields.len() > MAX_LINEAR_FIELDS {
             let new = self.fields.iter().enumerate().skip(known);
             self.places
                 .extend(new.map(|(at, (name, _))| (name.as_str().into(), at)));
         }
     }
 
-    /// The paths, if they are all plainly named.
-    pub(super) fn included(&self) -> Option<Vec<Path>> {
+    /// Returns the paths if no field is computed or sliced.
+    pub(super) fn included_paths(&self) -> Option<Vec<Path>> {
         let mut paths = Vec::new();
         for (name, branch) in &self.fields {
             match branch {
-                Branch::Leaf(Leaf::Named) => paths.push(Path::new(name.as_str())),
-                Branch::Leaf(_) => return None,
-                Branch::Inner(inner) => {
-                    let inner = inner.included()?;
-                    let below =
+                TreeBranch::Leaf(FieldProjection::Named) => paths.push(Path::new(name.as_str())),
+                TreeBranch::Leaf(_) => return None,
+                TreeBranch::Inner(inner) => {
+                    let inner = inner.included_paths()?;
+                    let inner_names =
                         |path: &Path| Path::new(&format!("{}.{}", name.as_str(), path.as_str()));
-                    paths.extend(inner.iter().map(below));
+                    paths.extend(inner.iter().map(inner_names));
                 }
             }
         }
         Some(paths)
     }
 
-    /// What the projection leaves of a whole document, and adds to it.
+    /// Projects a whole document: keeps, removes and adds fields. With a layout, fields that are added again get their old
+    /// positions.
     ///
     /// # Errors
-    /// What expressions fail with.
+    /// An expression fails.
     pub(super) fn apply(
         &self,
         document: &RawDocument,
-        mode: Mode,
+        mode: ProjectionMode,
         id: bool,
+        layout: Option<&mut Layout>,
     ) -> Result<RawDocumentBuf> {
-        let pass = Pass {
+        let pass = ProjectionPass {
             root: document,
             mode,
         };
-        let keeps = |name: &CStr| match name.as_str() {
+        let keeps_field = |name: &CStr| match name.as_str() {
             "_id" => id,
-            _ => mode == Mode::Exclude,
+            _ => mode == ProjectionMode::Exclude,
         };
-        self.document(Some(document), pass, &keeps)
+        self.project_document(Some(document), pass, &keeps_field, layout)
     }
 
-    /// A document at any level; `None` for one that is only made for what is computed in it.
-    fn document(
+    /// Adds the names of a tree. Returns whether a path was in this tree already, or collides with a path of this tree.
+    pub(super) fn merge_names(&mut self, other: &ProjectionTree) -> bool {
+        let mut collides = false;
+        for (name, branch) in &other.fields {
+            let known = self.field_index(name.as_str());
+            let known = known.and_then(|at| self.fields.get_mut(at));
+            match (known, branch) {
+                (None, TreeBranch::Leaf(_)) => {
+                    let leaf = TreeBranch::Leaf(FieldProjection::Named);
+                    self.push_field(name.clone(), leaf);
+                }
+                (None, TreeBranch::Inner(inner)) => {
+                    let mut merged = ProjectionTree::default();
+                    merged.merge_names(inner);
+                    self.push_field(name.clone(), TreeBranch::Inner(merged));
+                }
+                (Some((_, TreeBranch::Inner(known))), TreeBranch::Inner(inner)) => {
+                    collides |= known.merge_names(inner);
+                }
+                (Some(_), _) => collides = true,
+            }
+        }
+        collides
+    }
+
+    /// Projects a document at any level. `None` is an absent document that is created only for
+    /// computed fields.
+    fn project_document(
         &self,
         document: Option<&RawDocument>,
-        pass: Pass<'_>,
-        keeps: &dyn Fn(&CStr) -> bool,
+        pass: ProjectionPass<'_>,
+        keeps_field: &dyn Fn(&CStr) -> bool,
+        mut layout: Option<&mut Layout>,
     ) -> Result<RawDocumentBuf> {
+        if let (Some(layout), Some(document)) = (&mut layout, document) {
+            layout.record_fields(document);
+        }
         let mut output = RawDocumentBuf::new();
-        let mut met = vec![Met::Not; self.fields.len()];
-        for (name, value) in document.into_iter().flat_map(elements) {
-            let place = self.place(name.as_str());
-            let known = place.and_then(|at| Some((self.fields.get(at)?, met.get_mut(at)?)));
-            let Some(((_, branch), met)) = known else {
-                if keeps(name) {
+        let mut states = vec![FieldState::Not; self.fields.len()];
+        for (name, value) in document.into_iter().flat_map(raw_elements) {
+            let place = self.field_index(name.as_str());
+            let known = place.and_then(|at| Some((self.fields.get(at)?, states.get_mut(at)?)));
+            let Some(((_, branch), states)) = known else {
+                if keeps_field(name) {
                     output.append(name, value);
                 }
                 continue;
             };
             if branch.comes_last(pass.mode) {
-                *met = Met::Later(value);
+                *states = FieldState::Later(value);
                 continue;
             }
-            *met = Met::Placed;
-            if let Some(value) = branch.of(value, pass)? {
+            *states = FieldState::Placed;
+            let inner = branch.layout_of(name, layout.as_deref_mut());
+            if let Some(value) = branch.project_field(value, pass, inner)? {
                 output.append(name, &value);
                 growth::check_size(output.as_bytes().len())?;
             }
         }
-        for ((name, branch), met) in self.fields.iter().zip(met) {
-            let value = match (branch, met) {
-                (_, Met::Placed) => None,
-                (Branch::Leaf(Leaf::Computed(computation)), _) => {
-                    computation.of(pass.root)?.into_bson()
+        for ((name, branch), states) in self.fields.iter().zip(states) {
+            let value = match (branch, states) {
+                (_, FieldState::Placed) => None,
+                (TreeBranch::Leaf(FieldProjection::Computed(computation)), _) => {
+                    computation.evaluate(pass.root)?.into_bson()
                 }
-                (Branch::Leaf(Leaf::ElemMatch(elements)), Met::Later(value)) => {
-                    first_match(elements, value)
-                }
-                (Branch::Inner(inner), _) if inner.computes => {
-                    Some(inner.document(None, pass, &|_| false)?.into())
+                (
+                    TreeBranch::Leaf(FieldProjection::ElemMatch(elements)),
+                    FieldState::Later(value),
+                ) => first_match(elements, value),
+                (TreeBranch::Inner(inner), _) if inner.has_computed => {
+                    Some(inner.project_document(None, pass, &|_| false, None)?.into())
                 }
                 _ => None,
             };
@@ -220,28 +261,47 @@ impl Tree {
                 growth::check_size(output.as_bytes().len())?;
             }
         }
-        Ok(output)
-    }
-
-    /// What is left of a value whose parts the projection names. `None` for nothing at all.
-    fn value(&self, value: RawBsonRef<'_>, pass: Pass<'_>) -> Result<Option<RawBson>> {
-        Ok(match (value, pass.mode) {
-            (RawBsonRef::Document(document), mode) => {
-                let inner = self.document(Some(document), pass, &|_| mode == Mode::Exclude)?;
-                Some(inner.into())
-            }
-            (RawBsonRef::Array(array), _) => Some(self.array(array, pass)?.into()),
-            // What is computed in it takes the place of what has no fields.
-            _ if self.computes => Some(self.document(None, pass, &|_| false)?.into()),
-            (value, Mode::Exclude) => Some(value.into()),
-            (_, Mode::Include) => None,
+        Ok(match layout {
+            Some(layout) => layout.arrange_fields(output),
+            None => output,
         })
     }
 
-    fn array(&self, array: &RawArray, pass: Pass<'_>) -> Result<RawArrayBuf> {
+    /// Projects a value with nested projected fields. `None` if nothing remains.
+    fn project_value(
+        &self,
+        value: RawBsonRef<'_>,
+        pass: ProjectionPass<'_>,
+        layout: Option<&mut Layout>,
+    ) -> Result<Option<RawBson>> {
+        Ok(match (value, pass.mode) {
+            (RawBsonRef::Document(document), mode) => {
+                let keeps_field = |_: &CStr| mode == ProjectionMode::Exclude;
+                let inner = self.project_document(Some(document), pass, &keeps_field, layout)?;
+                Some(inner.into())
+            }
+            (RawBsonRef::Array(array), _) => Some(self.project_array(array, pass, layout)?.into()),
+            // Computed fields inside replace a value that has no fields.
+            _ if self.has_computed => {
+                Some(self.project_document(None, pass, &|_| false, None)?.into())
+            }
+            (value, ProjectionMode::Exclude) => Some(value.into()),
+            (_, ProjectionMode::Include) => None,
+        })
+    }
+
+    fn project_array(
+        &self,
+        array: &RawArray,
+        pass: ProjectionPass<'_>,
+        mut layout: Option<&mut Layout>,
+    ) -> Result<RawArrayBuf> {
         let mut output = RawArrayBuf::new();
-        for item in value::items(array) {
-            if let Some(item) = self.value(item, pass)? {
+        for (index, item) in value::items(array).enumerate() {
+            let inner = layout
+                .as_mut()
+                .map(|layout| layout.inner(&index.to_string()));
+            if let Some(item) = self.project_value(item, pass, inner)? {
                 output.push(item);
                 growth::check_size(output.as_bytes().len())?;
             }
@@ -250,47 +310,69 @@ impl Tree {
     }
 }
 
-impl Branch {
-    /// Whether what comes of a field does not take its place, but stands behind all that is included:
-    /// what is computed there, and elements that were found.
-    fn comes_last(&self, mode: Mode) -> bool {
-        mode == Mode::Include
-            && matches!(self, Branch::Leaf(Leaf::ElemMatch(_) | Leaf::Computed(_)))
+impl TreeBranch {
+    /// Returns whether the result is appended after all included fields, as for computed fields and
+    /// `$elemMatch`.
+    fn comes_last(&self, mode: ProjectionMode) -> bool {
+        mode == ProjectionMode::Include
+            && matches!(
+                self,
+                TreeBranch::Leaf(FieldProjection::ElemMatch(_) | FieldProjection::Computed(_))
+            )
     }
 
-    /// What comes of a field's value. `None` for nothing at all.
-    fn of(&self, value: RawBsonRef<'_>, pass: Pass<'_>) -> Result<Option<RawBson>> {
+    /// Returns the layout inside a field that this branch changes in place.
+    fn layout_of<'l>(&self, name: &CStr, layout: Option<&'l mut Layout>) -> Option<&'l mut Layout> {
+        let layout = layout?;
+        match self {
+            TreeBranch::Inner(_) => Some(layout.inner(name.as_str())),
+            TreeBranch::Leaf(_) => {
+                layout.forget_inner(name.as_str());
+                None
+            }
+        }
+    }
+
+    /// Projects the value of a field. `None` if nothing remains.
+    fn project_field(
+        &self,
+        value: RawBsonRef<'_>,
+        pass: ProjectionPass<'_>,
+        layout: Option<&mut Layout>,
+    ) -> Result<Option<RawBson>> {
         Ok(match (self, value) {
-            (Branch::Inner(inner), value) => inner.value(value, pass)?,
-            (Branch::Leaf(Leaf::Named), value) => {
-                (pass.mode == Mode::Include).then(|| value.into())
+            (TreeBranch::Inner(inner), value) => inner.project_value(value, pass, layout)?,
+            (TreeBranch::Leaf(FieldProjection::Named), value) => {
+                (pass.mode == ProjectionMode::Include).then(|| value.into())
             }
-            (Branch::Leaf(Leaf::Slice(slice)), RawBsonRef::Array(array)) => {
-                Some(slice.apply(array).into())
+            (TreeBranch::Leaf(FieldProjection::Slice(slice)), RawBsonRef::Array(array)) => {
+                Some(slice.apply_to(array).into())
             }
-            (Branch::Leaf(Leaf::Slice(_)), value) => Some(value.into()),
-            (Branch::Leaf(Leaf::ElemMatch(elements)), value) => first_match(elements, value),
-            (Branch::Leaf(Leaf::Computed(computation)), _) => {
-                computation.of(pass.root)?.into_bson()
+            (TreeBranch::Leaf(FieldProjection::Slice(_)), value) => Some(value.into()),
+            (TreeBranch::Leaf(FieldProjection::ElemMatch(elements)), value) => {
+                first_match(elements, value)
+            }
+            (TreeBranch::Leaf(FieldProjection::Computed(computation)), _) => {
+                computation.evaluate(pass.root)?.into_bson()
             }
         })
     }
 }
 
-/// An array of the first element that matches.
+/// Returns an array with the first element that matches.
 fn first_match(elements: &ElemMatch, value: RawBsonRef<'_>) -> Option<RawBson> {
     let array = value.as_array()?;
-    let at = elements.position(array)?;
-    let found: RawArrayBuf = value::items(array).skip(at).take(1).collect();
-    Some(found.into())
+    let at = elements.first_match(array)?;
+    let selected: RawArrayBuf = value::items(array).skip(at).take(1).collect();
+    Some(selected.into())
 }
 
-fn name(part: &Part) -> Result<CString> {
-    let refused = |_| Error::server(16411, "the path of a field has no null byte");
-    CString::try_from(part.name()).map_err(refused)
+fn part_name(part: &PathPart) -> Result<CString> {
+    let rejection = |_| Error::with_server_code(16411, "a field path cannot contain a null byte");
+    CString::try_from(part.name()).map_err(rejection)
 }
 
-fn elements(document: &RawDocument) -> impl Iterator<Item = (&CStr, RawBsonRef<'_>)> {
+fn raw_elements(document: &RawDocument) -> impl Iterator<Item = (&CStr, RawBsonRef<'_>)> {
     document
         .iter_elements()
         .map_while(|element| element.ok())

@@ -7,23 +7,23 @@ use bson::{RawDocument, RawDocumentBuf};
 use super::{Sort, SortKey};
 use crate::error::{Error, Result, code};
 
-/// How many bytes a sort may hold in memory, as on MongoDB.
-const MEMORY_LIMIT: usize = 100 << 20;
+/// The memory limit of a sort in bytes, as on MongoDB.
+const MAX_SORT_BYTES: usize = 100 << 20;
 
-/// Documents on their way into an order.
+/// Collects documents and returns the sorted result.
 ///
-/// Without a limit, and with a limit of 1, the first of equal documents comes first. With another
-/// limit, which of them come and in which order is as MongoDB's [`heap`] leaves them.
+/// Without a limit and with a limit of 1, equal documents keep their order. With another limit, the
+/// choice and the order of equal documents follow MongoDB's [`heap`].
 pub(crate) struct Sorter<'s> {
     sort: &'s Sort,
-    /// How many documents are wanted.
+    /// The maximum number of documents in the result.
     limit: usize,
-    /// A heap as soon as there are as many as are wanted.
-    held: Vec<Held>,
+    /// The collected documents. A heap as soon as `limit` documents are collected.
+    documents: Vec<HeldDocument>,
     bytes: usize,
 }
 
-struct Held {
+struct HeldDocument {
     key: SortKey,
     document: RawDocumentBuf,
     bytes: usize,
@@ -36,61 +36,61 @@ impl<'s> Sorter<'s> {
             limit: limit.map_or(usize::MAX, |limit| {
                 usize::try_from(limit).unwrap_or(usize::MAX)
             }),
-            held: Vec::new(),
+            documents: Vec::new(),
             bytes: 0,
         }
     }
 
     /// # Errors
-    /// A document that cannot be sorted, and more documents than fit into memory.
-    pub(crate) fn add(&mut self, document: &RawDocument) -> Result<()> {
-        let key = self.sort.key(document)?;
+    /// A document has no sort key, or the documents exceed the memory limit.
+    pub(crate) fn add_document(&mut self, document: &RawDocument) -> Result<()> {
+        let key = self.sort.extract_key(document)?;
         if self.limit == 0 {
             return Ok(());
         }
-        let is_full = self.held.len() == self.limit;
-        let greatest = self.held.first().filter(|_| is_full);
+        let is_full = self.documents.len() == self.limit;
+        let greatest = self.documents.first().filter(|_| is_full);
         if greatest.is_some_and(|greatest| self.sort.compare(&key, &greatest.key).is_ge()) {
             return Ok(());
         }
-        let bytes = document.as_bytes().len() + key.size();
-        let added = Held {
+        let bytes = document.as_bytes().len() + key.byte_size();
+        let added = HeldDocument {
             key,
             document: document.to_owned(),
             bytes,
         };
         self.bytes += bytes;
-        let compare = by(self.sort);
+        let compare = key_order(self.sort);
         if is_full {
-            self.bytes -= self.held.first().map_or(0, |greatest| greatest.bytes);
-            heap::replace_greatest(&mut self.held, added, &compare);
+            self.bytes -= self.documents.first().map_or(0, |greatest| greatest.bytes);
+            heap::replace_greatest(&mut self.documents, added, &compare);
         } else {
-            self.held.push(added);
-            if self.held.len() == self.limit {
-                heap::make(&mut self.held, &compare);
+            self.documents.push(added);
+            if self.documents.len() == self.limit {
+                heap::make_heap(&mut self.documents, &compare);
             }
         }
-        if self.bytes > MEMORY_LIMIT {
+        if self.bytes > MAX_SORT_BYTES {
             let message = format!(
-                "the sort needs more than {MEMORY_LIMIT} bytes of memory; create an index that \
+                "the sort needs more than {MAX_SORT_BYTES} bytes of memory; create an index that \
                  gives this order, or limit the result"
             );
-            return Err(Error::server(code::SORT_MEMORY_LIMIT, message));
+            return Err(Error::with_server_code(code::SORT_MEMORY_LIMIT, message));
         }
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> impl Iterator<Item = RawDocumentBuf> + use<> {
-        let compare = by(self.sort);
-        if self.held.len() == self.limit {
-            heap::sort(&mut self.held, &compare);
+    pub(crate) fn into_sorted(mut self) -> impl Iterator<Item = RawDocumentBuf> + use<> {
+        let compare = key_order(self.sort);
+        if self.documents.len() == self.limit {
+            heap::sort_heap(&mut self.documents, &compare);
         } else {
-            self.held.sort_by(compare);
+            self.documents.sort_by(compare);
         }
-        self.held.into_iter().map(|held| held.document)
+        self.documents.into_iter().map(|entry| entry.document)
     }
 }
 
-fn by(sort: &Sort) -> impl Fn(&Held, &Held) -> Ordering {
+fn key_order(sort: &Sort) -> impl Fn(&HeldDocument, &HeldDocument) -> Ordering {
     |a, b| sort.compare(&a.key, &b.key)
 }

@@ -3,27 +3,27 @@ use std::sync::Arc;
 
 use redb::OwnedAccessGuard;
 
-use super::redb::SEAL_LENGTH;
+use super::redb::VALUE_CHECKSUM_BYTES;
 
-/// A key or a value that was read: shared with the store, not copied from it.
-pub(crate) enum Bytes {
+/// A key or a value read from the store, without a copy.
+pub(crate) enum StoredBytes {
     Shared(Arc<[u8]>),
-    /// A slice of a page, which stays in memory for as long as this lives.
+    /// A slice of a redb page. The guard keeps the page in memory.
     Page(OwnedAccessGuard<&'static [u8]>),
-    /// The same, with a checksum behind it.
-    Sealed(OwnedAccessGuard<&'static [u8]>),
+    /// A slice of a redb page that ends with a checksum.
+    PageWithChecksum(OwnedAccessGuard<&'static [u8]>),
 }
 
-impl Deref for Bytes {
+impl Deref for StoredBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Shared(bytes) => bytes,
-            Bytes::Page(guard) => guard.value(),
-            Bytes::Sealed(guard) => {
+            StoredBytes::Shared(bytes) => bytes,
+            StoredBytes::Page(guard) => guard.value(),
+            StoredBytes::PageWithChecksum(guard) => {
                 let sealed = guard.value();
-                let plain = sealed.len().saturating_sub(SEAL_LENGTH);
+                let plain = sealed.len().saturating_sub(VALUE_CHECKSUM_BYTES);
                 sealed.get(..plain).unwrap_or_default()
             }
         }

@@ -1,17 +1,20 @@
-//! A store that is gone with the process: for tests, caches and scratch data.
+//! A store in memory: for tests, caches and scratch data.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use imbl::OrdMap;
 
-use super::paged::Paged;
-use super::{Bulk, Bytes, Changes, CommitError, Entries, KeyRange, Snapshot, Store, Writer};
+use super::paged::PagedEntries;
+use super::{
+    BulkCallback, Changes, CommitError, CommitWriter, Entries, KeyRange, Snapshot, Store,
+    StoredBytes,
+};
 use crate::direction::Direction;
 use crate::error::Result;
 
 type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
 
-/// A persistent map: a snapshot is a clone that shares its nodes.
+/// A store on a persistent map: a snapshot is a clone that shares the map's nodes.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
     map: RwLock<Map>,
@@ -19,13 +22,13 @@ pub(crate) struct MemoryStore {
 
 impl Store for MemoryStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let map = self.map().clone();
+        let map = self.lock_map().clone();
         Ok(Arc::new(MemorySnapshot { map }))
     }
 
-    fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
-        // Without the lock: `bulk` can take long, and nobody else commits.
-        let mut writer = MapWriter(self.map().clone());
+    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+        // No lock is held during `bulk`, which may take long. There is only one committer, so the map cannot change meanwhile.
+        let mut writer = MapWriter(self.lock_map().clone());
         bulk(&mut writer).map_err(CommitError::Undone)?;
         let MapWriter(mut map) = writer;
         for (key, value) in changes {
@@ -40,21 +43,21 @@ impl Store for MemoryStore {
 }
 
 impl MemoryStore {
-    /// The map is replaced as a whole, so a writer that panicked has left it consistent.
-    fn map(&self) -> RwLockReadGuard<'_, Map> {
+    /// Locks the map. A writer replaces the whole map at once, so the map is consistent after a panic.
+    fn lock_map(&self) -> RwLockReadGuard<'_, Map> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct MapWriter(Map);
 
-impl Writer for MapWriter {
+impl CommitWriter for MapWriter {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.insert(key.into(), value.into());
         Ok(())
     }
 
-    fn has(&self, key: &[u8]) -> Result<bool> {
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
         Ok(self.0.contains_key(key))
     }
 
@@ -62,7 +65,7 @@ impl Writer for MapWriter {
         let keys: Vec<_> = match range.is_empty() {
             true => Vec::new(),
             false => {
-                let entries = self.0.range::<_, [u8]>(range.bounds());
+                let entries = self.0.range::<_, [u8]>(range.as_bounds());
                 entries.map(|(key, _)| Arc::clone(key)).collect()
             }
         };
@@ -78,13 +81,15 @@ struct MemorySnapshot {
 }
 
 impl Snapshot for MemorySnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>> {
         let value = self.map.get(key);
-        Ok(value.map(|value| Bytes::Shared(Arc::clone(value))))
+        Ok(value.map(|value| StoredBytes::Shared(Arc::clone(value))))
     }
 
     fn range(&self, range: KeyRange, direction: Direction) -> Entries {
-        let entries = Paged::new(self.map.clone(), range, direction);
-        Box::new(entries.map(|(key, value)| Ok((Bytes::Shared(key), Bytes::Shared(value)))))
+        let entries = PagedEntries::new(self.map.clone(), range, direction);
+        Box::new(
+            entries.map(|(key, value)| Ok((StoredBytes::Shared(key), StoredBytes::Shared(value)))),
+        )
     }
 }

@@ -6,14 +6,16 @@ use imbl::OrdMap;
 use super::KeyRange;
 use crate::direction::Direction;
 
-/// How many entries are copied out of the map at a time: few at first, as most readers want few.
-const FIRST_PAGE: usize = 4;
-const LAST_PAGE: usize = 64;
+/// The number of entries in the first page. Most readers need few entries, so pages start small and double.
+const FIRST_PAGE_ENTRIES: usize = 4;
+/// The largest number of entries in a page.
+const MAX_PAGE_ENTRIES: usize = 64;
 
 /// The entries of a map in a range, as an iterator that owns the map.
 ///
-/// An iterator of the map itself would borrow it, so this one finds its place again for each page.
-pub(super) struct Paged<V> {
+/// An iterator borrowed from the map could not be returned together with the map. This iterator seeks again for each page
+/// instead.
+pub(super) struct PagedEntries<V> {
     map: OrdMap<Arc<[u8]>, V>,
     rest: KeyRange,
     direction: Direction,
@@ -22,20 +24,20 @@ pub(super) struct Paged<V> {
     exhausted: bool,
 }
 
-impl<V: Clone> Paged<V> {
+impl<V: Clone> PagedEntries<V> {
     pub(super) fn new(map: OrdMap<Arc<[u8]>, V>, range: KeyRange, direction: Direction) -> Self {
-        Paged {
+        PagedEntries {
             exhausted: range.is_empty(),
             map,
             rest: range,
             direction,
             page: VecDeque::new(),
-            page_size: FIRST_PAGE,
+            page_size: FIRST_PAGE_ENTRIES,
         }
     }
 
-    fn turn_page(&mut self) {
-        let entries = self.map.range::<_, [u8]>(self.rest.bounds());
+    fn read_next_page(&mut self) {
+        let entries = self.map.range::<_, [u8]>(self.rest.as_bounds());
         let copy = |(key, value): (&Arc<[u8]>, &V)| (Arc::clone(key), value.clone());
         match self.direction {
             Direction::Ascending => self.page.extend(entries.take(self.page_size).map(copy)),
@@ -44,7 +46,7 @@ impl<V: Clone> Paged<V> {
                 .extend(entries.rev().take(self.page_size).map(copy)),
         }
         self.exhausted = self.page.len() < self.page_size;
-        self.page_size = (self.page_size * 2).min(LAST_PAGE);
+        self.page_size = (self.page_size * 2).min(MAX_PAGE_ENTRIES);
         if let Some((last, _)) = self.page.back() {
             match self.direction {
                 Direction::Ascending => {
@@ -58,12 +60,12 @@ impl<V: Clone> Paged<V> {
     }
 }
 
-impl<V: Clone> Iterator for Paged<V> {
+impl<V: Clone> Iterator for PagedEntries<V> {
     type Item = (Arc<[u8]>, V);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.page.is_empty() && !self.exhausted {
-            self.turn_page();
+            self.read_next_page();
         }
         self.page.pop_front()
     }
@@ -82,13 +84,14 @@ mod tests {
             start: 10u16.to_be_bytes().to_vec(),
             end: Some(900u16.to_be_bytes().to_vec()),
         };
-        let up: Vec<u16> = Paged::new(map.clone(), range.clone(), Direction::Ascending)
+        let ascending: Vec<u16> =
+            PagedEntries::new(map.clone(), range.clone(), Direction::Ascending)
+                .map(|(_, n)| n)
+                .collect();
+        assert_eq!(ascending, (10..900).collect::<Vec<_>>());
+        let descending: Vec<u16> = PagedEntries::new(map, range, Direction::Descending)
             .map(|(_, n)| n)
             .collect();
-        assert_eq!(up, (10..900).collect::<Vec<_>>());
-        let down: Vec<u16> = Paged::new(map, range, Direction::Descending)
-            .map(|(_, n)| n)
-            .collect();
-        assert_eq!(down, (10..900).rev().collect::<Vec<_>>());
+        assert_eq!(descending, (10..900).rev().collect::<Vec<_>>());
     }
 }

@@ -1,6 +1,6 @@
 use std::ops::Bound;
 
-/// An interval of keys: `start` is included, `end` is not, and no end means the last key.
+/// An interval of keys: `start` is included, `end` is excluded, and `None` means no upper limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) start: Vec<u8>,
@@ -8,8 +8,8 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Every key that begins with `prefix`.
-    pub(crate) fn prefix(prefix: &[u8]) -> KeyRange {
+    /// Returns the range of all keys that begin with `prefix`.
+    pub(crate) fn with_prefix(prefix: &[u8]) -> KeyRange {
         KeyRange {
             start: prefix.to_vec(),
             end: after_prefix(prefix),
@@ -20,7 +20,7 @@ impl KeyRange {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 
-    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    pub(crate) fn as_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let end = match &self.end {
             Some(end) => Bound::Excluded(end.as_slice()),
             None => Bound::Unbounded,
@@ -29,7 +29,7 @@ impl KeyRange {
     }
 }
 
-/// The smallest key that is greater than every key beginning with `prefix`.
+/// Returns the smallest key that is greater than every key beginning with `prefix`.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,18 +1,17 @@
-//! The store on disk: one file, with one table of redb.
+//! The store on disk: one file, with one redb table.
 //!
-//! redb verifies its pages when it opens a file after a crash, not when it reads them. So every [page](page_checksums)
-//! has a checksum that is verified when it is read from the file, and every [value](seal) one that is verified when it
-//! is read at all, but for the version of the format, which any engine can read.
+//! redb verifies its pages when it opens a file after a crash, but not on a read. So every [page](page_checksums) has a checksum
+//! that is verified when the page is read from the file. Every [value](value_checksum) has a checksum that is verified on each
+//! read. The format version has no checksum, because engines of every version must be able to read it.
 //!
-//! redb takes no further write after an I/O error, so the store opens the file anew after one, as it was after the last
-//! commit that succeeded. When the disk is full, only commits that free space are carried out, with the help of a
-//! reserve.
+//! redb refuses all writes after an I/O error. The store then reopens the file in the state after the last successful commit. On
+//! a full disk, the store accepts only commits that free space, and uses a reserve of disk space for these commits.
 
 mod database_file;
 mod page_checksums;
-mod seal;
+mod value_checksum;
 
-pub(super) use seal::LENGTH as SEAL_LENGTH;
+pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
 
 use std::fs::File;
 use std::io;
@@ -21,14 +20,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use database_file::{DatabaseFile, Handle, Refused};
+use database_file::{DatabaseFile, FileHandle, RefusedStorage};
 use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
     ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
 };
 
-use super::{Bulk, Bytes, Changes, CommitError, Entries, KeyRange, Snapshot, Store, Writer, holds};
+use super::{
+    BulkCallback, Changes, CommitError, CommitWriter, Entries, KeyRange, Snapshot, Store,
+    StoredBytes, snapshot_contains,
+};
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
@@ -37,37 +39,37 @@ use crate::key;
 const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new("odm-engine");
 
-/// Pages kept in memory. Enough for the inner nodes of large files and a working set; more would
-/// only duplicate the cache of the operating system.
+/// The size of redb's page cache. The cache holds the inner nodes of large files and a working set. A larger cache would
+/// duplicate the cache of the operating system.
 const CACHE_BYTES: usize = 128 << 20;
 
-/// The first version of the format with checksums of values. A file of an older one goes on without.
-const FIRST_SEALED: u32 = 3;
+/// The first format version with checksums of values. Files of older versions stay without checksums.
+const FIRST_VERSION_WITH_VALUE_CHECKSUMS: u32 = 3;
 
-/// The first version of the format with checksums of pages.
-const FIRST_WITH_PAGE_CHECKSUMS: u32 = 4;
+/// The first format version with checksums of pages.
+const FIRST_VERSION_WITH_PAGE_CHECKSUMS: u32 = 4;
 
 pub(crate) struct RedbStore {
     file: Arc<DatabaseFile>,
     /// `None` once the store is closed.
-    opened: RwLock<Option<Opened>>,
-    /// Whether the disk is full: only commits that free space are carried out.
+    open_database: RwLock<Option<OpenDatabase>>,
+    /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
 }
 
-/// What redb sees of a storage.
+/// Returns the storage as redb sees it, without the pages of checksums.
 pub(crate) fn redb_storage(storage: impl StorageBackend) -> impl StorageBackend {
     let file = DatabaseFile::new(storage, "the storage".into());
-    Handle::new(Arc::new(file)).0
+    FileHandle::new(Arc::new(file)).0
 }
 
-/// The file as redb has it open.
-struct Opened {
+/// An open redb database on the file.
+struct OpenDatabase {
     database: Database,
-    /// Ends what `database` does to the file.
+    /// Set to stop `database` from accessing the file after the file is reopened.
     is_over: Arc<AtomicBool>,
     /// Whether the values have checksums.
-    is_sealed: bool,
+    has_value_checksums: bool,
 }
 
 impl RedbStore {
@@ -81,27 +83,27 @@ impl RedbStore {
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path);
         let file = file.map_err(|error| Error::io("cannot open", &name, error))?;
-        // It does nothing with the file yet.
+        // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        RedbStore::on(DatabaseFile::new(storage, name))
+        RedbStore::open_file(DatabaseFile::new(storage, name))
     }
 
-    /// Opens the file that `storage` stands for, or creates it.
+    /// Opens the file that `storage` represents, or creates it.
     ///
     /// # Errors
-    /// As [`open`](RedbStore::open).
+    /// See [`open`](RedbStore::open).
     pub(crate) fn open_storage(storage: impl StorageBackend) -> Result<RedbStore> {
-        RedbStore::on(DatabaseFile::new(storage, "the storage".into()))
+        RedbStore::open_file(DatabaseFile::new(storage, "the storage".into()))
     }
 
-    fn on(file: DatabaseFile) -> Result<RedbStore> {
+    fn open_file(file: DatabaseFile) -> Result<RedbStore> {
         let file = Arc::new(file);
-        let opened = Opened::open(&file)?;
-        let is_new = file.unpanicked(|| opened.is_new(&file))?;
+        let opened = OpenDatabase::open(&file)?;
+        let is_new = file.catch_redb_panic(|| opened.is_new(&file))?;
         let store = RedbStore {
             file,
-            opened: RwLock::new(Some(opened)),
+            open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
         };
         if is_new {
@@ -110,56 +112,61 @@ impl RedbStore {
                 Err(CommitError::Undone(error) | CommitError::Unknown(error)) => return Err(error),
             }
         }
-        store.set_version()?;
+        store.detect_checksums()?;
         Ok(store)
     }
 
-    /// Finds out from the version of the format which checksums there are.
-    fn set_version(&self) -> Result<()> {
-        let version = self.snapshot()?.get(&key::format())?;
+    /// Derives from the format version whether values and pages have checksums.
+    fn detect_checksums(&self) -> Result<()> {
+        let version = self.snapshot()?.get(&key::for_format_version())?;
         let version = version.as_deref().and_then(<[u8]>::first_chunk);
         let Some(version) = version.map(|version| u32::from_be_bytes(*version)) else {
             return Ok(());
         };
-        let is_newer = version > FIRST_WITH_PAGE_CHECKSUMS;
-        let has_page_checksums = version == FIRST_WITH_PAGE_CHECKSUMS;
+        let is_newer = version > FIRST_VERSION_WITH_PAGE_CHECKSUMS;
+        let has_page_checksums = version == FIRST_VERSION_WITH_PAGE_CHECKSUMS;
         if !is_newer && has_page_checksums != self.file.has_page_checksums() {
-            let what = format!("its version {version} does not fit its pages");
-            return Err(Error::damaged(what));
+            let reason = format!("format version {version} does not match its pages");
+            return Err(Error::damaged(reason));
         }
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self
+            .open_database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = opened.as_mut() {
-            opened.is_sealed = version >= FIRST_SEALED;
+            opened.has_value_checksums = version >= FIRST_VERSION_WITH_VALUE_CHECKSUMS;
         }
         Ok(())
     }
 
-    fn opened(&self) -> RwLockReadGuard<'_, Option<Opened>> {
-        self.opened.read().unwrap_or_else(PoisonError::into_inner)
+    fn lock_open_database(&self) -> RwLockReadGuard<'_, Option<OpenDatabase>> {
+        self.open_database
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes, or leaves everything as it is.
-    fn write(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
-        let opened = self.opened();
+    /// Writes the changes in one redb transaction. Rolls back on an error.
+    fn write_once(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+        let opened = self.lock_open_database();
         let Some(opened) = &*opened else {
             return Err(CommitError::Undone(Error::closed()));
         };
         let file = &self.file;
-        let begun = file.unpanicked(|| {
+        let begin_result = file.catch_redb_panic(|| {
             opened
                 .database
                 .begin_write()
-                .map_err(|error| file.error(error))
+                .map_err(|error| file.convert_error(error))
         });
-        let transaction = begun.map_err(CommitError::Unknown)?;
-        let written = file.unpanicked(|| {
+        let transaction = begin_result.map_err(CommitError::Unknown)?;
+        let written = file.catch_redb_panic(|| {
             let table = transaction
                 .open_table(TABLE)
-                .map_err(|error| file.error(error))?;
+                .map_err(|error| file.convert_error(error))?;
             let mut writer = TableWriter {
                 table,
                 file,
-                is_sealed: opened.is_sealed,
+                has_value_checksums: opened.has_value_checksums,
             };
             bulk(&mut writer)?;
             for (key, value) in changes {
@@ -171,35 +178,46 @@ impl RedbStore {
             Ok(())
         });
         if let Err(error) = written {
-            let aborted =
-                file.unpanicked(|| transaction.abort().map_err(|error| file.error(error)));
+            let aborted = file.catch_redb_panic(|| {
+                transaction
+                    .abort()
+                    .map_err(|error| file.convert_error(error))
+            });
             return Err(match aborted {
                 Ok(()) => CommitError::Undone(error),
                 Err(_) => CommitError::Unknown(error),
             });
         }
-        file.unpanicked(|| transaction.commit().map_err(|error| file.error(error)))
-            .map_err(CommitError::Unknown)
+        file.catch_redb_panic(|| {
+            transaction
+                .commit()
+                .map_err(|error| file.convert_error(error))
+        })
+        .map_err(CommitError::Unknown)
     }
 
-    /// Writes, and opens the file anew if that is needed to know what became of it.
-    fn write_and_recover(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
-        let error = match self.write(changes, bulk) {
+    /// Writes the changes. If the outcome is unknown, reopens the file to find out whether the commit was written.
+    fn write_and_recover(
+        &self,
+        changes: &Changes,
+        bulk: BulkCallback<'_>,
+    ) -> Result<(), CommitError> {
+        let error = match self.write_once(changes, bulk) {
             Err(CommitError::Unknown(error)) => error,
             known => return known,
         };
         let is_written = self
             .reopen()
-            .and_then(|()| holds(self.snapshot()?.as_ref(), changes));
+            .and_then(|()| snapshot_contains(self.snapshot()?.as_ref(), changes));
         match is_written {
             Ok(true) => Ok(()),
-            Ok(false) => Err(CommitError::Undone(error.undone())),
-            Err(_) => Err(CommitError::Unknown(error.unknown())),
+            Ok(false) => Err(CommitError::Undone(error.into_rolled_back())),
+            Err(_) => Err(CommitError::Unknown(error.into_outcome_unknown())),
         }
     }
 
-    /// Whether the changes remove more than they add. The change log does not count: it forgets as much as it takes
-    /// on.
+    /// Whether the changes remove at least as many bytes as they add. Ignores the change log, which drops about as much as it
+    /// gains.
     fn frees_space(changes: &Changes, base: &dyn Snapshot) -> Result<bool> {
         let mut added = 0_usize;
         let mut removed = 0_usize;
@@ -220,29 +238,30 @@ impl RedbStore {
 
 impl Store for RedbStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let opened = self.opened();
+        let opened = self.lock_open_database();
         let opened = opened.as_ref().ok_or_else(Error::closed)?;
-        self.file.unpanicked(|| {
+        self.file.catch_redb_panic(|| {
             let read = opened
                 .database
                 .begin_read()
-                .map_err(|error| self.file.error(error))?;
+                .map_err(|error| self.file.convert_error(error))?;
             let table = read
                 .open_table(TABLE)
-                .map_err(|error| self.file.error(error))?;
+                .map_err(|error| self.file.convert_error(error))?;
             Ok(Arc::new(RedbSnapshot {
                 table,
                 file: Arc::clone(&self.file),
-                is_sealed: opened.is_sealed,
+                has_value_checksums: opened.has_value_checksums,
             }) as Arc<dyn Snapshot>)
         })
     }
 
-    fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
-        let refuse = |error| CommitError::Undone(self.file.error(redb::Error::Io(error)));
-        self.file.check_owner().map_err(refuse)?;
+    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+        let rejection =
+            |error| CommitError::Undone(self.file.convert_error(redb::Error::Io(error)));
+        self.file.check_owner().map_err(rejection)?;
         if self.is_full.load(Ordering::Acquire) {
-            self.file.release_reserve().map_err(refuse)?;
+            self.file.release_reserve().map_err(rejection)?;
         } else {
             self.file.fill_reserve_if_due();
         }
@@ -260,44 +279,56 @@ impl Store for RedbStore {
         }
         if self.is_full.load(Ordering::Acquire) {
             self.file.fill_reserve();
-            // What it has freed is free within the file: only the next write can find out how much.
+            // The freed space is inside the file, and only the next write can find out whether it suffices.
             self.is_full.store(written.is_err(), Ordering::Release);
         }
         written
     }
 
     fn reopen(&self) -> Result<()> {
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self
+            .open_database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let Some(current) = opened.as_mut() else {
             return Err(Error::closed());
         };
         let rolled_back = self.file.roll_back();
-        rolled_back.map_err(|error| self.file.error(redb::Error::Io(error)))?;
-        let anew = Opened::open(&self.file)?;
-        // Before it is dropped, which would write to the file.
+        rolled_back.map_err(|error| self.file.convert_error(redb::Error::Io(error)))?;
+        let reopened = OpenDatabase::open(&self.file)?;
+        // Set before the old database is dropped: the drop would write to the file.
         current.is_over.store(true, Ordering::Release);
-        let is_sealed = current.is_sealed;
-        let former = std::mem::replace(current, Opened { is_sealed, ..anew });
-        former.close(&self.file);
+        let is_sealed = current.has_value_checksums;
+        let previous = std::mem::replace(
+            current,
+            OpenDatabase {
+                has_value_checksums: is_sealed,
+                ..reopened
+            },
+        );
+        previous.close(&self.file);
         Ok(())
     }
 
-    fn admit(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
+    fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
         if !self.is_full.load(Ordering::Acquire) || Self::frees_space(changes, base)? {
             return Ok(());
         }
         if !self.file.has_room() {
             let error =
                 Error::storage_full(self.file.name(), "there was no room for an earlier write");
-            return Err(error.undone());
+            return Err(error.into_rolled_back());
         }
         self.is_full.store(false, Ordering::Release);
         Ok(())
     }
 
     fn close(&self) {
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        // redb writes what it needs to open the file without a repair: there should be room for it.
+        let mut opened = self
+            .open_database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        // redb writes data on close that avoids a repair at the next open. Release the reserve to make room for that data.
         let _ = self.file.release_reserve();
         if let Some(opened) = opened.take() {
             opened.close(&self.file);
@@ -312,55 +343,57 @@ impl Drop for RedbStore {
     }
 }
 
-impl Opened {
+impl OpenDatabase {
     /// Opens the file, or creates it.
-    fn open(file: &Arc<DatabaseFile>) -> Result<Opened> {
-        let (handle, is_over) = Handle::new(Arc::clone(file));
+    fn open(file: &Arc<DatabaseFile>) -> Result<OpenDatabase> {
+        let (handle, is_finished) = FileHandle::new(Arc::clone(file));
         let repaired = Arc::clone(file);
-        let database = file.unpanicked(|| {
+        let database = file.catch_redb_panic(|| {
             Builder::new()
                 .set_cache_size(CACHE_BYTES)
                 .set_repair_callback(move |_| repaired.begin_repair())
                 .create_with_backend(handle)
-                .map_err(|error| file.open_error(error))
+                .map_err(|error| file.convert_open_error(error))
         });
-        file.opened();
-        Ok(Opened {
+        file.finish_open();
+        Ok(OpenDatabase {
             database: database?,
-            is_over,
-            is_sealed: true,
+            is_over: is_finished,
+            has_value_checksums: true,
         })
     }
 
-    /// Whether nothing has been committed yet.
+    /// Whether the file has no commit yet.
     ///
     /// # Errors
-    /// The file has tables, and none of them is ours.
+    /// The file has tables, but not the engine's table.
     fn is_new(&self, file: &DatabaseFile) -> Result<bool> {
         let read = self
             .database
             .begin_read()
-            .map_err(|error| file.error(error))?;
+            .map_err(|error| file.convert_error(error))?;
         match read.open_table(TABLE) {
             Ok(_) => Ok(false),
-            Err(TableError::Storage(error)) => Err(file.error(error)),
+            Err(TableError::Storage(error)) => Err(file.convert_error(error)),
             Err(TableError::TableDoesNotExist(_)) => {
-                let tables = read.list_tables().map_err(|error| file.error(error))?;
+                let tables = read
+                    .list_tables()
+                    .map_err(|error| file.convert_error(error))?;
                 let multimap_tables = read
                     .list_multimap_tables()
-                    .map_err(|error| file.error(error))?;
+                    .map_err(|error| file.convert_error(error))?;
                 match tables.count() + multimap_tables.count() {
                     0 => Ok(true),
-                    _ => Err(file.foreign()),
+                    _ => Err(file.foreign_file_error()),
                 }
             }
-            Err(_) => Err(file.foreign()),
+            Err(_) => Err(file.foreign_file_error()),
         }
     }
 
-    /// Closing a database writes to its file as well, and reads pages for that which may be damaged.
+    /// Closes the database. redb reads and writes pages on close, so damaged pages may cause a panic.
     fn close(self, file: &DatabaseFile) {
-        let _ = file.unpanicked(|| {
+        let _ = file.catch_redb_panic(|| {
             drop(self.database);
             Ok(())
         });
@@ -370,32 +403,38 @@ impl Opened {
 struct TableWriter<'t> {
     table: Table<'t, &'static [u8], &'static [u8]>,
     file: &'t DatabaseFile,
-    is_sealed: bool,
+    has_value_checksums: bool,
 }
 
 impl TableWriter<'_> {
     fn remove(&mut self, key: &[u8]) -> Result<()> {
         let removed = self.table.remove(key);
-        removed.map(drop).map_err(|error| self.file.error(error))
+        removed
+            .map(drop)
+            .map_err(|error| self.file.convert_error(error))
     }
 }
 
-impl Writer for TableWriter<'_> {
+impl CommitWriter for TableWriter<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if !seal::applies(self.is_sealed, key) {
+        if !value_checksum::has_checksum(self.has_value_checksums, key) {
             let inserted = self.table.insert(key, value);
-            return inserted.map(drop).map_err(|error| self.file.error(error));
+            return inserted
+                .map(drop)
+                .map_err(|error| self.file.convert_error(error));
         }
-        let length = value.len() + seal::LENGTH;
-        let reserved = self.table.insert_reserve(key, length);
-        let mut room = reserved.map_err(|error| self.file.error(error))?;
-        seal::write(key, value, room.as_mut());
+        let length = value.len() + value_checksum::CHECKSUM_BYTES;
+        let slot = self.table.insert_reserve(key, length);
+        let mut room = slot.map_err(|error| self.file.convert_error(error))?;
+        value_checksum::write_with_checksum(key, value, room.as_mut());
         Ok(())
     }
 
-    fn has(&self, key: &[u8]) -> Result<bool> {
-        let found = self.table.get(key);
-        Ok(found.map_err(|error| self.file.error(error))?.is_some())
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        let value = self.table.get(key);
+        Ok(value
+            .map_err(|error| self.file.convert_error(error))?
+            .is_some())
     }
 
     fn remove_range(&mut self, range: &KeyRange) -> Result<()> {
@@ -404,27 +443,27 @@ impl Writer for TableWriter<'_> {
         }
         let removed = self
             .table
-            .retain_in::<&[u8], _>(range.bounds(), |_, _| false);
-        removed.map_err(|error| self.file.error(error))
+            .retain_in::<&[u8], _>(range.as_bounds(), |_, _| false);
+        removed.map_err(|error| self.file.convert_error(error))
     }
 }
 
-/// A read transaction of redb, which the table keeps alive.
+/// A redb read transaction, which the table keeps alive.
 struct RedbSnapshot {
     table: ReadOnlyTable<&'static [u8], &'static [u8]>,
     file: Arc<DatabaseFile>,
-    is_sealed: bool,
+    has_value_checksums: bool,
 }
 
 impl Snapshot for RedbSnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.file.unpanicked(|| {
+    fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>> {
+        self.file.catch_redb_panic(|| {
             let value = self
                 .table
                 .get_owned(key)
-                .map_err(|error| self.file.error(error))?;
+                .map_err(|error| self.file.convert_error(error))?;
             value
-                .map(|value| read(self.is_sealed, key, value))
+                .map(|value| verify_value(self.has_value_checksums, key, value))
                 .transpose()
         })
     }
@@ -433,16 +472,16 @@ impl Snapshot for RedbSnapshot {
         if range.is_empty() {
             return Box::new(std::iter::empty());
         }
-        match self.file.unpanicked(|| {
+        match self.file.catch_redb_panic(|| {
             self.table
-                .range_owned::<&[u8]>(range.bounds())
-                .map_err(|error| self.file.error(error))
+                .range_owned::<&[u8]>(range.as_bounds())
+                .map_err(|error| self.file.convert_error(error))
         }) {
             Ok(entries) => Box::new(RedbEntries {
                 entries: Some(entries),
                 direction,
                 file: Arc::clone(&self.file),
-                is_sealed: self.is_sealed,
+                has_value_checksums: self.has_value_checksums,
             }),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
@@ -454,25 +493,27 @@ struct RedbEntries {
     entries: Option<OwnedRange<&'static [u8], &'static [u8]>>,
     direction: Direction,
     file: Arc<DatabaseFile>,
-    is_sealed: bool,
+    has_value_checksums: bool,
 }
 
 impl Iterator for RedbEntries {
-    type Item = Result<(Bytes, Bytes)>;
+    type Item = Result<(StoredBytes, StoredBytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let entries = self.entries.as_mut()?;
-        let next = self.file.unpanicked(|| {
+        let next = self.file.catch_redb_panic(|| {
             let next = match self.direction {
                 Direction::Ascending => entries.next(),
                 Direction::Descending => entries.next_back(),
             };
-            let next = next.transpose().map_err(|error| self.file.error(error))?;
+            let next = next
+                .transpose()
+                .map_err(|error| self.file.convert_error(error))?;
             let Some((key, value)) = next else {
                 return Ok(None);
             };
-            let value = read(self.is_sealed, key.value(), value)?;
-            Ok(Some((Bytes::Page(key), value)))
+            let value = verify_value(self.has_value_checksums, key.value(), value)?;
+            Ok(Some((StoredBytes::Page(key), value)))
         });
         if next.is_err() {
             self.entries = None;
@@ -481,73 +522,76 @@ impl Iterator for RedbEntries {
     }
 }
 
-/// Reads a page's slices once where a panic is caught; later reads find the same bounds.
-fn read(is_sealed: bool, key: &[u8], value: OwnedAccessGuard<&'static [u8]>) -> Result<Bytes> {
-    if !seal::applies(is_sealed, key) {
+/// Accesses the slices of a page once inside of the panic guard. Later accesses have the same bounds and cannot panic.
+fn verify_value(
+    is_sealed: bool,
+    key: &[u8],
+    value: OwnedAccessGuard<&'static [u8]>,
+) -> Result<StoredBytes> {
+    if !value_checksum::has_checksum(is_sealed, key) {
         let _ = value.value();
-        return Ok(Bytes::Page(value));
+        return Ok(StoredBytes::Page(value));
     }
-    seal::check(key, value.value())?;
-    Ok(Bytes::Sealed(value))
+    value_checksum::verify_checksum(key, value.value())?;
+    Ok(StoredBytes::PageWithChecksum(value))
 }
 
 impl DatabaseFile {
-    /// Calls redb, which trusts the pages of its file and panics over some that are damaged.
+    /// Calls redb and turns a panic into an error. redb trusts the pages of its file and panics on some damaged pages.
     ///
-    /// It leaves no state behind that we use: a snapshot only reads, and a write transaction is aborted.
-    fn unpanicked<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(self.inconsistent()))
+    /// A panic leaves no state in use: a snapshot only reads, and a write transaction is aborted.
+    fn catch_redb_panic<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(self.inconsistent_error()))
     }
 
-    fn inconsistent(&self) -> Error {
+    fn inconsistent_error(&self) -> Error {
         Error::damaged(match self.damaged_page() {
             Some(page) => format!("page {page} of {} differs from its checksum", self.name()),
             None => format!("the pages of {} are inconsistent", self.name()),
         })
     }
 
-    fn foreign(&self) -> Error {
+    fn foreign_file_error(&self) -> Error {
         let message = format!(
-            "{} is not a database of this engine; give the path of one, or of a file to create",
+            "{} is not a database of this engine; use the path of a database, or of a file to create",
             self.name()
         );
         Error::new(ErrorKind::ForeignFile, None, message)
     }
 
-    fn open_error(&self, error: DatabaseError) -> Error {
+    fn convert_open_error(&self, error: DatabaseError) -> Error {
         match error {
             DatabaseError::DatabaseAlreadyOpen => {
                 let message = format!(
-                    "{} is open elsewhere, in this process or another one; close it there, \
-                     or share that database",
+                    "{} is open already, in this or another process; close that database, or share its handle",
                     self.name()
                 );
                 Error::new(ErrorKind::InUse, None, message)
             }
-            error => self.error(error),
+            error => self.convert_error(error),
         }
     }
 
-    fn error(&self, error: impl Into<redb::Error>) -> Error {
+    fn convert_error(&self, error: impl Into<redb::Error>) -> Error {
         let name = self.name();
         match error.into() {
             redb::Error::DatabaseClosed => Error::closed(),
-            redb::Error::Corrupted(what) => match self.damaged_page() {
-                Some(_) => self.inconsistent(),
-                None => Error::damaged(format!("{name}: {what}")),
+            redb::Error::Corrupted(reason) => match self.damaged_page() {
+                Some(_) => self.inconsistent_error(),
+                None => Error::damaged(format!("{name}: {reason}")),
             },
             redb::Error::PreviousIo => {
-                let message = "an earlier access has failed";
-                Error::io("cannot go on reading or writing", name, message)
+                let message = "an earlier access failed; the next write tries to reopen the file";
+                Error::io("cannot read or write", name, message)
             }
             redb::Error::Io(error) => {
-                let refused = error.get_ref().and_then(|error| error.downcast_ref());
-                match (refused, error.kind()) {
-                    (Some(Refused::Foreign), _) => self.foreign(),
-                    (Some(refused @ Refused::Forked { .. }), _) => Error::new(
+                let rejection = error.get_ref().and_then(|error| error.downcast_ref());
+                match (rejection, error.kind()) {
+                    (Some(RefusedStorage::Foreign), _) => self.foreign_file_error(),
+                    (Some(rejection @ RefusedStorage::Forked { .. }), _) => Error::new(
                         ErrorKind::InUse,
                         None,
-                        format!("{name} cannot be used: {refused}"),
+                        format!("{name} cannot be used: {rejection}"),
                     ),
                     (None, io::ErrorKind::UnexpectedEof) => {
                         Error::damaged(format!("{name} ends too early"))

@@ -2,35 +2,38 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use super::paged::Paged;
-use super::{Bytes, Changes, Entries, KeyRange, Snapshot};
+use super::paged::PagedEntries;
+use super::{Changes, Entries, KeyRange, Snapshot, StoredBytes};
 use crate::direction::Direction;
 use crate::error::Result;
 
-/// A snapshot with changes on top of it: what everything above the store reads.
+/// A snapshot with uncommitted changes on top. Everything above the store reads through a view.
 ///
-/// A clone costs nothing and is frozen.
+/// A clone is cheap and immutable.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct StoreView {
     snapshot: Arc<dyn Snapshot>,
     changes: Changes,
-    /// How much memory the changes take.
+    /// The approximate memory of the changes, in bytes.
     change_bytes: usize,
 }
 
-/// What a change takes in memory beside the bytes of its key and its value: two allocations, and its place in the map.
-const CHANGE_OVERHEAD: usize = 128;
+/// The memory of a change besides its key and value, in bytes: two allocations and a place in the map.
+const CHANGE_OVERHEAD_BYTES: usize = 128;
 
-impl View {
-    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, changes: Changes) -> View {
-        View {
+impl StoreView {
+    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, changes: Changes) -> StoreView {
+        StoreView {
             snapshot,
-            change_bytes: changes.iter().map(|(key, value)| weight(key, value)).sum(),
+            change_bytes: changes
+                .iter()
+                .map(|(key, value)| change_size(key, value))
+                .sum(),
             changes,
         }
     }
 
-    /// How much memory the changes take, more or less.
+    /// The approximate memory of the changes, in bytes.
     pub(crate) fn change_bytes(&self) -> usize {
         self.change_bytes
     }
@@ -39,52 +42,54 @@ impl View {
         &self.changes
     }
 
-    /// An empty set of changes on top of this view.
-    pub(crate) fn layer(&self) -> View {
+    /// Returns a view with an empty set of changes on top of this view.
+    pub(crate) fn new_layer(&self) -> StoreView {
         let base = if self.changes.is_empty() {
             Arc::clone(&self.snapshot)
         } else {
             Arc::new(self.clone())
         };
-        View::new(base, Changes::new())
+        StoreView::new(base, Changes::new())
     }
 
     pub(crate) fn put(&mut self, key: impl Into<Arc<[u8]>>, value: impl Into<Arc<[u8]>>) {
-        self.change(key.into(), Some(value.into()));
+        self.set_change(key.into(), Some(value.into()));
     }
 
     pub(crate) fn remove(&mut self, key: impl Into<Arc<[u8]>>) {
-        self.change(key.into(), None);
+        self.set_change(key.into(), None);
     }
 
-    pub(crate) fn apply(&mut self, changes: &Changes) {
+    pub(crate) fn apply_changes(&mut self, changes: &Changes) {
         if self.changes.is_empty() {
-            *self = View::new(Arc::clone(&self.snapshot), changes.clone());
+            *self = StoreView::new(Arc::clone(&self.snapshot), changes.clone());
             return;
         }
         for (key, value) in changes {
-            self.change(Arc::clone(key), value.clone());
+            self.set_change(Arc::clone(key), value.clone());
         }
     }
 
-    fn change(&mut self, key: Arc<[u8]>, value: Option<Arc<[u8]>>) {
-        if let Some(former) = self.changes.get(&key) {
-            self.change_bytes = self.change_bytes.saturating_sub(weight(&key, former));
+    fn set_change(&mut self, key: Arc<[u8]>, value: Option<Arc<[u8]>>) {
+        if let Some(previous) = self.changes.get(&key) {
+            self.change_bytes = self
+                .change_bytes
+                .saturating_sub(change_size(&key, previous));
         }
-        self.change_bytes += weight(&key, &value);
+        self.change_bytes += change_size(&key, &value);
         self.changes.insert(key, value);
     }
 }
 
-fn weight(key: &[u8], value: &Option<Arc<[u8]>>) -> usize {
+fn change_size(key: &[u8], value: &Option<Arc<[u8]>>) -> usize {
     let value = value.as_ref().map_or(0, |value| value.len());
-    key.len() + value + CHANGE_OVERHEAD
+    key.len() + value + CHANGE_OVERHEAD_BYTES
 }
 
-impl Snapshot for View {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+impl Snapshot for StoreView {
+    fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>> {
         match self.changes.get(key) {
-            Some(change) => Ok(change.clone().map(Bytes::Shared)),
+            Some(change) => Ok(change.clone().map(StoredBytes::Shared)),
             None => self.snapshot.get(key),
         }
     }
@@ -93,29 +98,29 @@ impl Snapshot for View {
         if self.changes.is_empty() {
             return self.snapshot.range(range, direction);
         }
-        Box::new(Merged {
+        Box::new(MergedEntries {
             base: self.snapshot.range(range.clone(), direction).peekable(),
-            changes: Paged::new(self.changes.clone(), range, direction).peekable(),
+            changes: PagedEntries::new(self.changes.clone(), range, direction).peekable(),
             direction,
         })
     }
 }
 
-/// Two ordered streams as one, where a change hides the entry with the same key.
-struct Merged {
+/// Merges two ordered streams of entries. A change hides the base entry with the same key.
+struct MergedEntries {
     base: Peekable<Entries>,
-    changes: Peekable<Paged<Option<Arc<[u8]>>>>,
+    changes: Peekable<PagedEntries<Option<Arc<[u8]>>>>,
     direction: Direction,
 }
 
-impl Iterator for Merged {
-    type Item = Result<(Bytes, Bytes)>;
+impl Iterator for MergedEntries {
+    type Item = Result<(StoredBytes, StoredBytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let order = match (self.base.peek(), self.changes.peek()) {
                 (Some(Ok((base, _))), Some((change, _))) => {
-                    self.direction.apply(base.as_ref().cmp(change.as_ref()))
+                    self.direction.apply_to(base.as_ref().cmp(change.as_ref()))
                 }
                 (Some(_), _) => Ordering::Less,
                 (None, _) => Ordering::Greater,
@@ -128,7 +133,7 @@ impl Iterator for Merged {
             }
             let (key, value) = self.changes.next()?;
             if let Some(value) = value {
-                return Some(Ok((Bytes::Shared(key), Bytes::Shared(value))));
+                return Some(Ok((StoredBytes::Shared(key), StoredBytes::Shared(value))));
             }
         }
     }
@@ -143,20 +148,20 @@ mod tests {
     #[test]
     fn changes_hide_replace_and_add_entries_in_both_directions() {
         let store = MemoryStore::default();
-        let mut base = View::new(store.snapshot().unwrap(), Changes::new());
+        let mut base = StoreView::new(store.snapshot().unwrap(), Changes::new());
         for key in ["a", "c", "e"] {
             base.put(key.as_bytes(), key.as_bytes());
         }
         store.commit(base.changes(), &|_| Ok(())).unwrap();
 
-        let mut view = View::new(store.snapshot().unwrap(), Changes::new());
+        let mut view = StoreView::new(store.snapshot().unwrap(), Changes::new());
         view.put(*b"b", *b"new");
         view.put(*b"c", *b"replaced");
         view.remove(*b"e");
         view.put(*b"f", *b"last");
         let read = |direction| -> Vec<(String, String)> {
-            let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-            view.range(KeyRange::prefix(b""), direction)
+            let text = |bytes: StoredBytes| String::from_utf8(bytes.to_vec()).unwrap();
+            view.range(KeyRange::with_prefix(b""), direction)
                 .map(|entry| entry.map(|(key, value)| (text(key), text(value))).unwrap())
                 .collect()
         };

@@ -1,6 +1,6 @@
-//! `$inc`, `$mul`: adds to a number, multiplies it.
+//! `$inc`, `$mul`: adds to a number or multiplies a number.
 //!
-//! A result too large for 32 bits takes 64; one too large for these is an error.
+//! A result that exceeds 32 bits becomes a long. A result that exceeds 64 bits is an error.
 //!
 //! ```text
 //! { "$inc": { "stock": -2 }, "$mul": { "price": 1.5 } }
@@ -16,123 +16,128 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
 #[derive(Debug)]
 struct Arithmetic {
-    operation: Operation,
+    operation: ArithmeticOperation,
     operand: Number,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Operation {
+enum ArithmeticOperation {
     Add,
     Multiply,
 }
 
 pub(super) fn parse_inc(
-    operations: &mut Operations,
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    parse(operations, path, operand, Operation::Add)
+    parse_arithmetic(operations, path, operand, ArithmeticOperation::Add)
 }
 
 pub(super) fn parse_mul(
-    operations: &mut Operations,
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    parse(operations, path, operand, Operation::Multiply)
+    parse_arithmetic(operations, path, operand, ArithmeticOperation::Multiply)
 }
 
-fn parse(
-    operations: &mut Operations,
+fn parse_arithmetic(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
-    operation: Operation,
+    operation: ArithmeticOperation,
 ) -> Result<()> {
     let operand = Number::from_bson(operand).ok_or_else(|| {
         let kind = value::type_name(operand);
-        Error::server(
+        Error::with_server_code(
             14,
             format!(
                 "{} of '{path}' needs a number, not a value of type {kind}",
-                operation.name()
+                operation.operator_name()
             ),
         )
     })?;
-    operations.change(path, Arithmetic { operation, operand })
+    operations.push_change(path, Arithmetic { operation, operand })
 }
 
-impl Operator for Arithmetic {
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
-        let name = self.operation.name();
-        let number = value.with(|value| {
+impl UpdateOperator for Arithmetic {
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        let name = self.operation.operator_name();
+        let number = value.with_value(|value| {
             Number::from_bson(value).ok_or_else(|| {
                 let kind = value::type_name(value);
-                Error::server(
+                Error::with_server_code(
                     14,
                     format!("{name} needs a number at '{path}', which is of type {kind}"),
                 )
             })
         })?;
-        let result = self.operation.apply(number, self.operand).ok_or_else(|| {
-            Error::bad_value(format!("{name} of '{path}' does not fit into 64 bits"))
-        })?;
-        // NaN is no number's equal, so it always counts as new.
+        let result = self
+            .operation
+            .apply_to(number, self.operand)
+            .ok_or_else(|| {
+                Error::bad_value(format!("{name} of '{path}' does not fit into 64 bits"))
+            })?;
+        // NaN never equals the old value, so a NaN result counts as a change.
         if number.same_type(result) && number.compare(result).is_eq() && !result.is_nan() {
             return Ok(false);
         }
-        *value = Node::New(result.to_bson());
+        *value = UpdateNode::New(result.to_bson());
         Ok(true)
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         let result = match self.operation {
-            Operation::Add => Some(self.operand),
-            Operation::Multiply => self.operation.apply(self.operand, Number::Int32(0)),
+            ArithmeticOperation::Add => Some(self.operand),
+            ArithmeticOperation::Multiply => {
+                self.operation.apply_to(self.operand, Number::Int32(0))
+            }
         };
         Ok(result.map(Number::to_bson))
     }
 }
 
-impl Operation {
-    fn name(self) -> &'static str {
+impl ArithmeticOperation {
+    fn operator_name(self) -> &'static str {
         match self {
-            Operation::Add => "$inc",
-            Operation::Multiply => "$mul",
+            ArithmeticOperation::Add => "$inc",
+            ArithmeticOperation::Multiply => "$mul",
         }
     }
 
-    /// The result in the wider of the two types; `None` if integers overflow.
-    fn apply(self, a: Number, b: Number) -> Option<Number> {
+    /// Returns the result in the wider of the two types. `None` if integers overflow.
+    fn apply_to(self, a: Number, b: Number) -> Option<Number> {
         use Number as N;
         Some(match (a, b) {
             (N::Decimal(_), _) | (_, N::Decimal(_)) => {
                 let (a, b) = (a.to_decimal(), b.to_decimal());
                 N::Decimal(match self {
-                    Operation::Add => a.add(b),
-                    Operation::Multiply => a.multiply(b),
+                    ArithmeticOperation::Add => a.add(b),
+                    ArithmeticOperation::Multiply => a.multiply(b),
                 })
             }
             (N::Double(_), _) | (_, N::Double(_)) => {
                 let (a, b) = (a.to_double(), b.to_double());
                 let result = match self {
-                    Operation::Add => a + b,
-                    Operation::Multiply => a * b,
+                    ArithmeticOperation::Add => a + b,
+                    ArithmeticOperation::Multiply => a * b,
                 };
-                // Processors disagree about the sign of a new NaN.
+                // Processors differ in the sign of a new NaN.
                 N::Double(if result.is_nan() { f64::NAN } else { result })
             }
             (a, b) => {
-                let (x, y) = (a.whole()?, b.whole()?);
+                let (x, y) = (a.whole_long()?, b.whole_long()?);
                 let result = match self {
-                    Operation::Add => x.checked_add(y)?,
-                    Operation::Multiply => x.checked_mul(y)?,
+                    ArithmeticOperation::Add => x.checked_add(y)?,
+                    ArithmeticOperation::Multiply => x.checked_mul(y)?,
                 };
                 match (a, b, i32::try_from(result)) {
                     (N::Int32(_), N::Int32(_), Ok(small)) => N::Int32(small),
@@ -145,13 +150,14 @@ impl Operation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::{RawBson, rawdoc};
 
     #[test]
     fn the_wider_type_wins() {
-        let inc =
-            |a: RawBson, b: RawBson| updated(rawdoc! { "a": a }, rawdoc! { "$inc": { "a": b } });
+        let inc = |a: RawBson, b: RawBson| {
+            apply_update(rawdoc! { "a": a }, rawdoc! { "$inc": { "a": b } })
+        };
         let result = |a, b| inc(a, b).unwrap().get("a").unwrap().map(RawBson::from);
         assert_eq!(result(1.into(), 2.into()), Some(3.into()));
         assert_eq!(
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_counts_as_zero() {
-        let changed = updated(
+        let changed = apply_update(
             rawdoc! {},
             rawdoc! { "$inc": { "a": 5 }, "$mul": { "b": 2.5 } },
         );

@@ -1,14 +1,14 @@
-//! Array filters: what `$[name]` in a path stands for.
+//! Array filters: the elements that `$[name]` in a path selects.
 
 use std::collections::BTreeMap;
 
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocumentBuf};
 
-use crate::filter::{Expression, Filter};
+use crate::filter::{Filter, FilterExpression};
 use crate::{Error, Result};
 
-/// The array filters of an update by their names.
+/// The array filters of an update by name.
 #[derive(Debug, Default)]
 pub(super) struct ArrayFilters(BTreeMap<String, ArrayFilter>);
 
@@ -19,16 +19,16 @@ struct ArrayFilter {
 }
 
 impl ArrayFilters {
-    /// Reads filters such as `{ "item.price": { $gt: 5 } }`.
+    /// Parses filters such as `{ "item.price": { $gt: 5 } }`.
     ///
     /// # Errors
-    /// Filters that are malformed, speak of no or of several names, or share one.
+    /// A filter is malformed or has no name or several names, or two filters share a name.
     pub(super) fn parse(filters: &[RawDocumentBuf]) -> Result<ArrayFilters> {
         let mut all = BTreeMap::new();
         for document in filters {
             let filter = Filter::parse(document)?;
-            let name = only_name(filter.expression())?.ok_or_else(|| {
-                Error::server(9, "an array filter must speak of the elements by a name")
+            let name = only_name(filter.parsed_conditions())?.ok_or_else(|| {
+                Error::with_server_code(9, "an array filter needs conditions on a name, such as { 'item.price': { $gt: 5 } }")
             })?;
             check_name(&name)?;
             let key = CString::try_from(name.as_str()).map_err(|_| invalid_name(&name))?;
@@ -36,7 +36,7 @@ impl ArrayFilters {
                 .insert(name.clone(), ArrayFilter { name: key, filter })
                 .is_some()
             {
-                return Err(Error::server(
+                return Err(Error::with_server_code(
                     9,
                     format!("there are two array filters named '{name}'"),
                 ));
@@ -45,7 +45,7 @@ impl ArrayFilters {
         Ok(ArrayFilters(all))
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn filter_names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
@@ -53,8 +53,8 @@ impl ArrayFilters {
         self.0.contains_key(name)
     }
 
-    /// Whether an element is one of those that the name stands for.
-    pub(super) fn matches(&self, name: &str, element: RawBsonRef<'_>) -> bool {
+    /// Returns whether an element matches the filter with this name.
+    pub(super) fn matches_element(&self, name: &str, element: RawBsonRef<'_>) -> bool {
         self.0.get(name).is_some_and(|filter| {
             let mut wrapped = RawDocumentBuf::new();
             wrapped.append(&filter.name, element);
@@ -63,17 +63,20 @@ impl ArrayFilters {
     }
 }
 
-/// The first component that all paths of a filter share.
-fn only_name(expression: &Expression) -> Result<Option<String>> {
+/// Returns the first path component that all conditions of a filter share.
+fn only_name(expression: &FilterExpression) -> Result<Option<String>> {
     match expression {
-        Expression::And(inner) | Expression::Or(inner) | Expression::Nor(inner) => {
+        FilterExpression::And(inner)
+        | FilterExpression::Or(inner)
+        | FilterExpression::Nor(inner) => {
             let mut name = None;
             for expression in inner {
                 match (&name, only_name(expression)?) {
-                    (Some(one), Some(other)) if *one != other => {
-                        let message =
-                            format!("an array filter has one name, not '{one}' and '{other}'");
-                        return Err(Error::server(9, message));
+                    (Some(first_name), Some(other)) if *first_name != other => {
+                        let message = format!(
+                            "an array filter must use one name, not '{first_name}' and '{other}'"
+                        );
+                        return Err(Error::with_server_code(9, message));
                     }
                     (None, other) => name = other,
                     _ => {}
@@ -81,10 +84,12 @@ fn only_name(expression: &Expression) -> Result<Option<String>> {
             }
             Ok(name)
         }
-        Expression::Not(inner) => only_name(inner),
-        // It has no place in here.
-        Expression::Expr(_) => Ok(None),
-        Expression::Field(path, _) => Ok(path.parts().first().map(|part| part.name().to_owned())),
+        FilterExpression::Not(inner) => only_name(inner),
+        // `$expr` is not allowed in array filters.
+        FilterExpression::Expr(_) => Ok(None),
+        FilterExpression::Field(path, _) => {
+            Ok(path.parts().first().map(|part| part.name().to_owned()))
+        }
     }
 }
 
@@ -100,7 +105,7 @@ fn check_name(name: &str) -> Result<()> {
 
 fn invalid_name(name: &str) -> Error {
     Error::bad_value(format!(
-        "the name '{name}' of an array filter must be letters and digits, a small letter first"
+        "invalid array filter name '{name}': a name has letters and digits and starts with a lower-case letter"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! `$currentDate`: sets the present time, as a date or a timestamp.
+//! `$currentDate`: sets the current time as a date or a timestamp.
 //!
 //! ```json
 //! { "$currentDate": { "changed": true, "version": { "$type": "timestamp" } } }
@@ -6,8 +6,8 @@
 
 use bson::{DateTime, RawBson, RawBsonRef, Timestamp};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::{Error, Result, value};
 
 #[derive(Debug, Clone, Copy)]
@@ -16,8 +16,8 @@ enum CurrentDate {
     Timestamp,
 }
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_current_date(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
@@ -37,11 +37,11 @@ pub(super) fn parse(
         }
         _ => return Err(malformed()),
     };
-    operations.change(path, kind)
+    operations.push_change(path, kind)
 }
 
 impl CurrentDate {
-    fn now(self) -> RawBson {
+    fn current_value(self) -> RawBson {
         let now = DateTime::now();
         match self {
             CurrentDate::Date => RawBson::DateTime(now),
@@ -53,27 +53,27 @@ impl CurrentDate {
     }
 }
 
-impl Operator for CurrentDate {
-    fn existing(&self, _: &str, value: &mut Node<'_>) -> Result<bool> {
-        *value = Node::New(self.now());
+impl UpdateOperator for CurrentDate {
+    fn change_existing(&self, _: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        *value = UpdateNode::New(self.current_value());
         Ok(true)
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
-        Ok(Some(self.now()))
+    fn initial_value(&self) -> Result<Option<RawBson>> {
+        Ok(Some(self.current_value()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
     fn both_kinds_of_time() {
         let update = rawdoc! { "$currentDate": { "a": true, "b": { "$type": "timestamp" } } };
-        let changed = updated(rawdoc! {}, update).unwrap();
+        let changed = apply_update(rawdoc! {}, update).unwrap();
         assert!(changed.get_datetime("a").is_ok() && changed.get_timestamp("b").is_ok());
-        assert!(updated(rawdoc! {}, rawdoc! { "$currentDate": { "a": 1 } }).is_err());
+        assert!(apply_update(rawdoc! {}, rawdoc! { "$currentDate": { "a": 1 } }).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! `$min`, `$max`: replaces a value by one that is smaller, or greater.
+//! `$min`, `$max`: replaces a value by a smaller or a greater value.
 //!
 //! ```text
 //! { "$min": { "lowest": 3 }, "$max": { "highest": 9 } }
@@ -12,25 +12,25 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::{Result, value};
 
 #[derive(Debug)]
-struct Extreme {
+struct KeepExtreme {
     value: RawBson,
-    /// How the new value must compare with the old one to take its place.
+    /// The order of the new value relative to the old value that triggers the replacement.
     wanted: Ordering,
 }
 
 pub(super) fn parse_min(
-    operations: &mut Operations,
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    operations.change(
+    operations.push_change(
         path,
-        Extreme {
+        KeepExtreme {
             value: operand.into(),
             wanted: Ordering::Less,
         },
@@ -38,46 +38,46 @@ pub(super) fn parse_min(
 }
 
 pub(super) fn parse_max(
-    operations: &mut Operations,
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    operations.change(
+    operations.push_change(
         path,
-        Extreme {
+        KeepExtreme {
             value: operand.into(),
             wanted: Ordering::Greater,
         },
     )
 }
 
-impl Operator for Extreme {
-    fn existing(&self, _: &str, value: &mut Node<'_>) -> Result<bool> {
-        let order = value.with(|old| value::compare(self.value.as_raw_bson_ref(), old));
+impl UpdateOperator for KeepExtreme {
+    fn change_existing(&self, _: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        let order = value.with_value(|old| value::compare(self.value.as_raw_bson_ref(), old));
         if order == self.wanted {
-            *value = Node::New(self.value.clone());
+            *value = UpdateNode::New(self.value.clone());
         }
         Ok(order == self.wanted)
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         Ok(Some(self.value.clone()))
     }
 
-    fn size(&self) -> usize {
-        value::size(self.value.as_raw_bson_ref())
+    fn added_bytes(&self) -> usize {
+        value::approximate_bytes(self.value.as_raw_bson_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
     fn values_of_all_types_are_ordered() {
         let update = rawdoc! { "$min": { "a": 3, "b": "x" }, "$max": { "c": 3, "d": "x", "e": 1 } };
-        let changed = updated(rawdoc! { "a": 5, "b": 5, "c": 5, "d": 5 }, update).unwrap();
+        let changed = apply_update(rawdoc! { "a": 5, "b": 5, "c": 5, "d": 5 }, update).unwrap();
         assert_eq!(
             changed,
             rawdoc! { "a": 3, "b": 5, "c": 5, "d": "x", "e": 1 }

@@ -1,130 +1,130 @@
-//! A document while it changes: what is not touched stays in its original bytes.
+//! The tree of a document during an update. Unchanged parts stay in their original bytes.
 
 use std::borrow::Cow;
 
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::fields::Fields;
-use super::target::Name;
+use super::opened_fields::OpenedFields;
+use super::target::PathName;
 use crate::error::{Error, Result, code};
 use crate::value;
 
-/// How far past its end an array may be written, the gap being filled with null.
-const MAX_PADDING: usize = 1_500_000;
+/// The maximum number of nulls that fill the gap between the end of an array and a new position.
+const MAX_PADDING_ELEMENTS: usize = 1_500_000;
 
-/// What one null of such a gap counts for: about its size as a BSON element.
-const PADDING_BYTES: usize = 10;
+/// The approximate size in bytes of one such null as a BSON element.
+const NULL_ELEMENT_BYTES: usize = 10;
 
-/// A value in a changing document.
+/// A value in a document during an update.
 #[derive(Debug, Clone)]
-pub(super) enum Node<'d> {
-    /// A value of the original.
+pub(super) enum UpdateNode<'d> {
+    /// An unchanged value of the original document.
     Original(RawBsonRef<'d>),
-    /// A value that was put in.
+    /// A new value.
     New(RawBson),
-    /// A document that has been opened.
-    Document(Fields<'d>),
-    /// An array that has been opened.
-    Array(Vec<Node<'d>>),
+    /// A document whose fields are accessible.
+    Document(OpenedFields<'d>),
+    /// An array whose elements are accessible.
+    Array(Vec<UpdateNode<'d>>),
 }
 
-/// What is to be done at the end of a path.
-pub(super) trait Edit {
-    /// Changes the value that is there.
-    fn existing(&self, value: &mut Node<'_>) -> Result<Outcome>;
+/// An edit of the value at the end of a path.
+pub(super) trait PathEdit {
+    /// Edits an existing value.
+    fn edit_existing(&self, value: &mut UpdateNode<'_>) -> Result<EditOutcome>;
 
-    /// The value to put where there is none. `None` leaves it so.
-    fn missing(&self) -> Result<Option<RawBson>>;
+    /// Returns the value for a missing field. `None` leaves the field missing.
+    fn missing_value(&self) -> Result<Option<RawBson>>;
 
-    /// Whether an error is due where the path runs into a value that has no fields.
+    /// Returns whether a path through a value without fields is an error.
     fn needs_path(&self) -> bool;
 
-    /// Accounts for bytes that are put in beside the value itself.
+    /// Counts bytes that are added besides the value itself.
     ///
     /// # Errors
-    /// They are too many.
-    fn spend(&self, bytes: usize) -> Result<()>;
+    /// The update adds too many bytes.
+    fn spend_bytes(&self, bytes: usize) -> Result<()>;
 }
 
-/// What has become of a value.
+/// The result of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It is as it was.
+pub(super) enum EditOutcome {
+    /// The value is unchanged.
     Same,
-    /// It counts as modified, be its new value the old one.
+    /// The value counts as modified, even if the new value equals the old value.
     Modified,
-    /// It is to be taken out of its document.
+    /// The value must be removed from its document.
     Removed,
 }
 
-impl<'d> Node<'d> {
-    pub(super) fn document(document: &'d RawDocument) -> Node<'d> {
-        Node::Original(RawBsonRef::Document(document))
+impl<'d> UpdateNode<'d> {
+    pub(super) fn from_document(document: &'d RawDocument) -> UpdateNode<'d> {
+        UpdateNode::Original(RawBsonRef::Document(document))
     }
 
-    /// The elements, if this is an array.
-    pub(super) fn as_array(&mut self) -> Option<&mut Vec<Node<'d>>> {
-        self.open();
+    /// Returns the elements if the value is an array.
+    pub(super) fn as_array(&mut self) -> Option<&mut Vec<UpdateNode<'d>>> {
+        self.open_children();
         match self {
-            Node::Array(items) => Some(items),
+            UpdateNode::Array(items) => Some(items),
             _ => None,
         }
     }
 
-    /// Follows a path and edits what is there, creating the documents on the way if the edit
-    /// puts a value in. Returns whether anything counts as modified.
+    /// Follows a path and edits the value at the end. Missing documents on the path are created if
+    /// the edit returns a value. Returns whether the value counts as modified.
     ///
     /// # Errors
-    /// The path runs into a value that has no such field (code 28), or the edit fails.
-    pub(super) fn edit(&mut self, path: &[Name], edit: &dyn Edit) -> Result<bool> {
+    /// The path runs into a value that cannot have the field (code 28), or the edit fails.
+    pub(super) fn edit_path(&mut self, path: &[PathName], edit: &dyn PathEdit) -> Result<bool> {
         let Some((name, rest)) = path.split_first() else {
             return Ok(false);
         };
-        self.open();
+        self.open_children();
         let outcome = match self {
-            Node::Document(fields) => edit_field(fields, name, rest, edit)?,
-            Node::Array(items) => match name.index() {
+            UpdateNode::Document(fields) => edit_field(fields, name, rest, edit)?,
+            UpdateNode::Array(items) => match name.index() {
                 Some(index) => edit_item(items, index, rest, edit)?,
                 None => self.not_viable(name, edit)?,
             },
-            Node::Original(_) | Node::New(_) => self.not_viable(name, edit)?,
+            UpdateNode::Original(_) | UpdateNode::New(_) => self.not_viable(name, edit)?,
         };
-        Ok(outcome != Outcome::Same)
+        Ok(outcome != EditOutcome::Same)
     }
 
-    /// The value, copied.
+    /// Returns a copy of the value.
     pub(super) fn to_bson(&self) -> RawBson {
         match self {
-            Node::Original(value) => RawBson::from(*value),
-            Node::New(value) => value.clone(),
-            Node::Document(fields) => {
+            UpdateNode::Original(value) => RawBson::from(*value),
+            UpdateNode::New(value) => value.clone(),
+            UpdateNode::Document(fields) => {
                 let mut document = RawDocumentBuf::new();
                 for (key, node) in fields.iter() {
-                    node.with(|value| document.append(key, value));
+                    node.with_value(|value| document.append(key, value));
                 }
                 RawBson::Document(document)
             }
-            Node::Array(items) => {
+            UpdateNode::Array(items) => {
                 let mut array = RawArrayBuf::new();
                 for node in items {
-                    node.with(|value| array.push(value));
+                    node.with_value(|value| array.push(value));
                 }
                 RawBson::Array(array)
             }
         }
     }
 
-    /// Shows the value without copying more than must be.
-    pub(super) fn with<R>(&self, show: impl FnOnce(RawBsonRef<'_>) -> R) -> R {
+    /// Passes the value to `show` without copying more than necessary.
+    pub(super) fn with_value<R>(&self, show: impl FnOnce(RawBsonRef<'_>) -> R) -> R {
         match self {
-            Node::Original(value) => show(*value),
-            Node::New(value) => show(value.as_raw_bson_ref()),
+            UpdateNode::Original(value) => show(*value),
+            UpdateNode::New(value) => show(value.as_raw_bson_ref()),
             opened => show(opened.to_bson().as_raw_bson_ref()),
         }
     }
 
-    /// The whole document; empty if this is something else.
+    /// Returns the whole document. Empty if the value is not a document.
     pub(super) fn into_document(self) -> RawDocumentBuf {
         match self.to_bson() {
             RawBson::Document(document) => document,
@@ -132,63 +132,71 @@ impl<'d> Node<'d> {
         }
     }
 
-    fn edit_here(&mut self, rest: &[Name], edit: &dyn Edit) -> Result<Outcome> {
+    fn edit_here(&mut self, rest: &[PathName], edit: &dyn PathEdit) -> Result<EditOutcome> {
         if rest.is_empty() {
-            return edit.existing(self);
+            return edit.edit_existing(self);
         }
-        Ok(if self.edit(rest, edit)? {
-            Outcome::Modified
+        Ok(if self.edit_path(rest, edit)? {
+            EditOutcome::Modified
         } else {
-            Outcome::Same
+            EditOutcome::Same
         })
     }
 
     /// Makes the fields of a document or the elements of an array accessible.
-    fn open(&mut self) {
+    fn open_children(&mut self) {
         let opened = match self {
-            Node::Original(RawBsonRef::Document(document)) => {
+            UpdateNode::Original(RawBsonRef::Document(document)) => {
                 let elements = document.iter_elements().map_while(|element| element.ok());
                 let fields = elements.map_while(|element| {
                     Some((
                         Cow::Borrowed(element.key()),
-                        Node::Original(element.value().ok()?),
+                        UpdateNode::Original(element.value().ok()?),
                     ))
                 });
-                Node::Document(fields.collect())
+                UpdateNode::Document(fields.collect())
             }
-            Node::Original(RawBsonRef::Array(array)) => {
-                Node::Array(value::items(array).map(Node::Original).collect())
+            UpdateNode::Original(RawBsonRef::Array(array)) => {
+                UpdateNode::Array(value::items(array).map(UpdateNode::Original).collect())
             }
-            Node::New(RawBson::Document(document)) => {
+            UpdateNode::New(RawBson::Document(document)) => {
                 let elements = document.iter_elements().map_while(|element| element.ok());
                 let fields = elements.map_while(|element| {
                     let value = RawBson::from(element.value().ok()?);
-                    Some((Cow::Owned(CString::from(element.key())), Node::New(value)))
+                    Some((
+                        Cow::Owned(CString::from(element.key())),
+                        UpdateNode::New(value),
+                    ))
                 });
-                Node::Document(fields.collect())
+                UpdateNode::Document(fields.collect())
             }
-            Node::New(RawBson::Array(array)) => {
-                let items = value::items(array).map(|item| Node::New(RawBson::from(item)));
-                Node::Array(items.collect())
+            UpdateNode::New(RawBson::Array(array)) => {
+                let items = value::items(array).map(|item| UpdateNode::New(RawBson::from(item)));
+                UpdateNode::Array(items.collect())
             }
             _ => return,
         };
         *self = opened;
     }
 
-    /// A value inside as many new documents as the path has names.
-    fn nested(path: &[Name], value: RawBson) -> Node<'d> {
-        path.iter().rev().fold(Node::New(value), |inner, name| {
-            Node::Document(Fields::from_iter([(Cow::Owned(name.to_cstring()), inner)]))
-        })
+    /// Wraps a value in one new document for each name of the path.
+    fn nest_value(path: &[PathName], value: RawBson) -> UpdateNode<'d> {
+        path.iter()
+            .rev()
+            .fold(UpdateNode::New(value), |inner, name| {
+                UpdateNode::Document(OpenedFields::from_iter([(
+                    Cow::Owned(name.to_cstring()),
+                    inner,
+                )]))
+            })
     }
 
-    fn not_viable(&self, name: &Name, edit: &dyn Edit) -> Result<Outcome> {
+    fn not_viable(&self, name: &PathName, edit: &dyn PathEdit) -> Result<EditOutcome> {
         if !edit.needs_path() {
-            return Ok(Outcome::Same);
+            return Ok(EditOutcome::Same);
         }
-        let kind = self.with(value::type_name);
-        Err(Error::server(
+        let kind = self.with_value(value::type_name);
+        Err(Error::with_server_code(
             28,
             format!(
                 "cannot reach field '{}' in a value of type {kind}",
@@ -199,62 +207,69 @@ impl<'d> Node<'d> {
 }
 
 fn edit_field<'d>(
-    fields: &mut Fields<'d>,
-    name: &Name,
-    rest: &[Name],
-    edit: &dyn Edit,
-) -> Result<Outcome> {
+    fields: &mut OpenedFields<'d>,
+    name: &PathName,
+    rest: &[PathName],
+    edit: &dyn PathEdit,
+) -> Result<EditOutcome> {
     let Some(child) = fields.get_mut(name.as_str()) else {
-        let Some(created) = edit.missing()? else {
-            return Ok(Outcome::Same);
+        let Some(created) = edit.missing_value()? else {
+            return Ok(EditOutcome::Same);
         };
-        fields.push(Cow::Owned(name.to_cstring()), Node::nested(rest, created));
-        return Ok(Outcome::Modified);
+        fields.push_field(
+            Cow::Owned(name.to_cstring()),
+            UpdateNode::nest_value(rest, created),
+        );
+        return Ok(EditOutcome::Modified);
     };
     let outcome = child.edit_here(rest, edit)?;
-    if outcome == Outcome::Removed {
-        fields.remove(name.as_str());
+    if outcome == EditOutcome::Removed {
+        fields.remove_field(name.as_str());
     }
     Ok(outcome)
 }
 
 fn edit_item(
-    items: &mut Vec<Node<'_>>,
+    items: &mut Vec<UpdateNode<'_>>,
     index: usize,
-    rest: &[Name],
-    edit: &dyn Edit,
-) -> Result<Outcome> {
+    rest: &[PathName],
+    edit: &dyn PathEdit,
+) -> Result<EditOutcome> {
     let Some(child) = items.get_mut(index) else {
-        let Some(created) = edit.missing()? else {
-            return Ok(Outcome::Same);
+        let Some(created) = edit.missing_value()? else {
+            return Ok(EditOutcome::Same);
         };
         let padding = index.saturating_sub(items.len());
-        if padding > MAX_PADDING {
-            let message =
-                format!("position {index} is more than {MAX_PADDING} past the end of the array");
-            return Err(Error::server(code::CANNOT_BACKFILL_ARRAY, message));
+        if padding > MAX_PADDING_ELEMENTS {
+            let message = format!(
+                "position {index} is more than {MAX_PADDING_ELEMENTS} past the end of the array"
+            );
+            return Err(Error::with_server_code(
+                code::CANNOT_BACKFILL_ARRAY,
+                message,
+            ));
         }
-        edit.spend(padding * PADDING_BYTES)?;
-        items.resize(index, Node::New(RawBson::Null));
-        items.push(Node::nested(rest, created));
-        return Ok(Outcome::Modified);
+        edit.spend_bytes(padding * NULL_ELEMENT_BYTES)?;
+        items.resize(index, UpdateNode::New(RawBson::Null));
+        items.push(UpdateNode::nest_value(rest, created));
+        return Ok(EditOutcome::Modified);
     };
     let outcome = child.edit_here(rest, edit)?;
-    if outcome == Outcome::Removed {
-        // What is removed from an array leaves a hole.
-        *child = Node::New(RawBson::Null);
+    if outcome == EditOutcome::Removed {
+        // An element that is removed becomes null, so that later elements keep their positions.
+        *child = UpdateNode::New(RawBson::Null);
     }
     Ok(outcome)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::{RawBson, rawdoc};
 
     #[test]
     fn paths_are_created() {
-        let set = |document, update| updated(document, rawdoc! { "$set": update }).unwrap();
+        let set = |document, update| apply_update(document, rawdoc! { "$set": update }).unwrap();
         assert_eq!(
             set(rawdoc! {}, rawdoc! { "a.0.b": 1 }),
             rawdoc! { "a": { "0": { "b": 1 } } }
@@ -270,7 +285,7 @@ mod tests {
         let code = |document, path: &str| {
             let mut fields = bson::RawDocumentBuf::new();
             fields.append(bson::raw::CString::try_from(path).unwrap(), 1);
-            updated(document, rawdoc! { "$set": fields })
+            apply_update(document, rawdoc! { "$set": fields })
                 .unwrap_err()
                 .code()
         };

@@ -1,4 +1,4 @@
-//! The operations that an update consists of, and their application.
+//! The operations of an update, and their application to a document.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
@@ -7,236 +7,252 @@ use std::fmt;
 use bson::{RawBson, RawDocument};
 
 use super::array_filter::ArrayFilters;
-use super::changed::{Changed, Fans, places};
+use super::changed_places::{ChangedPath, SelectedElements, to_places};
 use super::check_id_untouched;
-use super::node::{Edit, Node, Outcome};
-use super::rename::{self, Before};
+use super::node::{EditOutcome, PathEdit, UpdateNode};
+use super::rename::{self, OriginalDocument};
 use super::set::Set;
-use super::target::{Name, Target, dotted, length_at};
-use crate::change::Place;
+use super::target::{PathName, UpdatePath, dotted_path, length_at};
+use crate::change::UpdatedPath;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::path::Path;
 use crate::value;
 
-/// What an update does, in the order of its paths.
+/// The operations of an update, in the order of their paths.
 #[derive(Debug, Default)]
-pub(super) struct Operations {
-    all: Vec<Operation>,
-    /// Their paths.
-    targets: BTreeSet<Target>,
+pub(super) struct UpdateOperations {
+    all: Vec<PathOperation>,
+    /// The paths of the operations.
+    targets: BTreeSet<UpdatePath>,
     array_filters: ArrayFilters,
 }
 
 #[derive(Debug)]
-struct Operation {
-    target: Target,
-    action: Action,
-    /// Only an upsert that inserts does this.
+struct PathOperation {
+    target: UpdatePath,
+    action: PathAction,
+    /// Whether the operation runs only if an upsert inserts.
     on_insert: bool,
 }
 
 #[derive(Debug)]
-enum Action {
-    /// The operator, and how many bytes it may put in at each place.
-    Change(Box<dyn Operator>, usize),
+enum PathAction {
+    /// An operator with the maximum number of bytes that the operator adds at each place.
+    Change(Box<dyn UpdateOperator>, usize),
     Remove,
-    /// Takes the value that another path had before the update.
+    /// Receives the value that another path had before the update.
     MoveFrom(Path),
-    /// Goes away, its value having been taken to another path.
+    /// Removes the value, which a rename moves to another path.
     MoveAway(Path),
 }
 
-/// What an update operator does to a value.
-pub(super) trait Operator: fmt::Debug + Send + Sync {
-    /// Changes the value that the path leads to. Returns whether it counts as modified.
+/// An update operator on a value.
+pub(super) trait UpdateOperator: fmt::Debug + Send + Sync {
+    /// Changes an existing value. Returns whether the value counts as modified.
     ///
     /// # Errors
-    /// The value is not of a kind that this applies to.
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool>;
+    /// The value has a type that the operator does not support.
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool>;
 
-    /// The value to start with where there is none. `None` leaves it missing.
-    fn missing(&self) -> Result<Option<RawBson>>;
+    /// Returns the value for a missing field. `None` leaves the field missing.
+    fn initial_value(&self) -> Result<Option<RawBson>>;
 
-    /// Whether all that this does to an array of that length is to add elements at its end.
+    /// Returns whether the operator only appends elements to an array of the given length.
     fn appends_to(&self, _length: &dyn Fn() -> usize) -> bool {
         false
     }
 
-    /// Whether it can do no more than take elements out of an array.
+    /// Returns whether the operator only removes elements from an array.
     fn only_removes(&self) -> bool {
         false
     }
 
-    /// How many bytes it may put in, if not just a few.
-    fn size(&self) -> usize {
+    /// Returns the number of bytes that the operator may add. 0 if the number is small.
+    fn added_bytes(&self) -> usize {
         0
     }
 }
 
-/// How many bytes an update may put into one document on the way to its new state, as on MongoDB.
-const MAX_BYTES: usize = 64 << 20;
+/// The maximum number of bytes that an update may add to one document, intermediate states
+/// included, as on MongoDB.
+const MAX_ADDED_BYTES: usize = 64 << 20;
 
-/// How many places an update may change in one document.
-const MAX_PLACES: usize = 5_000_000;
+/// The maximum number of places that an update may change in one document.
+const MAX_CHANGED_PLACES: usize = 5_000_000;
 
-impl Operations {
-    pub(super) fn new(array_filters: ArrayFilters) -> Operations {
-        Operations {
+impl UpdateOperations {
+    pub(super) fn new(array_filters: ArrayFilters) -> UpdateOperations {
+        UpdateOperations {
             array_filters,
-            ..Operations::default()
+            ..UpdateOperations::default()
         }
     }
 
-    pub(super) fn change(&mut self, path: &str, operator: impl Operator + 'static) -> Result<()> {
-        let size = operator.size();
-        self.push(path, Action::Change(Box::new(operator), size), false)
-    }
-
-    pub(super) fn change_on_insert(
+    pub(super) fn push_change(
         &mut self,
         path: &str,
-        operator: impl Operator + 'static,
+        operator: impl UpdateOperator + 'static,
     ) -> Result<()> {
-        let size = operator.size();
-        self.push(path, Action::Change(Box::new(operator), size), true)
+        let size = operator.added_bytes();
+        self.push_operation(path, PathAction::Change(Box::new(operator), size), false)
     }
 
-    pub(super) fn remove(&mut self, path: &str) -> Result<()> {
-        self.push(path, Action::Remove, false)
+    pub(super) fn push_change_on_insert(
+        &mut self,
+        path: &str,
+        operator: impl UpdateOperator + 'static,
+    ) -> Result<()> {
+        let size = operator.added_bytes();
+        self.push_operation(path, PathAction::Change(Box::new(operator), size), true)
     }
 
-    pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
-        // The path that is left may overlap with others before the two are looked at together.
-        self.push(from, Action::MoveAway(Path::new(from)), false)?;
-        if Target::parse(from)?.is_dynamic() || Target::parse(to)?.is_dynamic() {
+    pub(super) fn push_remove(&mut self, path: &str) -> Result<()> {
+        self.push_operation(path, PathAction::Remove, false)
+    }
+
+    pub(super) fn push_rename(&mut self, from: &str, target: &str) -> Result<()> {
+        // As on MongoDB, a conflict of the source path with an earlier path is reported before
+        // errors in the pair of paths.
+        self.push_operation(from, PathAction::MoveAway(Path::new(from)), false)?;
+        if UpdatePath::parse(from)?.has_dynamic_parts()
+            || UpdatePath::parse(target)?.has_dynamic_parts()
+        {
             return Err(Error::bad_value(format!(
                 "$rename of '{from}' cannot use '$' in its paths"
             )));
         }
-        rename::check_apart(from, to)?;
-        self.push(to, Action::MoveFrom(Path::new(from)), false)
+        rename::ensure_separate_paths(from, target)?;
+        self.push_operation(target, PathAction::MoveFrom(Path::new(from)), false)
     }
 
-    /// Completes the operations: puts them in order.
+    /// Sorts the operations and checks the array filters.
     ///
     /// # Errors
-    /// Array filters that are not used (code 9).
-    pub(super) fn finish(mut self) -> Result<Operations> {
+    /// An array filter is not used (code 9).
+    pub(super) fn into_sorted(mut self) -> Result<UpdateOperations> {
         self.all.sort_by(|a, b| a.target.cmp(&b.target));
         let identifiers = || {
             self.all
                 .iter()
-                .flat_map(|operation| operation.target.identifiers())
+                .flat_map(|operation| operation.target.filter_names())
         };
-        let used: HashSet<_> = identifiers().collect();
-        let unused = self.array_filters.names().find(|name| !used.contains(name));
+        let used_names: HashSet<_> = identifiers().collect();
+        let unused = self
+            .array_filters
+            .filter_names()
+            .find(|name| !used_names.contains(name));
         if let Some(unused) = unused {
             let message = format!("the array filter '{unused}' is not used in the update");
-            return Err(Error::server(9, message));
+            return Err(Error::with_server_code(9, message));
         }
         Ok(self)
     }
 
-    /// Runs the operations on a document that `filter` has found, whose tree is `root`. Returns
-    /// the places that count as modified.
-    pub(super) fn apply(
+    /// Runs the operations on `root`, the tree of a document that `filter` matched. Returns the
+    /// places that count as modified.
+    pub(super) fn apply_to(
         &self,
         document: &RawDocument,
         filter: &Filter,
-        root: &mut Node<'_>,
+        root: &mut UpdateNode<'_>,
         inserting: bool,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<UpdatedPath>> {
         let mut position = None;
-        let mut fans = Fans::default();
+        let mut selections = SelectedElements::default();
         let mut matched = || match position {
             Some(known) => Ok(known),
-            None => Ok(*position.insert(filter.position(document)?)),
+            None => Ok(*position.insert(filter.matched_position(document)?)),
         };
-        let acts = |operation: &Operation| inserting || !operation.on_insert;
-        let mut resolved: Vec<(Vec<Name>, Result<()>, &Operation)> =
+        let applies = |operation: &PathOperation| inserting || !operation.on_insert;
+        let mut resolved: Vec<(Vec<PathName>, Result<()>, &PathOperation)> =
             Vec::with_capacity(self.all.len());
         for operation in &self.all {
-            let mut none = Fans::default();
-            let fans = if acts(operation) {
-                &mut fans
+            let mut unused = SelectedElements::default();
+            let selections = if applies(operation) {
+                &mut selections
             } else {
-                &mut none
+                &mut unused
             };
             let target = &operation.target;
-            let paths = target.resolve(document, &mut matched, &self.array_filters, fans)?;
+            let paths =
+                target.resolve_paths(document, &mut matched, &self.array_filters, selections)?;
             resolved.extend(paths.into_iter().map(|(path, end)| (path, end, operation)));
-            if resolved.len() > MAX_PLACES {
-                let message = format!("the update changes more than {MAX_PLACES} places");
-                return Err(Error::server(code::BUFFER_TOO_LARGE, message));
+            if resolved.len() > MAX_CHANGED_PLACES {
+                let message = format!("the update changes more than {MAX_CHANGED_PLACES} places");
+                return Err(Error::with_server_code(code::BUFFER_TOO_LARGE, message));
             }
         }
         resolved.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-        let mut work = Work {
-            before: Before::new(document),
-            left: Cell::new(MAX_BYTES),
+        let mut work = UpdateBudget {
+            before: OriginalDocument::new(document),
+            remaining_bytes: Cell::new(MAX_ADDED_BYTES),
         };
         let mut changed = Vec::with_capacity(resolved.len());
         let mut rest = resolved.as_slice();
-        // What fails first in this order is what MongoDB reports.
+        // MongoDB reports the first failure in this order.
         while let Some(((path, end, operation), after)) = rest.split_first() {
             rest = after;
             end.clone()?;
             if let Some((_, Ok(()), _)) = after.first().filter(|(next, ..)| next.starts_with(path))
             {
-                let message = format!("the update changes '{}' twice", dotted(path));
-                return Err(Error::server(40, message));
+                let message = format!("the update changes '{}' twice", dotted_path(path));
+                return Err(Error::with_server_code(40, message));
             }
-            if !acts(operation) {
+            if !applies(operation) {
                 continue;
             }
             let action = &operation.action;
-            if !action.run(path, &mut work, root)? {
+            if !action.run_on(path, &mut work, root)? {
                 continue;
             }
             if path.first().is_some_and(|first| first.as_str() == "_id") {
-                // An upsert may give an id to what has none.
+                // An upsert may set an `_id` if the filter gives none.
                 if !inserting || value::get(document, "_id").is_some() {
                     check_id_untouched(document, &root.clone().into_document())?;
                 }
             }
-            // As on MongoDB, an upsert may insert what an update may not.
+            // As on MongoDB, an upsert may insert top-level names with `$` that an update may not
+            // set.
             if !inserting {
-                action.refuse_dollar(path, document)?;
+                action.ensure_no_dollar_field(path, document)?;
             }
-            let appended = action.appends(path, document);
-            changed.push(Changed {
+            let appended = action.only_appends(path, document);
+            changed.push(ChangedPath {
                 path: path.clone(),
                 appended,
             });
         }
-        Ok(places(&changed, &fans))
+        Ok(to_places(&changed, &selections))
     }
 
     /// # Errors
-    /// A path that is none, that overlaps with one before it (code 40), or that refers to an array filter that is
-    /// missing (code 2).
-    fn push(&mut self, path: &str, action: Action, on_insert: bool) -> Result<()> {
-        let target = Target::parse(path)?;
+    /// The path is invalid, overlaps with an earlier path (code 40), or refers to a missing array
+    /// filter (code 2).
+    fn push_operation(&mut self, path: &str, action: PathAction, on_insert: bool) -> Result<()> {
+        let target = UpdatePath::parse(path)?;
         if let Some(unknown) = target
-            .identifiers()
+            .filter_names()
             .find(|name| !self.array_filters.contains(name))
         {
-            let message = format!("there is no array filter for '$[{unknown}]'");
+            let message = format!(
+                "the update path uses '$[{unknown}]', but no array filter is named '{unknown}'"
+            );
             return Err(Error::bad_value(message));
         }
-        // Among paths that do not overlap, one that does stands beside those that it overlaps with.
+        // The paths in the set do not overlap. A path that overlaps with a path of the set is
+        // therefore adjacent to that path.
         let neighbours = [
             self.targets.range(..&target).next_back(),
             self.targets.range(&target..).next(),
         ];
-        let overlaps = |other: &&Target| other.conflicts(&target);
+        let overlaps = |other: &&UpdatePath| other.conflicts_with(&target);
         if let Some(other) = neighbours.into_iter().flatten().find(overlaps) {
             let message = format!("updating the path '{target}' conflicts with '{other}'");
-            return Err(Error::server(40, message));
+            return Err(Error::with_server_code(40, message));
         }
         self.targets.insert(target.clone());
-        self.all.push(Operation {
+        self.all.push(PathOperation {
             target,
             action,
             on_insert,
@@ -245,16 +261,17 @@ impl Operations {
     }
 }
 
-/// What the operations on one document share.
-struct Work<'d> {
-    before: Before<'d>,
-    /// How many bytes may still be put in.
-    left: Cell<usize>,
+/// The state shared by the operations on one document.
+struct UpdateBudget<'d> {
+    before: OriginalDocument<'d>,
+    /// The number of bytes that may still be added.
+    remaining_bytes: Cell<usize>,
 }
 
-impl Action {
-    /// Refuses that this has made a field at the top whose name starts with `$`, or given one a new value.
-    fn refuse_dollar(&self, path: &[Name], before: &RawDocument) -> Result<()> {
+impl PathAction {
+    /// Checks that the operation neither created nor replaced a top-level field whose name starts
+    /// with `$`.
+    fn ensure_no_dollar_field(&self, path: &[PathName], before: &RawDocument) -> Result<()> {
         let Some((first, rest)) = path.split_first() else {
             return Ok(());
         };
@@ -263,111 +280,123 @@ impl Action {
         }
         let is_new = value::get(before, first.as_str()).is_none();
         let gives_value = match self {
-            Action::Change(operator, _) => !operator.only_removes(),
-            Action::MoveFrom(_) => true,
-            Action::Remove | Action::MoveAway(_) => false,
+            PathAction::Change(operator, _) => !operator.only_removes(),
+            PathAction::MoveFrom(_) => true,
+            PathAction::Remove | PathAction::MoveAway(_) => false,
         };
         if gives_value && (is_new || rest.is_empty()) {
-            let path = dotted(path);
+            let path = dotted_path(path);
             let message = format!("field names cannot start with '$', as in '{path}'");
-            return Err(Error::server(52, message));
+            return Err(Error::with_server_code(52, message));
         }
         Ok(())
     }
 
-    fn run(&self, path: &[Name], work: &mut Work<'_>, root: &mut Node<'_>) -> Result<bool> {
+    fn run_on(
+        &self,
+        path: &[PathName],
+        work: &mut UpdateBudget<'_>,
+        root: &mut UpdateNode<'_>,
+    ) -> Result<bool> {
         match self {
-            Action::Change(operator, size) => root.edit(
+            PathAction::Change(operator, size) => root.edit_path(
                 path,
-                &Change {
+                &ChangeEdit {
                     operator: operator.as_ref(),
                     size: *size,
                     path,
-                    left: &work.left,
+                    remaining_bytes: &work.remaining_bytes,
                 },
             ),
-            Action::Remove => root.edit(path, &Remove),
-            Action::MoveFrom(from) => match rename::source(&mut work.before, from)? {
+            PathAction::Remove => root.edit_path(path, &RemoveEdit),
+            PathAction::MoveFrom(from) => match rename::source_value(&mut work.before, from)? {
                 Some(value) => {
                     rename::check_destination(&mut work.before, path)?;
                     let set = Set::new(value.into());
-                    root.edit(
+                    root.edit_path(
                         path,
-                        &Change {
+                        &ChangeEdit {
                             operator: &set,
-                            size: set.size(),
+                            size: set.added_bytes(),
                             path,
-                            left: &work.left,
+                            remaining_bytes: &work.remaining_bytes,
                         },
                     )
                 }
                 None => Ok(false),
             },
-            // What is wrong with the source is said where the value is to arrive.
-            Action::MoveAway(from) => match rename::source(&mut work.before, from) {
-                Ok(Some(_)) => root.edit(path, &Remove),
+            // An error of the source is reported by the operation on the destination.
+            PathAction::MoveAway(from) => match rename::source_value(&mut work.before, from) {
+                Ok(Some(_)) => root.edit_path(path, &RemoveEdit),
                 Ok(None) | Err(_) => Ok(false),
             },
         }
     }
 
-    /// Whether all that this does is to add elements to the array that `before` has there.
-    fn appends(&self, path: &[Name], before: &RawDocument) -> bool {
+    /// Returns whether the operation only appends elements to the array at the path in `before`.
+    fn only_appends(&self, path: &[PathName], before: &RawDocument) -> bool {
         match self {
-            Action::Change(operator, _) => operator.appends_to(&|| length_at(before, path)),
-            Action::Remove | Action::MoveFrom(_) | Action::MoveAway(_) => false,
+            PathAction::Change(operator, _) => operator.appends_to(&|| length_at(before, path)),
+            PathAction::Remove | PathAction::MoveFrom(_) | PathAction::MoveAway(_) => false,
         }
     }
 }
 
-/// An operator at work on a path.
-struct Change<'o> {
-    operator: &'o dyn Operator,
-    /// How many bytes the operator may put in.
+/// The edit of an operator on one path.
+struct ChangeEdit<'o> {
+    operator: &'o dyn UpdateOperator,
+    /// The number of bytes that the operator may add.
     size: usize,
-    path: &'o [Name],
-    /// How many the update still may.
-    left: &'o Cell<usize>,
+    path: &'o [PathName],
+    /// The number of bytes that the update may still add.
+    remaining_bytes: &'o Cell<usize>,
 }
 
-impl Edit for Change<'_> {
-    fn existing(&self, value: &mut Node<'_>) -> Result<Outcome> {
-        self.spend(self.size)?;
-        let modified = self.operator.existing(&dotted(self.path), value)?;
+impl PathEdit for ChangeEdit<'_> {
+    fn edit_existing(&self, value: &mut UpdateNode<'_>) -> Result<EditOutcome> {
+        self.spend_bytes(self.size)?;
+        let modified = self
+            .operator
+            .change_existing(&dotted_path(self.path), value)?;
         Ok(if modified {
-            Outcome::Modified
+            EditOutcome::Modified
         } else {
-            Outcome::Same
+            EditOutcome::Same
         })
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
-        self.spend(self.size)?;
-        self.operator.missing()
+    fn missing_value(&self) -> Result<Option<RawBson>> {
+        self.spend_bytes(self.size)?;
+        self.operator.initial_value()
     }
 
     fn needs_path(&self) -> bool {
         true
     }
 
-    fn spend(&self, bytes: usize) -> Result<()> {
-        let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
-            let message = format!("the update puts more than {MAX_BYTES} bytes into a document");
-            Error::server(code::BUFFER_TOO_LARGE, message)
-        })?;
-        self.left.set(left);
+    fn spend_bytes(&self, bytes: usize) -> Result<()> {
+        let remaining = self
+            .remaining_bytes
+            .get()
+            .checked_sub(bytes)
+            .ok_or_else(|| {
+                let message =
+                    format!("the update puts more than {MAX_ADDED_BYTES} bytes into a document");
+                Error::with_server_code(code::BUFFER_TOO_LARGE, message)
+            })?;
+        self.remaining_bytes.set(remaining);
         Ok(())
     }
 }
 
-struct Remove;
+struct RemoveEdit;
 
-impl Edit for Remove {
-    fn existing(&self, _: &mut Node<'_>) -> Result<Outcome> {
-        Ok(Outcome::Removed)
+impl PathEdit for RemoveEdit {
+    fn edit_existing(&self, _: &mut UpdateNode<'_>) -> Result<EditOutcome> {
+        Ok(EditOutcome::Removed)
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn missing_value(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
 
@@ -375,7 +404,7 @@ impl Edit for Remove {
         false
     }
 
-    fn spend(&self, _: usize) -> Result<()> {
+    fn spend_bytes(&self, _: usize) -> Result<()> {
         Ok(())
     }
 }

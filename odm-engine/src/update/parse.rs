@@ -1,43 +1,44 @@
-//! From an update document to operations.
+//! Parsing of an update document into operations.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::array_filter::ArrayFilters;
-use super::operation::Operations;
+use super::operation::UpdateOperations;
 use super::{
     add_to_set, arithmetic, bit, current_date, min_max, pop, pull, pull_all, push, rename, set,
     unset,
 };
 use crate::{Error, Result, value};
 
-/// How an operator reads what it does to one path.
-type Parser = fn(operations: &mut Operations, path: &str, operand: RawBsonRef<'_>) -> Result<()>;
+/// The parser of an operator on one path.
+type UpdateOperatorParser =
+    fn(operations: &mut UpdateOperations, path: &str, operand: RawBsonRef<'_>) -> Result<()>;
 
-/// The operators by name.
-const OPERATORS: &[(&str, Parser)] = &[
-    ("$addToSet", add_to_set::parse),
-    ("$bit", bit::parse),
-    ("$currentDate", current_date::parse),
+/// The update operators, sorted by name.
+const OPERATORS: &[(&str, UpdateOperatorParser)] = &[
+    ("$addToSet", add_to_set::parse_add_to_set),
+    ("$bit", bit::parse_bit),
+    ("$currentDate", current_date::parse_current_date),
     ("$inc", arithmetic::parse_inc),
     ("$max", min_max::parse_max),
     ("$min", min_max::parse_min),
     ("$mul", arithmetic::parse_mul),
-    ("$pop", pop::parse),
-    ("$pull", pull::parse),
-    ("$pullAll", pull_all::parse),
-    ("$push", push::parse),
-    ("$rename", rename::parse),
-    ("$set", set::parse),
-    ("$setOnInsert", set::parse_on_insert),
-    ("$unset", unset::parse),
+    ("$pop", pop::parse_pop),
+    ("$pull", pull::parse_pull),
+    ("$pullAll", pull_all::parse_pull_all),
+    ("$push", push::parse_push),
+    ("$rename", rename::parse_rename),
+    ("$set", set::parse_set),
+    ("$setOnInsert", set::parse_set_on_insert),
+    ("$unset", unset::parse_unset),
 ];
 
-/// Reads an update that consists of operators.
-pub(super) fn operators(
+/// Parses an update with operators.
+pub(super) fn parse_operators(
     update: &RawDocument,
     array_filters: &[RawDocumentBuf],
-) -> Result<Operations> {
-    let mut operations = Operations::new(ArrayFilters::parse(array_filters)?);
+) -> Result<UpdateOperations> {
+    let mut operations = UpdateOperations::new(ArrayFilters::parse(array_filters)?);
     for (name, operand) in value::fields(update) {
         let parse = match OPERATORS.binary_search_by_key(&name, |(known, _)| known) {
             Ok(at) => OPERATORS.get(at).map(|(_, parse)| *parse),
@@ -48,7 +49,7 @@ pub(super) fn operators(
             Error::unknown_operator(9, message)
         })?;
         let RawBsonRef::Document(fields) = operand else {
-            return Err(Error::server(
+            return Err(Error::with_server_code(
                 9,
                 format!("{name} takes a document of paths and operands"),
             ));
@@ -57,7 +58,7 @@ pub(super) fn operators(
             parse(&mut operations, path, operand)?;
         }
     }
-    operations.finish()
+    operations.into_sorted()
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use crate::examples;
     use crate::filter::Filter;
-    use crate::update::Update;
+    use crate::update::ParsedUpdate;
 
     #[test]
     fn the_registry_is_sorted() {
@@ -76,14 +77,14 @@ mod tests {
 
     #[test]
     fn the_examples_hold() {
-        // What time it is, no example can say.
+        // The result of `$currentDate` changes with time, so no example can show a result.
         let operators = OPERATORS.iter().map(|(name, _)| *name);
         let operators = operators.filter(|name| *name != "$currentDate");
-        let everything = Filter::parse(&RawDocumentBuf::new()).unwrap();
-        examples::check("update", operators, |example| {
-            let update = Update::parse(&example.asked, &[]).unwrap();
+        let match_all = Filter::parse(&RawDocumentBuf::new()).unwrap();
+        examples::check_examples("update", operators, |example| {
+            let update = ParsedUpdate::parse(&example.request, &[]).unwrap();
             let updated = example.documents.iter().map(|document| {
-                let modified = update.apply(document, &everything).unwrap();
+                let modified = update.apply(document, &match_all).unwrap();
                 modified.map_or_else(|| document.clone(), |modified| modified.document)
             });
             updated.map(RawBson::Document).collect()

@@ -1,4 +1,4 @@
-//! Updates by a pipeline: stages that make another document of each.
+//! Updates by a pipeline: stages that transform one document at a time.
 
 use std::sync::Arc;
 
@@ -6,37 +6,33 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use crate::Result;
 use crate::expression::Environment;
-use crate::pipeline::{self, Transform};
+use crate::pipeline::{self, TransformSequence};
 
 /// The stages, in order.
 #[derive(Debug)]
-pub(super) struct Transforms(Vec<Box<dyn Transform>>);
+pub(super) struct UpdatePipeline(TransformSequence);
 
-impl Transforms {
-    /// Reads stages.
+impl UpdatePipeline {
+    /// Parses the stages.
     ///
     /// # Errors
-    /// Malformed ones, and those that do not look at one document at a time.
+    /// A stage is malformed, or does not transform single documents.
     pub(super) fn parse(
         stages: &[RawDocumentBuf],
         environment: &Arc<Environment>,
-    ) -> Result<Transforms> {
+    ) -> Result<UpdatePipeline> {
         let stages = stages.iter().map(|stage| &**stage);
-        // As on MongoDB, which computes the constant parts of queries beforehand, and not those of updates.
-        let environment = Arc::new(environment.as_written());
-        pipeline::transforms(stages, &environment).map(Transforms)
+        // MongoDB folds the constant parts of queries, but not of updates.
+        let environment = Arc::new(environment.without_folding());
+        pipeline::parse_transforms(stages, &environment).map(UpdatePipeline)
     }
 
-    /// What becomes of a document.
+    /// Applies the stages to a document.
     ///
     /// # Errors
-    /// What expressions fail with.
-    pub(super) fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
-        self.0
-            .iter()
-            .try_fold(document.to_owned(), |document, transform| {
-                transform.apply(&document)
-            })
+    /// An expression fails.
+    pub(super) fn apply_to(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        self.0.apply_to(document)
     }
 }
 
@@ -47,15 +43,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_constant_fails_where_there_is_a_document() {
+    fn constants_are_evaluated_with_each_document() {
         let stages = [rawdoc! { "$set": { "a": { "$abs": "x" } } }];
-        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
-        let error = transforms.apply(&rawdoc! {}).unwrap_err();
+        let transforms = UpdatePipeline::parse(&stages, &Arc::default()).unwrap();
+        let error = transforms.apply_to(&rawdoc! {}).unwrap_err();
         assert_eq!(error.code(), Some(28765));
-        // A null comes first here, while a query would have put the constants together.
+        // The null is evaluated first here. A query would have combined the constants, which fails.
         let stages = [rawdoc! { "$set": { "a": { "$add": ["$a", "x", 1] } } }];
-        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
-        let document = transforms.apply(&rawdoc! { "a": null }).unwrap();
+        let transforms = UpdatePipeline::parse(&stages, &Arc::default()).unwrap();
+        let document = transforms.apply_to(&rawdoc! { "a": null }).unwrap();
         assert_eq!(document, rawdoc! { "a": null });
     }
 }

@@ -1,4 +1,4 @@
-//! `$pop`: takes the last element off an array, or with −1 the first.
+//! `$pop`: removes the last element of an array, or with −1 the first.
 //!
 //! ```text
 //! { "$pop": { "queue": -1 } }
@@ -12,8 +12,8 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
@@ -23,23 +23,26 @@ enum Pop {
     Last,
 }
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_pop(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    match Number::from_bson(operand).and_then(Number::whole) {
-        Some(1) => operations.change(path, Pop::Last),
-        Some(-1) => operations.change(path, Pop::First),
-        _ => Err(Error::server(9, format!("$pop of '{path}' takes 1 or -1"))),
+    match Number::from_bson(operand).and_then(Number::whole_long) {
+        Some(1) => operations.push_change(path, Pop::Last),
+        Some(-1) => operations.push_change(path, Pop::First),
+        _ => Err(Error::with_server_code(
+            9,
+            format!("$pop of '{path}' takes 1 or -1"),
+        )),
     }
 }
 
-impl Operator for Pop {
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
-        let kind = value.with(value::type_name);
+impl UpdateOperator for Pop {
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        let kind = value.with_value(value::type_name);
         let items = value.as_array().ok_or_else(|| {
-            Error::server(
+            Error::with_server_code(
                 14,
                 format!("$pop needs an array at '{path}', which is of type {kind}"),
             )
@@ -51,7 +54,7 @@ impl Operator for Pop {
         Ok(popped.is_some())
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
 
@@ -62,16 +65,16 @@ impl Operator for Pop {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
-    fn either_end_can_go() {
+    fn both_ends_can_be_removed() {
         let update = rawdoc! { "$pop": { "a": 1, "b": -1, "c": 1, "d": -1 } };
-        let changed = updated(rawdoc! { "a": [1, 2], "b": [1, 2], "c": [] }, update).unwrap();
+        let changed = apply_update(rawdoc! { "a": [1, 2], "b": [1, 2], "c": [] }, update).unwrap();
         assert_eq!(changed, rawdoc! { "a": [1], "b": [2], "c": [] });
         let code = |document, by: i32| {
-            updated(document, rawdoc! { "$pop": { "a": by } })
+            apply_update(document, rawdoc! { "$pop": { "a": by } })
                 .unwrap_err()
                 .code()
         };

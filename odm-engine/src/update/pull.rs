@@ -1,4 +1,4 @@
-//! `$pull`: takes the elements off an array that equal a value or meet conditions.
+//! `$pull`: removes the elements of an array that equal a value or meet conditions.
 //!
 //! ```text
 //! { "$pull": { "tags": "old", "scores": { "$lt": 5 }, "lines": { "product": "xyz" } } }
@@ -9,39 +9,39 @@
 use bson::raw::cstr;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
-/// Which elements go.
+/// The elements to remove.
 #[derive(Debug)]
 enum Pull {
     Equal(RawBson),
-    /// Documents that match.
+    /// Documents that match the filter.
     Document(Filter),
-    /// Values for which the filter holds when they are a field without a name.
+    /// Values that match the filter as a field with the empty name.
     Value(Filter),
 }
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_pull(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
     let pull = match operand {
-        // MongoDB takes everything but conditions on a value for a filter on documents, what begins
-        // with `$not` included, which it then refuses.
+        // MongoDB treats all operands except conditions on a value as a filter on documents.
+        // Conditions that begin with `$not` are then rejected.
         RawBsonRef::Document(conditions)
             if Filter::is_on_value(conditions) && !begins_with_not(conditions) =>
         {
-            Pull::Value(Filter::parse(&wrap(operand))?)
+            Pull::Value(Filter::parse(&wrap_value(operand))?)
         }
         RawBsonRef::Document(conditions) => Pull::Document(Filter::parse(conditions)?),
-        RawBsonRef::RegularExpression(_) => Pull::Value(Filter::parse(&wrap(operand))?),
+        RawBsonRef::RegularExpression(_) => Pull::Value(Filter::parse(&wrap_value(operand))?),
         operand => Pull::Equal(operand.into()),
     };
-    operations.change(path, pull)
+    operations.push_change(path, pull)
 }
 
 fn begins_with_not(conditions: &RawDocument) -> bool {
@@ -51,21 +51,21 @@ fn begins_with_not(conditions: &RawDocument) -> bool {
 }
 
 impl Pull {
-    fn takes(&self, item: RawBsonRef<'_>) -> bool {
+    fn removes_item(&self, item: RawBsonRef<'_>) -> bool {
         match self {
             Pull::Equal(value) => value::equal(value.as_raw_bson_ref(), item),
             Pull::Document(filter) => item.as_document().is_some_and(|item| filter.accepts(item)),
-            Pull::Value(filter) => filter.accepts(&wrap(item)),
+            Pull::Value(filter) => filter.accepts(&wrap_value(item)),
         }
     }
 }
 
-impl Operator for Pull {
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
-        retain(value, "$pull", path, |item| !self.takes(item))
+impl UpdateOperator for Pull {
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        retain_items(value, "$pull", path, |item| !self.removes_item(item))
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
 
@@ -74,27 +74,28 @@ impl Operator for Pull {
     }
 }
 
-/// Keeps some of an array's elements. Returns whether any went.
+/// Keeps the elements of an array for which `is_kept` is true. Returns whether any element was
+/// removed.
 ///
 /// # Errors
-/// The value is no array (code 2).
-pub(super) fn retain(
-    value: &mut Node<'_>,
+/// The value is not an array (code 2).
+pub(super) fn retain_items(
+    value: &mut UpdateNode<'_>,
     operator: &str,
     path: &str,
-    keep: impl Fn(RawBsonRef<'_>) -> bool,
+    is_kept: impl Fn(RawBsonRef<'_>) -> bool,
 ) -> Result<bool> {
     let items = value.as_array().ok_or_else(|| {
         Error::bad_value(format!(
-            "{operator} needs an array at '{path}', which is none"
+            "{operator} needs an array at '{path}', but the value is not an array"
         ))
     })?;
     let before = items.len();
-    items.retain(|item| item.with(&keep));
+    items.retain(|item| item.with_value(&is_kept));
     Ok(items.len() < before)
 }
 
-fn wrap(value: RawBsonRef<'_>) -> RawDocumentBuf {
+fn wrap_value(value: RawBsonRef<'_>) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     document.append(cstr!(""), value);
     document
@@ -102,7 +103,7 @@ fn wrap(value: RawBsonRef<'_>) -> RawDocumentBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
@@ -111,12 +112,12 @@ mod tests {
         let document =
             rawdoc! { "a": [1, 2, 1.0], "b": [1, 2, 3], "c": [{ "x": 1, "y": 2 }, { "x": 2 }, 1] };
         let expected = rawdoc! { "a": [2], "b": [1], "c": [{ "x": 2 }, 1] };
-        assert_eq!(updated(document, update).unwrap(), expected);
+        assert_eq!(apply_update(document, update).unwrap(), expected);
     }
 
     #[test]
     fn only_arrays_have_elements() {
-        let error = updated(rawdoc! { "a": 1 }, rawdoc! { "$pull": { "a": 1 } }).unwrap_err();
+        let error = apply_update(rawdoc! { "a": 1 }, rawdoc! { "$pull": { "a": 1 } }).unwrap_err();
         assert_eq!(error.code(), Some(2));
     }
 }

@@ -1,4 +1,4 @@
-//! `$pullAll`: takes every element off an array that equals one of some values.
+//! `$pullAll`: removes every element of an array that equals one of the given values.
 //!
 //! ```text
 //! { "$pullAll": { "tags": ["old", "used"] } }
@@ -8,17 +8,17 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
-use super::pull::retain;
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
+use super::pull::retain_items;
 use crate::{Error, Result, value};
 
-/// The values, sorted.
+/// The values to remove, sorted.
 #[derive(Debug)]
 struct PullAll(Vec<RawBson>);
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_pull_all(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
@@ -27,19 +27,19 @@ pub(super) fn parse(
         .ok_or_else(|| Error::bad_value(format!("$pullAll of '{path}' takes an array")))?;
     let mut values: Vec<_> = value::items(array).map(RawBson::from).collect();
     values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    operations.change(path, PullAll(values))
+    operations.push_change(path, PullAll(values))
 }
 
-impl Operator for PullAll {
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
-        retain(value, "$pullAll", path, |item| {
+impl UpdateOperator for PullAll {
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        retain_items(value, "$pullAll", path, |item| {
             self.0
                 .binary_search_by(|value| value::compare(value.as_raw_bson_ref(), item))
                 .is_err()
         })
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
 
@@ -50,15 +50,15 @@ impl Operator for PullAll {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
-    fn all_of_the_values_go() {
+    fn all_listed_values_are_removed() {
         let update = rawdoc! { "$pullAll": { "a": [1, { "x": 1 }] } };
         let document = rawdoc! { "a": [1, 2, { "x": 1 }, 1.0, { "x": 1, "y": 2 }] };
         assert_eq!(
-            updated(document, update).unwrap(),
+            apply_update(document, update).unwrap(),
             rawdoc! { "a": [2, { "x": 1, "y": 2 }] }
         );
     }

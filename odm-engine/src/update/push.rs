@@ -1,6 +1,6 @@
-//! `$push`, with `$each`, `$position`, `$sort` and `$slice`: adds to an array.
+//! `$push`, with `$each`, `$position`, `$sort` and `$slice`: adds elements to an array.
 //!
-//! Elements go in at the position, then the array is sorted, then cut.
+//! The elements are inserted at the position, then the array is sorted, then truncated.
 //!
 //! ```text
 //! { "$push": { "scores": { "$each": [89, 92], "$sort": -1, "$slice": 3 } } }
@@ -18,24 +18,24 @@
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::sort::ElementOrder;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
 #[derive(Debug)]
-struct Push {
+struct PushElements {
     values: Vec<RawBson>,
-    /// From the end, if negative.
+    /// A negative position counts from the end.
     position: Option<i64>,
     sort: Option<ElementOrder>,
-    /// How many to keep; the last ones, if negative.
+    /// The number of elements to keep. Negative: keep the last elements.
     slice: Option<i64>,
 }
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_push(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
@@ -43,28 +43,28 @@ pub(super) fn parse(
         .as_document()
         .filter(|document| value::get(document, "$each").is_some());
     let push = match modifiers {
-        Some(modifiers) => Push::parse(path, modifiers)?,
-        None => Push {
+        Some(modifiers) => PushElements::parse_modifiers(path, modifiers)?,
+        None => PushElements {
             values: vec![operand.into()],
             position: None,
             sort: None,
             slice: None,
         },
     };
-    operations.change(path, push)
+    operations.push_change(path, push)
 }
 
-impl Push {
-    fn parse(path: &str, modifiers: &RawDocument) -> Result<Push> {
-        let mut push = Push {
+impl PushElements {
+    fn parse_modifiers(path: &str, modifiers: &RawDocument) -> Result<PushElements> {
+        let mut push = PushElements {
             values: Vec::new(),
             position: None,
             sort: None,
             slice: None,
         };
         for (name, operand) in value::fields(modifiers) {
-            let whole = || {
-                let number = Number::from_bson(operand).and_then(Number::whole);
+            let integer = || {
+                let number = Number::from_bson(operand).and_then(Number::whole_long);
                 number.map(Some).ok_or_else(|| {
                     Error::bad_value(format!("{name} in $push to '{path}' takes a whole number"))
                 })
@@ -76,8 +76,8 @@ impl Push {
                     })?;
                     push.values = value::items(array).map(RawBson::from).collect();
                 }
-                "$position" => push.position = whole()?,
-                "$slice" => push.slice = whole()?,
+                "$position" => push.position = integer()?,
+                "$slice" => push.slice = integer()?,
                 "$sort" => {
                     let order = ElementOrder::parse(operand);
                     push.sort = Some(order.map_err(|fault| Error::bad_value(fault.message()))?);
@@ -91,45 +91,46 @@ impl Push {
         Ok(push)
     }
 
-    /// Returns whether the array counts as modified, which it does if it has been sorted.
-    fn apply(&self, items: &mut Vec<Node<'_>>) -> bool {
+    /// Inserts, sorts and truncates. Returns whether the array counts as modified, which a sorted
+    /// array always does.
+    fn apply_to(&self, items: &mut Vec<UpdateNode<'_>>) -> bool {
         let before = items.len();
         let at = match self.position {
             None => items.len(),
-            Some(position) => offset(position, items.len()),
+            Some(position) => resolve_position(position, items.len()),
         };
-        items.splice(at..at, self.values.iter().cloned().map(Node::New));
+        items.splice(at..at, self.values.iter().cloned().map(UpdateNode::New));
         let sorted = self.sort.is_some() && !items.is_empty();
         if let Some(order) = &self.sort {
-            items.sort_by(|a, b| a.with(|a| b.with(|b| order.compare(a, b))));
+            items.sort_by(|a, b| a.with_value(|a| b.with_value(|b| order.compare(a, b))));
         }
         match self.slice {
-            Some(keep) if keep < 0 => drop(items.drain(..offset(keep, items.len()))),
-            Some(keep) => items.truncate(offset(keep, items.len())),
+            Some(slice) if slice < 0 => drop(items.drain(..resolve_position(slice, items.len()))),
+            Some(slice) => items.truncate(resolve_position(slice, items.len())),
             None => {}
         }
         !self.values.is_empty() || sorted || items.len() != before
     }
 }
 
-impl Operator for Push {
-    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
-        let kind = value.with(value::type_name);
+impl UpdateOperator for PushElements {
+    fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
+        let kind = value.with_value(value::type_name);
         let items = value.as_array().ok_or_else(|| {
             Error::bad_value(format!(
                 "$push needs an array at '{path}', which is of type {kind}"
             ))
         })?;
-        Ok(self.apply(items))
+        Ok(self.apply_to(items))
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         let mut items = Vec::new();
-        self.apply(&mut items);
+        self.apply_to(&mut items);
         let mut array = RawArrayBuf::new();
         items
             .iter()
-            .for_each(|item| item.with(|item| array.push(item)));
+            .for_each(|item| item.with_value(|item| array.push(item)));
         Ok(Some(RawBson::Array(array)))
     }
 
@@ -138,25 +139,27 @@ impl Operator for Push {
             return false;
         }
         let length = length();
-        // MongoDB calls neither the first elements of an array appended, nor those at a position that exists.
-        let is_behind = |position| usize::try_from(position).is_ok_and(|at| at > length);
-        let uncut = |keep: i64| {
-            usize::try_from(keep.unsigned_abs())
-                .is_ok_and(|keep| keep >= length + self.values.len())
+        // MongoDB does not report elements as appended if the array was empty, or if a given
+        // position is not beyond the end.
+        let is_past_end = |position| usize::try_from(position).is_ok_and(|at| at > length);
+        let uncut = |slice: i64| {
+            usize::try_from(slice.unsigned_abs())
+                .is_ok_and(|slice| slice >= length + self.values.len())
         };
-        length > 0 && self.position.is_none_or(is_behind) && self.slice.is_none_or(uncut)
+        length > 0 && self.position.is_none_or(is_past_end) && self.slice.is_none_or(uncut)
     }
 
-    fn size(&self) -> usize {
+    fn added_bytes(&self) -> usize {
         let values = self.values.iter();
         values
-            .map(|value| value::size(value.as_raw_bson_ref()))
+            .map(|value| value::approximate_bytes(value.as_raw_bson_ref()))
             .sum()
     }
 }
 
-/// A place among `length` elements, counted from the end if negative.
-fn offset(place: i64, length: usize) -> usize {
+/// Returns the index of a position among `length` elements. A negative position counts from the
+/// end.
+fn resolve_position(place: i64, length: usize) -> usize {
     let distance = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
     if place < 0 {
         length.saturating_sub(distance)
@@ -167,12 +170,12 @@ fn offset(place: i64, length: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
-    fn pushed(array: &[i32], modifiers: RawDocumentBuf) -> RawDocumentBuf {
+    fn apply_push(array: &[i32], modifiers: RawDocumentBuf) -> RawDocumentBuf {
         let array: RawArrayBuf = array.iter().copied().collect();
-        updated(
+        apply_update(
             rawdoc! { "a": array },
             rawdoc! { "$push": { "a": modifiers } },
         )
@@ -180,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn elements_go_in_then_are_sorted_then_cut() {
+    fn push_appends_then_sorts_then_slices() {
         let all = rawdoc! { "$each": [5, 1], "$position": 0, "$sort": -1, "$slice": 3 };
-        assert_eq!(pushed(&[2, 4], all), rawdoc! { "a": [5, 4, 2] });
+        assert_eq!(apply_push(&[2, 4], all), rawdoc! { "a": [5, 4, 2] });
         let last = rawdoc! { "$each": [9], "$position": -1, "$slice": -2 };
-        assert_eq!(pushed(&[1, 2], last), rawdoc! { "a": [9, 2] });
+        assert_eq!(apply_push(&[1, 2], last), rawdoc! { "a": [9, 2] });
         let none = rawdoc! { "$each": [9], "$slice": 0 };
-        assert_eq!(pushed(&[1], none), rawdoc! { "a": [] });
+        assert_eq!(apply_push(&[1], none), rawdoc! { "a": [] });
     }
 
     #[test]
-    fn documents_are_sorted_by_their_fields() {
+    fn pushed_documents_are_sorted_by_their_fields() {
         let update = rawdoc! { "$push": { "a": { "$each": [{ "x": 1 }], "$sort": { "x": 1 } } } };
-        let changed = updated(rawdoc! { "a": [{ "x": 2 }, 7] }, update).unwrap();
+        let changed = apply_update(rawdoc! { "a": [{ "x": 2 }, 7] }, update).unwrap();
         assert_eq!(changed, rawdoc! { "a": [7, { "x": 1 }, { "x": 2 }] });
     }
 }

@@ -1,4 +1,4 @@
-//! Replacements: a whole new document under the old `_id`.
+//! Replacements: a new document under the old `_id`.
 
 use bson::raw::cstr;
 use bson::{RawDocument, RawDocumentBuf};
@@ -6,47 +6,48 @@ use bson::{RawDocument, RawDocumentBuf};
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
-use super::{seed, with_id_first};
+use super::{upsert_seed, with_id_first};
 
-/// The document to put in the place of another.
+/// The document that replaces another.
 #[derive(Debug)]
 pub(super) struct Replacement(RawDocumentBuf);
 
 impl Replacement {
-    /// Takes a document.
+    /// Copies the new document.
     pub(super) fn new(document: &RawDocument) -> Replacement {
         Replacement(document.to_owned())
     }
 
-    /// The document with the `_id` of the one that it replaces, unless it has one.
+    /// Returns the new document. A missing `_id` is taken from the replaced document.
     ///
     /// # Errors
-    /// Fields that start with `$` (code 52).
-    pub(super) fn apply(&self, old: &RawDocument) -> Result<RawDocumentBuf> {
+    /// A top-level field starts with `$` (code 52).
+    pub(super) fn apply_to(&self, old: &RawDocument) -> Result<RawDocumentBuf> {
         if let Some((name, _)) = value::fields(&self.0).find(|(name, _)| name.starts_with('$')) {
-            let message =
-                format!("a replacement cannot have the field '{name}'; '$' starts operators");
-            return Err(Error::server(52, message));
+            let message = format!(
+                "a replacement cannot have the field '{name}': names that start with '$' are operators"
+            );
+            return Err(Error::with_server_code(52, message));
         }
         Ok(self.with_id_of(old))
     }
 
-    /// Whether this is a document as it stands.
-    pub(super) fn is(&self, document: &RawDocument) -> bool {
+    /// Returns whether the replacement equals a document to the last byte.
+    pub(super) fn has_same_bytes(&self, document: &RawDocument) -> bool {
         self.0.as_bytes() == document.as_bytes()
     }
 
-    /// The document with the `_id` that the filter asks for, unless it has one.
+    /// Returns the document that an upsert inserts. A missing `_id` is taken from the filter.
     ///
-    /// As on MongoDB, its fields may start with `$`.
-    pub(super) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
-        let seed = seed::id_only(filter)?;
+    /// As on MongoDB, fields may start with `$` here.
+    pub(super) fn upserted_document(&self, filter: &Filter) -> Result<RawDocumentBuf> {
+        let seed = upsert_seed::id_document(filter)?;
         let document = self.with_id_of(&seed);
-        // An array that the filter asks for as well is refused later.
+        // An array that the filter also demands is rejected later with another code.
         if value::get(&self.0, "_id").is_none()
             || super::check_id_unchanged(&seed, &document).is_err()
         {
-            super::refuse_array_id(&document)?;
+            super::ensure_no_array_id(&document)?;
         }
         if value::get(&seed, "_id").is_some() {
             super::check_id_unchanged(&seed, &document)?;
@@ -77,32 +78,32 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn only_with_the_id_it_is_the_document() {
+    fn a_replacement_equals_the_document_only_with_its_id() {
         let document = rawdoc! { "_id": 1, "a": 1 };
-        assert!(Replacement::new(&document).is(&document));
-        assert!(!Replacement::new(&rawdoc! { "a": 1 }).is(&document));
+        assert!(Replacement::new(&document).has_same_bytes(&document));
+        assert!(!Replacement::new(&rawdoc! { "a": 1 }).has_same_bytes(&document));
     }
 
     #[test]
     fn the_id_stays() {
         let replacement = Replacement::new(&rawdoc! { "a": 1 });
-        let document = replacement.apply(&rawdoc! { "_id": 7, "b": 2 }).unwrap();
+        let document = replacement.apply_to(&rawdoc! { "_id": 7, "b": 2 }).unwrap();
         assert_eq!(document, rawdoc! { "_id": 7, "a": 1 });
         let filter = Filter::parse(&rawdoc! { "_id": 8, "c": 1 }).unwrap();
         assert_eq!(
-            replacement.upsert(&filter).unwrap(),
+            replacement.upserted_document(&filter).unwrap(),
             rawdoc! { "_id": 8, "a": 1 }
         );
     }
 
     #[test]
-    fn operators_have_no_place_in_it() {
+    fn operator_names_are_rejected_except_in_an_upsert() {
         let replacement = Replacement::new(&rawdoc! { "a": 1, "$set": { "b": 1 } });
-        let error = replacement.apply(&rawdoc! { "_id": 1 }).unwrap_err();
+        let error = replacement.apply_to(&rawdoc! { "_id": 1 }).unwrap_err();
         assert_eq!(error.code(), Some(52));
         let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
         assert_eq!(
-            replacement.upsert(&filter).unwrap(),
+            replacement.upserted_document(&filter).unwrap(),
             rawdoc! { "_id": 1, "a": 1, "$set": { "b": 1 } }
         );
     }

@@ -1,4 +1,4 @@
-//! `$set`, and `$setOnInsert` for upserts that insert: puts a value in.
+//! `$set`, and `$setOnInsert` for upserts that insert: sets a value.
 //!
 //! ```text
 //! { "$set": { "address.city": "Bern" }, "$setOnInsert": { "created": "2026-01-01" } }
@@ -10,27 +10,27 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use super::node::Node;
-use super::operation::{Operations, Operator};
+use super::node::UpdateNode;
+use super::operation::{UpdateOperations, UpdateOperator};
 use crate::{Result, value};
 
 #[derive(Debug)]
 pub(super) struct Set(RawBson);
 
-pub(super) fn parse(
-    operations: &mut Operations,
+pub(super) fn parse_set(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    operations.change(path, Set::new(operand.into()))
+    operations.push_change(path, Set::new(operand.into()))
 }
 
-pub(super) fn parse_on_insert(
-    operations: &mut Operations,
+pub(super) fn parse_set_on_insert(
+    operations: &mut UpdateOperations,
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
-    operations.change_on_insert(path, Set::new(operand.into()))
+    operations.push_change_on_insert(path, Set::new(operand.into()))
 }
 
 impl Set {
@@ -39,28 +39,28 @@ impl Set {
     }
 }
 
-impl Operator for Set {
-    fn existing(&self, _: &str, value: &mut Node<'_>) -> Result<bool> {
+impl UpdateOperator for Set {
+    fn change_existing(&self, _: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
         let new = self.0.as_raw_bson_ref();
-        if value.with(|old| value::identical(old, new)) {
+        if value.with_value(|old| value::same_bytes(old, new)) {
             return Ok(false);
         }
-        *value = Node::New(self.0.clone());
+        *value = UpdateNode::New(self.0.clone());
         Ok(true)
     }
 
-    fn missing(&self) -> Result<Option<RawBson>> {
+    fn initial_value(&self) -> Result<Option<RawBson>> {
         Ok(Some(self.0.clone()))
     }
 
-    fn size(&self) -> usize {
-        value::size(self.0.as_raw_bson_ref())
+    fn added_bytes(&self) -> usize {
+        value::approximate_bytes(self.0.as_raw_bson_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::rawdoc;
 
     #[test]
@@ -68,7 +68,7 @@ mod tests {
         let update = rawdoc! { "$set": { "z": 1, "b": 2, "a": 3 }, "$setOnInsert": { "c": 1 } };
         let expected = rawdoc! { "b": 2, "d": 0, "a": 3, "z": 1 };
         assert_eq!(
-            updated(rawdoc! { "b": 0, "d": 0 }, update).unwrap(),
+            apply_update(rawdoc! { "b": 0, "d": 0 }, update).unwrap(),
             expected
         );
     }

@@ -1,4 +1,4 @@
-//! `$unset`: takes a field away. An element of an array becomes null instead.
+//! `$unset`: removes a field. An element of an array becomes null instead.
 //!
 //! ```text
 //! { "$unset": { "address.city": "" } }
@@ -12,22 +12,26 @@
 
 use bson::RawBsonRef;
 
-use super::operation::Operations;
+use super::operation::UpdateOperations;
 use crate::Result;
 
-pub(super) fn parse(operations: &mut Operations, path: &str, _: RawBsonRef<'_>) -> Result<()> {
-    operations.remove(path)
+pub(super) fn parse_unset(
+    operations: &mut UpdateOperations,
+    path: &str,
+    _: RawBsonRef<'_>,
+) -> Result<()> {
+    operations.push_remove(path)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::updated;
+    use super::super::tests::apply_update;
     use bson::{RawBson, rawdoc};
 
     #[test]
-    fn fields_go_and_elements_leave_null() {
+    fn unset_removes_fields_and_nulls_elements() {
         let update = rawdoc! { "$unset": { "a.1": "", "b": "", "c.d.e": "" } };
-        let changed = updated(rawdoc! { "a": [1, 2], "b": 1, "c": 5 }, update).unwrap();
+        let changed = apply_update(rawdoc! { "a": [1, 2], "b": 1, "c": 5 }, update).unwrap();
         assert_eq!(changed, rawdoc! { "a": [1, RawBson::Null], "c": 5 });
     }
 }

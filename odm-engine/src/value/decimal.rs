@@ -11,15 +11,15 @@ use std::cmp::Ordering;
 
 use bson::Decimal128;
 
-use super::number::{Exact, compare_doubles};
-pub(crate) use functions::Function;
+use super::number::{ExactNumber, compare_doubles};
+pub(crate) use functions::DecimalFunction;
 pub(crate) use rounding::Rounding;
 
-/// How many digits a coefficient has.
-const DIGITS: i32 = 34;
-/// The first number with more digits.
-const LIMIT: u128 = 10_u128.pow(34);
-const BIAS: i32 = 6176;
+/// The maximum number of digits of a coefficient.
+const MAX_COEFFICIENT_DIGITS: i32 = 34;
+/// The smallest coefficient that exceeds the digits.
+const COEFFICIENT_LIMIT: u128 = 10_u128.pow(34);
+const EXPONENT_BIAS: i32 = 6176;
 const MAX_EXPONENT: i32 = 6111;
 
 /// A decoded Decimal128.
@@ -44,18 +44,23 @@ impl Decimal {
         match (bits >> 122) & 0b1_1111 {
             0b1_1111 => Decimal::NaN,
             0b1_1110 => Decimal::Infinity { negative },
-            // The long form of a coefficient starts above 34 digits, which reads as zero.
+            // The long form encodes coefficients of more than 34 digits only. Such a coefficient
+            // reads as zero.
             combination if combination >> 3 == 0b11 => Decimal::Finite {
                 negative,
                 coefficient: 0,
-                exponent: ((bits >> 111) & 0x3fff) as i32 - BIAS,
+                exponent: ((bits >> 111) & 0x3fff) as i32 - EXPONENT_BIAS,
             },
             _ => {
                 let coefficient = bits & ((1 << 113) - 1);
                 Decimal::Finite {
                     negative,
-                    coefficient: if coefficient < LIMIT { coefficient } else { 0 },
-                    exponent: ((bits >> 113) & 0x3fff) as i32 - BIAS,
+                    coefficient: if coefficient < COEFFICIENT_LIMIT {
+                        coefficient
+                    } else {
+                        0
+                    },
+                    exponent: ((bits >> 113) & 0x3fff) as i32 - EXPONENT_BIAS,
                 }
             }
         }
@@ -72,7 +77,7 @@ impl Decimal {
                 exponent,
             } => {
                 (u128::from(negative) << 127)
-                    | (((exponent + BIAS).max(0) as u128) << 113)
+                    | (((exponent + EXPONENT_BIAS).max(0) as u128) << 113)
                     | coefficient
             }
         };
@@ -87,7 +92,7 @@ impl Decimal {
         }
     }
 
-    /// The number by its 15 significant digits, as the server converts for arithmetic.
+    /// Converts a double by its 15 significant digits, as the server does for arithmetic.
     pub(crate) fn from_double(value: f64) -> Decimal {
         if value.is_nan() {
             return Decimal::NaN;
@@ -97,7 +102,7 @@ impl Decimal {
                 negative: value < 0.0,
             };
         }
-        let (coefficient, exponent) = expand(value, 15);
+        let (coefficient, exponent) = expand_double(value, 15);
         let coefficient = coefficient
             .bytes()
             .fold(0, |all, digit| all * 10 + u128::from(digit - b'0'));
@@ -108,13 +113,13 @@ impl Decimal {
         }
     }
 
-    /// The number by all the digits that a decimal has room for.
+    /// Converts a double to the nearest decimal, with up to 34 digits.
     pub(crate) fn from_double_exact(value: f64) -> Decimal {
         if !value.is_finite() || value == 0.0 {
             return Decimal::from_double(value);
         }
-        // 767 digits write every double exactly.
-        let (digits, exponent) = expand(value, 767);
+        // 767 significant digits represent every double exactly.
+        let (digits, exponent) = expand_double(value, 767);
         let significant = digits.trim_end_matches('0');
         let exponent = exponent + (digits.len() - significant.len()) as i32;
         let negative = value.is_sign_negative();
@@ -136,7 +141,7 @@ impl Decimal {
                 exponent,
             } => {
                 let sign = if negative { "-" } else { "" };
-                // A number written this way always parses.
+                // A number in this form always parses.
                 format!("{sign}{coefficient}e{exponent}")
                     .parse()
                     .unwrap_or(f64::NAN)
@@ -144,7 +149,7 @@ impl Decimal {
         }
     }
 
-    /// The number without its sign.
+    /// Returns the absolute value.
     pub(crate) fn abs(self) -> Decimal {
         match self {
             Decimal::NaN => Decimal::NaN,
@@ -161,13 +166,13 @@ impl Decimal {
         }
     }
 
-    /// The number with the other sign.
+    /// Returns the number with the opposite sign.
     pub(crate) fn negated(self) -> Decimal {
-        self.signed(!self.is_negative())
+        self.with_sign(!self.is_negative())
     }
 
-    /// The number with a sign.
-    pub(crate) fn signed(self, negative: bool) -> Decimal {
+    /// Returns the number with the given sign.
+    pub(crate) fn with_sign(self, negative: bool) -> Decimal {
         match self {
             Decimal::NaN => Decimal::NaN,
             Decimal::Infinity { .. } => Decimal::Infinity { negative },
@@ -183,7 +188,7 @@ impl Decimal {
         }
     }
 
-    /// Whether it has a minus sign, be it in front of a zero.
+    /// Returns whether the number has a minus sign. True for −0.
     pub(crate) fn is_negative(self) -> bool {
         match self {
             Decimal::NaN => false,
@@ -199,12 +204,12 @@ impl Decimal {
         matches!(self, Decimal::Infinity { .. })
     }
 
-    /// A zero with an exponent as near to the given one as there is.
-    fn zero(negative: bool, exponent: i32) -> Decimal {
+    /// Returns zero with the exponent nearest to the given exponent.
+    fn zero_with_exponent(negative: bool, exponent: i32) -> Decimal {
         Decimal::Finite {
             negative,
             coefficient: 0,
-            exponent: exponent.clamp(-BIAS, MAX_EXPONENT),
+            exponent: exponent.clamp(-EXPONENT_BIAS, MAX_EXPONENT),
         }
     }
 
@@ -212,8 +217,8 @@ impl Decimal {
         self == Decimal::NaN
     }
 
-    /// The number rounded towards zero. `None` for what does not fit.
-    pub(crate) fn truncated(self) -> Option<i64> {
+    /// Returns the number truncated to an integer. `None` if the result does not fit into 64 bits.
+    pub(crate) fn truncated_long(self) -> Option<i64> {
         let Decimal::Finite {
             negative,
             coefficient,
@@ -235,11 +240,12 @@ impl Decimal {
         i64::try_from(if negative { -magnitude } else { magnitude }).ok()
     }
 
-    /// The nearest whole number, of two that are equally near the even one. `None` for NaN and for what does not fit.
-    pub(crate) fn nearest(self) -> Option<i64> {
-        let whole = self.truncated()?;
-        let Some(opposite) = whole.checked_neg() else {
-            return Some(whole);
+    /// Returns the number rounded half to even. `None` for NaN and results that do not fit into 64
+    /// bits.
+    pub(crate) fn nearest_long(self) -> Option<i64> {
+        let integer = self.truncated_long()?;
+        let Some(opposite) = integer.checked_neg() else {
+            return Some(integer);
         };
         let Decimal::Finite {
             negative,
@@ -260,41 +266,43 @@ impl Decimal {
             exponent: -1,
         };
         match rest.compare_decimal(half) {
-            Ordering::Less => Some(whole),
-            Ordering::Equal if whole % 2 == 0 => Some(whole),
-            _ if negative => whole.checked_sub(1),
-            _ => whole.checked_add(1),
+            Ordering::Less => Some(integer),
+            Ordering::Equal if integer % 2 == 0 => Some(integer),
+            _ if negative => integer.checked_sub(1),
+            _ => integer.checked_add(1),
         }
     }
 
-    pub(super) fn compare(self, other: Exact) -> Ordering {
+    pub(super) fn compare(self, other: ExactNumber) -> Ordering {
         match other {
-            Exact::Decimal(other) => self.compare_decimal(other),
-            Exact::Double(other) => self.compare_double(other),
+            ExactNumber::Decimal(other) => self.compare_decimal(other),
+            ExactNumber::Double(other) => self.compare_double(other),
         }
     }
 
     fn compare_decimal(self, other: Decimal) -> Ordering {
         let (a, b) = (self, other);
-        a.class().cmp(&b.class()).then_with(|| match (a, b) {
-            (
-                Decimal::Finite {
-                    negative,
-                    coefficient: a,
-                    exponent: a_exponent,
-                },
-                Decimal::Finite {
-                    coefficient: b,
-                    exponent: b_exponent,
-                    ..
-                },
-            ) => {
-                let order =
-                    compare_digits((&a.to_string(), a_exponent), (&b.to_string(), b_exponent));
-                if negative { order.reverse() } else { order }
-            }
-            _ => Ordering::Equal,
-        })
+        a.order_class()
+            .cmp(&b.order_class())
+            .then_with(|| match (a, b) {
+                (
+                    Decimal::Finite {
+                        negative,
+                        coefficient: a,
+                        exponent: a_exponent,
+                    },
+                    Decimal::Finite {
+                        coefficient: b,
+                        exponent: b_exponent,
+                        ..
+                    },
+                ) => {
+                    let order =
+                        compare_digits((&a.to_string(), a_exponent), (&b.to_string(), b_exponent));
+                    if negative { order.reverse() } else { order }
+                }
+                _ => Ordering::Equal,
+            })
     }
 
     fn compare_double(self, other: f64) -> Ordering {
@@ -307,13 +315,13 @@ impl Decimal {
             return compare_doubles(self.to_double(), other);
         };
         if !other.is_finite() {
-            // Every finite number lies on the same side of it as zero.
+            // Every finite number has the same order relative to NaN and infinities as zero.
             return compare_doubles(0.0, other);
         }
         let other_class = i8::from(other > 0.0) - i8::from(other < 0.0);
-        self.class().cmp(&other_class).then_with(|| {
-            // 767 digits write every double exactly.
-            let (digits, other_exponent) = expand(other, 767);
+        self.order_class().cmp(&other_class).then_with(|| {
+            // 767 significant digits represent every double exactly.
+            let (digits, other_exponent) = expand_double(other, 767);
             let order = compare_digits(
                 (&coefficient.to_string(), exponent),
                 (&digits, other_exponent),
@@ -322,8 +330,9 @@ impl Decimal {
         })
     }
 
-    /// Where the number lies, as far as that can be told without its digits.
-    fn class(self) -> i8 {
+    /// Returns the position of the number relative to zero and infinities, independent of the
+    /// digits.
+    fn order_class(self) -> i8 {
         match self {
             Decimal::NaN => -3,
             Decimal::Infinity { negative: true } => -2,
@@ -337,15 +346,15 @@ impl Decimal {
     }
 }
 
-/// The decimal digits of a finite double's magnitude and the exponent of the last of them.
-fn expand(value: f64, digits: usize) -> (String, i32) {
+/// Returns the decimal digits of a finite double's magnitude, and the exponent of the last digit.
+fn expand_double(value: f64, digits: usize) -> (String, i32) {
     let text = format!("{:.*e}", digits - 1, value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     (mantissa.replace('.', ""), exponent + 1 - digits as i32)
 }
 
-/// Compares two magnitudes, each written as digits and the exponent of the last one.
+/// Compares two magnitudes, each given as digits and the exponent of the last digit.
 fn compare_digits(a: (&str, i32), b: (&str, i32)) -> Ordering {
     let normal = |(digits, exponent): (&str, i32)| {
         let significant = digits.trim_start_matches('0');
@@ -362,7 +371,7 @@ fn compare_digits(a: (&str, i32), b: (&str, i32)) -> Ordering {
 mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    fn parse_decimal(text: &str) -> Decimal {
         Decimal::from_bson(text.parse().unwrap())
     }
 
@@ -398,21 +407,27 @@ mod tests {
             "1E+3",
             "Infinity",
         ];
-        assert!(
-            sorted.is_sorted_by(|a, b| decimal(a).compare_decimal(decimal(b)) == Ordering::Less)
-        );
+        assert!(sorted.is_sorted_by(
+            |a, b| parse_decimal(a).compare_decimal(parse_decimal(b)) == Ordering::Less
+        ));
         assert_eq!(
-            decimal("1.0").compare_decimal(decimal("1.000")),
+            parse_decimal("1.0").compare_decimal(parse_decimal("1.000")),
             Ordering::Equal
         );
         assert_eq!(
-            decimal("-0").compare_decimal(decimal("0E+5")),
+            parse_decimal("-0").compare_decimal(parse_decimal("0E+5")),
             Ordering::Equal
         );
-        assert_eq!(decimal("0.1").compare_double(0.1), Ordering::Less);
-        assert_eq!(decimal("-2.5").compare_double(-2.5), Ordering::Equal);
-        assert_eq!(decimal("5").compare_double(f64::INFINITY), Ordering::Less);
-        assert_eq!(decimal("-5").compare_double(3.0), Ordering::Less);
-        assert_eq!(decimal("NaN").compare_double(f64::NAN), Ordering::Equal);
+        assert_eq!(parse_decimal("0.1").compare_double(0.1), Ordering::Less);
+        assert_eq!(parse_decimal("-2.5").compare_double(-2.5), Ordering::Equal);
+        assert_eq!(
+            parse_decimal("5").compare_double(f64::INFINITY),
+            Ordering::Less
+        );
+        assert_eq!(parse_decimal("-5").compare_double(3.0), Ordering::Less);
+        assert_eq!(
+            parse_decimal("NaN").compare_double(f64::NAN),
+            Ordering::Equal
+        );
     }
 }

@@ -1,43 +1,45 @@
-//! How large and how deep values get that are computed: a pipeline of a few lines could double them without end.
+//! Limits on the size and depth of computed values. Without limits, a pipeline of a few lines could
+//! double a value again and again until memory runs out.
 
 use bson::RawDocument;
 
-use super::check_within;
+use super::check_depth;
 use crate::error::code;
 use crate::{Error, Result};
 
-/// The most bytes of a value that is computed, far more than a document can be stored with.
-const MAX_BYTES: usize = 128 << 20;
+/// The maximum size of a computed value in bytes, far above the limit of stored documents.
+const MAX_VALUE_BYTES: usize = 128 << 20;
 
-/// How deep a document can nest that a stage has made, as on MongoDB.
-const MAX_DEPTH: usize = 200;
+/// The maximum nesting depth of a document that a stage returns, as on MongoDB.
+const MAX_COMPUTED_DEPTH: usize = 200;
 
-/// The least bytes of a level: its type, the end of an empty name, its length and its end.
+/// The minimum size of a nesting level in bytes: type, empty name, length and end.
 const LEVEL_BYTES: usize = 7;
 
-/// Refuses a value that has so many bytes, or will have them.
+/// Checks the size of a computed value, before or after the computation.
 ///
 /// # Errors
-/// Too many (code 10334).
+/// The value is too large (code 10334).
 pub(crate) fn check_size(bytes: usize) -> Result<()> {
-    if bytes <= MAX_BYTES {
+    if bytes <= MAX_VALUE_BYTES {
         return Ok(());
     }
     let message =
-        format!("a computed value has {bytes} bytes or more, and {MAX_BYTES} are the most it can");
-    Err(Error::server(code::DOCUMENT_TOO_LARGE, message))
+        format!("a computed value is too large: at least {bytes} bytes (max {MAX_VALUE_BYTES})");
+    Err(Error::with_server_code(code::DOCUMENT_TOO_LARGE, message))
 }
 
-/// Refuses a document that a stage has made too large or too deep for what comes behind it.
+/// Checks the size and depth of a document that a stage returns, before the next stage receives the
+/// document.
 ///
 /// # Errors
-/// It is too large (code 10334) or too deep (code 15).
-pub(crate) fn check_made(document: &RawDocument) -> Result<()> {
+/// The document is too large (code 10334) or too deep (code 15).
+pub(crate) fn check_stage_output(document: &RawDocument) -> Result<()> {
     let bytes = document.as_bytes().len();
     check_size(bytes)?;
-    // Small documents are not looked through.
-    if bytes > MAX_DEPTH * LEVEL_BYTES {
-        check_within(document, MAX_DEPTH)?;
+    // A small document cannot nest too deeply, so the depth is not checked.
+    if bytes > MAX_COMPUTED_DEPTH * LEVEL_BYTES {
+        check_depth(document, MAX_COMPUTED_DEPTH)?;
     }
     Ok(())
 }

@@ -1,30 +1,30 @@
-//! Finding a field by name, which matching does most of all.
+//! Lookup of a field by name, the most frequent operation of matching.
 //!
-//! The scan skips values by their sizes without looking at them, several times as fast as an
-//! iteration that makes an element of each.
+//! The scan skips values by their size without decoding them, several times as fast as an iteration
+//! over decoded elements.
 
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 
-/// The value of a field. Bytes that are not BSON hide what follows them.
+/// Returns the value of a field. Fields after malformed bytes are not found.
 pub(crate) fn get<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>> {
     let bytes = document.as_bytes();
-    // The length in front and the zero at the end belong to the document itself.
+    // Skip the length prefix and the end byte of the document.
     let mut rest = bytes.get(4..bytes.len().checked_sub(1)?)?;
     loop {
         let (kind, named) = rest.split_first()?;
         let end = named.iter().position(|byte| *byte == 0)?;
         let (name, value) = (named.get(..end)?, named.get(end + 1..)?);
-        let size = size(*kind, value)?;
+        let size = value_size(*kind, value)?;
         let (value, after) = value.split_at_checked(size)?;
         if name == key.as_bytes() {
-            return decode(*kind, value).or_else(|| get_slowly(document, key));
+            return decode_value(*kind, value).or_else(|| get_slowly(document, key));
         }
         rest = after;
     }
 }
 
-/// Values that only the `bson` crate can make from bytes, and bytes that are no value.
+/// Looks up a value with the `bson` crate: types without a fast path, and malformed values.
 fn get_slowly<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>> {
     let mut elements = document.iter_elements().map_while(|element| element.ok());
     elements
@@ -33,8 +33,8 @@ fn get_slowly<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>
         .ok()
 }
 
-/// How many bytes a value takes. `None` for unknown types and lengths that make no sense.
-fn size(kind: u8, bytes: &[u8]) -> Option<usize> {
+/// Returns the size of a value in bytes. `None` for unknown types and invalid lengths.
+fn value_size(kind: u8, bytes: &[u8]) -> Option<usize> {
     let length = || {
         let prefix = bytes.first_chunk::<4>()?;
         usize::try_from(i32::from_le_bytes(*prefix)).ok()
@@ -51,13 +51,14 @@ fn size(kind: u8, bytes: &[u8]) -> Option<usize> {
         // Object id and Decimal128.
         0x07 => Some(12),
         0x13 => Some(16),
-        // String, code and symbol; then binary and pointer, which have more behind the length.
+        // String, code and symbol, then binary and DBPointer, whose values have more bytes than the
+        // length prefix counts.
         0x02 | 0x0D | 0x0E => length()?.checked_add(4),
         0x05 => length()?.checked_add(5),
         0x0C => length()?.checked_add(16),
-        // Document, array and code with scope count their own length.
+        // Document, array and code with scope: the length prefix counts itself.
         0x03 | 0x04 | 0x0F => length(),
-        // Regular expression: two strings that end with zero.
+        // Regular expression: two strings that end with a zero byte.
         0x0B => {
             let mut zeros = bytes.iter().enumerate().filter(|(_, byte)| **byte == 0);
             zeros.nth(1).map(|(at, _)| at + 1)
@@ -66,7 +67,7 @@ fn size(kind: u8, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-fn decode(kind: u8, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
+fn decode_value(kind: u8, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
     Some(match kind {
         0x01 => RawBsonRef::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
         0x02 => {

@@ -7,7 +7,7 @@ use bson::{RawBson, RawBsonRef};
 
 use super::Decimal;
 
-/// A BSON number, whatever its type.
+/// A BSON number of any type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number {
     Int32(i32),
@@ -17,7 +17,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// The number in a value, if the value is one.
+    /// Returns the number in a value. `None` if the value is not a number.
     pub(crate) fn from_bson(value: RawBsonRef<'_>) -> Option<Number> {
         match value {
             RawBsonRef::Int32(value) => Some(Number::Int32(value)),
@@ -28,7 +28,7 @@ impl Number {
         }
     }
 
-    /// The number as a value of its own type.
+    /// Returns the number as a value of the same type.
     pub(crate) fn to_bson(self) -> RawBson {
         match self {
             Number::Int32(value) => RawBson::Int32(value),
@@ -38,16 +38,16 @@ impl Number {
         }
     }
 
-    /// The exact order of numbers. NaN is equal to itself and below every other number.
+    /// Compares numbers exactly. NaN equals NaN and is below all numbers.
     pub(crate) fn compare(self, other: Number) -> Ordering {
         use Number as N;
         match (self, other) {
             (N::Decimal(a), b) => a.compare(b.to_exact_decimal_or_double()),
             (a, N::Decimal(b)) => b.compare(a.to_exact_decimal_or_double()).reverse(),
             (N::Double(a), N::Double(b)) => compare_doubles(a, b),
-            (N::Double(a), b) => compare_integer_to_double(b.integer(), a).reverse(),
-            (a, N::Double(b)) => compare_integer_to_double(a.integer(), b),
-            (a, b) => a.integer().cmp(&b.integer()),
+            (N::Double(a), b) => compare_integer_to_double(b.integer_or_zero(), a).reverse(),
+            (a, N::Double(b)) => compare_integer_to_double(a.integer_or_zero(), b),
+            (a, b) => a.integer_or_zero().cmp(&b.integer_or_zero()),
         }
     }
 
@@ -67,32 +67,33 @@ impl Number {
         }
     }
 
-    /// The number rounded towards zero. `None` for NaN and for what does not fit.
-    pub(crate) fn truncated(self) -> Option<i64> {
+    /// Returns the number truncated to an integer. `None` for NaN and results that do not fit into
+    /// 64 bits.
+    pub(crate) fn truncated_long(self) -> Option<i64> {
         match self {
             Number::Int32(value) => Some(value.into()),
             Number::Int64(value) => Some(value),
             Number::Double(value) => double_to_integer(value.trunc()),
-            Number::Decimal(value) => value.truncated(),
+            Number::Decimal(value) => value.truncated_long(),
         }
     }
 
-    /// The number if it is a whole one that fits.
-    pub(crate) fn whole(self) -> Option<i64> {
-        self.truncated()
-            .filter(|&whole| self.compare(Number::Int64(whole)) == Ordering::Equal)
+    /// Returns the number if the number is whole and fits into 64 bits.
+    pub(crate) fn whole_long(self) -> Option<i64> {
+        self.truncated_long()
+            .filter(|&integer| self.compare(Number::Int64(integer)) == Ordering::Equal)
     }
 
-    /// The number in 64 bits, as the bit operators see it: a decimal rounded, and as the lowest number where it does not
-    /// fit; a double only if it is whole.
-    pub(crate) fn bits(self) -> Option<i64> {
+    /// Returns the number as 64 bits, as the bit operators do. A decimal is rounded, and out of
+    /// range becomes the smallest long. A double must be whole.
+    pub(crate) fn bitwise_long(self) -> Option<i64> {
         match self {
-            Number::Decimal(value) => Some(value.nearest().unwrap_or(i64::MIN)),
-            number => number.whole(),
+            Number::Decimal(value) => Some(value.nearest_long().unwrap_or(i64::MIN)),
+            number => number.whole_long(),
         }
     }
 
-    /// The number as a decimal, doubles by their 15 significant digits.
+    /// Converts to a decimal. A double contributes 15 significant digits.
     pub(crate) fn to_decimal(self) -> Decimal {
         match self {
             Number::Int32(value) => Decimal::from_integer(value.into()),
@@ -102,7 +103,7 @@ impl Number {
         }
     }
 
-    /// The number as the nearest double.
+    /// Converts to the nearest double.
     pub(crate) fn to_double(self) -> f64 {
         match self {
             Number::Int32(value) => value.into(),
@@ -112,14 +113,14 @@ impl Number {
         }
     }
 
-    fn to_exact_decimal_or_double(self) -> Exact {
+    fn to_exact_decimal_or_double(self) -> ExactNumber {
         match self {
-            Number::Double(value) => Exact::Double(value),
-            number => Exact::Decimal(number.to_decimal()),
+            Number::Double(value) => ExactNumber::Double(value),
+            number => ExactNumber::Decimal(number.to_decimal()),
         }
     }
 
-    fn integer(self) -> i64 {
+    fn integer_or_zero(self) -> i64 {
         match self {
             Number::Int32(value) => value.into(),
             Number::Int64(value) => value,
@@ -128,15 +129,15 @@ impl Number {
     }
 }
 
-/// What a decimal is compared with, without loss.
+/// The exact form of a number, for a comparison with a decimal.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Exact {
+pub(super) enum ExactNumber {
     Double(f64),
     Decimal(Decimal),
 }
 
 pub(super) fn compare_doubles(a: f64, b: f64) -> Ordering {
-    // Only NaN has no order, and it goes below everything.
+    // Only NaN has no order. NaN is below all numbers.
     a.partial_cmp(&b)
         .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
@@ -146,16 +147,20 @@ fn compare_integer_to_double(a: i64, b: f64) -> Ordering {
         return Ordering::Greater;
     }
     match double_to_integer(b.trunc()) {
-        Some(whole) => a.cmp(&whole).then_with(|| compare_doubles(0.0, b.fract())),
+        Some(integer) => a
+            .cmp(&integer)
+            .then_with(|| compare_doubles(0.0, b.fract())),
         None => compare_doubles(0.0, b),
     }
 }
 
-/// A whole double as an integer, if it is in range.
+/// Converts a whole double to an integer if in range.
 fn double_to_integer(value: f64) -> Option<i64> {
-    // 2^63 is the first double above the range, −2^63 is still in it.
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    (-LIMIT..LIMIT).contains(&value).then_some(value as i64)
+    // 2^63 is the first double above the range, −2^63 is in range.
+    const I64_UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
+    (-I64_UPPER_BOUND..I64_UPPER_BOUND)
+        .contains(&value)
+        .then_some(value as i64)
 }
 
 #[cfg(test)]
@@ -193,10 +198,10 @@ mod tests {
 
     #[test]
     fn only_whole_numbers_in_range_are_integers() {
-        assert_eq!(Number::Double(2.0).whole(), Some(2));
-        assert_eq!(Number::Double(2.5).whole(), None);
-        assert_eq!(Number::Double(2.5).truncated(), Some(2));
-        assert_eq!(Number::Double(1e19).truncated(), None);
-        assert_eq!(Number::Double(f64::NAN).truncated(), None);
+        assert_eq!(Number::Double(2.0).whole_long(), Some(2));
+        assert_eq!(Number::Double(2.5).whole_long(), None);
+        assert_eq!(Number::Double(2.5).truncated_long(), Some(2));
+        assert_eq!(Number::Double(1e19).truncated_long(), None);
+        assert_eq!(Number::Double(f64::NAN).truncated_long(), None);
     }
 }

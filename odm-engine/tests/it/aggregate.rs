@@ -1,5 +1,5 @@
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
-use odm_engine::{Aggregate, Database, Direction, Find, Index, Session, Stage, Update};
+use odm_engine::{Aggregate, Database, Direction, ExplainStage, Find, Index, Session, Update};
 
 use crate::{all, find};
 
@@ -22,7 +22,7 @@ fn code(session: &Session, pipeline: &[RawDocumentBuf]) -> Option<i32> {
     result.unwrap_err().code()
 }
 
-/// A collection with two customers, and one with their orders.
+/// A shop database: a collection with two customers, and a collection of their orders.
 fn shop() -> Database {
     let database = Database::memory();
     let customers = vec![
@@ -33,7 +33,12 @@ fn shop() -> Database {
     let orders = orders.map(|(id, customer, sum)| {
         rawdoc! { "_id": id, "customer": customer, "sum": sum }
     });
-    let insert = |collection, documents| database.insert(collection, documents).unwrap().all();
+    let insert = |collection, documents| {
+        database
+            .insert(collection, documents)
+            .unwrap()
+            .into_result()
+    };
     insert("customers", customers).unwrap();
     insert("orders", orders.to_vec()).unwrap();
     database
@@ -48,41 +53,41 @@ fn orders_of_each() -> Vec<RawDocumentBuf> {
 }
 
 #[test]
-fn a_transaction_joins_what_it_has_written_itself() {
+fn a_transaction_joins_its_own_writes() {
     let database = shop();
     let transaction = database.begin().unwrap();
     let order = rawdoc! { "_id": 4, "customer": 2, "sum": 1 };
     transaction
         .insert("orders", vec![order])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
 
-    let inside = run(&transaction, "customers", &orders_of_each());
+    let in_transaction = run(&transaction, "customers", &orders_of_each());
     assert_eq!(
-        inside,
+        in_transaction,
         [
             rawdoc! { "_id": 1, "sums": [5, 7] },
             rawdoc! { "_id": 2, "sums": [9, 1] }
         ]
     );
-    let outside = run(&database, "customers", &orders_of_each());
-    assert_eq!(outside[1], rawdoc! { "_id": 2, "sums": [9] });
+    let committed = run(&database, "customers", &orders_of_each());
+    assert_eq!(committed[1], rawdoc! { "_id": 2, "sums": [9] });
 }
 
 #[test]
-fn a_join_reads_the_state_at_the_beginning_whenever_it_is_taken() {
+fn a_join_reads_the_state_at_the_start_of_the_query() {
     let database = shop();
     let aggregate = Aggregate {
         pipeline: orders_of_each()[..2].to_vec(),
         ..Aggregate::default()
     };
     let cursor = database.aggregate("customers", &aggregate).unwrap();
-    let late = rawdoc! { "_id": 5, "customer": 1, "sum": 100 };
+    let order = rawdoc! { "_id": 5, "customer": 1, "sum": 100 };
     database
-        .insert("orders", vec![late])
+        .insert("orders", vec![order])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let first = cursor.map(Result::unwrap).next();
     assert_eq!(first, Some(rawdoc! { "_id": 1, "sums": [5, 7] }));
@@ -99,12 +104,12 @@ fn a_join_is_the_same_with_an_index_and_without() {
         ] } },
         rawdoc! { "$project": { "best": "$orders.sum" } },
     ];
-    let ask = || {
+    let aggregate = || {
         let simple = run(&database, "customers", &orders_of_each());
         (simple, run(&database, "customers", &correlated))
     };
-    let without = ask();
-    assert_eq!(without.1[0], rawdoc! { "_id": 1, "best": [7] });
+    let without_index = aggregate();
+    assert_eq!(without_index.1[0], rawdoc! { "_id": 1, "best": [7] });
     let keys = [
         ("customer", Direction::Ascending),
         ("sum", Direction::Ascending),
@@ -112,7 +117,7 @@ fn a_join_is_the_same_with_an_index_and_without() {
     database
         .create_indexes("orders", &[Index::new(keys)])
         .unwrap();
-    assert_eq!(ask(), without);
+    assert_eq!(aggregate(), without_index);
 }
 
 #[test]
@@ -126,7 +131,7 @@ fn an_index_answers_the_equality_of_an_expression() {
         ..Find::default()
     };
     let explained = database.explain("orders", &find).unwrap();
-    assert_eq!(explained.stage, Stage::IndexScan);
+    assert_eq!(explained.stage, ExplainStage::IndexScan);
     assert_eq!((explained.documents_examined, explained.returned), (2, 1));
 }
 
@@ -139,18 +144,24 @@ fn an_expression_takes_an_array_as_a_whole_also_with_an_index() {
         rawdoc! { "_id": 3, "a": { "b": 5 } },
         rawdoc! { "_id": 4, "a": [{ "b": 5 }] },
     ];
-    database.insert("c", documents).unwrap().all().unwrap();
-    let ask = |path: &str| {
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
+    let aggregate = |path: &str| {
         let filter = rawdoc! { "$expr": { "$eq": [path, 5] } };
-        let found = find(&database, "c", filter);
-        let ids = found.iter().map(|found| found.get_i32("_id").unwrap());
+        let results = find(&database, "c", filter);
+        let ids = results
+            .iter()
+            .map(|document| document.get_i32("_id").unwrap());
         ids.collect::<Vec<_>>()
     };
     for path in ["a", "a.b"] {
-        let before = ask(&format!("${path}"));
+        let before = aggregate(&format!("${path}"));
         let index = Index::new([(path, Direction::Ascending)]);
         database.create_indexes("c", &[index]).unwrap();
-        assert_eq!(ask(&format!("${path}")), before);
+        assert_eq!(aggregate(&format!("${path}")), before);
         assert_eq!(before.len(), 1, "{path}");
     }
 }
@@ -189,14 +200,14 @@ fn pipelines_change_documents_and_never_their_ids() {
 }
 
 #[test]
-fn stages_that_hold_too_much_say_so() {
+fn stages_over_the_memory_limit_are_errors() {
     let database = Database::memory();
     let text = "x".repeat(1 << 20);
     let documents = (0..110).map(|id| rawdoc! { "_id": id, "text": text.as_str() });
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let push = rawdoc! { "$group": { "_id": null, "all": { "$push": "$text" } } };
     let facet = rawdoc! { "$facet": { "all": [{ "$limit": 1 }] } };
@@ -206,7 +217,7 @@ fn stages_that_hold_too_much_say_so() {
     }
     let merge = rawdoc! { "$group": { "_id": null, "all": { "$mergeObjects": "$$ROOT" } } };
     assert_eq!(run(&database, "c", &[merge]).len(), 1);
-    // What keeps only a few of the documents needs no more memory than that.
+    // A stage that keeps only a few documents needs memory only for these documents.
     let top = [
         rawdoc! { "$sort": { "text": 1, "_id": -1 } },
         rawdoc! { "$limit": 1 },
@@ -233,8 +244,8 @@ fn pipelines_are_long_but_not_endless() {
         assert_eq!(code(&database, &vec![stage; 1001]), Some(7749501));
     }
     let inner = vec![rawdoc! { "$skip": 0 }; 600];
-    let many: RawArrayBuf = inner.iter().cloned().collect();
-    let nested = rawdoc! { "$unionWith": { "coll": "c", "pipeline": many } };
+    let elements: RawArrayBuf = inner.iter().cloned().collect();
+    let nested = rawdoc! { "$unionWith": { "coll": "c", "pipeline": elements } };
     assert_eq!(
         code(&database, &[inner, vec![nested]].concat()),
         Some(7749501)
@@ -251,4 +262,30 @@ fn deep_and_broken_stages_are_refused() {
     bytes[flag] = 7;
     let broken = RawDocumentBuf::from_bytes(bytes).unwrap();
     assert_eq!(code(&database, &[broken]), Some(22));
+}
+
+#[test]
+fn restored_fields_are_in_their_old_positions() {
+    let database = Database::memory();
+    let document =
+        rawdoc! { "_id": 1, "a": 1, "b": [{ "x": 1, "y": 2 }, 5], "c": { "x": 1, "y": 2 } };
+    database
+        .insert("c", vec![document])
+        .unwrap()
+        .into_result()
+        .unwrap();
+    // The value of `c` is replaced between the stages: the positions inside the old value do not matter.
+    let documents = run(
+        &database,
+        "c",
+        &[
+            rawdoc! { "$unset": ["a", "b.x", "c.x"] },
+            rawdoc! { "$set": { "e": 1, "c": { "$literal": { "y": 3 } } } },
+            rawdoc! { "$set": { "a": 7, "b.x": 8, "c.x": 9 } },
+        ],
+    );
+    let expected = rawdoc! {
+        "_id": 1, "a": 7, "b": [{ "x": 8, "y": 2 }, { "x": 8 }], "c": { "y": 3, "x": 9 }, "e": 1
+    };
+    assert_eq!(documents, [expected]);
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 use odm_engine::{
-    ChangeLog, ChangeStream, Database, Delete, Direction, FullDocument, Index, Update, Watch,
+    ChangeLogLimits, ChangeStream, Database, Delete, Direction, FullDocument, Index, Update, Watch,
     WatchFrom,
 };
 
@@ -19,7 +19,7 @@ fn watching(collection: &str) -> Watch {
 fn insert(database: &Database, ids: impl IntoIterator<Item = i32>) {
     let documents = ids.into_iter().map(|id| rawdoc! { "_id": id });
     let report = database.insert("c", documents.collect()).unwrap();
-    report.all().unwrap();
+    report.into_result().unwrap();
 }
 
 fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> Update {
@@ -34,14 +34,14 @@ fn rest(changes: &mut ChangeStream) -> Vec<RawDocumentBuf> {
     std::iter::from_fn(|| changes.try_next().unwrap()).collect()
 }
 
-/// The operations and the ids of events.
-fn told(events: &[RawDocumentBuf]) -> Vec<(&str, i32)> {
-    let told = events.iter().map(|event| {
+/// Returns the operation and the `_id` of each event.
+fn event_summaries(events: &[RawDocumentBuf]) -> Vec<(&str, i32)> {
+    let summaries = events.iter().map(|event| {
         let key = event.get_document("documentKey").unwrap();
         let operation = event.get_str("operationType").unwrap();
         (operation, key.get_i32("_id").unwrap())
     });
-    told.collect()
+    summaries.collect()
 }
 
 fn time(event: &RawDocument) -> Timestamp {
@@ -78,8 +78,8 @@ fn events_have_the_form_of_mongodb() {
         add("_id", event.get("_id").unwrap().unwrap().into());
         add("operationType", (*operation).into());
         add("clusterTime", time(event).into());
-        let wall = event.get_datetime("wallTime").unwrap();
-        add("wallTime", wall.into());
+        let wall_time = event.get_datetime("wallTime").unwrap();
+        add("wallTime", wall_time.into());
         if let Some(full) = full {
             add("fullDocument", full.clone().into());
         }
@@ -89,7 +89,7 @@ fn events_have_the_form_of_mongodb() {
             add("updateDescription", description.clone().into());
         }
         assert_eq!(*event, shape);
-        let age = bson::DateTime::now().timestamp_millis() - wall.timestamp_millis();
+        let age = bson::DateTime::now().timestamp_millis() - wall_time.timestamp_millis();
         assert!((0..60_000).contains(&age));
     }
     assert!(
@@ -104,7 +104,7 @@ fn events_have_the_form_of_mongodb() {
     assert!(tokens.is_sorted_by(|a, b| a < b));
 }
 
-/// A document, an update of it with its array filters, and what is to be told: `updatedFields`, `removedFields`.
+/// A document, an update with its array filters, and the expected `updatedFields` and `removedFields`.
 type Case = (
     RawDocumentBuf,
     RawDocumentBuf,
@@ -113,10 +113,10 @@ type Case = (
     Vec<&'static str>,
 );
 
-/// Each line is what a MongoDB 6.0 tells.
+/// Each case records the answer of MongoDB 6.0.
 #[test]
 fn updates_are_described_as_on_mongodb() {
-    let two = || rawdoc! { "a": [{ "b": 1 }, { "b": 2 }] };
+    let two_elements = || rawdoc! { "a": [{ "b": 1 }, { "b": 2 }] };
     let cases: Vec<Case> = vec![
         // Fields.
         (
@@ -299,49 +299,49 @@ fn updates_are_described_as_on_mongodb() {
         ),
         // Several elements.
         (
-            two(),
+            two_elements(),
             rawdoc! { "$set": { "a.$[].b": 5 } },
             vec![],
             rawdoc! { "a": [{ "b": 5 }, { "b": 5 }] },
             vec![],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$set": { "a.$[].b": 2 } },
             vec![],
             rawdoc! { "a.0": { "b": 2 } },
             vec![],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$inc": { "a.$[x].b": 5 } },
             vec![rawdoc! { "x.b": 2 }],
             rawdoc! { "a.1.b": 7 },
             vec![],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$set": { "a.$[x].c": 5, "a.$[y].c": 6 } },
             vec![rawdoc! { "x.b": 1 }, rawdoc! { "y.b": 2 }],
             rawdoc! { "a": [{ "b": 1, "c": 5 }, { "b": 2, "c": 6 }] },
             vec![],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$set": { "a.$[x].c": 5, "a.$[y].d": 6 } },
             vec![rawdoc! { "x.b": 1 }, rawdoc! { "y.b": 1 }],
             rawdoc! { "a.0.c": 5, "a.0.d": 6 },
             vec![],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$unset": { "a.$[x].b": 1 } },
             vec![rawdoc! { "x.b": 2 }],
             rawdoc! {},
             vec!["a.1.b"],
         ),
         (
-            two(),
+            two_elements(),
             rawdoc! { "$unset": { "a.$[].b": 1 } },
             vec![],
             rawdoc! { "a": [{}, {}] },
@@ -376,14 +376,18 @@ fn updates_are_described_as_on_mongodb() {
         for (name, value) in document.iter().flatten() {
             stored.append(name, value);
         }
-        database.insert("c", vec![stored]).unwrap().all().unwrap();
+        database
+            .insert("c", vec![stored])
+            .unwrap()
+            .into_result()
+            .unwrap();
         let command = Update {
             array_filters,
             ..update(rawdoc! { "_id": id }, operators.clone())
         };
         assert_eq!(database.update("c", &command).unwrap().modified, 1);
         let events = rest(&mut changes);
-        assert_eq!(told(&events), [("insert", id), ("update", id)]);
+        assert_eq!(event_summaries(&events), [("insert", id), ("update", id)]);
         let removed: RawArrayBuf = removed.into_iter().collect();
         let expected = rawdoc! {
             "updatedFields": updated, "removedFields": removed, "truncatedArrays": [],
@@ -399,17 +403,17 @@ fn upserts_insert_and_expired_documents_are_deleted() {
     let expiring = Index::new([("at", Direction::Ascending)]).expire_after(Duration::ZERO);
     database.create_indexes("c", &[expiring]).unwrap();
     let mut changes = database.watch(&Watch::default()).unwrap();
-    let long_ago = bson::DateTime::from_millis(0);
+    let old_date = bson::DateTime::from_millis(0);
     let upsert = Update {
         upsert: true,
-        ..update(rawdoc! { "_id": 1 }, rawdoc! { "$set": { "at": long_ago } })
+        ..update(rawdoc! { "_id": 1 }, rawdoc! { "$set": { "at": old_date } })
     };
     assert!(database.update("c", &upsert).unwrap().upserted_id.is_some());
     assert_eq!(database.delete_expired().unwrap(), 1);
     let events = rest(&mut changes);
-    assert_eq!(told(&events), [("insert", 1), ("delete", 1)]);
+    assert_eq!(event_summaries(&events), [("insert", 1), ("delete", 1)]);
     let full = events[0].get_document("fullDocument").unwrap();
-    assert_eq!(full, &*rawdoc! { "_id": 1, "at": long_ago });
+    assert_eq!(full, &*rawdoc! { "_id": 1, "at": old_date });
 }
 
 #[test]
@@ -425,20 +429,20 @@ fn a_dropped_collection_ends_its_stream() {
         .collect();
     assert_eq!(operations, ["drop", "invalidate"]);
     assert!(changes.is_over());
-    // There is nothing to wait for.
+    // The stream is over, so `next` returns without waiting.
     assert_eq!(changes.next(Duration::MAX).unwrap(), None);
     let watch = Watch {
         from: WatchFrom::After(changes.resume_token()),
         ..watching("c")
     };
     assert_eq!(
-        told(&rest(&mut database.watch(&watch).unwrap())),
+        event_summaries(&rest(&mut database.watch(&watch).unwrap())),
         [("insert", 2)]
     );
 }
 
 #[test]
-fn what_changes_nothing_is_no_event_and_what_counts_as_modified_is() {
+fn only_counted_modifications_are_events() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
     insert(&database, [1]);
@@ -453,14 +457,17 @@ fn what_changes_nothing_is_no_event_and_what_counts_as_modified_is() {
     }
     let same = update(rawdoc! {}, rawdoc! { "_id": 1 });
     assert_eq!(database.update("c", &same).unwrap().modified, 0);
-    // Without the `_id` it only becomes the same.
+    // A replacement without the `_id` counts as a modification, although the document stays equal.
     let same = update(rawdoc! { "_id": 1 }, rawdoc! {});
     assert_eq!(database.update("c", &same).unwrap().modified, 1);
-    assert_eq!(told(&rest(&mut changes)), [("insert", 1), ("replace", 1)]);
+    assert_eq!(
+        event_summaries(&rest(&mut changes)),
+        [("insert", 1), ("replace", 1)]
+    );
 }
 
 #[test]
-fn a_pipeline_is_told_by_what_it_changes() {
+fn a_pipeline_update_is_reported_by_its_differences() {
     let database = Database::memory();
     database
         .insert(
@@ -468,22 +475,22 @@ fn a_pipeline_is_told_by_what_it_changes() {
             vec![rawdoc! { "_id": 1, "a": 1, "b": { "c": [1, 2] }, "text": "x".repeat(50) }],
         )
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let mut changes = database.watch(&Watch::default()).unwrap();
-    let by = |stage: RawDocumentBuf| {
+    let watch_with = |stage: RawDocumentBuf| {
         let update = Update {
             pipeline: Some(vec![stage]),
             ..update(rawdoc! {}, rawdoc! {})
         };
         assert_eq!(database.update("c", &update).unwrap().modified, 1);
     };
-    by(rawdoc! { "$set": { "a": 2, "b.c": [1, 3, 4] } });
-    by(rawdoc! { "$unset": "b" });
-    by(rawdoc! { "$replaceWith": { "_id": "$_id", "other": 1 } });
+    watch_with(rawdoc! { "$set": { "a": 2, "b.c": [1, 3, 4] } });
+    watch_with(rawdoc! { "$unset": "b" });
+    watch_with(rawdoc! { "$replaceWith": { "_id": "$_id", "other": 1 } });
     let events = rest(&mut changes);
     assert_eq!(
-        told(&events),
+        event_summaries(&events),
         [("update", 1), ("update", 1), ("replace", 1)]
     );
     let described =
@@ -499,12 +506,12 @@ fn a_pipeline_is_told_by_what_it_changes() {
 }
 
 #[test]
-fn a_transaction_is_told_as_a_whole_when_it_commits() {
+fn a_transaction_is_reported_completely_at_its_commit() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
     let (kept, dropped) = (database.begin().unwrap(), database.begin().unwrap());
     let documents = vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }];
-    kept.insert("a", documents).unwrap().all().unwrap();
+    kept.insert("a", documents).unwrap().into_result().unwrap();
     let all = Update {
         multi: true,
         ..update(rawdoc! {}, rawdoc! { "$set": { "a": 1 } })
@@ -513,11 +520,11 @@ fn a_transaction_is_told_as_a_whole_when_it_commits() {
     dropped
         .insert("b", vec![rawdoc! { "_id": 9 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     insert(&database, [3]);
     kept.delete("a", &Delete::default()).unwrap();
-    assert_eq!(told(&rest(&mut changes)), [("insert", 3)]);
+    assert_eq!(event_summaries(&rest(&mut changes)), [("insert", 3)]);
     kept.commit().unwrap();
     dropped.abort().unwrap();
     let events = rest(&mut changes);
@@ -528,12 +535,12 @@ fn a_transaction_is_told_as_a_whole_when_it_commits() {
         ("update", 2),
         ("delete", 1),
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(event_summaries(&events), expected);
     assert!(events.iter().all(|event| time(event) == time(&events[0])));
 }
 
 #[test]
-fn failed_writes_are_not_told_and_half_done_ones_by_half() {
+fn failed_writes_report_only_their_completed_part() {
     let database = Database::memory();
     let unique = Index::new([("a", Direction::Ascending)]).unique();
     database.create_indexes("c", &[unique]).unwrap();
@@ -546,7 +553,7 @@ fn failed_writes_are_not_told_and_half_done_ones_by_half() {
     assert_eq!(database.insert("c", documents).unwrap().inserted, 1);
     let malformed = update(rawdoc! {}, rawdoc! { "$inc": { "a": "x" } });
     database.update("c", &malformed).unwrap_err();
-    assert_eq!(told(&rest(&mut changes)), [("insert", 1)]);
+    assert_eq!(event_summaries(&rest(&mut changes)), [("insert", 1)]);
 }
 
 #[test]
@@ -578,18 +585,21 @@ fn filters_see_the_whole_event() {
             },
         )
         .unwrap();
-    assert_eq!(told(&rest(&mut deletes)), [("delete", 1)]);
-    assert_eq!(told(&rest(&mut of_two)), [("insert", 2), ("update", 2)]);
-    assert_eq!(told(&rest(&mut looked_up)), [("update", 2)]);
-    assert_eq!(told(&rest(&mut elsewhere)), []);
-    // What it has passed over is behind it.
+    assert_eq!(event_summaries(&rest(&mut deletes)), [("delete", 1)]);
+    assert_eq!(
+        event_summaries(&rest(&mut of_two)),
+        [("insert", 2), ("update", 2)]
+    );
+    assert_eq!(event_summaries(&rest(&mut looked_up)), [("update", 2)]);
+    assert_eq!(event_summaries(&rest(&mut elsewhere)), []);
+    // The token is after the skipped events.
     assert_eq!(elsewhere.resume_token(), deletes.resume_token());
 
-    let wrong = Watch {
+    let invalid = Watch {
         filter: rawdoc! { "a": { "$foo": 1 } },
         ..Watch::default()
     };
-    assert!(database.watch(&wrong).unwrap_err().is_unknown_operator());
+    assert!(database.watch(&invalid).unwrap_err().is_unknown_operator());
 }
 
 #[test]
@@ -622,19 +632,19 @@ fn a_lookup_finds_the_document_as_it_is_now() {
         .iter()
         .map(|event| event.get("fullDocument").unwrap().map(RawBson::from))
         .collect();
-    let (now, gone) = (RawBson::from(rawdoc! { "_id": 1, "a": 2 }), RawBson::Null);
+    let (now, missing) = (RawBson::from(rawdoc! { "_id": 1, "a": 2 }), RawBson::Null);
     let expected = [
         Some(now.clone()),
-        Some(gone.clone()),
+        Some(missing.clone()),
         Some(now),
-        Some(gone),
+        Some(missing),
         None,
     ];
     assert_eq!(full, expected);
 }
 
 #[test]
-fn a_token_leads_on_exactly_behind_its_event_in_another_process_too() {
+fn a_token_resumes_right_after_its_event_in_another_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     let database = Database::open(&path).unwrap();
@@ -650,21 +660,24 @@ fn a_token_leads_on_exactly_behind_its_event_in_another_process_too() {
 
     let database = Database::open(&path).unwrap();
     insert(&database, [4]);
-    let resumed = |token: &RawDocumentBuf| {
+    let resume = |token: &RawDocumentBuf| {
         let watch = Watch {
             from: WatchFrom::After(token.clone()),
             ..watching("c")
         };
         let events = rest(&mut database.watch(&watch).unwrap());
-        told(&events).iter().map(|(_, id)| *id).collect::<Vec<_>>()
+        event_summaries(&events)
+            .iter()
+            .map(|(_, id)| *id)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(resumed(&start), [1, 2, 3, 4]);
-    assert_eq!(resumed(&second), [3, 4]);
-    assert_eq!(resumed(&end), [4]);
+    assert_eq!(resume(&start), [1, 2, 3, 4]);
+    assert_eq!(resume(&second), [3, 4]);
+    assert_eq!(resume(&end), [4]);
     let mut now = database.watch(&Watch::default()).unwrap();
-    assert_eq!(resumed(&now.resume_token()), Vec::<i32>::new());
+    assert_eq!(resume(&now.resume_token()), Vec::<i32>::new());
     insert(&database, [5]);
-    assert_eq!(told(&rest(&mut now)), [("insert", 5)]);
+    assert_eq!(event_summaries(&rest(&mut now)), [("insert", 5)]);
 }
 
 #[test]
@@ -686,11 +699,11 @@ fn a_time_leads_to_its_first_event() {
         assert_eq!(from(time(&events[at])).unwrap(), events[at..]);
         assert_eq!(from(time(&events[at + 1])).unwrap(), events[at..]);
     }
-    let later = Timestamp {
+    let future_time = Timestamp {
         time: u32::MAX,
         increment: 1,
     };
-    assert_eq!(from(later).unwrap(), []);
+    assert_eq!(from(future_time).unwrap(), []);
     let error = from(Timestamp {
         time: 1,
         increment: 1,
@@ -700,7 +713,7 @@ fn a_time_leads_to_its_first_event() {
 }
 
 #[test]
-fn places_that_are_none_of_this_log_are_refused() {
+fn tokens_of_another_log_are_rejected() {
     let (database, other) = (Database::memory(), Database::memory());
     let from = |database: &Database, token| {
         let watch = Watch {
@@ -712,7 +725,7 @@ fn places_that_are_none_of_this_log_are_refused() {
     let code = |database: &Database, token| from(database, token).unwrap_err().code();
     assert_eq!(code(&database, rawdoc! {}), Some(40647));
     assert_eq!(code(&database, rawdoc! { "_data": "82" }), Some(9));
-    // Refused tokens switch no log on.
+    // A refused token does not switch the log on.
     assert_eq!(database.change_log(), None);
 
     let token = database.watch(&Watch::default()).unwrap().resume_token();
@@ -722,7 +735,7 @@ fn places_that_are_none_of_this_log_are_refused() {
 }
 
 #[test]
-fn what_a_restored_backup_has_not_seen_is_refused() {
+fn a_token_newer_than_a_restored_backup_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (path, backup) = (
         directory.path().join("data.odm"),
@@ -734,13 +747,13 @@ fn what_a_restored_backup_has_not_seen_is_refused() {
     let kept = rest(&mut changes).remove(0);
     drop((changes, database));
     std::fs::copy(&path, &backup).unwrap();
-    let ahead = {
+    let newer_token = {
         let database = Database::open(&path).unwrap();
         let mut changes = database.watch(&Watch::default()).unwrap();
         insert(&database, [2]);
         rest(&mut changes).remove(0)
     };
-    // The times of events have no smaller difference within a second than their order.
+    // Cluster times within one second differ only in the increment, so wait for the next second.
     thread::sleep(Duration::from_millis(1_100));
     let database = Database::open(&backup).unwrap();
     let from = |event: &RawDocument| {
@@ -751,10 +764,10 @@ fn what_a_restored_backup_has_not_seen_is_refused() {
         };
         database.watch(&watch).map(|mut changes| rest(&mut changes))
     };
-    assert_eq!(from(&ahead).unwrap_err().code(), Some(280));
+    assert_eq!(from(&newer_token).unwrap_err().code(), Some(280));
     insert(&database, [3]);
-    assert_eq!(from(&ahead).unwrap_err().code(), Some(280));
-    assert_eq!(told(&from(&kept).unwrap()), [("insert", 3)]);
+    assert_eq!(from(&newer_token).unwrap_err().code(), Some(280));
+    assert_eq!(event_summaries(&from(&kept).unwrap()), [("insert", 3)]);
 }
 
 #[test]
@@ -765,14 +778,14 @@ fn the_log_is_switched_on_by_the_first_watcher_and_stays_on() {
     insert(&database, [1]);
     assert_eq!(database.change_log(), None);
     let mut changes = database.watch(&Watch::default()).unwrap();
-    assert_eq!(database.change_log(), Some(ChangeLog::default()));
+    assert_eq!(database.change_log(), Some(ChangeLogLimits::default()));
     assert_eq!(rest(&mut changes), []);
     let start = changes.resume_token();
     drop((changes, database));
 
     let database = Database::open(&path).unwrap();
-    assert_eq!(database.change_log(), Some(ChangeLog::default()));
-    let small = ChangeLog {
+    assert_eq!(database.change_log(), Some(ChangeLogLimits::default()));
+    let small = ChangeLogLimits {
         max_bytes: 1_000,
         max_age: Some(Duration::from_millis(1_500)),
     };
@@ -786,13 +799,13 @@ fn the_log_is_switched_on_by_the_first_watcher_and_stays_on() {
         ..Watch::default()
     };
     assert_eq!(
-        told(&rest(&mut database.watch(&watch).unwrap())),
+        event_summaries(&rest(&mut database.watch(&watch).unwrap())),
         [("insert", 2)]
     );
 }
 
 #[test]
-fn switching_off_ends_what_watches_and_forgets() {
+fn switching_the_log_off_ends_streams_and_drops_events() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
     let token = changes.resume_token();
@@ -805,10 +818,10 @@ fn switching_off_ends_what_watches_and_forgets() {
     assert_eq!(database.change_log(), None);
 
     insert(&database, [1]);
-    let mut later = database.watch(&Watch::default()).unwrap();
+    let mut new_watch = database.watch(&Watch::default()).unwrap();
     insert(&database, [2]);
-    assert_eq!(told(&rest(&mut later)), [("insert", 2)]);
-    // What happened in between is not known, though the numbers would fit.
+    assert_eq!(event_summaries(&rest(&mut new_watch)), [("insert", 2)]);
+    // The history in between is unknown, even if the numbers match.
     assert_eq!(changes.try_next().unwrap_err().code(), Some(286));
     let watch = Watch {
         from: WatchFrom::After(token),
@@ -823,7 +836,7 @@ fn a_transaction_is_logged_whole_or_conflicts() {
     let open = || {
         let transaction = database.begin().unwrap();
         let report = transaction.insert("c", vec![rawdoc! { "_id": 1 }]).unwrap();
-        report.all().unwrap();
+        report.into_result().unwrap();
         transaction
     };
     let before = open();
@@ -834,28 +847,28 @@ fn a_transaction_is_logged_whole_or_conflicts() {
     assert!(during.commit().unwrap_err().is_write_conflict());
     let mut changes = database.watch(&Watch::default()).unwrap();
     open().commit().unwrap();
-    assert_eq!(told(&rest(&mut changes)), [("insert", 1)]);
+    assert_eq!(event_summaries(&rest(&mut changes)), [("insert", 1)]);
 }
 
 #[test]
-fn the_log_keeps_what_it_is_told_and_says_what_it_has_lost() {
+fn the_log_keeps_its_size_limit_and_reports_lost_history() {
     let database = Database::memory();
-    let small = ChangeLog {
+    let small = ChangeLogLimits {
         max_bytes: 10_000,
         max_age: None,
     };
     database.set_change_log(Some(small)).unwrap();
-    let mut slow = database.watch(&Watch::default()).unwrap();
+    let mut slow_watch = database.watch(&Watch::default()).unwrap();
     let mut quick = database.watch(&Watch::default()).unwrap();
     for id in 0..1_000 {
         insert(&database, [id]);
-        assert_eq!(told(&rest(&mut quick)), [("insert", id)]);
+        assert_eq!(event_summaries(&rest(&mut quick)), [("insert", id)]);
     }
-    let error = slow.try_next().unwrap_err();
+    let error = slow_watch.try_next().unwrap_err();
     assert_eq!((error.is_history_lost(), error.code()), (true, Some(286)));
     assert!(error.message().contains("set_change_log"), "{error}");
 
-    // The oldest place that can be resumed at is about as far back as there is room.
+    // The oldest available position is about as old as the log's limit allows.
     let old = quick.resume_token();
     let events = |count: i32| insert(&database, 2_000..2_000 + count);
     events(30);
@@ -876,21 +889,21 @@ fn the_log_keeps_what_it_is_told_and_says_what_it_has_lost() {
 }
 
 #[test]
-fn the_log_forgets_what_is_too_old_but_for_the_last() {
+fn the_log_drops_old_events_except_the_last() {
     let database = Database::memory();
-    let short = ChangeLog {
+    let short = ChangeLogLimits {
         max_age: Some(Duration::from_millis(30)),
-        ..ChangeLog::default()
+        ..ChangeLogLimits::default()
     };
     database.set_change_log(Some(short)).unwrap();
     let mut changes = database.watch(&Watch::default()).unwrap();
     insert(&database, [1, 2, 3]);
     thread::sleep(Duration::from_millis(60));
-    let mut still = database.watch(&Watch::default()).unwrap();
+    let mut idle_watch = database.watch(&Watch::default()).unwrap();
     insert(&database, [4]);
     assert!(changes.try_next().unwrap_err().is_history_lost());
-    assert_eq!(told(&rest(&mut still)), [("insert", 4)]);
-    let token = still.resume_token();
+    assert_eq!(event_summaries(&rest(&mut idle_watch)), [("insert", 4)]);
+    let token = idle_watch.resume_token();
     thread::sleep(Duration::from_millis(60));
     let watch = Watch {
         from: WatchFrom::After(token),
@@ -903,19 +916,23 @@ fn the_log_forgets_what_is_too_old_but_for_the_last() {
 fn waiting_ends_with_an_event_or_the_timeout() {
     let database = Database::memory();
     let mut changes = database.watch(&watching("c")).unwrap();
-    let began = Instant::now();
+    let started = Instant::now();
     assert_eq!(changes.next(Duration::from_millis(50)).unwrap(), None);
-    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert!(started.elapsed() >= Duration::from_millis(50));
     assert_eq!(changes.next(Duration::ZERO).unwrap(), None);
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(Duration::from_millis(50));
             let other = vec![rawdoc! { "_id": 0 }];
-            database.insert("other", other).unwrap().all().unwrap();
+            database
+                .insert("other", other)
+                .unwrap()
+                .into_result()
+                .unwrap();
             insert(&database, [1]);
         });
         let event = changes.next(Duration::MAX).unwrap().unwrap();
-        assert_eq!(told(&[event]), [("insert", 1)]);
+        assert_eq!(event_summaries(&[event]), [("insert", 1)]);
     });
 }
 
@@ -945,10 +962,13 @@ fn all_watchers_see_the_same_whatever_the_writers_do() {
     for events in &seen {
         assert_eq!(*events, seen[0]);
     }
-    // Each writer's inserts come in their order.
+    // The inserts of each writer are in order.
     for writer in 0..4 {
-        let ids = told(&seen[0]).into_iter().map(|(_, id)| id);
-        let own: Vec<_> = ids.filter(|id| id / 100 == writer).collect();
-        assert_eq!(own, (0..25).map(|n| writer * 100 + n).collect::<Vec<_>>());
+        let ids = event_summaries(&seen[0]).into_iter().map(|(_, id)| id);
+        let writer_ids: Vec<_> = ids.filter(|id| id / 100 == writer).collect();
+        assert_eq!(
+            writer_ids,
+            (0..25).map(|n| writer * 100 + n).collect::<Vec<_>>()
+        );
     }
 }

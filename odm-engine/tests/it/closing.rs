@@ -1,4 +1,4 @@
-//! The end of a database: by `close`, and by its last handle.
+//! Closing a database: by `close`, and by dropping the last handle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,9 @@ use odm_engine::{Count, Database, Direction, Find, Index, Watch};
 use crate::all;
 
 fn insert(database: &Database, id: i32) -> odm_engine::Result<usize> {
-    database.insert("c", vec![rawdoc! { "_id": id }])?.all()
+    database
+        .insert("c", vec![rawdoc! { "_id": id }])?
+        .into_result()
 }
 
 #[test]
@@ -20,8 +22,8 @@ fn a_closed_database_can_be_opened_again_at_once() {
     for round in 0..80 {
         let database = Database::open(&path).unwrap();
         insert(&database, round).unwrap();
-        let another = database.clone();
-        // None of these keeps it open.
+        let clone = database.clone();
+        // Cursors, transactions and streams do not keep a closed database open.
         let cursor = database.find("c", &Find::default()).unwrap();
         let transaction = database.begin().unwrap();
         let changes = database.watch(&Watch::default()).unwrap();
@@ -29,13 +31,13 @@ fn a_closed_database_can_be_opened_again_at_once() {
         database.close();
         let opened = Database::open(&path).unwrap();
         assert_eq!(all(&opened, "c").len(), usize::try_from(round).unwrap() + 1);
-        assert!(insert(&another, -1).unwrap_err().is_closed());
+        assert!(insert(&clone, -1).unwrap_err().is_closed());
         drop((cursor, transaction, changes));
     }
 }
 
 #[test]
-fn everything_of_a_closed_database_is_an_error() {
+fn every_operation_on_a_closed_database_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Database::open(directory.path().join("data.odm")).unwrap();
     for database in [Database::memory(), disk] {
@@ -44,7 +46,7 @@ fn everything_of_a_closed_database_is_an_error() {
         transaction
             .insert("c", vec![rawdoc! { "_id": 2 }])
             .unwrap()
-            .all()
+            .into_result()
             .unwrap();
         let mut changes = database.watch(&Watch::default()).unwrap();
         database.close();
@@ -85,9 +87,9 @@ fn everything_of_a_closed_database_is_an_error() {
     }
 }
 
-/// Writers that are under way when the database is closed are done or get the error, and what was acknowledged is there.
+/// Writes that run during `close` either succeed or fail with `Closed`. Acknowledged writes survive.
 #[test]
-fn closing_waits_for_writes_under_way() {
+fn closing_waits_for_running_writes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     let database = Database::open(&path).unwrap();
@@ -115,18 +117,18 @@ fn closing_waits_for_writes_under_way() {
     });
     let database = Database::open(&path).unwrap();
     database.validate().unwrap();
-    let mut found: Vec<_> = all(&database, "c")
+    let mut documents: Vec<_> = all(&database, "c")
         .iter()
         .map(|document| document.get_i32("_id").unwrap())
         .collect();
-    found.sort_unstable();
+    documents.sort_unstable();
     let mut acknowledged = acknowledged;
     acknowledged.sort_unstable();
-    assert_eq!(found, acknowledged);
-    assert!(!found.is_empty());
+    assert_eq!(documents, acknowledged);
+    assert!(!documents.is_empty());
 }
 
-/// The thread that deletes expired documents keeps no database open, not even while it is at it.
+/// The expiry thread does not keep a database open, even during a deletion.
 #[test]
 fn the_deletion_of_expired_documents_ends_with_the_last_handle() {
     let directory = tempfile::tempdir().unwrap();
@@ -134,11 +136,15 @@ fn the_deletion_of_expired_documents_ends_with_the_last_handle() {
     let index = Index::new([("at", Direction::Ascending)]).expire_after(Duration::ZERO);
     for round in 0..20_i64 {
         let database = Database::open(&path).unwrap();
-        let long_ago = bson::DateTime::from_millis(1);
+        let old_date = bson::DateTime::from_millis(1);
         let documents = (0..3_000_i64)
-            .map(|n| rawdoc! { "_id": round * 10_000 + n, "at": long_ago })
+            .map(|n| rawdoc! { "_id": round * 10_000 + n, "at": old_date })
             .collect();
-        database.insert("c", documents).unwrap().all().unwrap();
+        database
+            .insert("c", documents)
+            .unwrap()
+            .into_result()
+            .unwrap();
         database.set_expiry_period(Duration::from_millis(1));
         database
             .create_indexes("c", std::slice::from_ref(&index))
@@ -149,8 +155,8 @@ fn the_deletion_of_expired_documents_ends_with_the_last_handle() {
                 .unwrap()
                 .is_multiple_of(3_000)
         };
-        let until = std::time::Instant::now() + Duration::from_secs(5);
-        while !is_deleting() && std::time::Instant::now() < until {
+        let deadline = std::time::Instant::now() + Duration::from_secs(5);
+        while !is_deleting() && std::time::Instant::now() < deadline {
             std::thread::yield_now();
         }
         drop(database);
@@ -160,7 +166,7 @@ fn the_deletion_of_expired_documents_ends_with_the_last_handle() {
     }
 }
 
-/// A handle that is dropped while another thread reads: the reader goes on or gets an error, and the file is free.
+/// Dropping a handle while another thread reads: the reader continues or gets an error, and the file is released.
 #[test]
 fn a_reader_keeps_no_file_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -168,14 +174,14 @@ fn a_reader_keeps_no_file_open() {
     let database = Database::open(&path).unwrap();
     let documents = (0..2_000).map(|n| rawdoc! { "_id": n, "text": "x".repeat(1_000) });
     let inserted = database.insert("c", documents.collect()).unwrap();
-    inserted.all().unwrap();
-    let is_over = Arc::<AtomicBool>::default();
+    inserted.into_result().unwrap();
+    let is_finished = Arc::<AtomicBool>::default();
     let cursor = database.find("c", &Find::default()).unwrap();
     let reader = {
-        let is_over = Arc::clone(&is_over);
+        let is_finished = Arc::clone(&is_finished);
         std::thread::spawn(move || {
             let mut cursor = cursor;
-            while !is_over.load(Ordering::Relaxed) {
+            while !is_finished.load(Ordering::Relaxed) {
                 match cursor.next() {
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return Some(error),
@@ -187,7 +193,7 @@ fn a_reader_keeps_no_file_open() {
     };
     drop(database);
     let database = Database::open(&path).unwrap();
-    is_over.store(true, Ordering::Relaxed);
+    is_finished.store(true, Ordering::Relaxed);
     let error = reader.join().unwrap();
     assert!(error.is_none_or(|error| error.is_closed()));
     assert_eq!(all(&database, "c").len(), 2_000);

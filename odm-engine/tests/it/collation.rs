@@ -4,8 +4,8 @@ use std::path::Path;
 
 use bson::{RawBson, RawDocumentBuf, rawdoc};
 use odm_engine::{
-    Aggregate, Collation, Count, Database, Delete, Direction, DropIndexes, Error, Find, Index,
-    Stage, Update,
+    Aggregate, Collation, Count, Database, Delete, Direction, DropIndexes, Error, ExplainStage,
+    Find, Index, Update,
 };
 use redb::ReadableTable;
 
@@ -15,7 +15,7 @@ fn collation(specification: RawDocumentBuf) -> Collation {
     Collation::from_document(&specification).unwrap().unwrap()
 }
 
-/// Lower and upper case are equal, accents are not.
+/// A collation that ignores case, but not accents.
 fn ignoring_case() -> Collation {
     collation(rawdoc! { "locale": "en", "strength": 2 })
 }
@@ -24,7 +24,7 @@ fn ascending(path: &str) -> Index {
     Index::new([(path, Direction::Ascending)])
 }
 
-/// A database in which no two people have one email.
+/// A database with unique emails.
 fn people() -> Database {
     let database = Database::memory();
     let index = ascending("email").unique().collation(ignoring_case());
@@ -33,11 +33,14 @@ fn people() -> Database {
 }
 
 fn insert(database: &Database, document: RawDocumentBuf) -> Result<(), Error> {
-    database.insert("people", vec![document])?.all().map(drop)
+    database
+        .insert("people", vec![document])?
+        .into_result()
+        .map(drop)
 }
 
 #[test]
-fn equal_strings_are_duplicates_whatever_their_case() {
+fn equal_strings_are_duplicates_regardless_of_case() {
     let database = people();
     insert(&database, rawdoc! { "_id": 1, "email": "Ada@example.org" }).unwrap();
     let error = insert(&database, rawdoc! { "_id": 2, "email": "ADA@EXAMPLE.ORG" }).unwrap_err();
@@ -49,12 +52,12 @@ fn equal_strings_are_duplicates_whatever_their_case() {
         duplicate.key_value(),
         &*rawdoc! { "email": "ADA@EXAMPLE.ORG" }
     );
-    let told = duplicate.collation().unwrap();
-    assert_eq!(told.get_str("locale").unwrap(), "en");
-    assert_eq!(told.get_i32("strength").unwrap(), 2);
+    let index_collation = duplicate.collation().unwrap();
+    assert_eq!(index_collation.get_str("locale").unwrap(), "en");
+    assert_eq!(index_collation.get_i32("strength").unwrap(), 2);
     assert!(error.message().contains("collation: {"), "{error}");
 
-    // However an accent is written, it counts; and it is one letter.
+    // Accents are compared, in composed and decomposed form alike.
     insert(&database, rawdoc! { "_id": 3, "email": "Áda@example.org" }).unwrap();
     assert!(
         insert(
@@ -63,42 +66,42 @@ fn equal_strings_are_duplicates_whatever_their_case() {
         )
         .is_err()
     );
-    // An update is no way around it, nor is an upsert.
+    // An update or upsert cannot create a duplicate either.
     let update = |filter: RawDocumentBuf, email: &str, upsert| Update {
         filter,
         update: rawdoc! { "$set": { "email": email } },
         upsert,
         ..Update::default()
     };
-    let refused = [
+    let rejected_updates = [
         update(rawdoc! { "_id": 3 }, "adA@example.org", false),
         update(rawdoc! { "_id": 9 }, "adA@example.org", true),
     ];
-    for update in refused {
+    for update in rejected_updates {
         let error = database.update("people", &update).unwrap_err();
         assert!(error.is_duplicate_key());
     }
-    // Its own string may change its case.
-    let own = update(rawdoc! { "_id": 1 }, "ADA@example.ORG", false);
-    assert_eq!(database.update("people", &own).unwrap().modified, 1);
+    // A document may change the case of its own string.
+    let own_update = update(rawdoc! { "_id": 1 }, "ADA@example.ORG", false);
+    assert_eq!(database.update("people", &own_update).unwrap().modified, 1);
     assert!(insert(&database, rawdoc! { "_id": 5, "email": "ada@example.org" }).is_err());
-    let gone = Delete {
+    let delete = Delete {
         filter: rawdoc! { "_id": 1 },
         ..Delete::default()
     };
-    assert_eq!(database.delete("people", &gone).unwrap().deleted, 1);
+    assert_eq!(database.delete("people", &delete).unwrap().deleted, 1);
     insert(&database, rawdoc! { "_id": 5, "email": "ada@example.org" }).unwrap();
     database.validate().unwrap();
 }
 
 #[test]
-fn strings_count_within_documents_and_arrays_and_nothing_else_does() {
+fn a_collation_applies_to_strings_in_documents_and_arrays() {
     let database = people();
     let document = rawdoc! { "x": "Q", "y": [1, "z", { "w": "V" }] };
     insert(&database, rawdoc! { "_id": 1, "email": document }).unwrap();
     let same = rawdoc! { "x": "q", "y": [1, "Z", { "w": "v" }] };
     assert!(insert(&database, rawdoc! { "_id": 2, "email": same }).is_err());
-    // Names of fields are no strings.
+    // Names of fields are not collated.
     let renamed = rawdoc! { "X": "q", "y": [1, "Z", { "w": "v" }] };
     insert(&database, rawdoc! { "_id": 3, "email": renamed }).unwrap();
     insert(&database, rawdoc! { "_id": 4, "email": ["m", "M", "n"] }).unwrap();
@@ -107,7 +110,7 @@ fn strings_count_within_documents_and_arrays_and_nothing_else_does() {
     assert!(insert(&database, rawdoc! { "_id": 7, "email": 1.0 }).is_err());
     insert(&database, rawdoc! { "_id": 8 }).unwrap();
     assert!(insert(&database, rawdoc! { "_id": 9, "email": RawBson::Null }).is_err());
-    // As on MongoDB, a symbol has no place there.
+    // As on MongoDB, the index refuses symbols.
     let symbol = rawdoc! { "_id": 10, "email": { "x": RawBson::Symbol("q".into()) } };
     assert_eq!(insert(&database, symbol).unwrap_err().code(), Some(201));
     database.validate().unwrap();
@@ -123,7 +126,7 @@ fn a_unique_index_is_refused_over_documents_that_are_equal() {
     let index = ascending("email").unique().collation(ignoring_case());
     let error = database.create_indexes("people", &[index]).unwrap_err();
     assert!(error.is_duplicate_key());
-    // The first in the order of the collation.
+    // The error has the first duplicate in the order of the collation.
     let key = error
         .duplicate_key()
         .unwrap()
@@ -140,23 +143,26 @@ fn a_unique_index_is_refused_over_documents_that_are_equal() {
 }
 
 #[test]
-fn two_transactions_cannot_take_one_string() {
+fn two_transactions_conflict_on_equal_strings() {
     let database = people();
-    let (one, other) = (database.begin().unwrap(), database.begin().unwrap());
-    one.insert("people", vec![rawdoc! { "_id": 1, "email": "ada" }])
+    let (first, second) = (database.begin().unwrap(), database.begin().unwrap());
+    first
+        .insert("people", vec![rawdoc! { "_id": 1, "email": "ada" }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
-    let late = other.insert("people", vec![rawdoc! { "_id": 2, "email": "ADA" }]);
-    let late = late.and_then(|report| report.all().map(drop)).unwrap_err();
-    assert_eq!(late.code(), Some(112), "{late}");
-    one.commit().unwrap();
+    let conflict = second.insert("people", vec![rawdoc! { "_id": 2, "email": "ADA" }]);
+    let conflict = conflict
+        .and_then(|report| report.into_result().map(drop))
+        .unwrap_err();
+    assert_eq!(conflict.code(), Some(112), "{conflict}");
+    first.commit().unwrap();
     assert!(insert(&database, rawdoc! { "_id": 3, "email": "Ada" }).is_err());
     assert_eq!(all(&database, "people").len(), 1);
 }
 
 #[test]
-fn what_is_equal_at_once_is_refused_in_a_list() {
+fn equal_strings_in_one_insert_are_refused() {
     let database = people();
     let documents = ["a", "A", "b"].map(|email| rawdoc! { "email": email });
     let report = database.insert("people", documents.into()).unwrap();
@@ -168,7 +174,7 @@ const WORDS: [&str; 14] = [
     "a", "A", "b", "B", "ab", "aB", "é", "E", "z", "Z", "", "10", "9", "~",
 ];
 
-/// Two collections with the same documents, of which one has indexes with collations.
+/// Two collections with the same documents, and indexes with collations on one of the collections.
 fn with_and_without() -> Database {
     let database = Database::memory();
     let letters = collation(rawdoc! { "locale": "en", "strength": 1 });
@@ -195,21 +201,25 @@ fn with_and_without() -> Database {
             let number = i32::try_from(number).unwrap();
             rawdoc! { "_id": number, "s": word, "t": word, "n": number % 3 }
         });
-        let others = [
+        let other_filters = [
             rawdoc! { "_id": 20, "s": 5, "n": 1 },
             rawdoc! { "_id": 21, "s": RawBson::Null },
             rawdoc! { "_id": 22, "n": 2 },
             rawdoc! { "_id": 24, "s": { "x": "A" }, "n": 2 },
         ];
-        let documents = texts.chain(others).collect();
-        database.insert(name, documents).unwrap().all().unwrap();
+        let documents = texts.chain(other_filters).collect();
+        database
+            .insert(name, documents)
+            .unwrap()
+            .into_result()
+            .unwrap();
     }
     database
 }
 
 fn ids(database: &Database, name: &str, find: &Find) -> Vec<i32> {
-    let found = database.find(name, find).unwrap();
-    found
+    let documents = database.find(name, find).unwrap();
+    documents
         .map(|document| document.unwrap().get_i32("_id").unwrap())
         .collect()
 }
@@ -267,8 +277,8 @@ fn a_query_has_the_same_answer_with_and_without_the_index() {
             ..Find::default()
         };
         let answer = |name| {
-            let found = database.find(name, &covered).unwrap();
-            found.map(Result::unwrap).collect::<Vec<_>>()
+            let documents = database.find(name, &covered).unwrap();
+            documents.map(Result::unwrap).collect::<Vec<_>>()
         };
         assert_eq!(answer("with"), answer("without"), "{filter:?}");
         let count = |name| {
@@ -300,14 +310,14 @@ fn a_join_compares_byte_by_byte() {
             ],
             ..Aggregate::default()
         };
-        let found = database.aggregate("without", &aggregate).unwrap();
-        found.map(Result::unwrap).collect::<Vec<_>>()
+        let documents = database.aggregate("without", &aggregate).unwrap();
+        documents.map(Result::unwrap).collect::<Vec<_>>()
     };
     assert_eq!(joined("with"), joined("without"));
 }
 
 #[test]
-fn a_hint_is_followed_as_far_as_there_are_no_strings() {
+fn a_hinted_index_with_a_collation_is_scanned_for_strings() {
     let database = Database::memory();
     let index = ascending("s").sparse().collation(ignoring_case());
     database.create_indexes("c", &[index]).unwrap();
@@ -317,14 +327,18 @@ fn a_hint_is_followed_as_far_as_there_are_no_strings() {
         rawdoc! { "_id": 3, "s": 7 },
         rawdoc! { "_id": 4 },
     ];
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     for hint in [RawBson::from("s_1"), rawdoc! { "s": 1 }.into()] {
         let hinted = |filter| Find {
             filter,
             hint: Some(hint.clone()),
             ..Find::default()
         };
-        // Everything in the index, in the order of the collation.
+        // The scan returns the whole index, in the order of the collation.
         assert_eq!(ids(&database, "c", &hinted(rawdoc! {})), [3, 2, 1]);
         assert_eq!(ids(&database, "c", &hinted(rawdoc! { "s": "B" })), [1]);
         assert_eq!(
@@ -333,14 +347,14 @@ fn a_hint_is_followed_as_far_as_there_are_no_strings() {
         );
         let examined = |filter| {
             let explain = database.explain("c", &hinted(filter)).unwrap();
-            assert_eq!(explain.stage, Stage::IndexScan);
+            assert_eq!(explain.stage, ExplainStage::IndexScan);
             assert!(!explain.covered);
             explain.keys_examined
         };
         assert_eq!(examined(rawdoc! { "s": "B" }), 3);
         assert_eq!(examined(rawdoc! { "s": 7 }), 1);
     }
-    // Without a hint it serves for what is no string.
+    // Without a hint, the index is used only for values without strings.
     let explain = |filter| {
         let find = Find {
             filter,
@@ -348,9 +362,9 @@ fn a_hint_is_followed_as_far_as_there_are_no_strings() {
         };
         database.explain("c", &find).unwrap().stage
     };
-    assert_eq!(explain(rawdoc! { "s": 7 }), Stage::IndexScan);
-    assert_eq!(explain(rawdoc! { "s": "B" }), Stage::CollectionScan);
-    // A wildcard index is never read as a whole.
+    assert_eq!(explain(rawdoc! { "s": 7 }), ExplainStage::IndexScan);
+    assert_eq!(explain(rawdoc! { "s": "B" }), ExplainStage::CollectionScan);
+    // A wildcard index is never scanned as a whole.
     let wildcard = ascending("$**").named("w").collation(ignoring_case());
     database.create_indexes("c", &[wildcard]).unwrap();
     let hinted = |filter| Find {
@@ -359,15 +373,15 @@ fn a_hint_is_followed_as_far_as_there_are_no_strings() {
         ..Find::default()
     };
     assert_eq!(ids(&database, "c", &hinted(rawdoc! { "s": 7 })), [3]);
-    let refused = database
+    let rejection = database
         .find("c", &hinted(rawdoc! { "s": "B" }))
         .err()
         .unwrap();
-    assert_eq!(refused.code(), Some(291));
+    assert_eq!(rejection.code(), Some(291));
 }
 
 #[test]
-fn a_partial_index_asks_by_its_collation() {
+fn a_partial_filter_uses_the_index_collation() {
     let database = Database::memory();
     let filter = rawdoc! { "$and": [{ "status": { "$in": ["Active", 1] } }, { "email": { "$exists": true } }] };
     let index = ascending("email")
@@ -409,8 +423,8 @@ fn a_partial_index_asks_by_its_collation() {
     };
     let filter = rawdoc! { "status": { "$in": [pattern] } };
     let index = ascending("x").partial(filter).collation(ignoring_case());
-    let refused = database.create_indexes("people", &[index]).unwrap_err();
-    assert!(refused.is_not_supported());
+    let rejection = database.create_indexes("people", &[index]).unwrap_err();
+    assert!(rejection.is_not_supported());
 }
 
 #[test]
@@ -426,13 +440,13 @@ fn documents_expire_by_the_filter_of_the_index() {
     database
         .insert("c", documents.into())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     assert_eq!(database.delete_expired().unwrap(), 2);
 }
 
 #[test]
-fn indexes_on_the_same_fields_are_told_apart_by_their_collations() {
+fn indexes_on_the_same_fields_differ_by_collation() {
     let database = Database::memory();
     let create = |index: Index| database.create_indexes("c", &[index]);
     create(ascending("a")).unwrap();
@@ -458,13 +472,13 @@ fn indexes_on_the_same_fields_are_told_apart_by_their_collations() {
     );
     let drop = |key| database.drop_indexes("c", &DropIndexes::Keyed(key));
     assert_eq!(drop(rawdoc! { "a": 1 }).unwrap_err().code(), Some(181));
-    let listed = database.list_indexes("c").unwrap();
-    assert_eq!(listed[2].collation, Some(ignoring_case()));
+    let indexes = database.list_indexes("c").unwrap();
+    assert_eq!(indexes[2].collation, Some(ignoring_case()));
     assert_eq!(
-        Index::from_document(&listed[2].to_document()).unwrap(),
-        listed[2]
+        Index::from_document(&indexes[2].to_document()).unwrap(),
+        indexes[2]
     );
-    // Only a name says which.
+    // Several indexes have this key, so only a name is a valid hint.
     let hinted = Find {
         hint: Some(rawdoc! { "a": 1 }.into()),
         ..Find::default()
@@ -536,18 +550,18 @@ fn a_file_keeps_the_index() {
     }
     let database = Database::open(&path).unwrap();
     assert!(insert(&database, rawdoc! { "_id": 2, "email": "aDA" }).is_err());
-    let listed = database.list_indexes("people").unwrap().remove(1);
+    let indexes = database.list_indexes("people").unwrap().remove(1);
     assert_eq!(
-        (listed.collation, listed.hidden),
+        (indexes.collation, indexes.hidden),
         (Some(ignoring_case()), true)
     );
     database.validate().unwrap();
 }
 
-/// The file as a program with other rules would have left it: each entry of a unique index has another key, and its definition
-/// another number.
+/// Modifies the file as if a program with different collation rules had written it. Each entry of a unique index gets a different
+/// key, and its definition gets a different rules number.
 fn change_rules(path: &Path) {
-    let seal = |key: &[u8], value: &mut Vec<u8>| {
+    let change_checksum = |key: &[u8], value: &mut Vec<u8>| {
         let of_key = twox_hash::XxHash3_64::oneshot(key);
         let sum = twox_hash::XxHash3_64::oneshot_with_seed(of_key, value);
         value.extend_from_slice(&sum.to_be_bytes()[4..]);
@@ -574,14 +588,14 @@ fn change_rules(path: &Path) {
                 let index = index.as_document_mut().unwrap();
                 assert!(index.insert("rules", 1_i64).is_some());
                 value = definition.to_vec().unwrap();
-                seal(&key, &mut value);
+                change_checksum(&key, &mut value);
                 table.insert(key.as_slice(), value.as_slice()).unwrap();
             } else if is_entry {
                 value.truncate(value.len() - 4);
                 table.remove(key.as_slice()).unwrap();
-                // Behind the tag of the string.
+                // Insert a byte after the tag of the string.
                 key.insert(10, 0x7f);
-                seal(&key, &mut value);
+                change_checksum(&key, &mut value);
                 table.insert(key.as_slice(), value.as_slice()).unwrap();
             }
         }
@@ -590,7 +604,7 @@ fn change_rules(path: &Path) {
 }
 
 #[test]
-fn an_index_is_made_anew_where_the_rules_have_changed() {
+fn an_index_is_rebuilt_after_the_rules_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     {
@@ -606,7 +620,7 @@ fn an_index_is_made_anew_where_the_rules_have_changed() {
         database.validate().unwrap();
         assert!(insert(&database, rawdoc! { "_id": 3, "email": "ADA" }).is_err());
     }
-    // Documents that are equal by the new rules only: nothing is lost, and nothing is hidden.
+    // Documents that are equal only under the new rules: opening fails, and no data is lost or hidden.
     {
         let database = Database::open(&path).unwrap();
         database.drop_index("people", "email_1").unwrap();
@@ -617,13 +631,16 @@ fn an_index_is_made_anew_where_the_rules_have_changed() {
     }
     weaken(&path);
     for _ in 0..2 {
-        let refused = Database::open(&path).unwrap_err();
-        assert_eq!(refused.code(), Some(11000), "{refused}");
-        assert!(refused.message().contains("email_1 of people"), "{refused}");
+        let rejection = Database::open(&path).unwrap_err();
+        assert_eq!(rejection.code(), Some(11000), "{rejection}");
+        assert!(
+            rejection.message().contains("email_1 of people"),
+            "{rejection}"
+        );
     }
 }
 
-/// Gives the only index another strength, as if the rules said less than before.
+/// Lowers the strength of the only index, as if the old rules distinguished fewer strings.
 fn weaken(path: &Path) {
     let file = opened_by_redb(path);
     let transaction = file.begin_write().unwrap();

@@ -9,7 +9,7 @@ fn filled() -> Database {
     database.create_indexes("c", &[index]).unwrap();
     let documents = (0..10).map(|id| rawdoc! { "_id": id, "a": [id, 7] });
     let report = database.insert("c", documents.collect()).unwrap();
-    report.all().unwrap();
+    report.into_result().unwrap();
     database
 }
 
@@ -18,15 +18,15 @@ fn collections_are_created_and_listed() {
     let database = filled();
     database.create_collection("b").unwrap();
     assert_eq!(database.list_collections().unwrap(), ["b", "c"]);
-    let refused = database.create_collection("c").unwrap_err();
-    assert_eq!(refused.code(), Some(48));
-    let refused = database.create_collection("a$b").unwrap_err();
-    assert_eq!(refused.code(), Some(73));
+    let rejection = database.create_collection("c").unwrap_err();
+    assert_eq!(rejection.code(), Some(48));
+    let rejection = database.create_collection("a$b").unwrap_err();
+    assert_eq!(rejection.code(), Some(73));
     assert_eq!(database.list_indexes("b").unwrap().len(), 1);
 }
 
 #[test]
-fn a_dropped_collection_takes_its_documents_and_indexes_along() {
+fn dropping_a_collection_deletes_documents_and_indexes() {
     let database = filled();
     database.drop_collection("c").unwrap();
     database.drop_collection("c").unwrap();
@@ -34,9 +34,13 @@ fn a_dropped_collection_takes_its_documents_and_indexes_along() {
     assert!(database.list_indexes("c").unwrap().is_empty());
     assert!(all(&database, "c").is_empty());
 
-    // A collection of the same name is another one.
+    // A new collection with the same name is a different collection.
     let again = vec![rawdoc! { "_id": 3, "a": 7 }];
-    database.insert("c", again.clone()).unwrap().all().unwrap();
+    database
+        .insert("c", again.clone())
+        .unwrap()
+        .into_result()
+        .unwrap();
     assert_eq!(all(&database, "c"), again);
     assert_eq!(database.list_indexes("c").unwrap().len(), 1);
 }
@@ -49,7 +53,11 @@ fn a_drop_is_durable_and_leaves_other_collections() {
         let database = Database::open(&path).unwrap();
         for name in ["a", "b"] {
             let documents = vec![rawdoc! { "_id": 1 }];
-            database.insert(name, documents).unwrap().all().unwrap();
+            database
+                .insert(name, documents)
+                .unwrap()
+                .into_result()
+                .unwrap();
         }
         database.drop_collection("b").unwrap();
     }
@@ -57,18 +65,22 @@ fn a_drop_is_durable_and_leaves_other_collections() {
     assert_eq!(database.list_collections().unwrap(), ["a"]);
     assert_eq!(all(&database, "a").len(), 1);
     let documents = vec![rawdoc! { "_id": 2 }];
-    database.insert("b", documents).unwrap().all().unwrap();
+    database
+        .insert("b", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     assert_eq!(all(&database, "b"), [rawdoc! { "_id": 2 }]);
 }
 
 #[test]
-fn what_was_begun_before_a_drop_is_not_disturbed() {
+fn cursors_and_transactions_survive_a_drop() {
     let database = filled();
     let mut cursor = database.find("c", &Find::default()).unwrap();
     cursor.next().unwrap().unwrap();
     let (reading, writing) = (database.begin().unwrap(), database.begin().unwrap());
     let insert = writing.insert("c", vec![rawdoc! { "_id": 100 }]).unwrap();
-    insert.all().unwrap();
+    insert.into_result().unwrap();
     database.drop_collection("c").unwrap();
     let count = Count {
         filter: rawdoc! { "a": 7 },
@@ -79,13 +91,17 @@ fn what_was_begun_before_a_drop_is_not_disturbed() {
     reading.commit().unwrap();
     assert!(writing.commit().unwrap_err().is_write_conflict());
 
-    // Also if there is one of the same name again.
+    // This also holds for a new collection with the same name.
     let (database, again) = (filled(), vec![rawdoc! { "_id": 5 }]);
     let writing = database.begin().unwrap();
     database.drop_collection("c").unwrap();
-    database.insert("c", again.clone()).unwrap().all().unwrap();
+    database
+        .insert("c", again.clone())
+        .unwrap()
+        .into_result()
+        .unwrap();
     let insert = writing.insert("c", vec![rawdoc! { "_id": 100 }]);
-    insert.unwrap().all().unwrap();
+    insert.unwrap().into_result().unwrap();
     assert!(writing.commit().unwrap_err().is_write_conflict());
     assert_eq!(all(&database, "c"), again);
 }

@@ -8,7 +8,11 @@ fn database(indexes: &[Index], documents: impl IntoIterator<Item = Document>) ->
         .into_iter()
         .map(|document| RawDocumentBuf::try_from(&document).unwrap())
         .collect();
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
@@ -33,7 +37,7 @@ fn found(database: &Database, find: &Find) -> Vec<RawDocumentBuf> {
 }
 
 #[test]
-fn an_index_that_has_all_that_is_asked_for_is_enough() {
+fn an_index_with_all_requested_fields_covers_a_query() {
     let documents = (0..50).map(|n| doc! { "_id": n, "a": n % 5, "b": format!("{n}"), "c": n });
     let database = database(&[index(&["a", "b"])], documents);
     let covered = query(
@@ -83,13 +87,13 @@ fn the_id_is_covered_by_its_own_index() {
         found(&database, &ids),
         [rawdoc! { "_id": 4 }, rawdoc! { "_id": 5 }]
     );
-    let one = query(rawdoc! { "_id": 4 }, rawdoc! { "_id": 1 });
-    assert!(database.explain("c", &one).unwrap().covered);
-    assert_eq!(found(&database, &one), [rawdoc! { "_id": 4 }]);
+    let by_id = query(rawdoc! { "_id": 4 }, rawdoc! { "_id": 1 });
+    assert!(database.explain("c", &by_id).unwrap().covered);
+    assert_eq!(found(&database, &by_id), [rawdoc! { "_id": 4 }]);
 }
 
 #[test]
-fn what_a_covering_index_gives_is_what_was_stored() {
+fn a_covering_index_returns_the_stored_values() {
     let documents = [
         doc! { "_id": 0, "a": 1, "b": 1.0 },
         doc! { "_id": 1, "a": 1_i64, "b": Bson::Null },
@@ -109,25 +113,25 @@ fn what_a_covering_index_gives_is_what_was_stored() {
             RawDocumentBuf::try_from(&document).unwrap()
         })
         .collect();
-    let mut found = found(&database, &covered);
+    let mut results = found(&database, &covered);
     for document in &expected {
-        let place = found
+        let place = results
             .iter()
             .position(|other| other.as_bytes() == document.as_bytes());
-        found.remove(place.unwrap_or_else(|| panic!("{document:?} is not among {found:?}")));
+        results.remove(place.unwrap_or_else(|| panic!("{document:?} is not among {results:?}")));
     }
-    assert!(found.is_empty());
-    // What is missing is not null.
+    assert!(results.is_empty());
+    // A missing field is different from null.
     let missing = query(
         rawdoc! { "b": { "$exists": false }, "a": 1 },
         rawdoc! { "b": 1, "_id": 0 },
     );
     assert!(database.explain("c", &missing).unwrap().covered);
-    assert_eq!(self::found(&database, &missing), [rawdoc! {}]);
+    assert_eq!(found(&database, &missing), [rawdoc! {}]);
 }
 
 #[test]
-fn a_change_of_type_alone_shows() {
+fn a_change_of_only_the_type_is_stored() {
     let database = database(&[index(&["a"])], [doc! { "_id": 1, "a": 1 }]);
     let covered = query(rawdoc! { "a": 1 }, rawdoc! { "a": 1, "_id": 0 });
     let update = Update {
@@ -154,7 +158,7 @@ fn an_index_of_arrays_covers_nothing() {
 }
 
 #[test]
-fn counts_and_distinct_values_need_no_documents_either() {
+fn counts_and_distinct_values_are_covered() {
     let database = database(
         &[index(&["a", "b"])],
         (0..20).map(|n| doc! { "_id": n, "a": n % 2, "b": n % 3 }),

@@ -20,7 +20,11 @@ fn an_update_that_fails_half_way_keeps_its_first_half() {
     let unique = Index::new([("a", Direction::Ascending)]).unique();
     database.create_indexes("c", &[unique]).unwrap();
     let documents = (1..=3).map(|id| rawdoc! { "_id": id, "a": id }).collect();
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     let update = Update {
         update: rawdoc! { "$set": { "a": 9 } },
         multi: true,
@@ -61,7 +65,7 @@ fn documents_come_back_in_order_of_insertion() {
     database
         .insert("c", documents.clone())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     assert_eq!(all(&database, "c"), documents);
     let count = |skip, limit| {
@@ -83,7 +87,7 @@ fn documents_come_back_in_order_of_insertion() {
 }
 
 #[test]
-fn insertion_stops_at_the_first_failure_and_keeps_what_came_before() {
+fn insertion_stops_at_the_first_failure_and_keeps_earlier_documents() {
     let database = Database::memory();
     let documents = [1, 2, 1, 3].map(|id| rawdoc! { "_id": id, "a": "x" });
     let report = database.insert("c", documents.to_vec()).unwrap();
@@ -113,7 +117,7 @@ fn an_unordered_insertion_goes_on_after_a_failure() {
     };
     assert_eq!((report.inserted, positions(&report)), (3, vec![1, 3]));
     assert_eq!(count(&database, rawdoc! {}), 3);
-    assert!(report.all().unwrap_err().is_duplicate_key());
+    assert!(report.into_result().unwrap_err().is_duplicate_key());
 
     let transaction = database.begin().unwrap();
     let documents = [4, 1, 5, 1].map(|id| rawdoc! { "_id": id }).to_vec();
@@ -130,7 +134,7 @@ fn sort_skip_limit_and_batches() {
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let query = Find {
         sort: Some(rawdoc! { "a": -1 }),
@@ -156,15 +160,15 @@ fn a_cursor_does_not_see_later_writes() {
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let mut cursor = database.find("c", &Find::default()).unwrap();
     cursor.next().unwrap().unwrap();
-    let everything = Delete {
+    let delete_all = Delete {
         multi: true,
         ..Delete::default()
     };
-    assert_eq!(database.delete("c", &everything).unwrap().deleted, 200);
+    assert_eq!(database.delete("c", &delete_all).unwrap().deleted, 200);
     assert_eq!(cursor.count(), 199);
     assert!(all(&database, "c").is_empty());
 }
@@ -176,7 +180,7 @@ fn find_each_groups_by_key() {
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let each = FindEach {
         path: "owner".into(),
@@ -186,7 +190,7 @@ fn find_each_groups_by_key() {
         limit: Some(1),
         ..FindEach::default()
     };
-    let found = database.find_each("c", &each).unwrap();
+    let results = database.find_each("c", &each).unwrap();
     let ids = |group: &Vec<RawDocumentBuf>| -> Vec<i32> {
         group
             .iter()
@@ -194,7 +198,7 @@ fn find_each_groups_by_key() {
             .collect()
     };
     assert_eq!(
-        found.iter().map(ids).collect::<Vec<_>>(),
+        results.iter().map(ids).collect::<Vec<_>>(),
         [vec![11], vec![], vec![9]]
     );
 }
@@ -206,16 +210,16 @@ fn the_first_match_alone_is_deleted() {
     database
         .insert("c", documents.to_vec())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
-    let one = Delete {
+    let delete_first = Delete {
         filter: rawdoc! { "a": true },
         ..Delete::default()
     };
-    assert_eq!(database.delete("c", &one).unwrap().deleted, 1);
-    let left = find(&database, "c", rawdoc! {});
+    assert_eq!(database.delete("c", &delete_first).unwrap().deleted, 1);
+    let remaining = find(&database, "c", rawdoc! {});
     assert_eq!(
-        left,
+        remaining,
         [
             rawdoc! { "_id": 1, "a": false },
             rawdoc! { "_id": 3, "a": true }
@@ -229,7 +233,7 @@ fn missing_ids_are_made() {
     database
         .insert("c", vec![rawdoc! { "a": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let stored = all(&database, "c");
     let first = stored[0].iter().next().unwrap().unwrap();
@@ -238,13 +242,18 @@ fn missing_ids_are_made() {
 }
 
 #[test]
-fn documents_have_a_largest_size() {
+fn documents_have_a_size_limit() {
     let database = Database::memory();
     let of_size = |bytes: usize| {
         let empty = rawdoc! { "_id": 1, "text": "" }.as_bytes().len();
         rawdoc! { "_id": 1, "text": "x".repeat(bytes - empty) }
     };
-    let insert = |bytes| database.insert("c", vec![of_size(bytes)]).unwrap().all();
+    let insert = |bytes| {
+        database
+            .insert("c", vec![of_size(bytes)])
+            .unwrap()
+            .into_result()
+    };
     assert_eq!(insert((16 << 20) + 1).unwrap_err().code(), Some(2));
     assert_eq!(insert(17 << 20).unwrap_err().code(), Some(10334));
     insert(16 << 20).unwrap();

@@ -15,7 +15,7 @@ use crate::faults::disk::Disk;
 use crate::{TABLE, all, opened_by_redb};
 
 #[test]
-fn what_was_acknowledged_is_there_after_reopening() {
+fn acknowledged_writes_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     {
@@ -25,21 +25,25 @@ fn what_was_acknowledged_is_there_after_reopening() {
             .unique();
         database.create_indexes("c", &[index]).unwrap();
         let documents = vec![rawdoc! { "_id": 2, "a": 1 }, rawdoc! { "_id": 1, "a": 2 }];
-        database.insert("c", documents).unwrap().all().unwrap();
+        database
+            .insert("c", documents)
+            .unwrap()
+            .into_result()
+            .unwrap();
     }
     let database = Database::open(&path).unwrap();
     assert_eq!(all(&database, "c").len(), 2);
     let indexes = database.list_indexes("c").unwrap();
     let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
     assert_eq!(names, ["_id_", "a_-1"]);
-    let refused = database
+    let rejection = database
         .insert("c", vec![rawdoc! { "_id": 3, "a": 1 }])
         .unwrap();
-    assert!(refused.all().unwrap_err().is_duplicate_key());
+    assert!(rejection.into_result().unwrap_err().is_duplicate_key());
     database
         .insert("c", vec![rawdoc! { "_id": 0 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let ids: Vec<_> = all(&database, "c")
         .iter()
@@ -58,7 +62,7 @@ fn a_file_is_opened_once() {
     Database::open(&path).unwrap();
 }
 
-/// Runs one test of this file in a process of its own, with the path of a database.
+/// Runs one test of this file in a child process, on the database at `path`.
 fn in_another_process(test: &str, path: &Path) -> ExitStatus {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
@@ -71,10 +75,10 @@ fn in_another_process(test: &str, path: &Path) -> ExitStatus {
         .unwrap()
 }
 
-/// Set for the processes that tests start.
+/// The environment variable that marks child processes of tests.
 const CHILD: &str = "ODM_ENGINE_TEST_DATABASE";
 
-/// Does nothing by itself; see [`what_was_acknowledged_survives_the_death_of_the_process`].
+/// A child process; see [`acknowledged_writes_survive_a_killed_process`].
 #[test]
 fn child_writes_and_dies() {
     let Some(path) = std::env::var_os(CHILD) else {
@@ -84,28 +88,28 @@ fn child_writes_and_dies() {
     database
         .insert("c", vec![rawdoc! { "_id": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let unfinished = database.begin().unwrap();
     unfinished
         .insert("c", vec![rawdoc! { "_id": 2 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     std::process::abort();
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_death_of_the_process() {
+fn acknowledged_writes_survive_a_killed_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
-    let died = in_another_process("durability::child_writes_and_dies", &path);
-    assert!(!died.success());
+    let output = in_another_process("durability::child_writes_and_dies", &path);
+    assert!(!output.success());
     let database = Database::open(&path).unwrap();
     assert_eq!(all(&database, "c"), [rawdoc! { "_id": 1 }]);
 }
 
-/// Does nothing by itself; see [`events_and_documents_survive_together`].
+/// A child process; see [`events_and_documents_survive_together`].
 #[test]
 fn child_is_watched_and_killed() {
     let Some(path) = std::env::var_os(CHILD) else {
@@ -122,7 +126,7 @@ fn child_is_watched_and_killed() {
                     for collection in ["c", "d"] {
                         let documents = vec![rawdoc! { "_id": id }];
                         let report = transaction.insert(collection, documents).unwrap();
-                        report.all().unwrap();
+                        report.into_result().unwrap();
                     }
                     transaction.commit().unwrap();
                     println!("acknowledged {id}");
@@ -138,11 +142,11 @@ fn events_and_documents_survive_together() {
     let path = directory.path().join("data.odm");
     let mut from = {
         let database = Database::open(&path).unwrap();
-        database.insert("c", vec![]).unwrap().all().unwrap();
-        database.insert("d", vec![]).unwrap().all().unwrap();
+        database.insert("c", vec![]).unwrap().into_result().unwrap();
+        database.insert("d", vec![]).unwrap().into_result().unwrap();
         database.watch(&Watch::default()).unwrap().resume_token()
     };
-    let mut told: BTreeSet<(String, i32)> = BTreeSet::new();
+    let mut acknowledged_writes: BTreeSet<(String, i32)> = BTreeSet::new();
     for round in 1..=3 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "durability::child_is_watched_and_killed"])
@@ -175,7 +179,8 @@ fn events_and_documents_survive_together() {
             assert_eq!(event.get_str("operationType").unwrap(), "insert");
             let collection = event.get_document("ns").unwrap().get_str("coll").unwrap();
             let id = event.get_document("documentKey").unwrap();
-            let is_new = told.insert((collection.to_owned(), id.get_i32("_id").unwrap()));
+            let is_new =
+                acknowledged_writes.insert((collection.to_owned(), id.get_i32("_id").unwrap()));
             assert!(is_new, "{event:?}");
         }
         let mut stored = BTreeSet::new();
@@ -184,11 +189,11 @@ fn events_and_documents_survive_together() {
             let ids = ids.iter().map(|document| document.get_i32("_id").unwrap());
             stored.extend(ids.map(|id| (collection.to_owned(), id)));
         }
-        assert_eq!(told, stored);
+        assert_eq!(acknowledged_writes, stored);
         for id in acknowledged {
-            assert!(told.contains(&("c".to_owned(), id)), "{id}");
+            assert!(acknowledged_writes.contains(&("c".to_owned(), id)), "{id}");
         }
-        // The next round begins with other ids.
+        // The next round starts with different ids.
         for collection in ["c", "d"] {
             let delete = odm_engine::Delete {
                 multi: true,
@@ -199,7 +204,7 @@ fn events_and_documents_survive_together() {
         let deletes = events(&mut changes);
         assert_eq!(deletes.len(), stored.len());
         from = changes.resume_token();
-        told.clear();
+        acknowledged_writes.clear();
     }
 }
 
@@ -207,13 +212,13 @@ fn events(changes: &mut ChangeStream) -> Vec<RawDocumentBuf> {
     std::iter::from_fn(|| changes.try_next().unwrap()).collect()
 }
 
-/// A value with its checksum, as the format's description has it.
+/// Returns a value with its checksum, as described in the format document.
 fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
     [value, &hash.to_be_bytes()[4..]].concat()
 }
 
-/// A byte of any value is changed, or the value stands under another key: whoever reads it gets an error.
+/// A read detects a changed byte in any value, and a value under a wrong key.
 #[test]
 fn a_damaged_value_is_found_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -229,7 +234,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     drop(database);
     let entries: Vec<(Vec<u8>, Vec<u8>)> = {
@@ -267,20 +272,20 @@ fn a_damaged_value_is_found_when_it_is_read() {
     };
     let mut damaged = 0;
     for (place, (key, value)) in entries.iter().enumerate() {
-        // The version has no checksum: it is four bytes, and any engine reads it.
+        // The version has no checksum: it has four bytes, and every engine reads it.
         if key.starts_with(&[0]) {
             assert_eq!(value, &[0, 0, 0, 4]);
             continue;
         }
         let (plain, _) = value.split_at(value.len() - 4);
         assert_eq!(*value, sealed(key, plain));
-        let another = &entries[(place + 1) % entries.len()].1;
-        let flipped = (0..value.len()).map(|byte| {
+        let other_value = &entries[(place + 1) % entries.len()].1;
+        let damaged_values = (0..value.len()).map(|byte| {
             let mut value = value.clone();
             value[byte] ^= 0x10;
             value
         });
-        for value in flipped.chain([another.clone(), Vec::new()]) {
+        for value in damaged_values.chain([other_value.clone(), Vec::new()]) {
             fs::copy(&path, &copy).unwrap();
             let file = opened_by_redb(&copy);
             let write = file.begin_write().unwrap();
@@ -297,7 +302,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
     assert!(damaged > 500, "{damaged}");
 }
 
-/// Every value of the log, and what it says of itself, is read without a panic whatever is in it.
+/// A damaged event or a damaged record of the log is an error, and never a panic.
 #[test]
 fn a_damaged_log_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -305,7 +310,11 @@ fn a_damaged_log_is_an_error() {
     let database = Database::open(&path).unwrap();
     let start = database.watch(&Watch::default()).unwrap().resume_token();
     let documents = (0..3).map(|id| rawdoc! { "_id": id }).collect();
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     drop(database);
     let event = |number: u64| [&[7], number.to_be_bytes().as_slice()].concat();
     let damages: [(Vec<u8>, Option<&[u8]>); 8] = [
@@ -343,7 +352,9 @@ fn a_damaged_log_is_an_error() {
             };
             let mut changes = database.watch(&watch)?;
             while changes.try_next()?.is_some() {}
-            database.insert("c", vec![rawdoc! { "_id": 9 }])?.all()
+            database
+                .insert("c", vec![rawdoc! { "_id": 9 }])?
+                .into_result()
         };
         let error = read().unwrap_err();
         assert!(
@@ -353,7 +364,7 @@ fn a_damaged_log_is_an_error() {
     }
 }
 
-/// Does nothing by itself; see [`another_process_is_kept_out`].
+/// A child process; see [`another_process_is_kept_out`].
 #[test]
 fn child_is_kept_out() {
     if let Some(path) = std::env::var_os(CHILD) {
@@ -370,7 +381,7 @@ fn another_process_is_kept_out() {
 }
 
 #[test]
-fn foreign_files_are_told_apart_and_left_alone() {
+fn foreign_files_are_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let zeros_first = [vec![0; 100_000], b"text".to_vec()].concat();
     for content in [
@@ -404,10 +415,10 @@ fn a_truncated_file_is_damaged() {
         database
             .insert("c", documents.collect())
             .unwrap()
-            .all()
+            .into_result()
             .unwrap();
     }
-    let whole = fs::read(&path).unwrap();
+    let content = fs::read(&path).unwrap();
     for length in [
         10,
         64,
@@ -417,19 +428,19 @@ fn a_truncated_file_is_damaged() {
         4096,
         5000,
         8192,
-        whole.len() / 2,
-        whole.len() - 1,
+        content.len() / 2,
+        content.len() - 1,
     ] {
         let copy = directory.path().join(format!("truncated-{length}"));
-        fs::write(&copy, &whole[..length]).unwrap();
+        fs::write(&copy, &content[..length]).unwrap();
         let error = Database::open(&copy).unwrap_err();
         assert!(error.is_damaged(), "{length}: {error:?}");
     }
 }
 
-/// A backup program has padded the file, or a failed download has left something behind it.
+/// Extra bytes at the end of a file do no harm, for example from padding by a backup program or from a failed download.
 #[test]
-fn bytes_behind_the_file_do_no_harm() {
+fn extra_bytes_at_the_end_of_the_file_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     let database = Database::open(&path).unwrap();
@@ -437,27 +448,31 @@ fn bytes_behind_the_file_do_no_harm() {
         .map(|n| rawdoc! { "_id": n, "text": "x".repeat(500) })
         .collect();
     let inserted = database.insert("c", documents.clone()).unwrap();
-    inserted.all().unwrap();
-    // As a process that dies would leave it.
+    inserted.into_result().unwrap();
+    // Copy the open file, as it is after a crash of the process.
     let open = fs::read(&path).unwrap();
     drop(database);
     let closed = fs::read(&path).unwrap();
-    for (name, whole) in [("open", open), ("closed", closed)] {
+    for (name, content) in [("open", open), ("closed", closed)] {
         for length in [1, 100, 512, 4095, 4096, 5000, 3 * 4096, 1 << 20] {
             let copy = directory.path().join(format!("{name}-{length}"));
-            fs::write(&copy, [whole.clone(), vec![0x5A; length]].concat()).unwrap();
+            fs::write(&copy, [content.clone(), vec![0x5A; length]].concat()).unwrap();
             for round in 0..2 {
                 let database = Database::open(&copy).unwrap();
                 database.validate().unwrap();
                 assert_eq!(all(&database, "c").len(), 500 + round, "{name} {length}");
                 let document = rawdoc! { "_id": 1000 + i32::try_from(round).unwrap() };
-                database.insert("c", vec![document]).unwrap().all().unwrap();
+                database
+                    .insert("c", vec![document])
+                    .unwrap()
+                    .into_result()
+                    .unwrap();
             }
         }
     }
 }
 
-/// Whatever two pages of a file have changed places: an answer is right, or an error.
+/// After two pages are swapped, every read returns the right result or an error.
 #[test]
 fn swapped_pages_are_found() {
     const PAGE: usize = 4096;
@@ -472,22 +487,22 @@ fn swapped_pages_are_found() {
         .map(|n| rawdoc! { "_id": n, "n": n % 50, "text": format!("{n} {}", "x".repeat(300)) })
         .collect();
     let inserted = database.insert("c", documents.clone()).unwrap();
-    inserted.all().unwrap();
+    inserted.into_result().unwrap();
     drop(database);
-    let whole = disk.content();
+    let content = disk.content();
     let is_used = |page: &usize| {
-        let page = &whole[page * PAGE..][..PAGE];
+        let page = &content[page * PAGE..][..PAGE];
         page.iter().any(|byte| *byte != 0)
     };
-    let pages: Vec<usize> = (1..whole.len() / PAGE).filter(is_used).collect();
+    let pages: Vec<usize> = (1..content.len() / PAGE).filter(is_used).collect();
     assert!(pages.len() > 100, "{}", pages.len());
     let (mut right, mut errors) = (0, 0);
     for step in 0..600 {
-        let one = pages[step * 31 % pages.len()];
-        let other = pages[(step * 57 + step / pages.len() + 1) % pages.len()];
-        let mut swapped = whole.clone();
+        let page_index = pages[step * 31 % pages.len()];
+        let other_page_index = pages[(step * 57 + step / pages.len() + 1) % pages.len()];
+        let mut swapped = content.clone();
         for byte in 0..PAGE {
-            swapped.swap(one * PAGE + byte, other * PAGE + byte);
+            swapped.swap(page_index * PAGE + byte, other_page_index * PAGE + byte);
         }
         let database = match Database::open_storage(Disk::new(swapped)) {
             Ok(database) => database,
@@ -497,29 +512,29 @@ fn swapped_pages_are_found() {
                 continue;
             }
         };
-        let found = |filter: RawDocumentBuf, sort: RawDocumentBuf| {
+        let results = |filter: RawDocumentBuf, sort: RawDocumentBuf| {
             let find = Find {
                 filter,
                 sort: Some(sort),
                 ..Find::default()
             };
-            let found = database.find("c", &find)?;
-            found.collect::<odm_engine::Result<Vec<_>>>()
+            let results = database.find("c", &find)?;
+            results.collect::<odm_engine::Result<Vec<_>>>()
         };
         for id in (0..600).step_by(37) {
-            let by_id = found(rawdoc! { "_id": id }, rawdoc! {});
+            let by_id = results(rawdoc! { "_id": id }, rawdoc! {});
             let by_text = rawdoc! { "text": format!("{id} {}", "x".repeat(300)) };
-            for answer in [by_id, found(by_text, rawdoc! {})] {
+            for answer in [by_id, results(by_text, rawdoc! {})] {
                 match answer {
-                    Ok(found) => assert_eq!(found, documents[id as usize..=id as usize]),
+                    Ok(results) => assert_eq!(results, documents[id as usize..=id as usize]),
                     Err(error) => assert!(error.is_damaged(), "{error:?}"),
                 }
             }
         }
-        match found(rawdoc! { "n": { "$gte": 0 } }, rawdoc! { "n": 1, "_id": 1 }) {
-            Ok(found) => {
-                assert_eq!(found.len(), documents.len());
-                assert!(found.windows(2).all(|two| {
+        match results(rawdoc! { "n": { "$gte": 0 } }, rawdoc! { "n": 1, "_id": 1 }) {
+            Ok(results) => {
+                assert_eq!(results.len(), documents.len());
+                assert!(results.windows(2).all(|two| {
                     let key = |document: &RawDocumentBuf| {
                         (
                             document.get_i32("n").unwrap(),
@@ -541,18 +556,18 @@ fn swapped_pages_are_found() {
             Err(error) => assert!(error.is_damaged(), "{error:?}"),
         }
     }
-    // Few pages are not used any more.
+    // Most pages are in use, so most swaps are errors.
     assert!(right + errors == 600 && errors > 400, "{right} {errors}");
 }
 
 #[test]
 fn errors_at_open_name_the_file() {
     let directory = tempfile::tempdir().unwrap();
-    let nowhere = directory.path().join("nowhere").join("data.odm");
-    let error = Database::open(&nowhere).unwrap_err();
+    let missing_path = directory.path().join("nowhere").join("data.odm");
+    let error = Database::open(&missing_path).unwrap_err();
     assert!(error.is_io(), "{error:?}");
     assert!(
-        error.message().contains(nowhere.to_str().unwrap()),
+        error.message().contains(missing_path.to_str().unwrap()),
         "{error}"
     );
     let error = Database::open(directory.path()).unwrap_err();
@@ -561,16 +576,16 @@ fn errors_at_open_name_the_file() {
 
     let path = directory.path().join("data.odm");
     drop(Database::open(&path).unwrap());
-    let whole = fs::read(&path).unwrap();
+    let content = fs::read(&path).unwrap();
     for length in [64, 4096, 9000] {
-        fs::write(&path, &whole[..length]).unwrap();
+        fs::write(&path, &content[..length]).unwrap();
         let error = Database::open(&path).unwrap_err();
         assert!(error.message().contains("data.odm"), "{length}: {error}");
     }
     fs::write(&path, b"text").unwrap();
     let error = Database::open(&path).unwrap_err();
     assert!(error.message().contains("data.odm"), "{error}");
-    fs::write(&path, &whole).unwrap();
+    fs::write(&path, &content).unwrap();
     let _open = Database::open(&path).unwrap();
     let error = Database::open(&path).unwrap_err();
     assert!(
@@ -591,13 +606,13 @@ fn damaged_bytes_never_panic() {
         database
             .insert("c", documents.collect())
             .unwrap()
-            .all()
+            .into_result()
             .unwrap();
     }
-    let whole = fs::read(&path).unwrap();
-    // A fixed sequence of places, over the header and the first pages.
+    let content = fs::read(&path).unwrap();
+    // A fixed sequence of positions in the header and the first pages.
     for step in 0..200_usize {
-        let mut bytes = whole.clone();
+        let mut bytes = content.clone();
         let place = (step * 7919) % bytes.len().min(200_000);
         for byte in bytes.iter_mut().skip(place).take(4) {
             *byte ^= 0xA5;
@@ -626,7 +641,11 @@ fn many_threads_share_commits_and_lose_nothing() {
             scope.spawn(move || {
                 for n in 0..25 {
                     let document = rawdoc! { "_id": thread * 100 + n };
-                    database.insert("c", vec![document]).unwrap().all().unwrap();
+                    database
+                        .insert("c", vec![document])
+                        .unwrap()
+                        .into_result()
+                        .unwrap();
                 }
             });
         }
@@ -637,7 +656,7 @@ fn many_threads_share_commits_and_lose_nothing() {
 }
 
 #[test]
-fn small_writes_beside_large_ones_are_all_carried_out() {
+fn small_writes_next_to_large_writes_all_complete() {
     const THREADS: i64 = 16;
     const TURNS: i64 = 100;
     let directory = tempfile::tempdir().unwrap();
@@ -646,7 +665,7 @@ fn small_writes_beside_large_ones_are_all_carried_out() {
         database
             .insert("c", vec![rawdoc! { "_id": -1, "n": 0_i64 }])
             .unwrap()
-            .all()
+            .into_result()
             .unwrap();
         let add_one = Update {
             filter: rawdoc! { "_id": -1 },
@@ -657,26 +676,31 @@ fn small_writes_beside_large_ones_are_all_carried_out() {
             for thread in 0..THREADS {
                 let (database, add_one) = (&database, &add_one);
                 scope.spawn(move || {
-                    for turn in 0..TURNS {
+                    for round in 0..TURNS {
                         assert_eq!(database.update("c", add_one).unwrap().modified, 1);
-                        // Of these there are ever fewer: what waits for one of them may wait for the next as well.
-                        let first = (thread * TURNS + turn) * 100;
-                        let many = (0..turn % 30)
+                        // The number of changes varies: a leader commits a further batch only if it is smaller than the previous
+                        // batch.
+                        let first = (thread * TURNS + round) * 100;
+                        let documents = (0..round % 30)
                             .map(|n| rawdoc! { "_id": first + n })
                             .collect();
-                        database.insert("c", many).unwrap().all().unwrap();
+                        database
+                            .insert("c", documents)
+                            .unwrap()
+                            .into_result()
+                            .unwrap();
                     }
                 });
             }
         });
-        let found = all(&database, "c");
-        let sum: i64 = (0..TURNS).map(|turn| turn % 30).sum();
-        assert_eq!(found.len() as i64, THREADS * sum + 1);
-        assert_eq!(found[0].get_i64("n").unwrap(), THREADS * TURNS);
+        let results = all(&database, "c");
+        let sum: i64 = (0..TURNS).map(|round| round % 30).sum();
+        assert_eq!(results.len() as i64, THREADS * sum + 1);
+        assert_eq!(results[0].get_i64("n").unwrap(), THREADS * TURNS);
     }
 }
 
-/// A storage in memory whose syncs wait until they may go on.
+/// A storage in memory with syncs that block until they are released.
 #[derive(Debug)]
 struct Held {
     storage: InMemoryBackend,
@@ -737,7 +761,7 @@ impl redb::StorageBackend for Held {
     }
 }
 
-/// Waits until a document is on its way to the disk: until then a transaction may insert it as well.
+/// Waits until a document is on its way to the disk. Before that, a transaction could insert the same document.
 fn wait_until_written(database: &Database, id: i32) {
     loop {
         let transaction = database.begin().unwrap();
@@ -749,7 +773,7 @@ fn wait_until_written(database: &Database, id: i32) {
 }
 
 #[test]
-fn what_waits_for_a_large_write_is_durable_when_that_returns() {
+fn writes_waiting_for_a_large_write_are_durable_when_it_returns() {
     let gate = Arc::<Gate>::default();
     let storage = Held {
         storage: InMemoryBackend::new(),
@@ -759,19 +783,27 @@ fn what_waits_for_a_large_write_is_durable_when_that_returns() {
     database
         .insert("c", vec![rawdoc! { "_id": -1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     std::thread::scope(|scope| {
         gate.set(true);
         let large = scope.spawn(|| {
             let documents = (0..100).map(|id| rawdoc! { "_id": id }).collect();
-            database.insert("c", documents).unwrap().all().unwrap();
+            database
+                .insert("c", documents)
+                .unwrap()
+                .into_result()
+                .unwrap();
             database.count("c", &Count::default()).unwrap()
         });
         gate.wait_until_one_waits();
         scope.spawn(|| {
-            let one = vec![rawdoc! { "_id": 100 }];
-            database.insert("c", one).unwrap().all().unwrap();
+            let page_index = vec![rawdoc! { "_id": 100 }];
+            database
+                .insert("c", page_index)
+                .unwrap()
+                .into_result()
+                .unwrap();
         });
         wait_until_written(&database, 100);
         gate.set(false);

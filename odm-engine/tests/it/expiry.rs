@@ -18,7 +18,11 @@ fn with_documents() -> Database {
         rawdoc! { "_id": 4, "at": "not a date" },
         rawdoc! { "_id": 5 },
     ];
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
@@ -39,13 +43,13 @@ fn documents_expire_some_time_after_their_date() {
 }
 
 #[test]
-fn a_thread_deletes_them_in_the_background() {
+fn a_background_thread_deletes_expired_documents() {
     let database = with_documents();
     database.set_expiry_period(Duration::from_millis(10));
-    let began = Instant::now();
+    let started = Instant::now();
     while ids(&database).len() > 3 {
         assert!(
-            began.elapsed() < Duration::from_secs(10),
+            started.elapsed() < Duration::from_secs(10),
             "nothing has expired"
         );
         std::thread::sleep(Duration::from_millis(5));

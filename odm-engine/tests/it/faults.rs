@@ -1,11 +1,10 @@
-//! A store that fails at each of its writes and syncs, and a computer that loses its power there.
+//! A store that fails at each of its writes and syncs, and a power loss at each of them.
 //!
-//! One script of writes is run again and again, with the fault one operation later each time. What was
-//! acknowledged must be there afterwards, what was not must be there as a whole or not at all, and the
-//! indexes must agree with the documents.
+//! The tests run one script of writes repeatedly, and inject the fault one operation later each time. Afterwards, acknowledged
+//! writes must exist. Each unacknowledged write must exist either completely or not at all. Indexes must match the documents.
 //!
-//! The ordinary tests try some of the places; `ODM_ENGINE_FAULTS=all` tries each of them, and
-//! `ODM_ENGINE_FAULTS=<n>` each of them with `n` different losses of unsynced writes.
+//! By default, the tests try some of the positions. `ODM_ENGINE_FAULTS=all` tries every position, and `ODM_ENGINE_FAULTS=<n>`
+//! tries every position with `n` different losses of unsynced writes.
 
 pub(crate) mod disk;
 mod full;
@@ -19,10 +18,10 @@ use odm_engine::{Database, Delete, Direction, Error, Index, Result, Update};
 
 use crate::all;
 
-/// One write, as an application makes it.
+/// One write of an application.
 type Step = fn(&Database) -> Result<()>;
 
-/// What each step does must follow from the state before it, as it is also run in memory.
+/// The script of writes. Each step must be deterministic, because the same script also runs in memory.
 const SCRIPT: [Step; 10] = [
     |database| database.create_indexes("a", &[Index::new([("n", Direction::Ascending)])]),
     |database| insert(database, "a", 0..40),
@@ -45,14 +44,14 @@ const SCRIPT: [Step; 10] = [
         let transaction = database.begin()?;
         transaction
             .insert("b", vec![document(70), document(71)])?
-            .all()?;
+            .into_result()?;
         let change = Update {
             filter: rawdoc! { "_id": { "$gt": 20 } },
             update: rawdoc! { "$inc": { "n": 100 }, "$set": { "text": "new" } },
             multi: true,
             ..Update::default()
         };
-        // The unique index lets no two documents have this text: one of those above 35 is enough.
+        // The unique index allows this text only once, so one document above 35 is enough.
         transaction.delete(
             "a",
             &Delete {
@@ -84,7 +83,7 @@ const SCRIPT: [Step; 10] = [
     },
 ];
 
-/// Everything that a database holds.
+/// The content of a database.
 #[derive(Debug, PartialEq)]
 struct Dump(BTreeMap<&'static str, (Vec<RawDocumentBuf>, Vec<String>)>);
 
@@ -108,7 +107,7 @@ fn document(id: i32) -> RawDocumentBuf {
 fn insert(database: &Database, collection: &str, ids: std::ops::Range<i32>) -> Result<()> {
     database
         .insert(collection, ids.map(document).collect())?
-        .all()
+        .into_result()
         .map(drop)
 }
 
@@ -127,7 +126,7 @@ fn update(
     database.update(collection, &update).map(drop)
 }
 
-/// The states before and after each step.
+/// Returns the states before and after each step.
 fn states() -> Vec<Dump> {
     let database = Database::memory();
     let mut states = vec![Dump::of(&database)];
@@ -138,7 +137,7 @@ fn states() -> Vec<Dump> {
     states
 }
 
-/// Runs the script until a step fails for good; returns how many steps were acknowledged.
+/// Runs the script until a step fails permanently. Returns the number of acknowledged steps.
 fn run(disk: &Disk, fault: Option<Fault>, states: &[Dump]) -> usize {
     let database = match Database::open_storage(disk.clone()) {
         Ok(database) => database,
@@ -147,29 +146,29 @@ fn run(disk: &Disk, fault: Option<Fault>, states: &[Dump]) -> usize {
             return 0;
         }
     };
-    for (done, step) in SCRIPT.iter().enumerate() {
+    for (step_count, step) in SCRIPT.iter().enumerate() {
         let Err(error) = step(&database) else {
             continue;
         };
         assert_reported(&error, disk);
-        // Readers go on with what was acknowledged.
-        assert_eq!(Dump::of(&database), states[done]);
+        // Readers still see all acknowledged writes.
+        assert_eq!(Dump::of(&database), states[step_count]);
         if fault == Some(Fault::Once) {
-            // Nothing was written, and the next write finds the disk sound.
+            // The failed write was rolled back, and the next write succeeds.
             assert!(error.message().contains("nothing was written"), "{error}");
             step(&database).unwrap();
-            assert_eq!(Dump::of(&database), states[done + 1]);
+            assert_eq!(Dump::of(&database), states[step_count + 1]);
             database.validate().unwrap();
             continue;
         }
-        // Nobody writes any more, and is told what happens next.
-        assert!(error.message().contains("is not known"), "{error}");
-        let refused = insert(&database, "b", 500..501).unwrap_err();
-        assert!(refused.is_io() && refused.message().contains("opened anew"));
+        // Later writes are refused with a message about the unknown outcome.
+        assert!(error.message().contains("is unknown"), "{error}");
+        let rejection = insert(&database, "b", 500..501).unwrap_err();
+        assert!(rejection.is_io() && rejection.message().contains("try to reopen"));
         assert!(database.begin().is_err());
         assert!(database.reopen().is_err());
-        assert_eq!(Dump::of(&database), states[done]);
-        return done;
+        assert_eq!(Dump::of(&database), states[step_count]);
+        return step_count;
     }
     SCRIPT.len()
 }
@@ -181,18 +180,21 @@ fn assert_reported(error: &Error, disk: &Disk) {
 
 fn check(at: u64, fault: Fault, states: &[Dump]) {
     let disk = Disk::failing(at, fault);
-    let done = run(&disk, Some(fault), states);
-    let case = format!("operation {at}, {fault:?}, {done} steps acknowledged");
+    let step_count = run(&disk, Some(fault), states);
+    let case = format!("operation {at}, {fault:?}, {step_count} steps acknowledged");
     let database = Database::open_storage(disk.restarted()).expect(&case);
     database.validate().expect(&case);
-    let found = Dump::of(&database);
-    let next = states.get(done + 1);
-    assert!(found == states[done] || Some(&found) == next, "{case}");
+    let actual = Dump::of(&database);
+    let next = states.get(step_count + 1);
+    assert!(
+        actual == states[step_count] || Some(&actual) == next,
+        "{case}"
+    );
     insert(&database, "b", 900..901).expect(&case);
     database.validate().expect(&case);
 }
 
-/// How many losses of unsynced writes to try at each place, and at which places.
+/// Returns the number of different losses to try at each position, and the step between positions.
 fn extent(short: usize) -> (u64, usize) {
     match std::env::var("ODM_ENGINE_FAULTS") {
         Err(_) => (1, short),
@@ -209,10 +211,10 @@ fn extent(short: usize) -> (u64, usize) {
 #[test]
 fn a_fault_at_any_operation_loses_nothing_that_was_acknowledged() {
     let states = states();
-    let whole = Disk::new(Vec::new());
-    assert_eq!(run(&whole, None, &states), SCRIPT.len());
+    let healthy_disk = Disk::new(Vec::new());
+    assert_eq!(run(&healthy_disk, None, &states), SCRIPT.len());
     let (seeds, step) = extent(7);
-    for at in (0..whole.operations()).step_by(step) {
+    for at in (0..healthy_disk.operations()).step_by(step) {
         check(at, Fault::Once, &states);
         check(at, Fault::Forever, &states);
         for seed in 0..seeds {
@@ -227,7 +229,7 @@ fn a_fault_at_any_operation_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Several threads whose writes share commits; returns the ids that were acknowledged.
+/// Writes from several threads with shared commits. Returns the acknowledged ids.
 fn write_together(disk: &Disk) -> BTreeSet<i32> {
     let Ok(database) = Database::open_storage(disk.clone()) else {
         return BTreeSet::new();
@@ -258,10 +260,10 @@ fn write_together(disk: &Disk) -> BTreeSet<i32> {
 
 #[test]
 fn a_fault_in_a_shared_commit_loses_nothing_that_was_acknowledged() {
-    let whole = Disk::new(Vec::new());
-    assert_eq!(write_together(&whole).len(), 32);
+    let healthy_disk = Disk::new(Vec::new());
+    assert_eq!(write_together(&healthy_disk).len(), 32);
     let (seeds, step) = extent(5);
-    for at in (0..whole.operations()).step_by(step) {
+    for at in (0..healthy_disk.operations()).step_by(step) {
         let losses = (0..seeds).map(|seed| Fault::Power {
             seed: at.wrapping_mul(1000) + seed,
         });
@@ -271,8 +273,8 @@ fn a_fault_in_a_shared_commit_loses_nothing_that_was_acknowledged() {
             let case = format!("operation {at}, {fault:?}");
             let database = Database::open_storage(disk.restarted()).expect(&case);
             database.validate().expect(&case);
-            let found = all(&database, "b");
-            let ids: BTreeSet<_> = found
+            let actual = all(&database, "b");
+            let ids: BTreeSet<_> = actual
                 .iter()
                 .map(|document| document.get_i32("_id").unwrap())
                 .collect();
@@ -281,9 +283,9 @@ fn a_fault_in_a_shared_commit_loses_nothing_that_was_acknowledged() {
                 "{case}: {acknowledged:?} but {ids:?}"
             );
             assert!(
-                found
+                actual
                     .iter()
-                    .all(|found| *found == document(found.get_i32("_id").unwrap())),
+                    .all(|stored| *stored == document(stored.get_i32("_id").unwrap())),
                 "{case}"
             );
         }

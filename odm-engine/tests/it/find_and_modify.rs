@@ -9,11 +9,11 @@ fn scored() -> Database {
         rawdoc! { "_id": id, "score": score, "tags": [id, 10] }
     });
     let report = database.insert("c", documents.to_vec()).unwrap();
-    report.all().unwrap();
+    report.into_result().unwrap();
     database
 }
 
-/// An update of the document with the highest score.
+/// Returns an update of the document with the highest score.
 fn update(filter: RawDocumentBuf, update: RawDocumentBuf, return_new: bool) -> FindAndModify {
     let modification = Modification::Update {
         pipeline: None,
@@ -37,7 +37,7 @@ fn upsert(mut command: FindAndModify) -> FindAndModify {
 }
 
 #[test]
-fn the_first_in_the_order_is_changed_and_shown_before_or_after() {
+fn the_first_match_is_modified_and_returned_before_or_after() {
     let indexed = scored();
     let index = Index::new([("score", Direction::Ascending)]);
     indexed.create_indexes("c", &[index]).unwrap();
@@ -47,8 +47,8 @@ fn the_first_in_the_order_is_changed_and_shown_before_or_after() {
         let report = database.find_and_modify("c", &before).unwrap();
         assert_eq!(report.document, Some(rawdoc! { "_id": 3, "score": 7 }));
         assert!(report.matched);
-        let put = rawdoc! { "score": 1 };
-        let after = update(rawdoc! { "_id": { "$ne": 2 } }, put, true);
+        let pipeline = rawdoc! { "score": 1 };
+        let after = update(rawdoc! { "_id": { "$ne": 2 } }, pipeline, true);
         let report = database.find_and_modify("c", &after).unwrap();
         assert_eq!(report.document, Some(rawdoc! { "_id": 3, "score": 1 }));
         let third = find(&database, "c", rawdoc! { "_id": 3 });
@@ -80,7 +80,7 @@ fn array_filters_and_positions_work_as_in_an_update() {
 }
 
 #[test]
-fn a_document_is_deleted_and_shown() {
+fn a_document_is_deleted_and_returned() {
     let database = scored();
     let delete = FindAndModify {
         sort: Some(rawdoc! { "score": 1 }),
@@ -95,7 +95,7 @@ fn a_document_is_deleted_and_shown() {
 }
 
 #[test]
-fn where_none_matches_one_is_inserted_if_asked_for() {
+fn upsert_inserts_without_a_match() {
     let database = Database::memory();
     let set = || rawdoc! { "$set": { "score": 1 } };
     let none = update(rawdoc! { "_id": 4 }, set(), true);
@@ -122,38 +122,38 @@ fn where_none_matches_one_is_inserted_if_asked_for() {
 fn after_an_error_nothing_has_changed() {
     let database = scored();
     let before = all(&database, "c");
-    let refused = |command: &FindAndModify| {
+    let rejection = |command: &FindAndModify| {
         let error = database.find_and_modify("c", command).unwrap_err();
         assert_eq!(all(&database, "c"), before);
         error.code().unwrap()
     };
     let set = || rawdoc! { "$set": { "score": 0 } };
     assert_eq!(
-        refused(&update(rawdoc! {}, rawdoc! { "$set": { "_id": 0 } }, false)),
+        rejection(&update(rawdoc! {}, rawdoc! { "$set": { "_id": 0 } }, false)),
         66
     );
-    // The filter matches through no element of the array.
+    // The filter does not match through an element of the array.
     let positional = FindAndModify {
         projection: Some(rawdoc! { "tags.$": 1 }),
         ..update(rawdoc! {}, set(), false)
     };
-    assert_eq!(refused(&positional), 51246);
-    let of_the_new = FindAndModify {
+    assert_eq!(rejection(&positional), 51246);
+    let new_positional = FindAndModify {
         projection: Some(rawdoc! { "tags.$": 1 }),
         ..update(rawdoc! { "tags": 10 }, set(), true)
     };
-    assert_eq!(refused(&of_the_new), 2);
+    assert_eq!(rejection(&new_positional), 2);
     let colliding = FindAndModify {
         projection: Some(rawdoc! { "a": 1, "a.b": 1 }),
         ..update(rawdoc! {}, set(), false)
     };
-    assert_eq!(refused(&colliding), 31249);
-    let own_id = upsert(update(rawdoc! { "_id": 9 }, rawdoc! { "_id": 1 }, false));
-    assert_eq!(refused(&own_id), 66);
+    assert_eq!(rejection(&colliding), 31249);
+    let changed_id = upsert(update(rawdoc! { "_id": 9 }, rawdoc! { "_id": 1 }, false));
+    assert_eq!(rejection(&changed_id), 66);
 }
 
 #[test]
-fn a_transaction_sees_what_it_modified_and_ends_with_an_error() {
+fn a_transaction_sees_its_modification_and_ends_with_an_error() {
     let database = scored();
     let transaction = database.begin().unwrap();
     let increment = || rawdoc! { "$inc": { "score": 1 } };
@@ -168,9 +168,12 @@ fn a_transaction_sees_what_it_modified_and_ends_with_an_error() {
     assert!(transaction.commit().unwrap_err().is_write_conflict());
 
     let transaction = database.begin().unwrap();
-    let wrong = update(rawdoc! {}, rawdoc! { "$inc": { "tags": 1 } }, false);
+    let invalid = update(rawdoc! {}, rawdoc! { "$inc": { "tags": 1 } }, false);
     assert_eq!(
-        transaction.find_and_modify("c", &wrong).unwrap_err().code(),
+        transaction
+            .find_and_modify("c", &invalid)
+            .unwrap_err()
+            .code(),
         Some(14)
     );
     assert!(transaction.commit().unwrap_err().is_transaction_over());

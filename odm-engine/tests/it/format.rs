@@ -1,22 +1,22 @@
-//! Files of other versions of the format.
+//! Files of older format versions.
 
 use std::path::Path;
 
 use bson::rawdoc;
-use odm_engine::{Database, Delete, Find, Stage, Watch, WatchFrom};
+use odm_engine::{Database, Delete, ExplainStage, Find, Watch, WatchFrom};
 
 use crate::{TABLE, find};
 
-/// What an engine of version 1 wrote: each line a key and a value, as hexadecimal digits.
+/// A file of version 1. Each line is a key and a value in hexadecimal digits.
 const VERSION_1: &str = include_str!("fixtures/format-1.txt");
 
-/// The same of version 2: three documents, of which one was changed and one deleted, under a watch.
+/// A file of version 2, written under a watch: three documents, with one update and one delete.
 const VERSION_2: &str = include_str!("fixtures/format-2.txt");
 
-/// The same of version 3.
+/// A file of version 3 with the same content.
 const VERSION_3: &str = include_str!("fixtures/format-3.txt");
 
-/// Where those watches began.
+/// The resume tokens from the start of the watches.
 const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B020D3B00000001";
 const WATCH_OF_VERSION_3: &str = "016B089F11C6DD1FFE34777DB300000000000000006B089F1100000001";
 
@@ -42,7 +42,7 @@ fn write(path: &Path, lines: &str) {
 }
 
 #[test]
-fn a_file_of_version_1_goes_on() {
+fn a_file_of_version_1_opens() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("old.odm");
     write(&path, VERSION_1);
@@ -68,13 +68,16 @@ fn a_file_of_version_1_goes_on() {
             1
         );
         assert_eq!(find(&database, "people", rawdoc! { "nick": "b" }).len(), 1);
-        let twin = database
+        let report = database
             .insert("people", vec![rawdoc! { "name": "Ada" }])
             .unwrap();
-        assert!(twin.failures[0].error.is_duplicate_key());
-        // Its entries do not say that the age is a double: they cover nothing.
+        assert!(report.failures[0].error.is_duplicate_key());
+        // The entries do not tell that the age is a double, so the index covers nothing.
         let explain = database.explain("people", &query).unwrap();
-        assert_eq!((explain.stage, explain.covered), (Stage::IndexScan, false));
+        assert_eq!(
+            (explain.stage, explain.covered),
+            (ExplainStage::IndexScan, false)
+        );
         let ages: Vec<_> = database
             .find("people", &query)
             .unwrap()
@@ -82,7 +85,7 @@ fn a_file_of_version_1_goes_on() {
             .collect();
         assert_eq!(ages, [rawdoc! { "age": 36.0 }]);
     }
-    // An index made anew does.
+    // A rebuilt index covers the query.
     let database = Database::open(&path).unwrap();
     let index = database.list_indexes("people").unwrap().remove(2);
     database.drop_index("people", &index.name).unwrap();
@@ -99,14 +102,14 @@ fn a_file_of_version_1_goes_on() {
 }
 
 #[test]
-fn a_file_of_version_2_goes_on_without_checksums() {
+fn a_file_of_version_2_opens_without_checksums() {
     goes_on(VERSION_2, WATCH_OF_VERSION_2);
 }
 
 #[test]
-fn a_file_of_version_3_goes_on_without_checksums_of_pages() {
+fn a_file_of_version_3_opens_without_page_checksums() {
     goes_on(VERSION_3, WATCH_OF_VERSION_3);
-    // Its values still have some.
+    // The values of a version 3 file still have checksums.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("old.odm");
     let damaged = VERSION_3.lines().map(|line| match line.starts_with("02") {
@@ -149,11 +152,11 @@ fn goes_on(version: &str, watched: &str) {
         let operations: Vec<_> = events
             .map(|event| event.get_str("operationType").unwrap().to_owned())
             .collect();
-        let gone = rawdoc! { "name": "Alan", "age": 5 };
+        let deleted = rawdoc! { "name": "Alan", "age": 5 };
         database
-            .insert("people", vec![gone])
+            .insert("people", vec![deleted])
             .unwrap()
-            .all()
+            .into_result()
             .unwrap();
         let delete = Delete {
             filter: rawdoc! { "name": "Alan" },
@@ -166,7 +169,7 @@ fn goes_on(version: &str, watched: &str) {
     let before = ["insert", "insert", "insert", "update", "delete"];
     assert_eq!(operations[0], before);
     assert_eq!(operations[1], [&before[..], &["insert", "delete"]].concat());
-    // Bytes behind the file do no harm there either.
+    // Extra bytes at the end of the file do no harm here either.
     let mut padded = std::fs::read(&path).unwrap();
     padded.extend_from_slice(&[7; 5000]);
     std::fs::write(&path, padded).unwrap();
@@ -178,7 +181,7 @@ fn a_file_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new.odm");
     write(&path, "00666f726d6174 00000005");
-    let refused = Database::open(&path).unwrap_err();
-    assert!(refused.is_newer_format());
-    assert!(refused.message().contains("upgrade"), "{refused}");
+    let rejection = Database::open(&path).unwrap_err();
+    assert!(rejection.is_newer_format());
+    assert!(rejection.message().contains("upgrade"), "{rejection}");
 }

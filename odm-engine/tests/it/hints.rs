@@ -1,5 +1,5 @@
 use bson::{RawBson, RawDocumentBuf, rawdoc};
-use odm_engine::{Count, Database, Delete, Direction, Find, Index, Stage, Update};
+use odm_engine::{Count, Database, Delete, Direction, ExplainStage, Find, Index, Update};
 
 use crate::find;
 
@@ -19,7 +19,7 @@ fn database() -> Database {
     database
         .insert("n", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     database
 }
@@ -33,14 +33,14 @@ fn hinted(filter: RawDocumentBuf, hint: impl Into<RawBson>) -> Find {
 }
 
 fn ids(database: &Database, find: &Find) -> Vec<i32> {
-    let found = database.find("n", find).unwrap();
-    found
+    let documents = database.find("n", find).unwrap();
+    documents
         .map(|document| document.unwrap().get_i32("_id").unwrap())
         .collect()
 }
 
 #[test]
-fn the_index_that_is_named_is_used() {
+fn the_hinted_index_is_used() {
     let database = database();
     for hint in [
         RawBson::from("a_1"),
@@ -51,7 +51,7 @@ fn the_index_that_is_named_is_used() {
         let explain = database.explain("n", &find).unwrap();
         assert_eq!(
             (explain.stage, explain.indexes.as_slice()),
-            (Stage::IndexScan, &["a_1".to_owned()][..])
+            (ExplainStage::IndexScan, &["a_1".to_owned()][..])
         );
         assert_eq!(explain.keys_examined, 10);
         assert_eq!(ids(&database, &find), [4]);
@@ -64,7 +64,7 @@ fn natural_is_the_order_of_insertion() {
     let backwards = hinted(rawdoc! { "a": 0 }, rawdoc! { "$natural": -1 });
     assert_eq!(
         database.explain("n", &backwards).unwrap().stage,
-        Stage::CollectionScan
+        ExplainStage::CollectionScan
     );
     assert_eq!(ids(&database, &backwards), [9, 6, 3, 0]);
     let sorted = Find {
@@ -81,7 +81,7 @@ fn natural_is_the_order_of_insertion() {
 }
 
 #[test]
-fn documents_that_a_demanded_index_leaves_out_are_not_found() {
+fn a_hinted_sparse_index_hides_unindexed_documents() {
     let database = database();
     let count = |hint: &str| {
         let count = Count {
@@ -94,7 +94,7 @@ fn documents_that_a_demanded_index_leaves_out_are_not_found() {
 }
 
 #[test]
-fn a_hint_that_fits_no_index_is_refused_everywhere() {
+fn a_hint_without_an_index_is_rejected_everywhere() {
     let database = database();
     let hint = || Some(RawBson::from("nobody"));
     let find = Find {
@@ -123,7 +123,7 @@ fn a_hint_that_fits_no_index_is_refused_everywhere() {
 }
 
 #[test]
-fn writes_go_where_the_hint_says() {
+fn writes_use_the_hinted_index() {
     let database = database();
     let update = Update {
         update: rawdoc! { "$set": { "seen": true } },
@@ -142,63 +142,70 @@ fn writes_go_where_the_hint_says() {
 }
 
 #[test]
-fn a_hidden_index_is_not_seen_but_kept_up() {
+fn a_hidden_index_is_maintained_but_not_used() {
     let database = Database::memory();
     let index = Index::new([("a", Direction::Ascending)]).unique().hidden();
     database.create_indexes("n", &[index]).unwrap();
     let documents = vec![rawdoc! { "_id": 1, "a": 1 }, rawdoc! { "_id": 2, "a": 2 }];
-    database.insert("n", documents).unwrap().all().unwrap();
-    let by_a = Find {
+    database
+        .insert("n", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
+    let hinted_a = Find {
         filter: rawdoc! { "a": 2 },
         ..Find::default()
     };
-    let stage = || database.explain("n", &by_a).unwrap().stage;
-    assert_eq!(stage(), Stage::CollectionScan);
+    let stage = || database.explain("n", &hinted_a).unwrap().stage;
+    assert_eq!(stage(), ExplainStage::CollectionScan);
     let hint = hinted(rawdoc! {}, "a_1");
     assert_eq!(database.find("n", &hint).unwrap_err().code(), Some(2));
-    let listed = database.list_indexes("n").unwrap();
-    assert!(listed[1].hidden && listed[1].to_document().get_bool("hidden").unwrap());
-    let twin = database
+    let indexes = database.list_indexes("n").unwrap();
+    assert!(indexes[1].hidden && indexes[1].to_document().get_bool("hidden").unwrap());
+    let report = database
         .insert("n", vec![rawdoc! { "_id": 3, "a": 2 }])
         .unwrap();
-    assert!(twin.failures[0].error.is_duplicate_key());
+    assert!(report.failures[0].error.is_duplicate_key());
 
     database.set_index_hidden("n", "a_1", false).unwrap();
-    assert_eq!(stage(), Stage::IndexScan);
-    assert_eq!(ids(&database, &by_a), [2]);
+    assert_eq!(stage(), ExplainStage::IndexScan);
+    assert_eq!(ids(&database, &hinted_a), [2]);
     assert!(!database.list_indexes("n").unwrap()[1].hidden);
     database.set_index_hidden("n", "a_1", true).unwrap();
-    assert_eq!(stage(), Stage::CollectionScan);
-    let refused = |name: &str| {
+    assert_eq!(stage(), ExplainStage::CollectionScan);
+    let rejection = |name: &str| {
         database
             .set_index_hidden("n", name, true)
             .unwrap_err()
             .code()
     };
-    assert_eq!((refused("_id_"), refused("b_1")), (Some(2), Some(27)));
+    assert_eq!((rejection("_id_"), rejection("b_1")), (Some(2), Some(27)));
 }
 
 #[test]
-fn a_scan_can_be_refused() {
+fn collection_scans_can_be_rejected() {
     let database = database();
     database.set_notablescan(true);
-    let by = |filter: RawDocumentBuf| Find {
+    let find_by = |filter: RawDocumentBuf| Find {
         filter,
         ..Find::default()
     };
-    let refused = database
-        .find("n", &by(rawdoc! { "x": 1, "y": { "$gt": 2 } }))
+    let rejection = database
+        .find("n", &find_by(rawdoc! { "x": 1, "y": { "$gt": 2 } }))
         .unwrap_err();
-    assert_eq!(refused.code(), Some(291));
-    assert!(refused.message().contains("{ x: 1, y: 1 }"), "{refused}");
+    assert_eq!(rejection.code(), Some(291));
+    assert!(
+        rejection.message().contains("{ x: 1, y: 1 }"),
+        "{rejection}"
+    );
     let sorted = Find {
         sort: Some(rawdoc! { "when": -1 }),
-        ..by(rawdoc! { "y": { "$gt": 2 }, "x": 1 })
+        ..find_by(rawdoc! { "y": { "$gt": 2 }, "x": 1 })
     };
-    let refused = database.find("n", &sorted).unwrap_err();
+    let rejection = database.find("n", &sorted).unwrap_err();
     assert!(
-        refused.message().contains("{ x: 1, when: -1, y: 1 }"),
-        "{refused}"
+        rejection.message().contains("{ x: 1, when: -1, y: 1 }"),
+        "{rejection}"
     );
     let code = |result: odm_engine::Result<()>| result.unwrap_err().code();
     let update = Update {
@@ -224,13 +231,13 @@ fn a_scan_can_be_refused() {
         Some(291)
     );
     assert_eq!(
-        code(database.find("n", &by(rawdoc! {})).map(|_| ())),
+        code(database.find("n", &find_by(rawdoc! {})).map(|_| ())),
         Some(291)
     );
     let natural = hinted(rawdoc! { "a": 1 }, rawdoc! { "$natural": 1 });
     assert_eq!(code(database.find("n", &natural).map(|_| ())), Some(291));
 
-    // What an index serves goes on, and a count of everything needs none.
+    // Operations with an index still work, and a count of all documents needs no index.
     assert_eq!(find(&database, "n", rawdoc! { "a": 1 }).len(), 3);
     assert_eq!(
         database

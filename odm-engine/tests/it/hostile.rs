@@ -1,7 +1,7 @@
-//! Input that nobody sends by accident: bounded time, bounded memory and a clear error.
+//! Malicious input must be handled in bounded time and memory, with a clear error.
 //!
-//! Nothing here takes more than seconds; where the work grew with the square of the input, it would take
-//! many minutes. [`within`] then fails the test rather than let it run.
+//! Each test takes seconds. If the time grew with the square of the input, a test would take many minutes, and [`within`] would
+//! fail it.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -16,30 +16,30 @@ use odm_engine::{
 
 use crate::{all, find};
 
-/// Far more than anything here takes, even on a busy machine.
+/// Far longer than each test takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs a test, and fails if it takes for ever.
+/// Runs a test, and fails if the test exceeds the time limit.
 fn within(test: impl FnOnce() + Send + 'static) {
-    let (done, wait) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         test();
-        let _ = done.send(());
+        let _ = sender.send(());
     });
-    match wait.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(PATIENCE) {
         Err(RecvTimeoutError::Timeout) => panic!("it takes too long"),
         _ => thread.join().unwrap(),
     }
 }
 
-/// `{ name: value }` for names that are known only at run time.
+/// Returns `{ name: value }` for a name known only at run time.
 fn field(name: &str, value: impl bson::raw::BindRawBsonRef) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     document.append(CString::try_from(name).unwrap(), value);
     document
 }
 
-/// `{ f0: value, f1: value, … }`.
+/// Returns `{ f0: value, f1: value, … }`.
 fn fields(count: usize, value: impl Fn(usize) -> RawBson) -> RawDocumentBuf {
     prefixed("f", count, value)
 }
@@ -57,12 +57,13 @@ fn one(_: usize) -> RawBson {
     RawBson::Int32(1)
 }
 
-/// An array of small numbers.
+/// Returns an array of small numbers.
 fn numbers(count: i32) -> RawArrayBuf {
     (0..count).collect()
 }
 
-/// Documents in documents, under one name; the bytes are written at once, as each level holds all others.
+/// Returns nested documents with one name. The bytes are written directly, because building level by level would copy all inner
+/// levels.
 fn nested(name: &str, depth: usize) -> RawDocumentBuf {
     let overhead = 4 + 1 + name.len() + 1 + 1;
     let mut bytes = Vec::new();
@@ -81,12 +82,19 @@ fn nested(name: &str, depth: usize) -> RawDocumentBuf {
 fn database(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Database {
     let database = Database::memory();
     let documents = documents.into_iter().collect();
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
 fn insert(database: &Database, document: RawDocumentBuf) -> Result<()> {
-    database.insert("c", vec![document])?.all().map(drop)
+    database
+        .insert("c", vec![document])?
+        .into_result()
+        .map(drop)
 }
 
 fn query(database: &Database, find: &Find) -> Result<Vec<RawDocumentBuf>> {
@@ -208,7 +216,7 @@ fn ten_thousand_levels_are_refused_everywhere() {
 }
 
 #[test]
-fn a_path_has_as_many_components_as_documents_nest() {
+fn paths_are_limited_to_the_nesting_depth() {
     within(|| {
         let database = database([rawdoc! { "_id": 1, "a": 1 }]);
         let path = vec!["a"; 10_000].join(".");
@@ -243,7 +251,7 @@ fn a_path_has_as_many_components_as_documents_nest() {
 }
 
 #[test]
-fn a_path_of_positions_leads_every_way_but_once() {
+fn a_path_of_positions_visits_each_array_once() {
     within(|| {
         let mut document = rawdoc! { "0": 7 };
         for _ in 0..80 {
@@ -264,12 +272,12 @@ fn a_path_of_positions_leads_every_way_but_once() {
 }
 
 #[test]
-fn a_document_has_sixteen_mebibytes() {
+fn documents_are_limited_to_sixteen_mebibytes() {
     const MAX: usize = 16 << 20;
     within(|| {
         let database = Database::memory();
-        let around = rawdoc! { "_id": 1, "a": "" }.as_bytes().len();
-        let sized = |id: i32, size: usize| rawdoc! { "_id": id, "a": "x".repeat(size - around) };
+        let overhead = rawdoc! { "_id": 1, "a": "" }.as_bytes().len();
+        let sized = |id: i32, size: usize| rawdoc! { "_id": id, "a": "x".repeat(size - overhead) };
         insert(&database, sized(1, MAX)).unwrap();
         assert_eq!(code(insert(&database, sized(2, MAX + 1))), Some(2));
         assert_eq!(code(insert(&database, sized(2, 2 * MAX))), Some(10334));
@@ -297,14 +305,15 @@ fn a_document_has_sixteen_mebibytes() {
 }
 
 #[test]
-fn arrays_have_a_million_elements() {
+fn arrays_are_limited_to_a_million_elements() {
     within(|| {
         let database = database([rawdoc! { "_id": 1, "a": numbers(1_000_000) }]);
         assert_eq!(find(&database, "c", rawdoc! { "a": 999_999 }).len(), 1);
         let last = rawdoc! { "a.999999": 999_999 };
         assert_eq!(find(&database, "c", last).len(), 1);
-        let cut = rawdoc! { "$push": { "a": { "$each": numbers(1_000_000), "$slice": 1 } } };
-        let _ = change(&database, cut).unwrap();
+        let sliced_push =
+            rawdoc! { "$push": { "a": { "$each": numbers(1_000_000), "$slice": 1 } } };
+        let _ = change(&database, sliced_push).unwrap();
         assert_eq!(all(&database, "c"), [rawdoc! { "_id": 1, "a": [0] }]);
     });
 }
@@ -352,7 +361,7 @@ fn a_gap_in_an_array_is_filled_within_limits() {
             )),
             Some(10334)
         );
-        // The limit is for one array; that of all of them together is one on bytes.
+        // One array has its own limit. All arrays together are limited by the size in bytes.
         let _ = change(
             &database,
             field("$set", fields(100, |_| RawBson::Array(RawArrayBuf::new()))),
@@ -365,17 +374,17 @@ fn a_gap_in_an_array_is_filled_within_limits() {
 }
 
 #[test]
-fn an_update_does_not_multiply_its_values_without_end() {
+fn an_update_has_a_limit_on_multiplied_values() {
     within(|| {
         let arrays: RawArrayBuf = (0..1000).map(|_| RawArrayBuf::new()).collect();
         let database = database([rawdoc! { "_id": 1, "a": arrays, "b": numbers(1000) }]);
         let long = || "x".repeat(1_000_000);
-        let cut = rawdoc! { "$each": [long()], "$slice": 0 };
+        let sliced_push = rawdoc! { "$each": [long()], "$slice": 0 };
         for update in [
             rawdoc! { "$set": { "b.$[]": long() } },
             rawdoc! { "$max": { "b.$[]": long() } },
             rawdoc! { "$push": { "a.$[]": long() } },
-            rawdoc! { "$push": { "a.$[]": cut } },
+            rawdoc! { "$push": { "a.$[]": sliced_push } },
             rawdoc! { "$addToSet": { "a.$[]": long() } },
         ] {
             assert_eq!(
@@ -384,13 +393,16 @@ fn an_update_does_not_multiply_its_values_without_end() {
                 "{update:?}"
             );
         }
-        let many = (0..10_000).map(|n| (CString::try_from(format!("b.$[].f{n}")).unwrap(), 1));
-        let many: RawDocumentBuf = many.collect();
-        assert_eq!(code(change(&database, field("$unset", many))), Some(13548));
+        let fields = (0..10_000).map(|n| (CString::try_from(format!("b.$[].f{n}")).unwrap(), 1));
+        let fields: RawDocumentBuf = fields.collect();
+        assert_eq!(
+            code(change(&database, field("$unset", fields))),
+            Some(13548)
+        );
     });
 }
 
-/// What a pipeline gives for all documents of the collection.
+/// Returns the output of a pipeline over all documents of the collection.
 fn aggregated(
     database: &Database,
     stages: impl IntoIterator<Item = RawDocumentBuf>,
@@ -402,24 +414,24 @@ fn aggregated(
     database.aggregate("c", &aggregate)?.collect()
 }
 
-/// The same value many times.
+/// Returns an array with many copies of a value.
 fn times(count: usize, value: impl Into<RawBson>) -> RawArrayBuf {
     std::iter::repeat_n(value.into(), count).collect()
 }
 
 #[test]
-fn an_expression_does_not_multiply_its_values_without_end() {
+fn an_expression_has_a_limit_on_multiplied_values() {
     within(|| {
         let text = "x".repeat(8 << 20);
         let database = database([rawdoc! { "_id": 1, "s": text, "few": "x".repeat(100) }]);
-        // Twenty times the text is too much, nineteen doublings far too much.
-        let alone: RawArrayBuf = ["$s"].into_iter().collect();
+        // Twenty copies of the text exceed the limit, and nineteen doublings exceed the limit by far.
+        let single: RawArrayBuf = ["$s"].into_iter().collect();
         let groups = format!("{}x{{1000}}{}", "(".repeat(20), ")".repeat(20));
         let doubled = |operator: &str, first: RawBson| {
-            let twice: RawArrayBuf = ["$$value", "$$value"].into_iter().collect();
+            let pair: RawArrayBuf = ["$$value", "$$value"].into_iter().collect();
             let body = match operator {
-                "" => RawBson::Array(twice),
-                operator => field(operator, twice).into(),
+                "" => RawBson::Array(pair),
+                operator => field(operator, pair).into(),
             };
             rawdoc! { "$reduce": { "input": { "$range": [0, 19] }, "initialValue": first, "in": body } }
         };
@@ -427,11 +439,11 @@ fn an_expression_does_not_multiply_its_values_without_end() {
             times(20, "$s").into(),
             fields(20, |_| "$s".into()).into(),
             field("$concat", times(20, "$s")).into(),
-            field("$concatArrays", times(20, alone.clone())).into(),
-            field("$setUnion", times(20, alone.clone())).into(),
+            field("$concatArrays", times(20, single.clone())).into(),
+            field("$setUnion", times(20, single.clone())).into(),
             field("$max", [times(10, "$s"), times(10, "$s")].into_iter().collect::<RawArrayBuf>()).into(),
             rawdoc! { "$map": { "input": { "$range": [0, 20] }, "in": "$s" } }.into(),
-            rawdoc! { "$zip": { "inputs": times(20, alone.clone()) } }.into(),
+            rawdoc! { "$zip": { "inputs": times(20, single.clone()) } }.into(),
             rawdoc! { "$zip": {
                 "inputs": [{ "$range": [0, 20] }, []], "useLongestLength": true, "defaults": [0, "$s"]
             } }
@@ -439,33 +451,33 @@ fn an_expression_does_not_multiply_its_values_without_end() {
             rawdoc! { "$replaceAll": { "input": "$few", "find": "x", "replacement": "$s" } }.into(),
             rawdoc! { "$regexFindAll": { "input": "$s", "regex": groups } }.into(),
             doubled("$concat", "$s".into()).into(),
-            doubled("$concatArrays", alone.into()).into(),
+            doubled("$concatArrays", single.into()).into(),
             doubled("", "$s".into()).into(),
         ];
         for expression in expressions {
             let size = rawdoc! { "$set": { "size": { "$type": [expression.clone()] } } };
-            let refused = aggregated(&database, [size]);
-            assert_eq!(code(refused), Some(10334), "{expression:?}");
+            let rejection = aggregated(&database, [size]);
+            assert_eq!(code(rejection), Some(10334), "{expression:?}");
         }
-        let many = rawdoc! { "$set": fields(20, |_| "$s".into()) };
-        assert_eq!(code(aggregated(&database, [many])), Some(10334));
-        let twice = rawdoc! { "$set": { "s": ["$s", "$s"] } };
-        let doubled = aggregated(&database, vec![twice; 19]);
+        let stage = rawdoc! { "$set": fields(20, |_| "$s".into()) };
+        assert_eq!(code(aggregated(&database, [stage])), Some(10334));
+        let pair = rawdoc! { "$set": { "s": ["$s", "$s"] } };
+        let doubled = aggregated(&database, vec![pair; 19]);
         assert_eq!(code(doubled), Some(10334));
         let joins = (0..20).map(|n| {
             let only = rawdoc! { "$project": { "s": 1 } };
             rawdoc! { "$lookup": { "from": "c", "pipeline": [only], "as": format!("joined{n}") } }
         });
         assert_eq!(code(aggregated(&database, joins)), Some(10334));
-        // Ten times the text are not too much.
+        // Ten copies of the text are within the limit.
         let ten = rawdoc! { "$project": { "_id": { "$size": [times(10, "$s")] } } };
-        let found = aggregated(&database, [ten]).unwrap();
-        assert_eq!(found, [rawdoc! { "_id": 10 }]);
+        let documents = aggregated(&database, [ten]).unwrap();
+        assert_eq!(documents, [rawdoc! { "_id": 10 }]);
     });
 }
 
 #[test]
-fn stages_do_not_nest_documents_without_end() {
+fn stages_have_a_limit_on_nested_documents() {
     within(|| {
         let database = database([rawdoc! { "_id": 1, "a": 1 }]);
         let deeper = rawdoc! { "$set": { "a": { "a": { "a": { "a": "$a" } } } } };
@@ -474,15 +486,15 @@ fn stages_do_not_nest_documents_without_end() {
             let stages = |count| vec![stage.clone(); count];
             assert!(aggregated(&database, stages(within_limits)).is_ok());
             for count in [within_limits + 1, 1000] {
-                let refused = aggregated(&database, stages(count));
-                assert_eq!(code(refused), Some(15), "{count} {stage:?}");
+                let rejection = aggregated(&database, stages(count));
+                assert_eq!(code(rejection), Some(15), "{count} {stage:?}");
             }
         }
     });
 }
 
 #[test]
-fn an_index_key_is_not_multiplied_without_end() {
+fn index_keys_have_a_limit_on_multiplied_values() {
     within(|| {
         let database = Database::memory();
         let both = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
@@ -504,7 +516,7 @@ fn patterns_are_matched_without_backtracking() {
         assert_eq!(count("(a|aa)+$").unwrap().len(), 0);
         assert_eq!(count("(.*a){25}b").unwrap().len(), 0);
         assert_eq!(count("^(a?){100}a{100}").unwrap().len(), 1);
-        // Too large, written or compiled.
+        // The pattern is too large, in its text or after compilation.
         assert_eq!(code(count(&"a".repeat(100_000))), Some(51091));
         assert_eq!(code(count("((a{1000}){1000}){1000}")), Some(51091));
         assert_eq!(code(count(&"(".repeat(30_000))), Some(51091));
@@ -512,7 +524,7 @@ fn patterns_are_matched_without_backtracking() {
         assert!(count(&"{".repeat(30_000)).is_ok());
         assert!(count(&"}".repeat(30_000)).is_ok());
         assert!(count(&"a{1".repeat(10_000)).is_ok());
-        // Each would do, all of them are too much.
+        // Each pattern alone is within the limit, and all together exceed the limit.
         let large = |n| {
             RawBson::RegularExpression(bson::Regex {
                 pattern: format!(r"(*UCP)\w{{40}}{n}").try_into().unwrap(),
@@ -536,17 +548,17 @@ fn a_set_has_two_hundred_thousand_values() {
         index(&database, "b");
         let set = numbers(SIZE);
         for path in ["_id", "a", "b"] {
-            let found = find(&database, "c", field(path, rawdoc! { "$in": set.clone() }));
-            assert_eq!(found.len(), 100);
+            let results = find(&database, "c", field(path, rawdoc! { "$in": set.clone() }));
+            assert_eq!(results.len(), 100);
             let none = find(&database, "c", field(path, rawdoc! { "$nin": set.clone() }));
             assert!(none.is_empty());
         }
-        // Two of them on one field.
-        let later: RawArrayBuf = (50..SIZE + 50).collect();
+        // Two conditions on one field.
+        let other_values: RawArrayBuf = (50..SIZE + 50).collect();
         let both = |path| {
-            let one = field(path, rawdoc! { "$in": set.clone() });
-            let other = field(path, rawdoc! { "$in": later.clone() });
-            rawdoc! { "$and": [one, other] }
+            let membership = field(path, rawdoc! { "$in": set.clone() });
+            let other = field(path, rawdoc! { "$in": other_values.clone() });
+            rawdoc! { "$and": [membership, other] }
         };
         for path in ["_id", "a", "b"] {
             assert_eq!(find(&database, "c", both(path)).len(), 50);
@@ -616,12 +628,12 @@ fn a_document_has_many_fields() {
             ..Find::default()
         };
         assert_eq!(query(&database, &inner).unwrap()[0].iter().count(), 2);
-        let without = fields(COUNT, |_| RawBson::Int32(0));
-        let without = Find {
-            projection: Some(without),
+        let exclusion = fields(COUNT, |_| RawBson::Int32(0));
+        let exclusion = Find {
+            projection: Some(exclusion),
             ..Find::default()
         };
-        assert_eq!(query(&database, &without).unwrap()[0].iter().count(), 2);
+        assert_eq!(query(&database, &exclusion).unwrap()[0].iter().count(), 2);
         let elements = fields(COUNT, |_| {
             RawBson::Document(rawdoc! { "$elemMatch": { "x": 1 } })
         });
@@ -656,7 +668,7 @@ fn names_and_paths_are_long() {
         let long = "n".repeat(4_000_000);
         let database = database([field(&long, 1)]);
         assert_eq!(find(&database, "c", field(&long, 1)).len(), 1);
-        // The name is there once, however many conditions it has. The first is not fulfilled.
+        // The name is stored once for all conditions. The first condition does not match.
         let mut conditions = RawDocumentBuf::new();
         for n in 0..100_000 {
             conditions.append(bson::raw::cstr!("$gt"), 5 - n);
@@ -668,95 +680,98 @@ fn names_and_paths_are_long() {
     });
 }
 
-/// Documents whose bytes are not BSON in one way or another; each has a length and an end.
+/// Documents with malformed BSON. Each document has a valid length and terminator.
 fn malformed() -> Vec<RawDocumentBuf> {
-    let of = |inner: &[u8]| {
+    let regex_of = |inner: &[u8]| {
         let length = u8::try_from(inner.len() + 5).unwrap();
         let bytes = [&[length, 0, 0, 0], inner, &[0]].concat();
         RawDocumentBuf::from_bytes(bytes).unwrap()
     };
     vec![
-        of(b"\x10a\0\x01"),
-        of(b"\x10a"),
-        of(b"\x99a\0\x01\0\0\0"),
-        of(b"\x02a\0\xFF\xFF\xFF\x7Fx\0"),
-        of(b"\x02a\0\xFF\xFF\xFF\xFFx\0"),
-        of(b"\x02a\0\x00\0\0\0"),
-        of(b"\x02a\0\x02\0\0\0\xFF\0"),
-        of(b"\x03a\0\xFF\0\0\0\0"),
-        of(b"\x03a\0\x05\0\0\0\x01"),
-        of(b"\x04a\0\x00\0\0\0\0"),
-        of(b"\x05a\0\xFF\0\0\0\0"),
-        of(b"\x08a\0\x07"),
-        of(b"\x0Ba\0x"),
-        of(b"\x0Fa\0\xFF\0\0\0\0\0"),
-        of(b"\x10\xFF\0\x01\0\0\0"),
+        regex_of(b"\x10a\0\x01"),
+        regex_of(b"\x10a"),
+        regex_of(b"\x99a\0\x01\0\0\0"),
+        regex_of(b"\x02a\0\xFF\xFF\xFF\x7Fx\0"),
+        regex_of(b"\x02a\0\xFF\xFF\xFF\xFFx\0"),
+        regex_of(b"\x02a\0\x00\0\0\0"),
+        regex_of(b"\x02a\0\x02\0\0\0\xFF\0"),
+        regex_of(b"\x03a\0\xFF\0\0\0\0"),
+        regex_of(b"\x03a\0\x05\0\0\0\x01"),
+        regex_of(b"\x04a\0\x00\0\0\0\0"),
+        regex_of(b"\x05a\0\xFF\0\0\0\0"),
+        regex_of(b"\x08a\0\x07"),
+        regex_of(b"\x0Ba\0x"),
+        regex_of(b"\x0Fa\0\xFF\0\0\0\0\0"),
+        regex_of(b"\x10\xFF\0\x01\0\0\0"),
     ]
 }
 
 #[test]
-fn malformed_bson_is_refused_wherever_a_document_is_taken() {
+fn malformed_bson_is_rejected_in_every_command() {
     within(|| {
         let kept = rawdoc! { "_id": 1, "a": [1] };
         let database = database([kept.clone()]);
         index(&database, "a");
-        for bad in malformed() {
-            let refused = [
-                code(insert(&database, bad.clone())),
-                code(query(&database, &filter(bad.clone()))),
+        for document in malformed() {
+            let codes = [
+                code(insert(&database, document.clone())),
+                code(query(&database, &filter(document.clone()))),
                 code(query(
                     &database,
                     &Find {
-                        projection: Some(bad.clone()),
+                        projection: Some(document.clone()),
                         ..Find::default()
                     },
                 )),
                 code(query(
                     &database,
                     &Find {
-                        sort: Some(bad.clone()),
+                        sort: Some(document.clone()),
                         ..Find::default()
                     },
                 )),
-                code(count(&database, &bad)),
-                code(database.distinct("c", "a", &bad)),
+                code(count(&database, &document)),
+                code(database.distinct("c", "a", &document)),
                 code(database.delete(
                     "c",
                     &Delete {
-                        filter: bad.clone(),
+                        filter: document.clone(),
                         multi: true,
                         ..Delete::default()
                     },
                 )),
-                code(change(&database, bad.clone())),
-                code(change(&database, rawdoc! { "$set": bad.clone() })),
-                code(change(&database, rawdoc! { "$set": { "b": bad.clone() } })),
+                code(change(&database, document.clone())),
+                code(change(&database, rawdoc! { "$set": document.clone() })),
+                code(change(
+                    &database,
+                    rawdoc! { "$set": { "b": document.clone() } },
+                )),
                 code(database.update(
                     "c",
                     &Update {
                         update: rawdoc! { "$set": { "a.$[x]": 1 } },
-                        array_filters: vec![bad.clone()],
+                        array_filters: vec![document.clone()],
                         ..Update::default()
                     },
                 )),
-                code(database.explain("c", &filter(bad.clone()))),
+                code(database.explain("c", &filter(document.clone()))),
                 code(database.find_each(
                     "c",
                     &FindEach {
                         path: "a".into(),
                         keys: vec![RawBson::Int32(1)],
-                        filter: bad.clone(),
+                        filter: document.clone(),
                         ..FindEach::default()
                     },
                 )),
-                code(Index::from_document(&bad)),
+                code(Index::from_document(&document)),
                 code(database.create_indexes(
                     "c",
-                    &[Index::new([("b", Direction::Ascending)]).partial(bad.clone())],
+                    &[Index::new([("b", Direction::Ascending)]).partial(document.clone())],
                 )),
             ];
-            let all_refused = refused.iter().all(|code| *code == Some(22));
-            assert!(all_refused, "{:02x?}: {refused:?}", bad.as_bytes());
+            let all_rejected = codes.iter().all(|code| *code == Some(22));
+            assert!(all_rejected, "{:02x?}: {codes:?}", document.as_bytes());
         }
         assert_eq!(all(&database, "c"), [kept]);
         database.validate().unwrap();
@@ -764,7 +779,7 @@ fn malformed_bson_is_refused_wherever_a_document_is_taken() {
 }
 
 #[test]
-fn a_null_byte_is_in_no_path() {
+fn paths_with_a_null_byte_are_rejected() {
     let database = database([rawdoc! { "_id": 1 }]);
     let each = FindEach {
         path: "a\0b".into(),

@@ -8,7 +8,7 @@ fn index(path: &str) -> Index {
 }
 
 #[test]
-fn the_same_index_again_is_nothing_new() {
+fn creating_an_existing_index_changes_nothing() {
     let database = Database::memory();
     let definition = index("a").unique().named("mine");
     database
@@ -17,14 +17,17 @@ fn the_same_index_again_is_nothing_new() {
     database
         .create_indexes("c", std::slice::from_ref(&definition))
         .unwrap();
-    let listed = database.list_indexes("c").unwrap();
-    assert_eq!(listed.len(), 2);
-    assert_eq!((listed[0].name.as_str(), listed[0].unique), ("_id_", false));
-    assert_eq!(listed[1], definition);
+    let indexes = database.list_indexes("c").unwrap();
+    assert_eq!(indexes.len(), 2);
+    assert_eq!(
+        (indexes[0].name.as_str(), indexes[0].unique),
+        ("_id_", false)
+    );
+    assert_eq!(indexes[1], definition);
 }
 
 #[test]
-fn indexes_that_get_in_each_others_way_are_refused() {
+fn conflicting_indexes_are_rejected() {
     let database = Database::memory();
     database.create_indexes("c", &[index("a")]).unwrap();
     let code = |index: Index| database.create_indexes("c", &[index]).unwrap_err().code();
@@ -40,9 +43,9 @@ fn indexes_that_get_in_each_others_way_are_refused() {
     assert_eq!(database.list_indexes("c").unwrap().len(), 2);
 }
 
-/// What a MongoDB 6.0.5 answers to each.
+/// The cases record the answers of MongoDB 6.0.5.
 #[test]
-fn the_index_of_id_is_the_only_one_up_or_down() {
+fn only_the_ascending_id_index_is_allowed() {
     let create = |specification: bson::RawDocumentBuf| {
         let database = Database::memory();
         let created = Index::from_document(&specification)
@@ -50,14 +53,14 @@ fn the_index_of_id_is_the_only_one_up_or_down() {
         let error = created.err().and_then(|error| error.code());
         (error, database.list_indexes("c").unwrap().len())
     };
-    let whole = [
+    let complete = [
         rawdoc! { "key": { "_id": 1 }, "name": "a" },
         rawdoc! { "key": { "_id": 1.0 }, "name": "a" },
     ];
-    for specification in whole {
+    for specification in complete {
         assert_eq!(create(specification), (None, 1));
     }
-    let refused = [
+    let invalid = [
         (2, rawdoc! { "key": { "_id": -1 }, "name": "a" }),
         (2, rawdoc! { "key": { "_id": 1.5 }, "name": "a" }),
         (
@@ -74,7 +77,7 @@ fn the_index_of_id_is_the_only_one_up_or_down() {
         ),
         (2, rawdoc! { "key": { "_id": 5 }, "name": "_id_" }),
     ];
-    for (code, specification) in refused {
+    for (code, specification) in invalid {
         assert_eq!(
             create(specification.clone()).0,
             Some(code),
@@ -88,13 +91,13 @@ fn the_index_of_id_is_the_only_one_up_or_down() {
 }
 
 #[test]
-fn an_index_is_built_over_what_is_there() {
+fn an_index_is_built_over_existing_documents() {
     let database = Database::memory();
     let documents = (0..50).map(|n| rawdoc! { "_id": n, "a": n % 5, "b": [n, n + 1] });
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let error = database
         .create_indexes("c", &[index("a").unique()])
@@ -115,7 +118,13 @@ fn a_unique_index_counts_missing_as_null_and_arrays_by_element() {
     database
         .create_indexes("c", &[index("a").unique()])
         .unwrap();
-    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
+    let insert = |document| {
+        database
+            .insert("c", vec![document])
+            .unwrap()
+            .into_result()
+            .err()
+    };
     assert!(insert(rawdoc! { "_id": 1 }).is_none());
     assert!(
         insert(rawdoc! { "_id": 2, "a": bson::RawBson::Null })
@@ -136,7 +145,13 @@ fn parallel_arrays_are_refused() {
     let database = Database::memory();
     let both = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
     database.create_indexes("c", &[both]).unwrap();
-    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
+    let insert = |document| {
+        database
+            .insert("c", vec![document])
+            .unwrap()
+            .into_result()
+            .err()
+    };
     assert!(insert(rawdoc! { "a": [1, 2], "b": 1 }).is_none());
     assert_eq!(
         insert(rawdoc! { "a": [1, 2], "b": [1] }).unwrap().code(),
@@ -145,7 +160,7 @@ fn parallel_arrays_are_refused() {
 }
 
 #[test]
-fn a_dropped_index_leaves_nothing_behind() {
+fn a_dropped_index_leaves_no_entries() {
     let database = Database::memory();
     database
         .create_indexes("c", &[index("a").unique()])
@@ -153,7 +168,7 @@ fn a_dropped_index_leaves_nothing_behind() {
     database
         .insert("c", vec![rawdoc! { "a": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     database.drop_index("c", "a_1").unwrap();
     assert_eq!(
@@ -167,7 +182,7 @@ fn a_dropped_index_leaves_nothing_behind() {
     database
         .insert("c", vec![rawdoc! { "a": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     assert!(
         database
@@ -195,7 +210,7 @@ fn definitions_are_read_as_mongodb_writes_them() {
 }
 
 #[test]
-fn several_indexes_are_dropped_all_or_none() {
+fn several_indexes_are_dropped_atomically() {
     let database = Database::memory();
     let partial = index("a").named("part").partial(rawdoc! { "a": 1 });
     let all = [index("a"), index("b"), index("c"), partial];
@@ -204,8 +219,8 @@ fn several_indexes_are_dropped_all_or_none() {
         let indexes = database.list_indexes("x").unwrap();
         indexes.into_iter().map(|index| index.name).collect()
     };
-    let drop = |which| {
-        let dropped = database.drop_indexes("x", &which);
+    let drop = |selection| {
+        let dropped = database.drop_indexes("x", &selection);
         dropped.err().and_then(|error| error.code())
     };
     let named =
@@ -235,14 +250,14 @@ fn hashed_and_wildcard_indexes_are_listed_as_they_were_defined() {
         database
             .create_indexes("c", std::slice::from_ref(&index))
             .unwrap();
-        let listed = database.list_indexes("c").unwrap();
-        assert_eq!(listed[1], index);
+        let indexes = database.list_indexes("c").unwrap();
+        assert_eq!(indexes[1], index);
         assert_eq!(
-            Index::from_document(&listed[1].to_document()).unwrap(),
+            Index::from_document(&indexes[1].to_document()).unwrap(),
             index
         );
         let key = specification.get_document("key").unwrap();
-        assert_eq!(listed[1].to_document().get_document("key").unwrap(), key);
+        assert_eq!(indexes[1].to_document().get_document("key").unwrap(), key);
     }
     let pairs = [("a", Direction::Ascending), ("b", Direction::Descending)];
     let index = Index::new(pairs).hashed("a");
@@ -253,7 +268,7 @@ fn hashed_and_wildcard_indexes_are_listed_as_they_were_defined() {
 }
 
 #[test]
-fn what_hashed_and_wildcard_indexes_cannot_be_is_refused() {
+fn invalid_hashed_and_wildcard_indexes_are_refused() {
     let code = |key: bson::RawDocumentBuf, option: &str, value: bson::RawBson| {
         let mut specification = rawdoc! { "key": key, "name": "x" };
         specification.append(bson::raw::CString::try_from(option).unwrap(), value);
@@ -270,8 +285,8 @@ fn what_hashed_and_wildcard_indexes_cannot_be_is_refused() {
         Some(16764)
     );
     assert_eq!(code(rawdoc! { "_id": "hashed" }, "sparse", flag()), None);
-    let twice = rawdoc! { "a": "hashed", "b": "hashed" };
-    assert_eq!(code(twice, "sparse", flag()), Some(31303));
+    let two_hashed = rawdoc! { "a": "hashed", "b": "hashed" };
+    assert_eq!(code(two_hashed, "sparse", flag()), Some(31303));
     let mixed = rawdoc! { "a": "hashed", "b": "2dsphere" };
     assert_eq!(code(mixed, "sparse", flag()), Some(67));
     assert_eq!(
@@ -297,7 +312,7 @@ fn what_hashed_and_wildcard_indexes_cannot_be_is_refused() {
 }
 
 #[test]
-fn wildcard_indexes_differ_by_what_their_projections_say() {
+fn wildcard_indexes_with_different_projections_differ() {
     let database = Database::memory();
     let wildcard = |projection| index("$**").wildcard_projection(projection);
     let first = wildcard(rawdoc! { "a": 1, "b": 1 });
@@ -324,7 +339,13 @@ fn wildcard_indexes_differ_by_what_their_projections_say() {
 #[test]
 fn a_hashed_index_refuses_arrays() {
     let database = Database::memory();
-    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
+    let insert = |document| {
+        database
+            .insert("c", vec![document])
+            .unwrap()
+            .into_result()
+            .err()
+    };
     assert!(insert(rawdoc! { "_id": 1, "a": [1] }).is_none());
     let hashed = || index("a").hashed("a");
     let code = |error: Option<odm_engine::Error>| error.and_then(|error| error.code());
@@ -345,7 +366,11 @@ fn entries_of_a_wildcard_index_follow_the_document() {
     let database = Database::memory();
     database.create_indexes("c", &[index("$**")]).unwrap();
     let document = rawdoc! { "_id": 1, "a": { "b": 1 }, "c": [1, { "d": 2 }] };
-    database.insert("c", vec![document]).unwrap().all().unwrap();
+    database
+        .insert("c", vec![document])
+        .unwrap()
+        .into_result()
+        .unwrap();
     for update in [
         rawdoc! { "$set": { "a.b": "x", "c.1.d": [1, 2] } },
         rawdoc! { "$unset": { "a.b": 1 } },
@@ -364,7 +389,11 @@ fn entries_of_a_wildcard_index_follow_the_document() {
     assert_eq!(crate::find(&database, "c", rawdoc! { "c": 1 }).len(), 1);
     assert!(crate::find(&database, "c", rawdoc! { "c.d": 2 }).is_empty());
     let other = rawdoc! { "_id": 2, "a": 1 };
-    database.insert("c", vec![other]).unwrap().all().unwrap();
+    database
+        .insert("c", vec![other])
+        .unwrap()
+        .into_result()
+        .unwrap();
     database.drop_index("c", "$**_1").unwrap();
     database.validate().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Operations that end before they are done: their caller has gone, or their time is over.
+//! Interrupted operations: cancelled by the caller, or past their deadline.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,29 @@ use odm_engine::{
 
 use crate::all;
 
-/// How soon an operation ends at least, in a build without optimisation on a busy machine.
+/// The maximum time until an operation ends, in a build without optimization on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A database with one array of many elements, and many documents.
+/// A database with a long array and many documents.
 fn database() -> Database {
     let database = Database::memory();
     let elements: RawArrayBuf = (0..100_000).map(bson::RawBson::Int32).collect();
-    let one = rawdoc! { "_id": 0, "elements": elements };
-    database.insert("one", vec![one]).unwrap().all().unwrap();
-    let many = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
-    database.insert("many", many).unwrap().all().unwrap();
+    let document = rawdoc! { "_id": 0, "elements": elements };
+    database
+        .insert("one", vec![document])
+        .unwrap()
+        .into_result()
+        .unwrap();
+    let documents = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
+    database
+        .insert("many", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
-/// Expressions and stages that would take minutes, or hours.
+/// Expressions and stages that would run for minutes or hours.
 fn endless() -> Vec<(&'static str, &'static str, Vec<RawDocumentBuf>)> {
     let nested = rawdoc! { "$map": { "input": "$elements", "as": "a", "in": {
     "$sum": { "$map": { "input": "$elements", "as": "b", "in": { "$add": ["$$a", "$$b"] } } } } } };
@@ -35,8 +43,8 @@ fn endless() -> Vec<(&'static str, &'static str, Vec<RawDocumentBuf>)> {
         "from": "many", "let": { "n": "$n" }, "as": "others",
         "pipeline": [{ "$match": { "$expr": { "$gt": ["$$n", { "$add": ["$n", 1_000_000] }] } } }],
     } };
-    let crossed = rawdoc! { "$unwind": "$others" };
-    let every = rawdoc! { "$lookup": { "from": "many", "pipeline": [{ "$match": { "n": { "$lt": 5_000 } } }], "as": "others" } };
+    let unwind = rawdoc! { "$unwind": "$others" };
+    let lookup = rawdoc! { "$lookup": { "from": "many", "pipeline": [{ "$match": { "n": { "$lt": 5_000 } } }], "as": "others" } };
     vec![
         (
             "a map in a map",
@@ -57,7 +65,7 @@ fn endless() -> Vec<(&'static str, &'static str, Vec<RawDocumentBuf>)> {
         (
             "a product",
             "many",
-            vec![every, crossed, rawdoc! { "$match": { "others.n": -1 } }],
+            vec![lookup, unwind, rawdoc! { "$match": { "others.n": -1 } }],
         ),
         (
             "a group of a product",
@@ -89,12 +97,12 @@ fn a_read_ends_soon_after_it_was_cancelled() {
             let read = scope.spawn(|| interrupt.run(|| run(&database, collection, &pipeline)));
             std::thread::sleep(Duration::from_millis(200));
             assert!(!read.is_finished(), "{name} is no long read");
-            let begun = Instant::now();
+            let started = Instant::now();
             interrupt.cancel();
             let error = read.join().unwrap().unwrap_err();
             assert!(error.is_cancelled(), "{name}: {error:?}");
             assert_eq!(error.code(), Some(11601));
-            begun.elapsed()
+            started.elapsed()
         });
         assert!(cancelled < SOON, "{name}: {cancelled:?}");
     }
@@ -104,21 +112,21 @@ fn a_read_ends_soon_after_it_was_cancelled() {
 fn a_read_ends_at_its_deadline() {
     let database = database();
     for (name, collection, pipeline) in endless() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let limit = Interrupt::after(Duration::from_millis(100));
         let error = limit.run(|| run(&database, collection, &pipeline));
         let error = error.unwrap_err();
         assert!(error.is_timed_out(), "{name}: {error:?}");
         assert_eq!(error.code(), Some(50));
-        assert!(begun.elapsed() < SOON, "{name}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < SOON, "{name}: {:?}", started.elapsed());
     }
-    // The database is none the worse for it.
+    // The database still works.
     let quick = Interrupt::after(Duration::from_secs(600));
     assert_eq!(quick.run(|| all(&database, "many")).len(), 20_000);
 }
 
 #[test]
-fn a_cursor_keeps_to_the_interrupts_that_it_was_opened_under() {
+fn a_cursor_keeps_the_interrupts_of_its_creation() {
     let database = database();
     let interrupt = Interrupt::new();
     let mut cursor = interrupt
@@ -129,7 +137,7 @@ fn a_cursor_keeps_to_the_interrupts_that_it_was_opened_under() {
     let mut cursor = read.join().unwrap().unwrap();
     interrupt.cancel();
     assert!(cursor.next().unwrap().unwrap_err().is_cancelled());
-    // Another interrupt is added where it is read.
+    // The read adds a second interrupt.
     let mut cursor = database.find("many", &Find::default()).unwrap();
     let reading = Interrupt::new();
     assert!(reading.run(|| cursor.next()).unwrap().is_ok());
@@ -137,12 +145,12 @@ fn a_cursor_keeps_to_the_interrupts_that_it_was_opened_under() {
     assert!(reading.run(|| cursor.next()).unwrap().is_err());
 }
 
-/// Every command, begun when it is over already.
+/// Every command fails if its deadline has already passed.
 #[test]
-fn every_command_looks_at_its_interrupts() {
+fn every_command_checks_its_interrupts() {
     let database = database();
     let index = Index::new([("n", Direction::Ascending)]);
-    let nothing = rawdoc! { "n": { "$lt": 0 } };
+    let no_match = rawdoc! { "n": { "$lt": 0 } };
     let add_one = Update {
         update: rawdoc! { "$inc": { "n": 1 } },
         multi: true,
@@ -161,18 +169,18 @@ fn every_command_looks_at_its_interrupts() {
         sort: Some(rawdoc! { "n": -1 }),
         ..Find::default()
     };
-    let over = Interrupt::new();
-    over.cancel();
-    over.run(|| {
+    let interrupt = Interrupt::new();
+    interrupt.cancel();
+    interrupt.run(|| {
         let read = |find: &Find| {
-            let found = database.find("many", find)?;
-            found.collect::<odm_engine::Result<Vec<_>>>()
+            let documents = database.find("many", find)?;
+            documents.collect::<odm_engine::Result<Vec<_>>>()
         };
         let results = [
             read(&Find::default()).map(drop),
             read(&sorted).map(drop),
             database.count("many", &Count::default()).map(drop),
-            database.distinct("many", "n", &nothing).map(drop),
+            database.distinct("many", "n", &no_match).map(drop),
             database.explain("many", &Find::default()).map(drop),
             database.find_each("many", &each).map(drop),
             database
@@ -188,49 +196,53 @@ fn every_command_looks_at_its_interrupts() {
             assert!(error.is_cancelled(), "{command}: {error:?}");
         }
     });
-    // No write has changed anything.
+    // No write has changed data.
     assert_eq!(database.list_indexes("many").unwrap().len(), 1);
     let expected: Vec<_> = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
     assert_eq!(all(&database, "many"), expected);
     database.validate().unwrap();
 }
 
-/// A write that ends in its midst has changed nothing, also one that would have kept what it did before an error.
+/// A write that is interrupted half-way changes nothing, even a write that would keep its changes before an error.
 #[test]
 fn a_write_that_is_interrupted_changes_nothing() {
     let database = database();
-    let slow = Update {
+    let update = Update {
         pipeline: Some(vec![rawdoc! { "$set": { "x": {
         "$sum": { "$map": { "input": { "$range": [0, 2_000] }, "in": { "$add": ["$$this", "$n"] } } } } } }]),
         multi: true,
         ..Update::default()
     };
     let limit = Interrupt::after(Duration::from_millis(300));
-    let error = limit.run(|| database.update("many", &slow)).unwrap_err();
+    let error = limit.run(|| database.update("many", &update)).unwrap_err();
     assert!(error.is_timed_out(), "{error:?}");
     let expected: Vec<_> = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
     assert_eq!(all(&database, "many"), expected);
 }
 
-/// A cancelled read is no failure of its transaction: nobody has seen anything of it.
+/// A cancelled read does not abort its transaction, because it returned no data.
 #[test]
 fn a_transaction_goes_on_after_a_cancelled_read() {
     let database = database();
     let transaction = database.begin().unwrap();
-    let one = vec![rawdoc! { "_id": 1 }];
-    transaction.insert("d", one).unwrap().all().unwrap();
-    let over = Interrupt::new();
-    over.cancel();
-    let counted = over.run(|| transaction.count("many", &Count::default()));
+    let document = vec![rawdoc! { "_id": 1 }];
+    transaction
+        .insert("d", document)
+        .unwrap()
+        .into_result()
+        .unwrap();
+    let interrupt = Interrupt::new();
+    interrupt.cancel();
+    let counted = interrupt.run(|| transaction.count("many", &Count::default()));
     assert!(counted.unwrap_err().is_cancelled());
     let mut cursor = transaction.find("many", &Find::default()).unwrap();
-    assert!(over.run(|| cursor.next()).unwrap().is_err());
+    assert!(interrupt.run(|| cursor.next()).unwrap().is_err());
     transaction.commit().unwrap();
     assert_eq!(all(&database, "d").len(), 1);
 
     let transaction = database.begin().unwrap();
-    let late = Interrupt::at(Instant::now());
-    let counted = late.run(|| transaction.count("many", &Count::default()));
+    let expired = Interrupt::at(Instant::now());
+    let counted = expired.run(|| transaction.count("many", &Count::default()));
     assert!(counted.unwrap_err().is_timed_out());
     assert!(transaction.commit().unwrap_err().is_transaction_over());
 }

@@ -1,4 +1,4 @@
-//! What one request can take of memory.
+//! Memory limits of a single request.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use odm_engine::{Count, Database, Delete, Direction, DropIndexes, Error, Find, Index, Update};
 
-/// A document with a large value.
+/// A document of 1 MiB.
 fn large(id: i32) -> RawDocumentBuf {
     rawdoc! { "_id": id, "text": "x".repeat(1 << 20) }
 }
@@ -16,7 +16,11 @@ fn database() -> Database {
     let database = Database::memory();
     for start in (0..600).step_by(100) {
         let documents = (start..start + 100).map(large).collect();
-        database.insert("c", documents).unwrap().all().unwrap();
+        database
+            .insert("c", documents)
+            .unwrap()
+            .into_result()
+            .unwrap();
     }
     database
 }
@@ -28,32 +32,32 @@ fn assert_too_large(error: &Error) {
 }
 
 #[test]
-fn a_write_of_more_than_fits_into_memory_is_refused_as_a_whole() {
+fn a_write_over_the_memory_limit_is_rejected_completely() {
     let database = database();
-    let mark = Update {
+    let update = Update {
         update: rawdoc! { "$set": { "mark": 1 } },
         multi: true,
         ..Update::default()
     };
-    assert_too_large(&database.update("c", &mark).unwrap_err());
-    let marked = Count {
+    assert_too_large(&database.update("c", &update).unwrap_err());
+    let count = Count {
         filter: rawdoc! { "mark": 1 },
         ..Count::default()
     };
-    assert_eq!(database.count("c", &marked).unwrap(), 0);
+    assert_eq!(database.count("c", &count).unwrap(), 0);
     let documents: Vec<_> = (1000..1600).map(large).collect();
     assert_too_large(&database.insert("c", documents).unwrap_err());
     assert_eq!(database.count("c", &Count::default()).unwrap(), 600);
-    // Its parts are written.
-    for (from, to) in [(0, 300), (300, 600)] {
+    // The same update in two parts is within the limit.
+    for (from, end) in [(0, 300), (300, 600)] {
         let part = Update {
-            filter: rawdoc! { "_id": { "$gte": from, "$lt": to } },
-            ..mark.clone()
+            filter: rawdoc! { "_id": { "$gte": from, "$lt": end } },
+            ..update.clone()
         };
         assert_eq!(database.update("c", &part).unwrap().modified, 300);
     }
-    assert_eq!(database.count("c", &marked).unwrap(), 600);
-    // A deletion holds keys alone.
+    assert_eq!(database.count("c", &count).unwrap(), 600);
+    // A delete holds only keys in memory.
     let delete = Delete {
         multi: true,
         ..Delete::default()
@@ -75,12 +79,12 @@ fn the_writes_of_a_transaction_count_together() {
     }
     assert_too_large(&error.unwrap());
     assert!(transaction.commit().unwrap_err().is_transaction_over());
-    // What replaces its own changes takes no more.
+    // Replacing its own changes does not increase the memory of a transaction.
     let transaction = database.begin().unwrap();
     transaction
         .insert("c", vec![large(1)])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let change = Update {
         update: rawdoc! { "$inc": { "n": 1 } },
@@ -92,10 +96,10 @@ fn the_writes_of_a_transaction_count_together() {
     transaction.commit().unwrap();
 }
 
-/// Set for the process whose memory is measured.
+/// The environment variable of the child process that measures memory.
 const MEASURED: &str = "ODM_ENGINE_TEST_MEASURED";
 
-/// The most memory that this process has taken since the last [`forget_peak`], in MiB.
+/// Returns the peak memory of this process since the last [`forget_peak`], in MiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -110,16 +114,16 @@ fn forget_peak() {
     fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
-/// Runs something, and prints by how much memory has grown meanwhile.
-fn measured<T>(what: &str, run: impl FnOnce() -> T) -> T {
+/// Runs a function, and prints the growth of memory during the call.
+fn measured<T>(name: &str, run: impl FnOnce() -> T) -> T {
     forget_peak();
     let before = peak();
     let result = run();
-    println!("grown {what} {}", peak() - before);
+    println!("grown {name} {}", peak() - before);
     result
 }
 
-/// Does nothing by itself; see [`memory_does_not_grow_with_what_a_request_multiplies`].
+/// A child process; see [`memory_is_bounded_for_multiplying_requests`].
 #[test]
 fn child_is_measured() {
     let Some(directory) = std::env::var_os(MEASURED) else {
@@ -134,9 +138,9 @@ fn child_is_measured() {
             rawdoc! { "_id": n, "a": n % 7, "b": n % 11, "c": n % 13, "bytes": bson::Binary { subtype, bytes } }
         });
         let inserted = database.insert("c", documents.collect()).unwrap();
-        inserted.all().unwrap();
+        inserted.into_result().unwrap();
     }
-    // Keys of 280 MB in all.
+    // Index keys of 280 MB in total.
     let indexes = ["a", "b", "c", "_id"].map(|path| {
         [Direction::Ascending, Direction::Descending]
             .map(|direction| Index::new([(path, direction), ("bytes", direction)]))
@@ -151,7 +155,7 @@ fn child_is_measured() {
     database
         .insert("c", documents.collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let index = Index::new([("n", Direction::Ascending)]);
     database.create_indexes("c", &[index]).unwrap();
@@ -165,14 +169,14 @@ fn child_is_measured() {
             filter,
             ..Find::default()
         };
-        let found = measured(path, || database.find("c", &find).unwrap().count());
-        assert_eq!(found, if path == "absent" { 0 } else { 1_000 });
+        let count = measured(path, || database.find("c", &find).unwrap().count());
+        assert_eq!(count, if path == "absent" { 0 } else { 1_000 });
     }
 }
 
-/// On Linux, where a process can ask for its own peak.
+/// Runs on Linux, where a process can read its own peak memory.
 #[test]
-fn memory_does_not_grow_with_what_a_request_multiplies() {
+fn memory_is_bounded_for_multiplying_requests() {
     if !std::path::Path::new("/proc/self/clear_refs").exists() {
         return;
     }
@@ -183,24 +187,24 @@ fn memory_does_not_grow_with_what_a_request_multiplies() {
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{said}");
-    let grown: Vec<(&str, u64)> = said
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    let grown: Vec<(&str, u64)> = output
         .lines()
         .filter_map(|line| {
             let mut words = line.split("grown ").nth(1)?.split_whitespace();
             Some((words.next()?, words.next()?.parse().ok()?))
         })
         .collect();
-    assert_eq!(grown.len(), 6, "{said}");
-    for (what, mebibytes) in grown {
-        let most = match what {
-            // Entries of 300 MB; pages of the store that stay in memory are 128 MiB at most.
+    assert_eq!(grown.len(), 6, "{output}");
+    for (name, mebibytes) in grown {
+        let limit = match name {
+            // The entries have 300 MB. The store keeps at most 128 MiB of pages in memory.
             "indexes" => 220,
             "dropped" | "collection" => 140,
-            // Half a million values, of which the request has 6 MB.
+            // Half a million values, with 6 MB in the request.
             _ => 60,
         };
-        assert!(mebibytes < most, "{what}: {mebibytes} MiB");
+        assert!(mebibytes < limit, "{name}: {mebibytes} MiB");
     }
 }

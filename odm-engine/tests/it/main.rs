@@ -1,4 +1,4 @@
-//! What the engine promises, seen from outside.
+//! Tests of the engine through its public interface.
 
 mod aggregate;
 mod changes;
@@ -31,17 +31,17 @@ use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Database, Find};
 use redb::backends::FileBackend;
 
-/// The engine's table, as the format's description has it.
+/// The engine's table, as described in the format document.
 const TABLE: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("odm-engine");
 
-/// The file of a database as redb sees it.
+/// Opens the file of a database with redb, without the pages of checksums.
 fn opened_by_redb(path: &Path) -> redb::Database {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let storage = Database::redb_storage(FileBackend::new(file).unwrap());
     redb::Builder::new().create_with_backend(storage).unwrap()
 }
 
-/// All documents of a collection that match.
+/// Returns all matching documents of a collection.
 fn find(database: &Database, collection: &str, filter: RawDocumentBuf) -> Vec<RawDocumentBuf> {
     let find = Find {
         filter,

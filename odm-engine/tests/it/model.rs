@@ -1,4 +1,4 @@
-//! Random operations against a plain map, with transactions and reopening in between.
+//! Random operations compared with a plain map, with transactions and restarts in between.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::{all, find};
 
-/// What the collection holds: the fields `a` and `b` of each `_id`.
+/// The expected content of the collection: the fields `a` and `b` by `_id`.
 type Model = BTreeMap<i32, (i32, Vec<i32>)>;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The database, or the open transaction on it.
+/// The database, or the open transaction on the database.
 enum Target<'d> {
     Plain(&'d Database),
     Inside(&'d Transaction),
@@ -49,7 +49,7 @@ impl Target<'_> {
             Target::Plain(database) => database.insert("c", vec![document]),
             Target::Inside(transaction) => transaction.insert("c", vec![document]),
         };
-        report.unwrap().all().is_ok()
+        report.unwrap().into_result().is_ok()
     }
 
     fn update(&self, filter: RawDocumentBuf, update: RawDocumentBuf) {
@@ -105,7 +105,7 @@ fn by_id(mut documents: Vec<RawDocumentBuf>) -> Vec<RawDocumentBuf> {
     documents
 }
 
-/// The same documents by every way to them.
+/// Checks that every access path returns the same documents.
 fn check(database: &Database, model: &Model) {
     assert_eq!(by_id(all(database, "c")), documents(model));
     let select = |test: &dyn Fn(i32, &[i32]) -> bool| -> Vec<RawDocumentBuf> {
@@ -113,17 +113,17 @@ fn check(database: &Database, model: &Model) {
         chosen.map(|(id, (a, b))| document(*id, *a, b)).collect()
     };
     for value in 0..6 {
-        let found = by_id(find(database, "c", rawdoc! { "a": value }));
-        assert_eq!(found, select(&|a, _| a == value));
-        let found = by_id(find(database, "c", rawdoc! { "b": value }));
-        assert_eq!(found, select(&|_, b| b.contains(&value)));
-        let found = by_id(find(
+        let actual = by_id(find(database, "c", rawdoc! { "a": value }));
+        assert_eq!(actual, select(&|a, _| a == value));
+        let actual = by_id(find(database, "c", rawdoc! { "b": value }));
+        assert_eq!(actual, select(&|_, b| b.contains(&value)));
+        let actual = by_id(find(
             database,
             "c",
             rawdoc! { "a": { "$gte": value }, "b": { "$lt": 2 } },
         ));
         assert_eq!(
-            found,
+            actual,
             select(&|a, b| a >= value && b.iter().any(|b| *b < 2))
         );
     }
@@ -133,9 +133,9 @@ fn run(operations: Vec<Operation>, mut open: impl FnMut(Option<Database>) -> Dat
     let mut database = open(None);
     database.create_indexes("c", &indexes()).unwrap();
     let mut model = Model::new();
-    let mut inside: Option<(Transaction, Model)> = None;
+    let mut active: Option<(Transaction, Model)> = None;
     for operation in operations {
-        let (target, state) = match &mut inside {
+        let (target, state) = match &mut active {
             Some((transaction, state)) => (Target::Inside(transaction), state),
             None => (Target::Plain(&database), &mut model),
         };
@@ -147,15 +147,15 @@ fn run(operations: Vec<Operation>, mut open: impl FnMut(Option<Database>) -> Dat
                     state.insert(id, (a, b));
                 } else {
                     // A duplicate key has aborted the transaction.
-                    inside = None;
+                    active = None;
                 }
             }
             Operation::Set { a, to } => {
                 target.update(rawdoc! { "a": a }, rawdoc! { "$set": { "a": to } });
                 state
                     .values_mut()
-                    .filter(|(own, _)| *own == a)
-                    .for_each(|(own, _)| *own = to);
+                    .filter(|(current, _)| *current == a)
+                    .for_each(|(current, _)| *current = to);
             }
             Operation::Push { id, value } => {
                 target.update(rawdoc! { "_id": id }, rawdoc! { "$push": { "b": value } });
@@ -163,36 +163,36 @@ fn run(operations: Vec<Operation>, mut open: impl FnMut(Option<Database>) -> Dat
             }
             Operation::Delete { a } => {
                 target.delete(rawdoc! { "a": a });
-                state.retain(|_, (own, _)| *own != a);
+                state.retain(|_, (current, _)| *current != a);
             }
-            Operation::Begin if inside.is_none() => {
-                inside = Some((database.begin().unwrap(), model.clone()));
+            Operation::Begin if active.is_none() => {
+                active = Some((database.begin().unwrap(), model.clone()));
             }
             Operation::Begin => {}
             Operation::Commit => {
-                if let Some((transaction, state)) = inside.take() {
+                if let Some((transaction, state)) = active.take() {
                     transaction.commit().unwrap();
                     model = state;
                 }
             }
             Operation::Abort => {
-                if let Some((transaction, _)) = inside.take() {
+                if let Some((transaction, _)) = active.take() {
                     transaction.abort().unwrap();
                 }
             }
             Operation::Reopen => {
-                inside = None;
+                active = None;
                 database = open(Some(database));
             }
         }
-        if inside.is_none() {
+        if active.is_none() {
             check(&database, &model);
-        } else if let Some((transaction, state)) = &inside {
+        } else if let Some((transaction, state)) = &active {
             let seen = transaction.find("c", &Find::default()).unwrap();
             assert_eq!(by_id(seen.map(Result::unwrap).collect()), documents(state));
         }
     }
-    drop(inside);
+    drop(active);
     check(&database, &model);
 }
 

@@ -1,6 +1,6 @@
 use bson::raw::{CStr, cstr};
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use odm_engine::{Database, Direction, Find, Index, Stage};
+use odm_engine::{Database, Direction, ExplainStage, Find, Index};
 use proptest::prelude::*;
 
 use crate::find;
@@ -9,7 +9,11 @@ fn indexed(indexes: &[Index], documents: impl IntoIterator<Item = RawDocumentBuf
     let database = Database::memory();
     database.create_indexes("c", indexes).unwrap();
     let documents = documents.into_iter().collect();
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
@@ -40,21 +44,27 @@ fn ids_are_looked_up() {
         ..Find::default()
     };
     let explain = database.explain("c", &query).unwrap();
-    assert_eq!(explain.stage, Stage::IdLookup);
+    assert_eq!(explain.stage, ExplainStage::IdLookup);
     assert_eq!((explain.documents_examined, explain.returned), (2, 2));
 }
 
 #[test]
-fn long_lists_of_values_are_looked_up_too() {
+fn long_lists_of_values_are_looked_up() {
     let documents = (0..200).map(|n| rawdoc! { "_id": n, "a": n, "b": n });
     let database = indexed(&[index(&[("a", 1), ("b", 1)])], documents);
     let values = || (-15_000..15_000_i32).collect::<bson::RawArrayBuf>();
     for (filter, stage) in [
-        (rawdoc! { "_id": { "$in": values() } }, Stage::IdLookup),
-        (rawdoc! { "a": { "$in": values() } }, Stage::IndexScan),
+        (
+            rawdoc! { "_id": { "$in": values() } },
+            ExplainStage::IdLookup,
+        ),
+        (
+            rawdoc! { "a": { "$in": values() } },
+            ExplainStage::IndexScan,
+        ),
         (
             rawdoc! { "a": { "$in": values() }, "b": { "$in": values() } },
-            Stage::IndexScan,
+            ExplainStage::IndexScan,
         ),
     ] {
         let query = sorted(filter, rawdoc! { "_id": -1 });
@@ -86,16 +96,16 @@ fn equality_then_sort_needs_no_sorting() {
         ),
         (25, 25, 25)
     );
-    let whens: Vec<i32> = database
+    let dates: Vec<i32> = database
         .find("c", &query)
         .unwrap()
         .map(|document| document.unwrap().get_i32("when").unwrap())
         .collect();
-    assert!(whens.is_sorted());
+    assert!(dates.is_sorted());
 }
 
 #[test]
-fn ranges_and_prefixes_read_only_what_they_need() {
+fn ranges_and_prefixes_read_only_matching_keys() {
     let documents = (0..1000).map(|n| rawdoc! { "_id": n, "n": n, "name": format!("{n:03}") });
     let database = indexed(&[index(&[("n", -1)]), index(&[("name", 1)])], documents);
     for (filter, count) in [
@@ -112,14 +122,14 @@ fn ranges_and_prefixes_read_only_what_they_need() {
             ..Find::default()
         };
         let explain = database.explain("c", &query).unwrap();
-        assert_ne!(explain.stage, Stage::CollectionScan, "{query:?}");
+        assert_ne!(explain.stage, ExplainStage::CollectionScan, "{query:?}");
         assert_eq!(explain.returned, count, "{query:?}");
         assert_eq!(explain.documents_examined, count, "{query:?}");
     }
 }
 
 #[test]
-fn sparse_and_partial_indexes_serve_only_what_they_hold() {
+fn sparse_and_partial_indexes_serve_only_complete_results() {
     let documents = (0..10).map(|n| match n {
         0..5 => rawdoc! { "_id": n, "a": n },
         _ => rawdoc! { "_id": n, "b": n },
@@ -133,22 +143,22 @@ fn sparse_and_partial_indexes_serve_only_what_they_hold() {
         };
         database.explain("c", &query).unwrap().stage
     };
-    assert_eq!(stage(rawdoc! { "a": 3 }), Stage::IndexScan);
+    assert_eq!(stage(rawdoc! { "a": 3 }), ExplainStage::IndexScan);
     assert_eq!(
         stage(rawdoc! { "a": bson::RawBson::Null }),
-        Stage::CollectionScan
+        ExplainStage::CollectionScan
     );
-    assert_eq!(stage(rawdoc! { "b": 8 }), Stage::IndexScan);
-    assert_eq!(stage(rawdoc! { "b": 6 }), Stage::CollectionScan);
+    assert_eq!(stage(rawdoc! { "b": 8 }), ExplainStage::IndexScan);
+    assert_eq!(stage(rawdoc! { "b": 6 }), ExplainStage::CollectionScan);
     assert_eq!(
         find(&database, "c", rawdoc! { "a": bson::RawBson::Null }).len(),
         5
     );
 }
 
-/// As on MongoDB: what a sparse index leaves out is not read for those that have the field.
+/// As on MongoDB, a query for documents with the field can use a sparse index, and skips documents without the field.
 #[test]
-fn a_sparse_index_finds_those_that_have_the_field() {
+fn a_sparse_index_finds_documents_with_the_field() {
     let documents = (0..100).map(|n| match n % 10 {
         0 => rawdoc! { "_id": n, "a": n, "b": [n, n + 1] },
         5 => rawdoc! { "_id": n, "a": bson::RawBson::Null },
@@ -170,20 +180,20 @@ fn a_sparse_index_finds_those_that_have_the_field() {
         (explain.stage, keys, explain.returned)
     };
     let has = |field: &'static CStr| rawdoc! { field: { "$exists": true } };
-    assert_eq!(explain(has(cstr!("a"))), (Stage::IndexScan, 20, 20));
-    assert_eq!(explain(has(cstr!("b"))), (Stage::IndexScan, 20, 10));
+    assert_eq!(explain(has(cstr!("a"))), (ExplainStage::IndexScan, 20, 20));
+    assert_eq!(explain(has(cstr!("b"))), (ExplainStage::IndexScan, 20, 10));
     let number = rawdoc! { "a": { "$type": "number" } };
-    assert_eq!(explain(number), (Stage::IndexScan, 20, 10));
-    // Once, and not for each branch.
-    let of_either = rawdoc! { "a": { "$exists": true }, "$or": [{ "x": 1 }, { "y": 2 }] };
-    assert_eq!(explain(of_either), (Stage::IndexScan, 20, 0));
-    // Those without the field are not in the one index, and nothing is left out of the other.
-    let without = rawdoc! { "a": { "$exists": false } };
-    assert_eq!(explain(without).0, Stage::CollectionScan);
-    assert_eq!(explain(has(cstr!("c"))).0, Stage::CollectionScan);
-    // Any bounds are better.
+    assert_eq!(explain(number), (ExplainStage::IndexScan, 20, 10));
+    // The index is scanned once, not once for each branch.
+    let existing = rawdoc! { "a": { "$exists": true }, "$or": [{ "x": 1 }, { "y": 2 }] };
+    assert_eq!(explain(existing), (ExplainStage::IndexScan, 20, 0));
+    // The sparse index lacks documents without the field, and the ordinary index cannot exclude the rest.
+    let missing = rawdoc! { "a": { "$exists": false } };
+    assert_eq!(explain(missing).0, ExplainStage::CollectionScan);
+    assert_eq!(explain(has(cstr!("c"))).0, ExplainStage::CollectionScan);
+    // Any bounded scan is better.
     let both = rawdoc! { "a": { "$exists": true }, "b": 50 };
-    assert_eq!(explain(both), (Stage::IndexScan, 1, 1));
+    assert_eq!(explain(both), (ExplainStage::IndexScan, 1, 1));
 }
 
 #[test]
@@ -200,11 +210,11 @@ fn conditions_on_one_array_do_not_narrow_each_other() {
 }
 
 #[test]
-fn equal_documents_come_as_their_entries_lie() {
+fn equal_documents_are_returned_in_index_order() {
     let documents = || (0..9).map(|n| rawdoc! { "_id": n, "a": n % 3 });
     let ids = |database: &Database, query: &Find| -> Vec<i32> {
-        let found = database.find("c", query).unwrap();
-        found
+        let results = database.find("c", query).unwrap();
+        results
             .map(|document| document.unwrap().get_i32("_id").unwrap())
             .collect()
     };
@@ -212,13 +222,13 @@ fn equal_documents_come_as_their_entries_lie() {
         indexed(&[], documents()),
         indexed(&[index(&[("a", 1)])], documents()),
     );
-    let up = sorted(rawdoc! {}, rawdoc! { "a": 1 });
-    let down = sorted(rawdoc! {}, rawdoc! { "a": -1 });
-    assert_eq!(ids(&plain, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
-    assert_eq!(ids(&other, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
-    assert_eq!(ids(&plain, &down), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
-    // Backwards, the index also gives equal keys backwards.
-    assert_eq!(ids(&other, &down), [8, 5, 2, 7, 4, 1, 6, 3, 0]);
+    let ascending = sorted(rawdoc! {}, rawdoc! { "a": 1 });
+    let descending = sorted(rawdoc! {}, rawdoc! { "a": -1 });
+    assert_eq!(ids(&plain, &ascending), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&other, &ascending), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&plain, &descending), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
+    // A backward scan also reverses documents with equal keys.
+    assert_eq!(ids(&other, &descending), [8, 5, 2, 7, 4, 1, 6, 3, 0]);
 }
 
 #[test]
@@ -246,20 +256,20 @@ fn several_values_and_an_order_are_merged() {
         let mut expected: Vec<_> = (0..60).filter(|n| [1, 2, 5].contains(&(n % 6))).collect();
         expected.sort_by_key(|n| (step * ((n * 7) % 10), step * n));
         expected.truncate(7);
-        let found = database.find("c", &query).unwrap();
-        let found: Vec<_> = found
+        let results = database.find("c", &query).unwrap();
+        let results: Vec<_> = results
             .map(|document| document.unwrap().get_i32("_id").unwrap())
             .collect();
-        assert_eq!(found, expected);
+        assert_eq!(results, expected);
     }
-    // Elements of one array: the document comes once.
+    // The conditions match several elements of one array, and the document is returned once.
     let arrays = sorted(rawdoc! { "c": { "$in": [1, 2, 3] } }, rawdoc! { "b": 1 });
     assert!(database.explain("c", &arrays).unwrap().sorted_by_index);
     assert_eq!(database.find("c", &arrays).unwrap().count(), 3);
 }
 
 #[test]
-fn explain_tells_what_was_chosen_and_what_not() {
+fn explain_names_chosen_and_rejected_indexes() {
     let documents = (0..100).map(|n| rawdoc! { "_id": n, "age": n % 10, "name": format!("{n}") });
     let indexes = [index(&[("age", 1)]), index(&[("age", -1), ("name", 1)])];
     let database = indexed(&indexes, documents);
@@ -268,7 +278,7 @@ fn explain_tells_what_was_chosen_and_what_not() {
         ..Find::default()
     };
     let explain = database.explain("c", &query).unwrap();
-    assert_eq!(explain.stage, Stage::IndexScan);
+    assert_eq!(explain.stage, ExplainStage::IndexScan);
     assert_eq!(explain.rejected.len(), 1);
     assert_eq!(explain.bounds[0], "age: [3, 7)");
     assert_eq!(explain.keys_examined, 40);
@@ -302,7 +312,7 @@ fn a_hashed_index_serves_equal_values_only() {
     let explain = explained(&database, rawdoc! { "a": { "$in": [3, 4, "x"] } });
     assert_eq!((explain.keys_examined, explain.returned), (20, 20));
     let explain = explained(&database, rawdoc! { "a": { "$gt": 3 } });
-    assert_eq!(explain.stage, Stage::CollectionScan);
+    assert_eq!(explain.stage, ExplainStage::CollectionScan);
     let explain = explained(
         &database,
         rawdoc! { "b": { "$gte": 95 }, "a": { "$gt": 7 } },
@@ -319,19 +329,19 @@ fn a_hashed_index_serves_equal_values_only() {
     let by_hash = sorted(rawdoc! {}, rawdoc! { "a": 1 });
     let explain = database.explain("c", &by_hash).unwrap();
     assert!(!explain.sorted_by_index && !explain.covered);
-    let by_other = sorted(rawdoc! { "b": { "$gt": 90 } }, rawdoc! { "b": -1 });
-    assert!(database.explain("c", &by_other).unwrap().sorted_by_index);
+    let sorted_by_b = sorted(rawdoc! { "b": { "$gt": 90 } }, rawdoc! { "b": -1 });
+    assert!(database.explain("c", &sorted_by_b).unwrap().sorted_by_index);
 }
 
 #[test]
-fn a_wildcard_index_serves_one_path_of_any() {
+fn a_wildcard_index_serves_one_path_of_a_query() {
     let documents = (0..100).map(|n| {
         rawdoc! { "_id": n, "a": { "b": n, "c": format!("{n:02}") }, "d": [n % 10, { "e": n % 7 }] }
     });
     let database = indexed(&[index(&[("a.$**", 1)]), index(&[("$**", 1)])], documents);
     let counts = |filter: RawDocumentBuf| {
         let explain = explained(&database, filter);
-        assert_eq!(explain.stage, Stage::IndexScan);
+        assert_eq!(explain.stage, ExplainStage::IndexScan);
         (
             explain.keys_examined,
             explain.documents_examined,
@@ -347,15 +357,15 @@ fn a_wildcard_index_serves_one_path_of_any() {
     assert_eq!(counts(rawdoc! { "d": { "$in": [3, 4] } }), (20, 20, 20));
     assert_eq!(counts(rawdoc! { "d.e": 6 }), (14, 14, 14));
     assert_eq!(counts(rawdoc! { "d.1.e": 6 }), (14, 14, 14));
-    // The document comes once, though it has two entries there.
+    // The document is returned once, although the index has two entries for it.
     assert_eq!(
         counts(rawdoc! { "a": { "$exists": true } }),
         (200, 100, 100)
     );
-    let either = explained(&database, rawdoc! { "$or": [{ "a.b": 5 }, { "d.e": 6 }] });
+    let disjunction = explained(&database, rawdoc! { "$or": [{ "a.b": 5 }, { "d.e": 6 }] });
     assert_eq!(
-        (either.stage, either.documents_examined),
-        (Stage::Union, 15)
+        (disjunction.stage, disjunction.documents_examined),
+        (ExplainStage::Union, 15)
     );
     for filter in [
         rawdoc! { "x": bson::RawBson::Null },
@@ -363,44 +373,50 @@ fn a_wildcard_index_serves_one_path_of_any() {
         rawdoc! { "a": { "b": 5, "c": "05" } },
         rawdoc! { "a.b": { "$ne": 5 } },
     ] {
-        assert_eq!(explained(&database, filter).stage, Stage::CollectionScan);
+        assert_eq!(
+            explained(&database, filter).stage,
+            ExplainStage::CollectionScan
+        );
     }
-    let up = sorted(rawdoc! { "a.b": { "$gt": 3 } }, rawdoc! { "a.b": -1 });
-    let explain = database.explain("c", &up).unwrap();
-    // This one has met no array.
+    let ascending = sorted(rawdoc! { "a.b": { "$gt": 3 } }, rawdoc! { "a.b": -1 });
+    let explain = database.explain("c", &ascending).unwrap();
+    // This index has no arrays.
     assert_eq!(
         (&*explain.indexes[0], explain.sorted_by_index),
         ("a.$**_1", true)
     );
     let by_id = explained(&database, rawdoc! { "_id": 5, "a.b": 5 });
-    assert_eq!(by_id.stage, Stage::IdLookup);
+    assert_eq!(by_id.stage, ExplainStage::IdLookup);
 }
 
 #[test]
-fn a_wildcard_index_is_hinted_where_it_serves() {
+fn a_wildcard_index_can_be_hinted() {
     let documents = (0..10).map(|n| rawdoc! { "_id": n, "a": n, "b": [n] });
     let database = indexed(&[index(&[("$**", 1)])], documents);
-    let found = |filter: RawDocumentBuf| {
+    let results = |filter: RawDocumentBuf| {
         let query = Find {
             filter,
             hint: Some("$**_1".into()),
             ..Find::default()
         };
-        let found = database.find("c", &query);
-        found.map(Iterator::count).map_err(|error| error.code())
+        let results = database.find("c", &query);
+        results.map(Iterator::count).map_err(|error| error.code())
     };
-    assert_eq!(found(rawdoc! { "a": { "$gt": 7 } }), Ok(2));
-    assert_eq!(found(rawdoc! { "$or": [{ "a": 1 }, { "b": 2 }] }), Ok(2));
-    assert_eq!(found(rawdoc! {}), Err(Some(291)));
-    assert_eq!(found(rawdoc! { "_id": 1 }), Err(Some(291)));
-    assert_eq!(found(rawdoc! { "a": bson::RawBson::Null }), Err(Some(291)));
+    assert_eq!(results(rawdoc! { "a": { "$gt": 7 } }), Ok(2));
+    assert_eq!(results(rawdoc! { "$or": [{ "a": 1 }, { "b": 2 }] }), Ok(2));
+    assert_eq!(results(rawdoc! {}), Err(Some(291)));
+    assert_eq!(results(rawdoc! { "_id": 1 }), Err(Some(291)));
     assert_eq!(
-        found(rawdoc! { "$or": [{ "a": 1 }, { "_id": 2 }] }),
+        results(rawdoc! { "a": bson::RawBson::Null }),
+        Err(Some(291))
+    );
+    assert_eq!(
+        results(rawdoc! { "$or": [{ "a": 1 }, { "_id": 2 }] }),
         Err(Some(291))
     );
 }
 
-/// Values that are few enough to meet often.
+/// Few different values, so that conditions often match.
 fn value() -> BoxedStrategy<Bson> {
     let number = (0..5_i32).prop_map(Bson::from).boxed();
     let scalar = prop_oneof![
@@ -422,8 +438,8 @@ fn value() -> BoxedStrategy<Bson> {
 }
 
 fn fields(inner: BoxedStrategy<Bson>) -> impl Strategy<Value = Document> {
-    let some = |value: BoxedStrategy<Bson>| prop::option::weighted(0.7, value);
-    (some(inner.clone()), some(inner)).prop_map(|(x, y)| {
+    let optional = |value: BoxedStrategy<Bson>| prop::option::weighted(0.7, value);
+    (optional(inner.clone()), optional(inner)).prop_map(|(x, y)| {
         let fields = [("x", x), ("y", y)].into_iter();
         fields
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
@@ -437,13 +453,18 @@ fn document() -> impl Strategy<Value = Document> {
         2 => prop::collection::vec(fields(value()).prop_map(Bson::Document), 0..3).prop_map(Bson::Array),
         1 => value(),
     ];
-    let some = |value: BoxedStrategy<Bson>| prop::option::weighted(0.8, value);
-    (some(value()), some(value()), some(inner.boxed())).prop_map(|(a, b, c)| {
-        let fields = [("a", a), ("b", b), ("c", c)].into_iter();
-        fields
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect()
-    })
+    let optional = |value: BoxedStrategy<Bson>| prop::option::weighted(0.8, value);
+    (
+        optional(value()),
+        optional(value()),
+        optional(inner.boxed()),
+    )
+        .prop_map(|(a, b, c)| {
+            let fields = [("a", a), ("b", b), ("c", c)].into_iter();
+            fields
+                .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+                .collect()
+        })
 }
 
 const PATHS: [&str; 5] = ["a", "b", "c", "c.x", "c.y"];
@@ -451,12 +472,12 @@ const PATHS: [&str; 5] = ["a", "b", "c", "c.x", "c.y"];
 fn condition() -> BoxedStrategy<Bson> {
     let comparison = prop::sample::select(vec!["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]);
     let operand = prop_oneof![4 => (0..5_i32).prop_map(Bson::from), 1 => value()];
-    let one = (comparison, operand).prop_map(|(operator, value)| doc! { operator: value });
-    let two = (0..4_i32, 0..4_i32).prop_map(|(low, high)| doc! { "$gte": low, "$lte": high });
+    let single = (comparison, operand).prop_map(|(operator, value)| doc! { operator: value });
+    let range = (0..4_i32, 0..4_i32).prop_map(|(low, high)| doc! { "$gte": low, "$lte": high });
     let set = prop::collection::vec(value(), 0..3).prop_map(|values| doc! { "$in": values });
     let exists = any::<bool>().prop_map(|exists| doc! { "$exists": exists });
     let prefix = "[ab]{0,1}".prop_map(|prefix| doc! { "$regex": format!("^{prefix}") });
-    let simple = prop_oneof![6 => one, 4 => two, 3 => set, 1 => exists, 1 => prefix].boxed();
+    let simple = prop_oneof![6 => single, 4 => range, 3 => set, 1 => exists, 1 => prefix].boxed();
     let element = (simple.clone(), simple.clone())
         .prop_map(|(x, y)| doc! { "$elemMatch": { "x": x, "y": y } });
     let element_value = (0..4_i32, 0..4_i32)
@@ -469,7 +490,7 @@ fn condition() -> BoxedStrategy<Bson> {
 fn filter(paths: &[&'static str]) -> impl Strategy<Value = Document> + use<> {
     let field = (prop::sample::select(paths.to_vec()), condition())
         .prop_map(|(path, condition)| doc! { path: condition });
-    // Two fields of the documents in one array, where elements could be mixed up.
+    // Two fields of the documents in one array, for which a planner could mix up elements.
     let elements =
         (0..5_i32, condition()).prop_map(|(x, condition)| doc! { "c.x": x, "c.y": condition });
     let recursive = field.prop_recursive(2, 6, 3, |inner| {
@@ -489,8 +510,8 @@ fn any_index() -> impl Strategy<Value = Index> {
         if ids && paths.len() < signs.len() && !paths.contains(&"_id") {
             paths.push("_id");
         }
-        let keys = paths.into_iter().zip(signs).map(|(path, up)| {
-            let direction = if up {
+        let keys = paths.into_iter().zip(signs).map(|(path, ascending)| {
+            let direction = if ascending {
                 Direction::Ascending
             } else {
                 Direction::Descending
@@ -533,7 +554,7 @@ fn any_special_index() -> impl Strategy<Value = Index> {
     prop_oneof![1 => hashed, 2 => wildcard]
 }
 
-/// Of a document, what a hashed index takes: the first element in the place of an array.
+/// Replaces each array by its first element, because a hashed index accepts no arrays.
 fn without_arrays(value: &Bson) -> Bson {
     match value {
         Bson::Array(items) => items.first().map_or(Bson::Null, without_arrays),
@@ -546,7 +567,7 @@ fn without_arrays(value: &Bson) -> Bson {
     }
 }
 
-/// A total order, so that there is one right answer.
+/// A total order, so that there is only one right answer.
 fn sort() -> impl Strategy<Value = Document> {
     let sign = || prop::sample::select(vec![1, -1]);
     let field = (prop::sample::select(vec!["a", "a", "b", "c.x"]), sign());
@@ -560,7 +581,7 @@ fn sort() -> impl Strategy<Value = Document> {
 }
 
 fn query() -> impl Strategy<Value = (Document, Option<Document>)> {
-    // A range of what is sorted by, where an array has elements outside of it.
+    // A range on the sorted field. Arrays may have elements outside of the range.
     let sorted_range = (condition(), sort()).prop_map(|(condition, sort)| {
         let path = sort.keys().next().cloned().unwrap_or_default();
         (doc! { path: condition }, Some(sort))
@@ -568,7 +589,7 @@ fn query() -> impl Strategy<Value = (Document, Option<Document>)> {
     prop_oneof![4 => (filter(&PATHS), prop::option::of(sort())), 1 => sorted_range]
 }
 
-/// Paths with positions, which a wildcard index has not, and conditions that a wildcard index alone can use.
+/// Queries for wildcard indexes: paths with positions, and conditions that only a wildcard index can serve.
 fn query_of_wildcard() -> impl Strategy<Value = (Document, Option<Document>)> {
     let paths = [
         "a", "b", "c", "c.x", "c.y", "a.0", "c.0", "c.0.x", "c.x.1", "c.1.0", "c.0.x.0", "_id",
@@ -588,15 +609,15 @@ fn query_of_wildcard() -> impl Strategy<Value = (Document, Option<Document>)> {
         prop::sample::select(conditions),
     )
         .prop_map(|(path, condition)| doc! { path: condition });
-    let either = prop_oneof![
+    let disjunction = prop_oneof![
         2 => filter(&paths),
         1 => other.clone(),
         1 => (other, filter(&paths)).prop_map(|(a, b)| doc! { "$and": [a, b] }),
     ];
-    prop_oneof![1 => query(), 2 => (either, prop::option::of(sort()))]
+    prop_oneof![1 => query(), 2 => (disjunction, prop::option::of(sort()))]
 }
 
-/// One or more of the paths, with or without the `_id`.
+/// One or more paths, with or without the `_id`.
 fn projection() -> impl Strategy<Value = Document> {
     let paths = prop::sample::subsequence(vec!["a", "b", "c.x", "c.y"], 1..4);
     (paths, any::<bool>()).prop_map(|(paths, id)| {
@@ -611,7 +632,7 @@ fn projection() -> impl Strategy<Value = Document> {
 
 type Query = ((Document, Option<Document>), Option<Document>);
 
-/// Asks with indexes and without.
+/// Compares the results with indexes and without indexes.
 fn check_answers(
     documents: Vec<Document>,
     indexes: Vec<Index>,
@@ -631,14 +652,18 @@ fn check_answers(
     for (id, mut document) in documents.into_iter().enumerate() {
         document.insert("_id", id as i32);
         let document = RawDocumentBuf::try_from(&document).unwrap();
-        // A document that an index refuses is in neither.
+        // Both collections leave out a document that an index refuses.
         if other
             .insert("c", vec![document.clone()])
             .unwrap()
-            .all()
+            .into_result()
             .is_ok()
         {
-            plain.insert("c", vec![document]).unwrap().all().unwrap();
+            plain
+                .insert("c", vec![document])
+                .unwrap()
+                .into_result()
+                .unwrap();
         }
     }
     other.validate().unwrap();
@@ -647,24 +672,24 @@ fn check_answers(
         let query = Find {
             filter: raw(&filter),
             sort: sort.as_ref().map(raw),
-            // Some of these are covered by some of the indexes.
+            // Some indexes cover some of these projections.
             projection: projection.as_ref().map(raw),
             ..Find::default()
         };
-        let found = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
-            let found = database
+        let results = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
+            let results = database
                 .find("c", query)
                 .map_err(|error| error.to_string())?;
-            let mut found: Vec<_> = found
+            let mut results: Vec<_> = results
                 .map(|document| document.unwrap().into_bytes())
                 .collect();
             if sort.is_none() {
-                found.sort_unstable();
+                results.sort_unstable();
             }
-            Ok(found)
+            Ok(results)
         };
-        // Parallel arrays cannot be sorted by in memory; an index may know that there are none.
-        let Ok(expected) = found(&plain, &query) else {
+        // Sorting by parallel arrays fails in memory. An index may prove that there are no parallel arrays.
+        let Ok(expected) = results(&plain, &query) else {
             continue;
         };
         let complete = created
@@ -676,9 +701,9 @@ fn check_answers(
                 hint,
                 ..query.clone()
             };
-            if let Ok(found) = found(&other, &query) {
+            if let Ok(results) = results(&other, &query) {
                 prop_assert_eq!(
-                    found,
+                    results,
                     expected.clone(),
                     "{:?} {:?} {:?}",
                     query,

@@ -1,5 +1,5 @@
-//! Recorded answers of MongoDB 6.0.5 to single operations. Each test asks the cases of one kind, which
-//! are the lines of `fixtures/recorded.jsonl` with that name.
+//! Recorded answers of MongoDB 6.0.5 to single operations. Each test runs the cases of one kind: the lines of
+//! `fixtures/recorded.jsonl` with that kind.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use odm_engine::{
 };
 use serde_json::{Map, Value, json};
 
-/// The collection that a case is about.
+/// The collection of a case.
 const COLLECTION: &str = "c";
 
-/// Asks all cases of a kind, and fails with a list of the answers that differ.
+/// Runs all cases of a kind, and fails with a list of wrong answers.
 fn check(kind: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures/recorded.jsonl");
     let text = std::fs::read_to_string(file).unwrap();
@@ -30,12 +30,12 @@ fn check(kind: &str) {
     );
 }
 
-/// What is wrong with the engine's answer to a case.
+/// Returns the difference between the engine's answer and the recorded answer.
 fn failure(case: &Value) -> Option<String> {
     let database = Database::memory();
     let is_raw = case["raw"] == true;
     let prepared = prepare(&database, case);
-    let mut got = match prepared.and_then(|()| run(&database, case, is_raw)) {
+    let mut actual = match prepared.and_then(|()| run(&database, case, is_raw)) {
         Ok(answer) => answer,
         Err(error) => Map::from_iter([(
             "code".into(),
@@ -47,28 +47,28 @@ fn failure(case: &Value) -> Option<String> {
     };
     let expected = case["expect"].as_object().unwrap();
     if expected.contains_key("after") {
-        let found = all(&database, is_raw);
-        got.insert("after".into(), found);
+        let documents = all(&database, is_raw);
+        actual.insert("after".into(), documents);
     }
     if expected.contains_key("indexes") {
         let indexes = database.list_indexes(COLLECTION).unwrap();
-        let listed = indexes.iter().map(|index| json_of(&index.to_document()));
-        got.insert("indexes".into(), listed.collect());
+        let index_documents = indexes.iter().map(|index| json_of(&index.to_document()));
+        actual.insert("indexes".into(), index_documents.collect());
     }
     let expected: BTreeMap<_, _> = expected
         .iter()
         .filter(|(name, _)| *name != "msg")
         .map(|(name, value)| (name.clone(), without_ids(value)))
         .collect();
-    let got: BTreeMap<_, _> = got
+    let actual: BTreeMap<_, _> = actual
         .iter()
         .map(|(name, value)| (name.clone(), without_ids(value)))
         .collect();
     let print = |answer: &BTreeMap<String, Value>| serde_json::to_string(answer).unwrap();
-    // Text keeps the order of fields, which the equality of JSON objects does not look at.
-    (print(&expected) != print(&got)).then(|| {
-        let asked = json!({ "op": case["op"], "docs": case["docs"], "args": case["args"], "indexes": case["indexes"], "msg": case["expect"]["msg"] });
-        format!("{asked}\n  mongod: {}\n  engine: {}", print(&expected), print(&got))
+    // Compare as text, because equality of JSON objects ignores the order of fields.
+    (print(&expected) != print(&actual)).then(|| {
+        let request = json!({ "op": case["op"], "docs": case["docs"], "args": case["args"], "indexes": case["indexes"], "msg": case["expect"]["msg"] });
+        format!("{request}\n  mongod: {}\n  engine: {}", print(&expected), print(&actual))
     })
 }
 
@@ -79,9 +79,11 @@ fn prepare(database: &Database, case: &Value) -> Result<()> {
     create_indexes(database, &case["indexes"])?;
     database
         .insert(COLLECTION, documents(&case["docs"]))?
-        .all()?;
-    for (name, others) in case["others"].as_object().into_iter().flatten() {
-        database.insert(name, documents(others))?.all()?;
+        .into_result()?;
+    for (name, other_documents) in case["others"].as_object().into_iter().flatten() {
+        database
+            .insert(name, documents(other_documents))?
+            .into_result()?;
     }
     Ok(())
 }
@@ -96,7 +98,7 @@ fn create_indexes(database: &Database, indexes: &Value) -> Result<()> {
     }
 }
 
-/// Carries out the operation of a case. The answer is as the server's was recorded.
+/// Runs the operation of a case. Returns the answer in the form of the recorded answers.
 fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Value>> {
     let args = &case["args"];
     let mut answer = Map::new();
@@ -109,16 +111,16 @@ fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Va
                 sort: document(&args["sort"]),
                 ..Find::default()
             };
-            let found = database.find(COLLECTION, &find)?;
-            answer.insert("docs".into(), listed(found, is_raw)?);
+            let results = database.find(COLLECTION, &find)?;
+            answer.insert("docs".into(), listed(results, is_raw)?);
         }
         "aggregate" => {
             let aggregate = Aggregate {
                 pipeline: documents(&args["pipeline"]),
                 ..Aggregate::default()
             };
-            let found = database.aggregate(COLLECTION, &aggregate)?;
-            answer.insert("docs".into(), listed(found, is_raw)?);
+            let results = database.aggregate(COLLECTION, &aggregate)?;
+            answer.insert("docs".into(), listed(results, is_raw)?);
         }
         "distinct" => {
             let key = args["key"].as_str().unwrap();
@@ -134,7 +136,7 @@ fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Va
                 true => database.insert_unordered(COLLECTION, documents(&args["documents"]))?,
                 false => database.insert(COLLECTION, documents(&args["documents"]))?,
             };
-            report.all()?;
+            report.into_result()?;
         }
         "update" => {
             let (update, pipeline) = changes(&args["update"]);
@@ -174,7 +176,7 @@ fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Va
         }
         "createIndexes" => create_indexes(database, &args["indexes"])?,
         "dropIndexes" => {
-            let which = match &args["index"] {
+            let index = match &args["index"] {
                 Value::String(all) if all == "*" => DropIndexes::All,
                 Value::String(name) => DropIndexes::Named(vec![name.clone()]),
                 Value::Array(names) => {
@@ -183,7 +185,7 @@ fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Va
                 }
                 key => DropIndexes::Keyed(document(key).unwrap()),
             };
-            database.drop_indexes(COLLECTION, &which)?;
+            database.drop_indexes(COLLECTION, &index)?;
         }
         other => panic!("a case has the operation {other}"),
     }
@@ -198,55 +200,55 @@ fn changes(update: &Value) -> (RawDocumentBuf, Option<Vec<RawDocumentBuf>>) {
 }
 
 fn all(database: &Database, is_raw: bool) -> Value {
-    let found = database.find(COLLECTION, &Find::default()).unwrap();
-    listed(found, is_raw).unwrap()
+    let documents = database.find(COLLECTION, &Find::default()).unwrap();
+    listed(documents, is_raw).unwrap()
 }
 
-fn listed(found: odm_engine::Cursor, is_raw: bool) -> Result<Value> {
-    let shown = found.map(|document| {
+fn listed(documents: odm_engine::Cursor, is_raw: bool) -> Result<Value> {
+    let fields = documents.map(|document| {
         let document = document?;
         Ok(match is_raw {
             true => hex(document.as_bytes()).into(),
             false => json_of(&document),
         })
     });
-    shown.collect()
+    fields.collect()
 }
 
-/// The documents of an array; none if it is missing.
+/// Returns the documents of an array, or an empty list if the array is missing.
 fn documents(array: &Value) -> Vec<RawDocumentBuf> {
     let items = array.as_array().into_iter().flatten();
     items.map(|item| document(item).unwrap()).collect()
 }
 
-/// A document, of which the bytes may be given as they are: `{ "$bson": "0500000000" }`.
+/// Parses a document, also from raw bytes: `{ "$bson": "0500000000" }`.
 fn document(value: &Value) -> Option<RawDocumentBuf> {
     let fields = value.as_object()?;
     if let Some(bytes) = fields.get("$bson") {
         let bytes = unhex(bytes.as_str().unwrap());
         return Some(RawDocumentBuf::from_bytes(bytes).unwrap());
     }
-    let mut whole = RawDocumentBuf::new();
+    let mut command = RawDocumentBuf::new();
     for (name, value) in fields {
         let name = bson::raw::CString::try_from(name.as_str()).unwrap();
         match value.as_object() {
             Some(inner) if inner.contains_key("$bson") => {
-                whole.append(&name, document(value).unwrap());
+                command.append(&name, document(value).unwrap());
             }
             _ => {
                 let value = Bson::try_from(value.clone()).unwrap();
-                whole.append(&name, bson::RawBson::try_from(value).unwrap());
+                command.append(&name, bson::RawBson::try_from(value).unwrap());
             }
         }
     }
-    Some(whole)
+    Some(command)
 }
 
 fn json_of(document: &RawDocumentBuf) -> Value {
     Bson::from(Document::try_from(document).unwrap()).into_canonical_extjson()
 }
 
-/// The value with one text in the place of each generated id.
+/// Replaces each generated id by a fixed text.
 fn without_ids(value: &Value) -> Value {
     match value {
         Value::Array(values) => values.iter().map(without_ids).collect(),
@@ -285,7 +287,7 @@ fn the_filter_of_a_partial_index_takes_the_operators_of_the_server() {
 }
 
 #[test]
-fn an_upsert_takes_or_refuses_the_ids_of_its_filter() {
+fn an_upsert_accepts_or_rejects_ids_of_its_filter() {
     check("upsert");
 }
 
@@ -305,7 +307,7 @@ fn names_and_keys_of_indexes_have_their_codes() {
 }
 
 #[test]
-fn repeated_names_of_fields_are_taken_or_refused() {
+fn repeated_field_names_are_accepted_or_rejected() {
     check("repeated names");
 }
 

@@ -1,9 +1,9 @@
-//! The ways in which applications lay out their documents, with the indexes that they declare: no query
-//! reads more documents than it returns where an index decides.
+//! Typical document layouts of applications, with their indexes. If an index decides, a query reads no more documents than it
+//! returns.
 
 use bson::oid::ObjectId;
 use bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Direction, Explain, Find, Index, Stage};
+use odm_engine::{Database, Direction, Explain, ExplainStage, Find, Index};
 
 fn index(keys: &[(&str, i32)]) -> Index {
     Index::new(keys.iter().map(|(path, sign)| {
@@ -29,15 +29,15 @@ fn insert(
     database
         .insert(collection, documents)
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
 }
 
-/// Asserts that the query reads no more than it returns.
+/// Asserts that the query reads no more documents than it returns.
 #[track_caller]
 fn assert_direct(database: &Database, collection: &str, find: &Find, returned: u64) -> Explain {
     let explain = database.explain(collection, find).unwrap();
-    assert_ne!(explain.stage, Stage::CollectionScan, "{explain:?}");
+    assert_ne!(explain.stage, ExplainStage::CollectionScan, "{explain:?}");
     assert_eq!(explain.returned, returned, "{explain:?}");
     if !explain.covered {
         assert_eq!(explain.documents_examined, returned, "{explain:?}");
@@ -81,19 +81,19 @@ fn one_to_many_products_and_their_parts() {
         &by(rawdoc! { "catalog_number": 7 }),
         1,
     );
-    let wanted: RawArrayBuf = ids.iter().skip(28).take(4).copied().collect();
-    let joined = by(rawdoc! { "_id": { "$in": wanted } });
+    let page_ids: RawArrayBuf = ids.iter().skip(28).take(4).copied().collect();
+    let joined = by(rawdoc! { "_id": { "$in": page_ids } });
     assert_eq!(
         assert_direct(&database, "parts", &joined, 4).stage,
-        Stage::IdLookup
+        ExplainStage::IdLookup
     );
     assert_direct(&database, "parts", &by(rawdoc! { "partno": "123-aff" }), 1);
-    // From the part to the products that have it.
+    // From a part to the products that contain it.
     assert_direct(&database, "products", &by(rawdoc! { "parts": ids[30] }), 1);
 }
 
 #[test]
-fn one_to_squillions_a_host_and_its_log() {
+fn one_to_very_many_a_host_and_its_log() {
     let database = Database::memory();
     database
         .create_indexes("hosts", &[index(&[("ipaddr", 1)]).unique()])
@@ -106,7 +106,7 @@ fn one_to_squillions_a_host_and_its_log() {
     let line = |n: i64| rawdoc! { "_id": ObjectId::new(), "time": date(n), "message": "cpu is on fire", "host": (n % 10) as i32 };
     insert(&database, "logmsgs", (0..2_000).map(line));
 
-    // Only the host's id is fetched.
+    // Fetch only the host's id.
     let id = Find {
         projection: Some(rawdoc! { "_id": 1 }),
         ..by(rawdoc! { "ipaddr": "127.66.66.6" })
@@ -119,14 +119,14 @@ fn one_to_squillions_a_host_and_its_log() {
     };
     let explain = assert_direct(&database, "logmsgs", &latest, 50);
     assert!(explain.sorted_by_index);
-    let since = Find {
+    let find_since = Find {
         sort: Some(rawdoc! { "time": -1 }),
         ..by(rawdoc! { "host": 6, "time": { "$gte": date(1_000) } })
     };
-    let explain = assert_direct(&database, "logmsgs", &since, 100);
+    let explain = assert_direct(&database, "logmsgs", &find_since, 100);
     assert!(explain.sorted_by_index);
     assert_eq!(explain.bounds.len(), 2);
-    // Several hosts at once, their logs merged.
+    // The merged logs of several hosts.
     let several = Find {
         sort: Some(rawdoc! { "time": -1 }),
         limit: Some(5),
@@ -225,9 +225,9 @@ fn paging_by_the_last_key_seen() {
         loop {
             let after = match last {
                 None => rawdoc! { "threadId": 2 },
-                Some((when, id)) => rawdoc! {
+                Some((time, id)) => rawdoc! {
                     "threadId": 2,
-                    "$or": [{ "date": { "$gt": when } }, { "date": when, "_id": { "$gt": id } }],
+                    "$or": [{ "date": { "$gt": time } }, { "date": time, "_id": { "$gt": id } }],
                 },
             };
             let page = Find {
@@ -236,47 +236,47 @@ fn paging_by_the_last_key_seen() {
                 ..by(after)
             };
             let explain = database.explain(collection, &page).unwrap();
-            assert_eq!(explain.stage, Stage::IndexScan);
-            // What lies before the page is not read, but for the posts of the second that it begins in; in the
-            // order of an index not even those.
+            assert_eq!(explain.stage, ExplainStage::IndexScan);
+            // The scan skips the posts before the page. It reads the posts in the first second of the page, but not with an index
+            // in the requested order.
             let more = if declared == 2 { 0 } else { 2 };
             assert!(
                 explain.documents_examined <= explain.returned + more,
                 "{explain:?}"
             );
             assert_eq!(explain.sorted_by_index, declared == 2);
-            let found: Vec<_> = database
+            let documents: Vec<_> = database
                 .find(collection, &page)
                 .unwrap()
                 .map(Result::unwrap)
                 .collect();
-            let Some(end) = found.last() else { break };
+            let Some(end) = documents.last() else { break };
             last = Some((
                 end.get_datetime("date").unwrap(),
                 end.get_i64("_id").unwrap(),
             ));
-            seen.extend(found.iter().map(|post| post.get_i64("_id").unwrap()));
+            seen.extend(documents.iter().map(|post| post.get_i64("_id").unwrap()));
         }
         let expected: Vec<_> = (0..800).filter(|n| n % 4 == 2).collect();
         assert_eq!(seen, expected);
     }
 }
 
-/// Pages over many equal keys, over missing ones and against the index's direction: each walks its own keys and no other.
+/// Pages over many equal keys, over missing keys, and against the index's direction. Each page reads only its own keys.
 #[test]
 fn a_page_walks_its_own_keys() {
     let database = Database::memory();
     database
         .create_indexes("posts", &[index(&[("score", 1), ("_id", 1)])])
         .unwrap();
-    // Four scores, each of hundreds of posts, and some posts without any.
+    // Four scores with hundreds of posts each, and some posts without a score.
     let post = |n: i64| match n % 5 {
         4 => rawdoc! { "_id": n, "text": "…" },
         score => rawdoc! { "_id": n, "score": score, "text": "…" },
     };
     insert(&database, "posts", (0..1_000).map(post));
     for (filter, first) in [
-        // Among those of the score 2, up and down; the last of the score 0 on the way down; those without.
+        // Pages within score 2 in both directions, the last page of score 0 in descending order, and posts without a score.
         (
             rawdoc! { "$or": [{ "score": { "$gt": 2 } }, { "score": 2, "_id": { "$gt": 502 } }] },
             507,
@@ -303,7 +303,7 @@ fn a_page_walks_its_own_keys() {
         let explain = database.explain("posts", &page).unwrap();
         assert_eq!(
             (explain.stage, explain.sorted_by_index),
-            (Stage::IndexScan, true),
+            (ExplainStage::IndexScan, true),
             "{explain:?}"
         );
         assert_eq!(
@@ -315,13 +315,13 @@ fn a_page_walks_its_own_keys() {
             (20, 20, 20),
             "{explain:?}"
         );
-        let found: Vec<_> = database
+        let documents: Vec<_> = database
             .find("posts", &page)
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(found[0].get_i64("_id").unwrap(), first);
-        let mut sorted = found.clone();
+        assert_eq!(documents[0].get_i64("_id").unwrap(), first);
+        let mut sorted = documents.clone();
         sorted.sort_by_key(|post| {
             let score = post
                 .get("score")
@@ -332,6 +332,6 @@ fn a_page_walks_its_own_keys() {
                 post.get_i64("_id").unwrap() * i64::from(sign),
             )
         });
-        assert_eq!(found, sorted);
+        assert_eq!(documents, sorted);
     }
 }

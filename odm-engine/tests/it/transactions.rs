@@ -6,7 +6,11 @@ use crate::all;
 fn two() -> Database {
     let database = Database::memory();
     let documents = vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }];
-    database.insert("c", documents).unwrap().all().unwrap();
+    database
+        .insert("c", documents)
+        .unwrap()
+        .into_result()
+        .unwrap();
     database
 }
 
@@ -18,19 +22,19 @@ fn delete(id: i32) -> Delete {
 }
 
 #[test]
-fn a_transaction_reads_its_own_writes_and_nobody_else_does() {
+fn only_the_transaction_itself_reads_its_uncommitted_writes() {
     let database = two();
     let transaction = database.begin().unwrap();
     transaction
         .insert("c", vec![rawdoc! { "_id": 3 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     transaction.delete("c", &delete(1)).unwrap();
     transaction
         .insert("new", vec![rawdoc! { "_id": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let count = |name| transaction.count(name, &Count::default()).unwrap();
     assert_eq!((count("c"), count("new")), (2, 1));
@@ -51,13 +55,13 @@ fn a_transaction_does_not_see_later_commits() {
     database
         .insert("c", vec![rawdoc! { "_id": 3 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     assert_eq!(transaction.find("c", &Find::default()).unwrap().count(), 2);
 }
 
 #[test]
-fn the_second_to_change_a_document_loses() {
+fn the_second_writer_of_a_document_conflicts() {
     let database = two();
     let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
     a.delete("c", &delete(1)).unwrap();
@@ -97,7 +101,7 @@ fn unique_indexes_hold_across_transactions() {
     let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
     a.insert("c", vec![rawdoc! { "_id": 10, "email": "x" }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let error = b
         .insert("c", vec![rawdoc! { "_id": 11, "email": "x" }])
@@ -105,18 +109,22 @@ fn unique_indexes_hold_across_transactions() {
     assert!(error.is_write_conflict());
     a.commit().unwrap();
     let error = database.insert("c", vec![rawdoc! { "_id": 12, "email": "x" }]);
-    assert!(error.unwrap().all().unwrap_err().is_duplicate_key());
+    assert!(error.unwrap().into_result().unwrap_err().is_duplicate_key());
 }
 
 #[test]
-fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
+fn a_conflict_takes_precedence_over_invalid_new_keys() {
     let indexed = || {
         let database = two();
         let unique = Index::new([("u", Direction::Ascending)]).unique().sparse();
         let parallel = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
         database.create_indexes("c", &[unique, parallel]).unwrap();
-        let taken = vec![rawdoc! { "_id": 3, "u": 3 }];
-        database.insert("c", taken).unwrap().all().unwrap();
+        let duplicate = vec![rawdoc! { "_id": 3, "u": 3 }];
+        database
+            .insert("c", duplicate)
+            .unwrap()
+            .into_result()
+            .unwrap();
         database
     };
     let set = |id: i32, fields| Update {
@@ -124,8 +132,8 @@ fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
         update: rawdoc! { "$set": fields },
         ..Update::default()
     };
-    // The second of these fails with a code of its own where nobody is in the way.
-    for (fields, alone) in [
+    // Without a conflict, the second update fails with a specific code.
+    for (fields, code_without_conflict) in [
         (rawdoc! { "a": [1, 2], "b": [1, 2] }, 171),
         (rawdoc! { "u": 3 }, 11000),
     ] {
@@ -136,19 +144,19 @@ fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
         let error = b.update("c", &set(1, fields.clone())).unwrap_err();
         assert!(error.is_write_conflict(), "{error}");
         a.commit().unwrap();
-        // Nor does it matter whether the other one has ended.
+        // The conflict also occurs if the other transaction has ended.
         let error = c.update("c", &set(1, fields.clone())).unwrap_err();
         assert!(error.is_write_conflict(), "{error}");
-        let alone_in_it = database.begin().unwrap();
-        let error = alone_in_it.update("c", &set(1, fields)).unwrap_err();
-        assert_eq!(error.code(), Some(alone));
+        let single_transaction = database.begin().unwrap();
+        let error = single_transaction.update("c", &set(1, fields)).unwrap_err();
+        assert_eq!(error.code(), Some(code_without_conflict));
     }
 
-    // Of an insertion, the indexes are asked one after the other: the one on `_id` comes first.
+    // An insert checks the indexes in order, and the index on `_id` comes first.
     let database = indexed();
     let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
     let first = vec![rawdoc! { "_id": 10 }];
-    a.insert("c", first).unwrap().all().unwrap();
+    a.insert("c", first).unwrap().into_result().unwrap();
     let second = vec![
         rawdoc! { "_id": 11 },
         rawdoc! { "_id": 10, "a": [1], "b": [1] },
@@ -157,7 +165,7 @@ fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
 }
 
 #[test]
-fn a_replacement_by_the_same_stands_in_the_way_too() {
+fn an_identical_replacement_conflicts() {
     let database = two();
     let replace = |replacement| Update {
         filter: rawdoc! { "_id": 1 },
@@ -169,7 +177,7 @@ fn a_replacement_by_the_same_stands_in_the_way_too() {
     assert_eq!(report.modified, 1);
     let error = b.update("c", &replace(rawdoc! { "a": 1 })).unwrap_err();
     assert!(error.is_write_conflict());
-    // With its `_id` it is no change.
+    // An equal replacement that contains the `_id` is not a modification.
     let report = database
         .update("c", &replace(rawdoc! { "_id": 1 }))
         .unwrap();
@@ -184,11 +192,11 @@ fn writes_to_different_documents_do_not_conflict() {
     let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
     a.insert("c", vec![rawdoc! { "_id": 10, "a": [1, 2] }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     b.insert("c", vec![rawdoc! { "_id": 11, "a": [1, 2] }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     a.commit().unwrap();
     b.commit().unwrap();
@@ -202,7 +210,7 @@ fn an_index_created_meanwhile_makes_the_commit_fail() {
     transaction
         .insert("c", vec![rawdoc! { "_id": 3, "a": 1 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let index = Index::new([("a", Direction::Ascending)]);
     database.create_indexes("c", &[index]).unwrap();
@@ -210,7 +218,7 @@ fn an_index_created_meanwhile_makes_the_commit_fail() {
 }
 
 #[test]
-fn the_end_of_a_transaction_is_final() {
+fn an_ended_transaction_rejects_further_operations() {
     let database = two();
     let transaction = database.begin().unwrap();
     transaction.delete("c", &delete(1)).unwrap();
@@ -234,7 +242,7 @@ fn the_end_of_a_transaction_is_final() {
 }
 
 #[test]
-fn a_dropped_transaction_leaves_nothing_and_blocks_nobody() {
+fn a_dropped_transaction_leaves_no_data_and_no_claims() {
     let database = two();
     let dropped = database.begin().unwrap();
     dropped.delete("c", &delete(1)).unwrap();
@@ -257,7 +265,7 @@ fn an_error_of_a_cursor_aborts_the_transaction() {
     assert_eq!(cursor.next().unwrap().unwrap_err().code(), Some(28765));
     assert!(transaction.commit().unwrap_err().is_transaction_over());
 
-    // What is skipped is looked at too.
+    // The skipped documents are examined, too.
     let skipping = Find { skip: 9, ..failing };
     let error = database.find("c", &skipping).unwrap().next().unwrap();
     assert_eq!(error.unwrap_err().code(), Some(28765));
@@ -268,6 +276,6 @@ fn a_duplicate_key_aborts_the_transaction() {
     let database = two();
     let transaction = database.begin().unwrap();
     let report = transaction.insert("c", vec![rawdoc! { "_id": 1 }]).unwrap();
-    assert!(report.all().unwrap_err().is_duplicate_key());
+    assert!(report.into_result().unwrap_err().is_duplicate_key());
     assert!(transaction.commit().unwrap_err().is_transaction_over());
 }

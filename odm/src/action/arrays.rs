@@ -1,4 +1,4 @@
-//! The arrays of a model that overflow: asked wherever their elements are, and looked after.
+//! Search and maintenance of the overflow arrays of a model.
 
 mod lengths;
 
@@ -10,30 +10,34 @@ pub use lengths::Lengths;
 
 use crate::{
     Result,
-    access::{Access, found_by},
-    backend::operation::Find,
+    access::{Access, find_matching},
+    backend::operation::FindOperation,
     document::{Document, OverflowArray, Stored},
     error,
-    field::{Elem, FromPath, In, Path, Place, role, shape},
-    maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
-    overflow::unsorted,
+    field::{Elem, FromPath, Path, Place, SameScope, role, shape},
+    maintain::{
+        FoldOutcome, RecoveryReport, any_element_condition, fold_array, spill_array,
+        too_long_or_large,
+    },
+    overflow::unsorted_filter,
+    pending::Worker,
     query::{Filter, IntoFilter, IntoKey},
-    settled::Worker,
-    soft_delete::Sight,
+    soft_delete::Visibility,
 };
 
-/// The arrays of a model that overflow, to be asked and looked after; made by [`Session::arrays`](crate::Session::arrays).
+/// The overflow arrays of a model: search by element, and maintenance. Made by [`Session::arrays`](crate::Session::arrays).
 ///
-/// [`any`](Self::any) is a condition on elements wherever they are. The others look after the arrays: each may run while the application
-/// writes, may be ended at any time, and goes on where it was when it is begun again, as what is done needs nothing any more. They look at
-/// the documents of the session's scope ([`all_scopes`](crate::Session::all_scopes) looks at those of all), soft-deleted ones too.
-#[must_use = "say what to do: `any`, `fold`, `spill` or `lengths`"]
+/// [`any`](Self::any) is a filter on resident and spilled elements. The remaining methods maintain the arrays. Maintenance can
+/// run while the application writes, and can stop at any time: a later call continues with the remaining arrays. Maintenance
+/// covers the documents of the session's scope, soft-deleted documents included. [`all_scopes`](crate::Session::all_scopes)
+/// covers every scope.
+#[must_use = "nothing happens until a method such as `any`, `fold`, `spill` or `lengths` is called"]
 pub struct Arrays<T> {
     access: Access,
     of: PhantomData<fn() -> T>,
 }
 
-/// The fields of one of the elements of an array.
+/// The fields of an array element.
 type ElementFields<T, P> = <<<P as Place>::Value as OverflowArray>::Element as Stored>::Fields<
     Elem<T>,
     role::Resident,
@@ -43,13 +47,14 @@ type ElementFields<T, P> = <<<P as Place>::Value as OverflowArray>::Element as S
 impl<T: Document> Arrays<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
-            // A soft-deleted document can be restored, so its arrays are looked after too.
-            access: access.seeing(Sight::All),
+            // A soft-deleted document can be restored, so maintenance includes soft-deleted documents.
+            access: access.with_visibility(Visibility::All),
             of: PhantomData,
         }
     }
 
-    /// The condition that one and the same element meets the condition, wherever it is: in the document, or outside of it.
+    /// Returns a filter for the documents in which one element of the array meets the whole condition. The element may be resident
+    /// or spilled.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -70,92 +75,97 @@ impl<T: Document> Arrays<T> {
     ///
     /// # Cost
     ///
-    /// It is asked when it is made: one query for elements on their way out of documents, one for those outside, one more for each 1,000
-    /// documents that have such, to make sure that they are theirs. No index has the elements: the first looks at all documents, the
-    /// second at everything that is outside. The condition then names the documents with such an element outside
-    /// of them by their ids, and asks for it in the others. Where elements in documents are enough, a filter by
-    /// [`resident`](crate::field::Overflowing::resident) costs nothing beside.
+    /// The spilled elements are searched when this future is awaited. The first query reads tails and blocks, and scans all
+    /// documents. The second query scans all chunks. Further queries read the matching owners, up to 1,000 at a time. No index
+    /// covers the elements. The returned filter names the owners of matching chunks by id, and tests the resident elements of all
+    /// other documents. If the resident elements are enough, a filter by [`resident`](crate::field::OverflowPlace::resident) has
+    /// no extra cost.
     ///
-    /// It is about what is outside of documents now: made once and used again later, it does not find what has gone there meanwhile, and
-    /// still finds documents whose element outside of them is gone. An array that is replaced as a whole meanwhile may be missed, and of
-    /// one in an order an element that a push lets go from the document meanwhile.
+    /// The filter is a snapshot of the spilled elements. A later use of the filter misses elements that were spilled since, and
+    /// still matches documents with a removed spilled element. Two concurrent writes can hide a match: the replacement of a whole
+    /// array, and a push that spills the element from a sorted array.
     ///
     /// # Errors
     ///
-    /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for an array that does not overflow;
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if more than 100,000 documents have such an element outside of them.
+    /// - [`Invalid`](crate::ErrorKind::Invalid) for an array that is not an overflow array.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if more than 100,000 documents have a matching spilled element.
+    /// - Errors of the backend.
     pub async fn any<P, F>(
         &self,
         array: impl FnOnce(T::Fields) -> P + Send,
         condition: impl FnOnce(ElementFields<T, P>) -> F + Send,
     ) -> Result<Filter<T>>
     where
-        P: Place<Scope: In<T>, Value: OverflowArray>,
+        P: Place<Scope: SameScope<T>, Value: OverflowArray>,
         F: IntoFilter<Elem<T>>,
     {
-        let field = T::MODEL.overflowing(&array(T::fields()).path())?;
+        let field = T::MODEL.require_overflow_at(&array(T::fields()).path())?;
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         let Some(condition) = condition else {
             return Ok(Filter::all());
         };
-        let found = anywhere(
-            &self.access.again(),
+        let has_element = any_element_condition(
+            &self.access.for_repeat(),
             &T::MODEL,
             field,
             &condition.into_node(),
         )
         .await?;
-        Ok(Filter::from_node(found))
+        Ok(Filter::from_node(has_element))
     }
 
-    /// Brings the elements of one document back into it, where they fit: where they are no more than three quarters of those that may
-    /// be in it, in number and in bytes, so that the next push does not take them out again. Where the model says `gather`, these are
-    /// 3 MiB. Tells whether some were brought back: none are of a document that is not there.
+    /// Moves the spilled elements of one document back into the document, if all elements fit. Returns whether an array was
+    /// folded.
+    ///
+    /// An array fits if it takes at most three quarters of its limits, in elements and in bytes. So the next push does not spill
+    /// again. With `inline` on the model, the byte limit is 3 MiB. Without a document, the result is false.
     ///
     /// # Errors
     ///
-    /// Those of the backend, and [`Conflict`](crate::ErrorKind::Conflict) if others write to the array again and again.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if concurrent writes change the array during every attempt.
+    /// - Errors of the backend.
     pub async fn fold_one(&self, id: impl IntoKey<T>) -> Result<bool> {
-        let find = found_by(&T::COLLECTION.into(), &id.into_key().to_raw()?);
+        let find = find_matching(&T::COLLECTION.into(), &id.into_key().to_raw()?);
         let mut is_folded = false;
-        for id in self.ids(find).await? {
+        for id in self.find_ids(find).await? {
             for field in T::MODEL.overflows {
-                let folded = fold(&self.writing(), &T::MODEL, field, &id).await?;
-                is_folded |= folded == Folded::Now;
+                let folded = fold_array(&self.write_access(), &T::MODEL, field, &id).await?;
+                is_folded |= folded == FoldOutcome::Folded;
             }
         }
         Ok(is_folded)
     }
 
-    /// The same for all documents; tells how many arrays were brought back.
+    /// Folds the arrays of all documents. Returns the number of folded arrays.
     ///
     /// # Errors
     ///
-    /// As [`fold_one`](Self::fold_one): once all others are done, that of the first array that could not be.
+    /// The error of the first array that could not be folded, after all arrays were tried: see [`fold_one`](Self::fold_one).
     pub async fn fold(&self) -> Result<u64> {
         let folded = self.fold_all().await?;
-        folded.failed.map_or(Ok(folded.documents), Err)
+        folded.first_error.map_or(Ok(folded.recovered), Err)
     }
 
-    async fn fold_all(&self) -> Result<Finished> {
-        let mut folded = Finished::default();
+    /// Folds the arrays of all documents. An array that cannot be folded does not stop the rest.
+    async fn fold_all(&self) -> Result<RecoveryReport> {
+        let mut folded = RecoveryReport::default();
         for field in T::MODEL.overflows {
-            let outside = doc! { field.header: { "$exists": true } };
-            for id in self.matching(&outside).await? {
-                match fold(&self.writing(), &T::MODEL, field, &id).await {
-                    Ok(done) => folded.documents += u64::from(done == Folded::Now),
-                    Err(error) => folded.fail(error)?,
+            let has_manifest = doc! { field.manifest: { "$exists": true } };
+            for id in self.matching_ids(&has_manifest).await? {
+                match fold_array(&self.write_access(), &T::MODEL, field, &id).await {
+                    Ok(outcome) => folded.recovered += u64::from(outcome == FoldOutcome::Folded),
+                    Err(error) => folded.record_error(error)?,
                 }
             }
         }
         Ok(folded)
     }
 
-    /// The same in a task of its own, at once and with this pause behind each time, until what is given back is dropped. Its
-    /// [progress](Worker::progress) tells how many arrays were brought back.
+    /// Folds the arrays of all documents in a background task: now, and again after each `pause`, until the returned worker is
+    /// dropped. [`progress`](Worker::progress) has the number of folded arrays.
     ///
-    /// Several processes may do so: each array is brought back by one of them. It reads the documents that have elements outside, and no
-    /// index leads there: let hours be between two rounds, not seconds.
+    /// Several processes can run such a task: each array is folded by one process. The task reads all documents with spilled
+    /// elements, without an index. Choose a pause of hours, not seconds.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -169,12 +179,12 @@ impl<T: Document> Arrays<T> {
     /// # #[derive(Schema)] #[schema(models(Book))] struct Shop;
     /// # async fn serve(db: &odm::Database<Shop>) {}
     /// # async fn example(db: odm::Database<Shop>) {
-    /// let folding = db.arrays::<Book>().fold_every(Duration::from_secs(3600));
+    /// let folding = db.arrays::<Book>().spawn_fold_worker(Duration::from_secs(3600));
     /// serve(&db).await;
-    /// println!("{} arrays are whole again", folding.progress().documents);
+    /// println!("{} arrays were folded", folding.progress().documents);
     /// # }
     /// ```
-    pub fn fold_every(self, pause: Duration) -> Worker {
+    pub fn spawn_fold_worker(self, pause: Duration) -> Worker {
         let arrays = Arc::new(self);
         Worker::start(pause, move || {
             let arrays = arrays.clone();
@@ -182,53 +192,63 @@ impl<T: Document> Arrays<T> {
         })
     }
 
-    /// Lets the arrays overflow that are longer or larger in their documents than they should be, and brings those into their order that
-    /// are not in it: those of documents that were there before the array was declared so. Tells how many there were.
+    /// Spills the arrays that have too many or too large resident elements, and sorts unsorted arrays. Returns the number of changed
+    /// arrays.
+    ///
+    /// Documents that are older than the declaration of the array need this call.
     ///
     /// # Errors
     ///
-    /// As [`fold`](Self::fold).
+    /// The same as [`fold`](Self::fold).
     pub async fn spill(&self) -> Result<u64> {
-        let mut spilled = Finished::default();
+        let mut spilled = RecoveryReport::default();
         for field in T::MODEL.overflows {
-            let too_much = too_long_or_large(field);
-            let found = match unsorted(field) {
-                Some(unsorted) => doc! { "$or": [too_much, unsorted] },
-                None => too_much,
+            let too_long = too_long_or_large(field);
+            let filter = match unsorted_filter(field) {
+                Some(unsorted) => doc! { "$or": [too_long, unsorted] },
+                None => too_long,
             };
-            for id in self.matching(&found).await? {
-                match spill(&self.writing(), &T::MODEL, field, &id).await {
-                    Ok(done) => spilled.documents += u64::from(done),
-                    Err(error) => spilled.fail(error)?,
+            for id in self.matching_ids(&filter).await? {
+                match spill_array(&self.write_access(), &T::MODEL, field, &id).await {
+                    Ok(outcome) => spilled.recovered += u64::from(outcome),
+                    Err(error) => spilled.record_error(error)?,
                 }
             }
         }
-        spilled.failed.map_or(Ok(spilled.documents), Err)
+        spilled.first_error.map_or(Ok(spilled.recovered), Err)
     }
 
-    /// The way for what brings arrays in or out, which a time limit of the session does not cut off.
-    fn writing(&self) -> Access {
-        self.access.clone().unlimited()
+    /// Returns the access for the writes of the maintenance. A time limit of the session does not apply.
+    fn write_access(&self) -> Access {
+        self.access.clone().without_time_limit()
     }
 
-    async fn matching(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
-        self.ids(found_by(&T::COLLECTION.into(), &raw(filter)?))
-            .await
+    /// Returns the ids of the documents that match the filter.
+    async fn matching_ids(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
+        self.find_ids(find_matching(
+            &T::COLLECTION.into(),
+            &to_raw_document(filter)?,
+        ))
+        .await
     }
 
-    async fn ids(&self, find: Find) -> Result<Vec<Bson>> {
-        let find = Find {
-            projection: Some(raw(&doc! { "_id": 1 })?),
-            sort: Some(raw(&doc! { "_id": 1 })?),
+    /// Returns the ids of the documents that the query finds.
+    async fn find_ids(&self, find: FindOperation) -> Result<Vec<Bson>> {
+        let find = FindOperation {
+            projection: Some(to_raw_document(&doc! { "_id": 1 })?),
+            sort: Some(to_raw_document(&doc! { "_id": 1 })?),
             ..find
         };
-        let found = self.writing().find_all(&T::MODEL, find).await?;
-        let ids = found.iter().filter_map(|raw| crate::decode::id(raw));
-        let ids = ids.map(|id| Bson::try_from(id).map_err(error::encode));
+        let documents = self.write_access().find_all(&T::MODEL, find).await?;
+        let ids = documents
+            .iter()
+            .filter_map(|raw| crate::decode::stored_id(raw));
+        let ids = ids.map(|id| Bson::try_from(id).map_err(error::from_bson));
         ids.collect()
     }
 }
 
-fn raw(document: &BsonDocument) -> Result<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document).map_err(error::encode)
+/// Converts a document into raw BSON.
+fn to_raw_document(document: &BsonDocument) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(error::from_bson)
 }

@@ -1,12 +1,12 @@
-//! Several writes in as few round trips as the backend has for them.
+//! Bulk writes: several writes in as few round trips as possible.
 
 use std::{fmt, pin::Pin};
 
 use super::{
-    delete::{Delete, DeleteHow},
-    insert::{InsertOne, insert},
-    target::{AllMatching, ById, ByIdWhen, Counted, WithId},
-    update::{How, Prepared, Update, Updated},
+    delete::{Delete, DeleteForm},
+    insert::{InsertOne, insert_documents},
+    target::{AllMatching, ById, ByIdWhen, CountingTarget, IdTarget},
+    update::{PreparedUpdate, Update, UpdateForm, Updated},
     upsert::Upsert,
 };
 use crate::{
@@ -14,29 +14,34 @@ use crate::{
     access::Access,
     backend::{
         BoxFuture,
-        operation::{BulkItem, BulkWritten, Unmatched, Write, Written},
+        operation::{BulkItem, BulkItemOutcome, BulkOperation, BulkWriteResult, Unmatched},
     },
     document::{Document, Draft},
     error,
-    maintain::{Means, Narrowed, Planned, SentWith, run_bulk},
+    maintain::{BatchKind, BulkWriteEntry, DeleteMode, NarrowedBulkWrite, run_bulk},
     query::encode_new_document,
 };
 
-/// Several writes, to documents of one model or of several; made by [`Session::bulk`](crate::Session::bulk).
+/// A list of writes to documents of any models; made by [`Session::bulk`](crate::Session::bulk).
 ///
-/// They are the same as when awaited by themselves, each atomic for itself; the bulk as a whole is not, unless it runs in a
-/// transaction. Each reaches what the session reaches that made it, so that a bulk may be about several
-/// [scopes](crate::scope). They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
-/// with a condition is merely [`NotApplied`](BulkResult::NotApplied). [`unordered`](Self::unordered) carries out all that can
-/// be, in any order. In a transaction the first failure ends the transaction.
+/// Each write behaves as if awaited alone, and each write is atomic. The bulk as a whole is atomic only in a transaction. Each
+/// write keeps the scope of the session that made the write, so a bulk can span several [scopes](crate::scope). The writes run in
+/// order, and the first failure ends the bulk. An update by id fails if the document does not exist; with a condition the result
+/// is [`NotApplied`](BulkResult::NotApplied). With [`unordered`](Self::unordered), the writes run in any order, and all writes
+/// are attempted. In a transaction the first failure ends the transaction.
 ///
-/// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
-/// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
-/// with a condition go one by one, and in a transaction updates by id do too. An update with `or_insert` or of which only the
-/// outcome tells whether it keeps to the rules of its model, an insert
-/// of a model whose `_id` has a number of the framework, and any write of a model with hooks, is carried out by itself, in
-/// its turn. A push to an array with a `max` costs a further
-/// query if it did not apply, and with `update_many` always.
+/// The embedded engine commits all writes together. On MongoDB, adjacent writes of the same kind to the same collection form one
+/// command; in an unordered bulk they need not be adjacent. Such a command is not retried after a lost connection. Conditional
+/// deletes are sent separately, and so are updates by id in a transaction.
+///
+/// Some writes run separately, in their place in the order:
+///
+/// - an update with `or_insert`
+/// - an update that needs a check of its outcome against the validation rules, or that changes elements of an overflow array
+/// - an insert into a model with a sequence number in the `_id`, or of an insert struct such as `NewPost`
+/// - any write to a model with hooks
+///
+/// A push to an array with a `max` costs an extra query if the push did not apply, and always with `update_many`.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -61,7 +66,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a bulk of writes happens when it is awaited"]
+#[must_use = "a bulk runs when awaited"]
 pub struct Bulk {
     access: Access,
     entries: Vec<BulkEntry>,
@@ -77,7 +82,7 @@ impl Bulk {
         }
     }
 
-    /// One write more.
+    /// Adds a write.
     #[expect(
         clippy::should_implement_trait,
         reason = "as the builder that it is, not as a number"
@@ -87,32 +92,32 @@ impl Bulk {
         self
     }
 
-    /// Several writes more, of one kind.
+    /// Adds several writes of the same kind.
     pub fn add_all(mut self, writes: impl IntoIterator<Item: IntoBulk>) -> Self {
         let entries = writes.into_iter().map(IntoBulk::into_bulk);
         self.entries.extend(entries);
         self
     }
 
-    /// In any order, and all that can be carried out whichever of them fail.
+    /// Allows any order, and attempts all writes even if some fail.
     pub fn unordered(mut self) -> Self {
         self.ordered = false;
         self
     }
 
-    async fn run(self) -> Result<BulkReport> {
-        let mut run = Run {
+    async fn run_writes(self) -> Result<BulkReport> {
+        let mut run = BulkRun {
             access: self.access,
             ordered: self.ordered,
-            report: BulkReport::of(self.entries.len()),
+            report: BulkReport::not_attempted(self.entries.len()),
             ready: Vec::new(),
         };
         for (position, entry) in self.entries.into_iter().enumerate() {
-            if !run.take(position, entry).await? {
+            if !run.add_entry(position, entry).await? {
                 return Ok(run.report);
             }
         }
-        run.flush().await?;
+        run.send_ready().await?;
         Ok(run.report)
     }
 }
@@ -121,7 +126,7 @@ impl IntoFuture for Bulk {
     type Output = Result<BulkReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.run_writes())
     }
 }
 
@@ -134,39 +139,39 @@ impl fmt::Debug for Bulk {
     }
 }
 
-/// What the writes of a [`Bulk`] did: of each, and together.
-#[must_use = "some of the writes may have failed: `into_result` makes that an error"]
+/// The results of a [`Bulk`], for each write and in total.
+#[must_use = "some of the writes may have failed: `into_result` returns the failures as an error"]
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct BulkReport {
-    /// What became of each write, in the order in which they were added.
+    /// The result of each write, in the order of the calls of [`add`](Bulk::add).
     pub results: Vec<BulkResult>,
-    /// How many documents were inserted.
+    /// The number of inserted documents.
     pub inserted: u64,
-    /// How many documents updates were about.
+    /// The number of documents that matched an update.
     pub matched: u64,
-    /// How many of them are different now.
+    /// The number of documents that an update changed.
     pub modified: u64,
-    /// How many documents were deleted.
+    /// The number of deleted documents.
     pub deleted: u64,
 }
 
-/// What became of one write of a [`Bulk`].
+/// The result of one write of a [`Bulk`].
 #[derive(Debug, Clone)]
 pub enum BulkResult {
-    /// It was carried out. That is also so if no document was there for an `update_many` or a `delete_many`, or for a
-    /// `delete` by an id alone.
+    /// The write was executed. This includes an `update_many`, a `delete_many` or an unconditional `delete` that found no
+    /// document.
     Applied,
     /// No document met the condition of an update or a delete, and nothing was written.
     NotApplied,
-    /// It failed, with the error that it has by itself.
+    /// The write failed, with the same error as if awaited alone.
     Failed(Error),
-    /// It was not attempted, because a write before it failed.
+    /// The write was not attempted, because an earlier write failed.
     NotAttempted,
 }
 
 impl BulkResult {
-    /// The error, if it failed.
+    /// Returns the error of a failed write.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         match self {
@@ -175,7 +180,7 @@ impl BulkResult {
         }
     }
 
-    /// Whether it was carried out.
+    /// Returns whether the write was executed.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied)
@@ -183,32 +188,34 @@ impl BulkResult {
 }
 
 impl BulkReport {
-    fn of(writes: usize) -> Self {
+    fn not_attempted(writes: usize) -> Self {
         Self {
             results: vec![BulkResult::NotAttempted; writes],
             ..Self::default()
         }
     }
 
-    /// Whether no write failed. One with a condition that was not met has not failed.
+    /// Returns whether no write failed. An unmet condition is no failure.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.failures().next().is_none()
     }
 
-    /// The writes that failed: the position of each, from 0, and why.
+    /// Returns the failed writes: the position of each, from 0, and the error.
     pub fn failures(&self) -> impl Iterator<Item = (usize, &Error)> {
         let results = self.results.iter().enumerate();
         results.filter_map(|(position, result)| Some((position, result.error()?)))
     }
 
-    /// The report, if no write failed.
+    /// Returns the report if no write failed.
     ///
     /// # Errors
     ///
-    /// The first failure; [`Error::failures`] has each with its position.
+    /// The first failure; [`Error::failures`] lists all failures with their positions.
     pub fn into_result(self) -> Result<Self> {
-        let failures = self.failures().map(|(at, error)| (at, error.clone()));
+        let failures = self
+            .failures()
+            .map(|(position, error)| (position, error.clone()));
         let failures: Vec<_> = failures.collect();
         match failures.first() {
             None => Ok(self),
@@ -217,49 +224,51 @@ impl BulkReport {
     }
 }
 
-/// What can be part of a [`Bulk`]: an insert, an update, an upsert or a delete that only tells what it did.
+/// Writes that can be part of a [`Bulk`]: inserts, updates, upserts and deletes that return no document.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a bulk",
-    label = "not a write that only tells what it did",
-    note = "a bulk takes what `insert`, `update` (with `or_insert` too), `update_many`, `delete` and `delete_many` make; what gives a document back (`returning_after`, `update_first`) is awaited by itself, and so is a `save`"
+    label = "expected a write that returns no document",
+    note = "a bulk takes `insert`, `update` (also with `or_insert`), `update_many`, `delete` and `delete_many`; await a `save`, and a write that returns a document (`returning_after`, `update_first`), outside the bulk"
 )]
 pub trait IntoBulk {
     #[doc(hidden)]
     fn into_bulk(self) -> BulkEntry;
 }
 
-/// A write on its way into a bulk.
+/// A prepared write of a bulk.
 #[doc(hidden)]
 pub struct BulkEntry {
     access: Access,
-    planned: Result<Option<Planned>>,
-    /// What must be well before the write.
-    before: Option<Look>,
-    /// What else it may mean that no document matched.
-    unmatched: Option<SecondLook>,
-    /// How the write is carried out by itself, if it is more than one operation.
-    alone: Option<Alone>,
+    planned: Result<Option<BulkWriteEntry>>,
+    /// A check of the stored documents before the write.
+    pre_write_check: Option<PreWriteCheck>,
+    /// Finds out why no document matched.
+    no_match_check: Option<NoMatchCheck>,
+    /// Runs a write that needs more than one operation.
+    separate: Option<SeparateWrite>,
 }
 
-/// A write that is carried out by itself, and what it counts.
-type Alone = Box<dyn FnOnce() -> BoxFuture<'static, Result<BulkReport>> + Send>;
+/// A write that runs separately, and returns its counts.
+type SeparateWrite = Box<dyn FnOnce() -> BoxFuture<'static, Result<BulkReport>> + Send>;
 
-/// A look at the stored documents, which gives an error if a write cannot be, or could not have been, carried out.
-type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+/// A check of the stored documents that returns an error if the write cannot be executed.
+type PreWriteCheck = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 
-/// A look at the stored documents after an update has matched none: an error that tells why, or what a second try has done.
-type SecondLook = Box<dyn FnOnce() -> BoxFuture<'static, Result<Option<Updated>>> + Send>;
+/// A check after an update without a match. Returns an error with the reason, or the result of a second attempt.
+type NoMatchCheck = Box<dyn FnOnce() -> BoxFuture<'static, Result<Option<Updated>>> + Send>;
 
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
-        let is_draft = document.as_ref().is_ok_and(|document| !document.is_whole());
-        let is_more = is_draft || T::HAS_HOOKS || T::MODEL.number.is_some();
-        if is_more {
+        let is_draft = document
+            .as_ref()
+            .is_ok_and(|document| !document.is_complete());
+        let is_separate = is_draft || T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some();
+        if is_separate {
             let session = access.clone();
             let run = async move {
-                let inserted = insert(access, vec![document?]).await;
+                let inserted = insert_documents(access, vec![document?]).await;
                 inserted.map_err(Error::without_inserted)?;
                 Ok(BulkReport {
                     results: vec![BulkResult::Applied],
@@ -267,24 +276,24 @@ impl<T: Document> IntoBulk for InsertOne<T> {
                     ..BulkReport::default()
                 })
             };
-            return BulkEntry::alone(session, run);
+            return BulkEntry::separate_write(session, run);
         }
-        let document = document.and_then(Draft::into_whole);
+        let document = document.and_then(Draft::into_document);
         let document = document
             .and_then(|document| encode_new_document(&document).map_err(error::of_model::<T>));
         let planned = document.and_then(|document| {
-            let write = Write::Insert {
+            let write = BulkOperation::Insert {
                 collection: T::COLLECTION.into(),
                 document,
             };
-            plan::<T>(&access, write, Unmatched::Fine)
+            plan_write::<T>(&access, write, Unmatched::Ignore)
         });
         BulkEntry {
             access,
             planned,
-            before: None,
-            unmatched: None,
-            alone: None,
+            pre_write_check: None,
+            no_match_check: None,
+            separate: None,
         }
     }
 }
@@ -307,367 +316,375 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 impl<T: Document> IntoBulk for Update<T, AllMatching> {
     fn into_bulk(self) -> BulkEntry {
         if T::HAS_HOOKS {
-            return update_hooked(self);
+            return hooked_update(self);
         }
         let access = self.access.clone();
-        let (planned, update) = match self.prepare() {
+        let (planned, update) = match self.into_prepared() {
             Err(error) => (Err(error), None),
-            Ok(update) if update.is_checked_behind() => return update_alone(update),
+            Ok(update) if update.needs_outcome_check() => return separate_update(update),
             Ok(update) => {
-                let write = update.operation(true).map(Write::Update);
-                let planned = write.and_then(|write| plan::<T>(&access, write, Unmatched::Fine));
+                let write = update.to_operation(true).map(BulkOperation::Update);
+                let planned =
+                    write.and_then(|write| plan_write::<T>(&access, write, Unmatched::Ignore));
                 (planned, Some(update))
             }
         };
-        let before = update.filter(Prepared::has_requirements).map(|update| {
-            let look: Look = Box::new(move || Box::pin(async move { update.look_first().await }));
-            look
-        });
+        let before = update
+            .filter(PreparedUpdate::has_requirements)
+            .map(|update| {
+                let check: PreWriteCheck =
+                    Box::new(move || Box::pin(async move { update.check_requirements().await }));
+                check
+            });
         BulkEntry {
             access,
             planned,
-            before,
-            unmatched: None,
-            alone: None,
+            pre_write_check: before,
+            no_match_check: None,
+            separate: None,
         }
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
+impl<T: Document, K: CountingTarget> IntoBulk for Delete<T, K> {
     fn into_bulk(self) -> BulkEntry {
         if T::HAS_HOOKS {
-            return delete_hooked(self);
+            return hooked_delete(self);
         }
-        let is_told = self.target.id().is_some() && self.target.only_id().is_none();
-        let unmatched = match is_told {
-            true => Unmatched::Told,
-            false => Unmatched::Fine,
+        let reports_match = self.target.id().is_some() && self.target.only_id().is_none();
+        let unmatched = match reports_match {
+            true => Unmatched::Report,
+            false => Unmatched::Ignore,
         };
-        let write = self.operation().map(Write::Delete);
+        let write = self.to_operation().map(BulkOperation::Delete);
         BulkEntry {
             planned: write.and_then(|write| {
                 let item = BulkItem { write, unmatched };
-                Planned::new(&self.access, &T::MODEL, item, self.means).map(Some)
+                BulkWriteEntry::new(&self.access, &T::MODEL, item, self.means).map(Some)
             }),
             access: self.access,
-            before: None,
-            unmatched: None,
-            alone: None,
+            pre_write_check: None,
+            no_match_check: None,
+            separate: None,
         }
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Document, K: WithId> IntoBulk for Upsert<T, K> {
+impl<T: Document, K: IdTarget> IntoBulk for Upsert<T, K> {
     fn into_bulk(self) -> BulkEntry {
-        BulkEntry::alone(self.access().clone(), self.counted())
+        BulkEntry::separate_write(self.access().clone(), self.into_report())
     }
 }
 
-fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEntry {
     if T::HAS_HOOKS {
-        return update_hooked(update);
+        return hooked_update(update);
     }
     let access = update.access.clone();
-    let update = match update.prepare() {
+    let update = match update.into_prepared() {
         Ok(update) => update,
         Err(error) => {
             return BulkEntry {
                 access,
                 planned: Err(error),
-                before: None,
-                unmatched: None,
-                alone: None,
+                pre_write_check: None,
+                no_match_check: None,
+                separate: None,
             };
         }
     };
-    if update.is_checked_behind() || update.may_spill() {
-        return update_alone(update);
+    if update.needs_outcome_check() || update.may_spill() {
+        return separate_update(update);
     }
-    // Where that may be a failure, nothing may follow before it is known.
-    let must_look = update.has_requirements() || update.aim.only_id.is_some();
-    let unmatched = match must_look {
-        true => Unmatched::Stops,
-        false => Unmatched::Told,
+    // A missing match may be a failure. Stop the command there, so that no later write runs before the reason is known.
+    let needs_reason = update.has_requirements() || update.aim.only_id.is_some();
+    let unmatched = match needs_reason {
+        true => Unmatched::Abort,
+        false => Unmatched::Report,
     };
-    let write = update.operation(false).map(Write::Update);
-    let planned = write.and_then(|write| plan::<T>(&access, write, unmatched));
-    let look: SecondLook = Box::new(move || {
+    let write = update.to_operation(false).map(BulkOperation::Update);
+    let planned = write.and_then(|write| plan_write::<T>(&access, write, unmatched));
+    let check: NoMatchCheck = Box::new(move || {
         Box::pin(async move {
-            let done = update.look_again().await?;
-            if done.is_none() {
-                update.refuse_missing().await?;
+            let counts = update.explain_no_match().await?;
+            if counts.is_none() {
+                update.ensure_document_exists().await?;
             }
-            Ok(done)
+            Ok(counts)
         })
     });
     BulkEntry {
         access,
         planned,
-        before: None,
-        unmatched: must_look.then_some(look),
-        alone: None,
+        pre_write_check: None,
+        no_match_check: needs_reason.then_some(check),
+        separate: None,
     }
 }
 
-/// An update of which only the outcome tells whether it keeps to the rules of its model.
-fn update_alone(update: Prepared) -> BulkEntry {
+/// Makes a separate write of an update that needs a check of its outcome.
+fn separate_update(update: PreparedUpdate) -> BulkEntry {
     let access = update.access.clone();
-    let is_many = update.is_of_many();
+    let is_many = update.targets_many();
     let run = async move {
-        let done = update.count(is_many).await?;
-        if !done.applied() {
-            update.refuse_missing().await?;
+        let counts = update.update_and_count(is_many).await?;
+        if !counts.applied() {
+            update.ensure_document_exists().await?;
         }
-        Ok(updated(done, is_many))
+        Ok(update_report(counts, is_many))
     };
-    BulkEntry::alone(access, run)
+    BulkEntry::separate_write(access, run)
 }
 
-/// An update of a model with hooks.
-fn update_hooked<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+/// Makes a separate write of an update of a model with hooks.
+fn hooked_update<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEntry {
     let is_many = update.target.id().is_none();
     let access = update.access.clone();
     let run = async move {
-        let done = update.perform(How::Count).await?.counted();
-        Ok(updated(done, is_many))
+        let counts = update.run_update(UpdateForm::Count).await?.into_counts();
+        Ok(update_report(counts, is_many))
     };
-    BulkEntry::alone(access, run)
+    BulkEntry::separate_write(access, run)
 }
 
-/// A delete in a model with hooks.
-fn delete_hooked<T: Document, K: Counted>(delete: Delete<T, K>) -> BulkEntry {
-    let is_told = delete.target.id().is_some() && delete.target.only_id().is_none();
+/// Makes a separate write of a delete in a model with hooks.
+fn hooked_delete<T: Document, K: CountingTarget>(delete: Delete<T, K>) -> BulkEntry {
+    let reports_match = delete.target.id().is_some() && delete.target.only_id().is_none();
     let access = delete.access.clone();
     let run = async move {
-        let (done, _) = delete.perform(DeleteHow::Count).await?;
-        let result = match done.applied() || !is_told {
+        let (counts, _) = delete.run_delete(DeleteForm::Count).await?;
+        let result = match counts.applied() || !reports_match {
             true => BulkResult::Applied,
             false => BulkResult::NotApplied,
         };
         Ok(BulkReport {
             results: vec![result],
-            deleted: done.deleted,
+            deleted: counts.deleted,
             ..BulkReport::default()
         })
     };
-    BulkEntry::alone(access, run)
+    BulkEntry::separate_write(access, run)
 }
 
-/// What an update did, by itself.
-fn updated(done: Updated, is_many: bool) -> BulkReport {
-    let result = match done.applied() || is_many {
+/// Reports an update that ran separately.
+fn update_report(counts: Updated, is_many: bool) -> BulkReport {
+    let result = match counts.applied() || is_many {
         true => BulkResult::Applied,
         false => BulkResult::NotApplied,
     };
     BulkReport {
         results: vec![result],
-        matched: done.matched,
-        modified: done.modified,
+        matched: counts.matched,
+        modified: counts.modified,
         ..BulkReport::default()
     }
 }
 
 impl BulkEntry {
-    fn alone(
+    fn separate_write(
         access: Access,
         run: impl Future<Output = Result<BulkReport>> + Send + 'static,
     ) -> Self {
         Self {
             access,
             planned: Ok(None),
-            before: None,
-            unmatched: None,
-            alone: Some(Box::new(move || Box::pin(run))),
+            pre_write_check: None,
+            no_match_check: None,
+            separate: Some(Box::new(move || Box::pin(run))),
         }
     }
 }
 
-fn plan<T: Document>(
+fn plan_write<T: Document>(
     access: &Access,
-    write: Write,
+    write: BulkOperation,
     unmatched: Unmatched,
-) -> Result<Option<Planned>> {
+) -> Result<Option<BulkWriteEntry>> {
     let item = BulkItem { write, unmatched };
-    Planned::new(access, &T::MODEL, item, Means::OfModel).map(Some)
+    BulkWriteEntry::new(access, &T::MODEL, item, DeleteMode::ModelDefault).map(Some)
 }
 
-/// A bulk that is being carried out.
-struct Run {
+/// The state of a running bulk.
+struct BulkRun {
     access: Access,
     ordered: bool,
     report: BulkReport,
-    /// What can be sent next.
-    ready: Vec<Ready>,
+    /// The writes that are ready to be sent.
+    ready: Vec<ReadyWrite>,
 }
 
-struct Ready {
+struct ReadyWrite {
     position: usize,
-    write: Narrowed,
-    unmatched: Option<SecondLook>,
+    write: NarrowedBulkWrite,
+    no_match_check: Option<NoMatchCheck>,
 }
 
-impl Run {
-    /// Takes the next write, and says whether there may be another one.
-    async fn take(&mut self, position: usize, entry: BulkEntry) -> Result<bool> {
-        if !entry.access.is_that_of(&self.access) {
-            let message = "a write of a bulk was made by another session: make it and the bulk by the same database or \
-                           transaction";
+impl BulkRun {
+    /// Adds a write. Returns whether the bulk continues.
+    async fn add_entry(&mut self, position: usize, entry: BulkEntry) -> Result<bool> {
+        if !entry.access.is_same_target(&self.access) {
+            let message = "a write of the bulk belongs to another session: make the write and the bulk with the same database \
+                           or transaction";
             return self
-                .refuse(position, Error::new(ErrorKind::Invalid, message))
+                .record_failure(position, Error::new(ErrorKind::Invalid, message))
                 .await;
         }
         let planned = match entry.planned {
             Ok(planned) => planned,
-            Err(error) => return self.refuse(position, error).await,
+            Err(error) => return self.record_failure(position, error).await,
         };
-        let planned = match (planned, entry.alone) {
+        let planned = match (planned, entry.separate) {
             (Some(planned), None) => planned,
-            (_, Some(alone)) => return self.carry_out(position, alone).await,
+            (_, Some(separate)) => return self.run_separately(position, separate).await,
             (None, None) => return Ok(true),
         };
-        if let Some(look) = entry.before {
-            // It looks at what the writes before it have left.
-            if self.ordered && !self.flush().await? {
+        if let Some(check) = entry.pre_write_check {
+            // The check must see the results of the earlier writes.
+            if self.ordered && !self.send_ready().await? {
                 return Ok(false);
             }
-            if let Err(error) = look().await {
-                return self.refuse(position, error).await;
+            if let Err(error) = check().await {
+                return self.record_failure(position, error).await;
             }
         }
-        match planned.narrow().await {
-            Ok(write) => self.ready.push(Ready {
+        match planned.into_narrowed().await {
+            Ok(write) => self.ready.push(ReadyWrite {
                 position,
                 write,
-                unmatched: entry.unmatched,
+                no_match_check: entry.no_match_check,
             }),
-            Err(error) => return self.refuse(position, error).await,
+            Err(error) => return self.record_failure(position, error).await,
         }
         Ok(true)
     }
 
-    /// Carries out a write by itself, in its turn.
-    async fn carry_out(&mut self, position: usize, alone: Alone) -> Result<bool> {
-        if self.ordered && !self.flush().await? {
+    /// Runs a separate write after the earlier writes.
+    async fn run_separately(&mut self, position: usize, separate: SeparateWrite) -> Result<bool> {
+        if self.ordered && !self.send_ready().await? {
             return Ok(false);
         }
-        match alone().await {
-            Ok(done) => {
-                self.report.inserted += done.inserted;
-                self.report.matched += done.matched;
-                self.report.modified += done.modified;
-                self.report.deleted += done.deleted;
-                let result = done.results.into_iter().next();
-                self.note(position, result.unwrap_or(BulkResult::NotAttempted));
+        match separate().await {
+            Ok(counts) => {
+                self.report.inserted += counts.inserted;
+                self.report.matched += counts.matched;
+                self.report.modified += counts.modified;
+                self.report.deleted += counts.deleted;
+                let result = counts.results.into_iter().next();
+                self.record_result(position, result.unwrap_or(BulkResult::NotAttempted));
                 Ok(true)
             }
             Err(error) => {
-                self.note(position, BulkResult::Failed(error));
+                self.record_result(position, BulkResult::Failed(error));
                 Ok(!self.ordered)
             }
         }
     }
 
-    /// Notes a failure that is known without asking the backend.
-    async fn refuse(&mut self, position: usize, error: Error) -> Result<bool> {
-        if self.ordered && !self.flush().await? {
+    /// Records a failure that was found before the write was sent.
+    async fn record_failure(&mut self, position: usize, error: Error) -> Result<bool> {
+        if self.ordered && !self.send_ready().await? {
             return Ok(false);
         }
-        self.note(position, BulkResult::Failed(error));
+        self.record_result(position, BulkResult::Failed(error));
         Ok(!self.ordered)
     }
 
-    /// Sends what is ready, and says whether something may follow.
-    async fn flush(&mut self) -> Result<bool> {
+    /// Sends the ready writes. Returns whether the bulk continues.
+    async fn send_ready(&mut self) -> Result<bool> {
         while !self.ready.is_empty() {
-            let (ready, later) = self.next_of_one_kind();
+            let (ready, remaining) = self.take_next_command();
             let writes = ready.iter().map(|ready| ready.write.clone()).collect();
-            let sent = run_bulk(self.access.clone(), writes, self.ordered).await;
-            let done = match sent {
-                Ok(done) => done,
-                // What became of these is unknown, of others it may be known.
-                Err(error) if self.is_fresh() => return Err(error),
+            let result = run_bulk(self.access.clone(), writes, self.ordered).await;
+            let counts = match result {
+                Ok(counts) => counts,
+                // No result is known yet, so the error is the result of the whole bulk.
+                Err(error) if self.has_no_results() => return Err(error),
                 Err(error) => {
                     for ready in ready {
-                        self.note(ready.position, BulkResult::Failed(error.clone()));
+                        self.record_result(ready.position, BulkResult::Failed(error.clone()));
                     }
                     return Ok(false);
                 }
             };
-            if !self.settle(ready, done).await {
+            if !self.record_command_results(ready, counts).await {
                 return Ok(false);
             }
-            self.ready.extend(later);
+            self.ready.extend(remaining);
         }
         Ok(true)
     }
 
-    /// What is sent next: what goes together with the first, and what comes later.
-    fn next_of_one_kind(&mut self) -> (Vec<Ready>, Vec<Ready>) {
+    /// Splits off the next writes that fit into one command. Returns these writes and the remaining writes.
+    fn take_next_command(&mut self) -> (Vec<ReadyWrite>, Vec<ReadyWrite>) {
         let mut ready = std::mem::take(&mut self.ready);
-        let kind = ready.first().map(|first| first.write.kind());
-        if kind == Some(SentWith::Nothing) {
-            let later = ready.split_off(1);
-            return (ready, later);
+        let kind = ready.first().map(|first| first.write.batch_kind());
+        if kind == Some(BatchKind::Alone) {
+            let remaining = ready.split_off(1);
+            return (ready, remaining);
         }
-        let is_like = |ready: &Ready| Some(ready.write.kind()) == kind;
+        let is_like = |ready: &ReadyWrite| Some(ready.write.batch_kind()) == kind;
         if self.ordered {
             let end = ready.iter().position(|ready| !is_like(ready));
-            let later = ready.split_off(end.unwrap_or(ready.len()));
-            (ready, later)
+            let remaining = ready.split_off(end.unwrap_or(ready.len()));
+            (ready, remaining)
         } else {
             ready.into_iter().partition(is_like)
         }
     }
 
-    /// Notes what became of what was sent. What was not attempted because of a document that did not match, which has
-    /// turned out to be no failure, is ready again.
-    async fn settle(&mut self, sent: Vec<Ready>, done: BulkWritten) -> bool {
-        self.report.inserted += done.inserted;
-        self.report.matched += done.matched;
-        self.report.modified += done.modified;
-        self.report.deleted += done.deleted;
+    /// Records the results of sent writes. A missing match may turn out to be no failure; the writes that were not attempted
+    /// because of that missing match are ready again.
+    async fn record_command_results(
+        &mut self,
+        sent: Vec<ReadyWrite>,
+        counts: BulkWriteResult,
+    ) -> bool {
+        self.report.inserted += counts.inserted;
+        self.report.matched += counts.matched;
+        self.report.modified += counts.modified;
+        self.report.deleted += counts.deleted;
         let mut failed = false;
-        let mut rest = Vec::new();
-        for (mut ready, written) in sent.into_iter().zip(done.results) {
+        let mut remaining = Vec::new();
+        for (mut ready, written) in sent.into_iter().zip(counts.results) {
             let result = match written {
-                Written::Applied => BulkResult::Applied,
-                Written::Failed(error) => BulkResult::Failed(error),
-                Written::NotApplied => match ready.unmatched.take() {
+                BulkItemOutcome::Applied => BulkResult::Applied,
+                BulkItemOutcome::Failed(error) => BulkResult::Failed(error),
+                BulkItemOutcome::NotApplied => match ready.no_match_check.take() {
                     None => BulkResult::NotApplied,
-                    Some(look) => match look().await {
+                    Some(check) => match check().await {
                         Ok(None) => BulkResult::NotApplied,
-                        Ok(Some(done)) => {
-                            self.report.matched += done.matched;
-                            self.report.modified += done.modified;
+                        Ok(Some(counts)) => {
+                            self.report.matched += counts.matched;
+                            self.report.modified += counts.modified;
                             BulkResult::Applied
                         }
                         Err(error) => BulkResult::Failed(error),
                     },
                 },
-                Written::NotAttempted => {
-                    rest.push(ready);
+                BulkItemOutcome::NotAttempted => {
+                    remaining.push(ready);
                     continue;
                 }
             };
             failed |= result.error().is_some();
-            self.note(ready.position, result);
+            self.record_result(ready.position, result);
         }
         if !failed {
-            self.ready = rest;
+            self.ready = remaining;
         }
         !(failed && self.ordered)
     }
 
-    fn is_fresh(&self) -> bool {
+    fn has_no_results(&self) -> bool {
         let mut results = self.report.results.iter();
         results.all(|result| matches!(result, BulkResult::NotAttempted))
     }
 
-    fn note(&mut self, position: usize, result: BulkResult) {
-        if let Some(noted) = self.report.results.get_mut(position) {
-            *noted = result;
+    fn record_result(&mut self, position: usize, result: BulkResult) {
+        if let Some(slot) = self.report.results.get_mut(position) {
+            *slot = result;
         }
     }
 }

@@ -1,13 +1,16 @@
-//! Deleting documents.
+//! `delete`, `delete_first` and `delete_many`.
 
 use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
 use super::{
-    outcome::{Outcome, not_applied},
+    outcome::{Outcome, not_applied_error},
     returning::ReturningDelete,
-    target::{Aim, ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, id_of, to_raw},
+    target::{
+        ById, CountingTarget, ErasedTarget, FirstMatching, SingleTarget, SortableTarget,
+        TargetKind, WriteTarget, decode_id, to_raw,
+    },
 };
 use crate::{
     Error, Result,
@@ -15,55 +18,55 @@ use crate::{
     backend::{BoxFuture, operation},
     document::{Document, Ref},
     error,
-    hook::{self, Committed, RunHooks, Written},
-    maintain::{Means, Plan, Removal, consequences, of_one},
-    query::{Filter, IntoFilter, IntoSort, Key, document},
-    soft_delete::{Sight, SoftDelete},
-    unit,
+    hook::{self, Committed, HookedWrite, RunHooks},
+    maintain::{DeleteMode, HardOrSoftDelete, WriteRequest, apply_delete_mode, preview_delete},
+    query::{Filter, IntoFilter, IntoSort, Key, single_field_document},
+    soft_delete::{SoftDelete, Visibility},
+    transaction_scope,
 };
-pub use crate::{backend::operation::Deleted, maintain::Consequences};
+pub use crate::{backend::operation::DeleteResult, maintain::DeletePreview};
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
 /// [`Session::delete_first`](crate::Session::delete_first) and [`Session::delete_many`](crate::Session::delete_many).
 ///
-/// Deleting what is not there is no error: [`Deleted::deleted`] is 0. Of a model with a [soft delete](SoftDelete) a delete
-/// sets a mark, where there is none yet; [`permanently`](Self::permanently) deletes for good.
-#[must_use = "a delete happens when it is awaited"]
+/// A delete of a missing document is no error: [`DeleteResult::deleted`] is 0. In a model with a [soft delete](SoftDelete), a
+/// delete sets the deletion date of live documents; [`permanently`](Self::permanently) removes the documents.
+#[must_use = "a delete runs when awaited"]
 pub struct Delete<T: Document, K = ById> {
     pub(super) access: Access,
-    pub(super) target: Target<T, K>,
-    pub(super) means: Means,
+    pub(super) target: WriteTarget<T, K>,
+    pub(super) means: DeleteMode,
 }
 
-/// How a delete is carried out.
+/// The result that a delete returns.
 #[derive(Debug, Clone)]
-pub(super) enum DeleteHow {
-    /// Counting.
+pub(super) enum DeleteForm {
+    /// The number of documents.
     Count,
-    /// Giving the first document back, or this of it.
+    /// The first document, or the projected fields.
     Returning(Option<RawDocumentBuf>),
 }
 
-/// How many documents were deleted, and the one that was asked for.
-type Gone = (Deleted, Option<RawDocumentBuf>);
+/// The number of deleted documents, and the returned document.
+type DeleteOutput = (DeleteResult, Option<RawDocumentBuf>);
 
-impl Deleted {
-    /// Whether a document was deleted.
+impl DeleteResult {
+    /// Returns whether a document was deleted.
     #[must_use]
     pub fn applied(self) -> bool {
         self.deleted > 0
     }
 
-    /// An error unless a document was deleted.
+    /// Returns an error if no document was deleted.
     ///
     /// # Errors
     ///
-    /// [`NotApplied`](crate::ErrorKind::NotApplied).
+    /// [`NotApplied`](crate::ErrorKind::NotApplied) if no document was deleted.
     pub fn expect_applied(self) -> Result<Self> {
         if self.applied() {
             Ok(self)
         } else {
-            Err(not_applied())
+            Err(not_applied_error())
         }
     }
 }
@@ -72,44 +75,45 @@ impl<T: Document> Delete<T> {
     pub(crate) fn by_key(access: Access, key: Key<T>) -> Self {
         Self {
             access,
-            target: Target::by_key(key),
-            means: Means::OfModel,
+            target: WriteTarget::by_key(key),
+            means: DeleteMode::ModelDefault,
         }
     }
 }
 
-impl<T: Document, K: Which> Delete<T, K> {
-    /// For a kind without an id.
+impl<T: Document, K: TargetKind> Delete<T, K> {
+    /// Makes a delete of a kind without an id.
     pub(crate) fn by_condition(access: Access, condition: Filter<T>) -> Self {
         Self {
             access,
-            target: Target::by_condition(condition),
-            means: Means::OfModel,
+            target: WriteTarget::by_condition(condition),
+            means: DeleteMode::ModelDefault,
         }
     }
 
-    /// Only what meets the condition, looked at in the same atomic step.
+    /// Deletes only documents that meet the condition. The check is part of the same atomic step.
     pub fn when<F: IntoFilter<T>>(
         self,
         condition: impl FnOnce(T::Fields) -> F,
     ) -> Delete<T, K::When> {
         Delete {
             access: self.access,
-            target: self.target.when(condition),
+            target: self.target.with_condition(condition),
             means: self.means,
         }
     }
 
-    /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
+    /// Adds sort keys that decide which matching document is the first. The keys of a later call order documents that the earlier
+    /// keys leave equal.
     pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
     where
-        K: InOrder,
+        K: SortableTarget,
     {
         self.target.sort(order);
         self
     }
 
-    /// Deletes for good, in a model with a soft delete, what is deleted already and what is not.
+    /// Removes the documents of a model with a soft delete from the database, soft-deleted documents included.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -128,13 +132,18 @@ impl<T: Document, K: Which> Delete<T, K> {
         T: SoftDelete,
     {
         Self {
-            access: self.access.seeing(Sight::All),
-            means: Means::ForGood,
+            access: self.access.with_visibility(Visibility::All),
+            means: DeleteMode::Hard,
             ..self
         }
     }
 
-    /// What it would do, with all that goes with it by `on_delete`, and nothing of it is done; hooks are not asked.
+    /// Returns the consequences of the delete, with all cascades and other `on_delete` rules, without deleting anything. Hooks do
+    /// not run.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend. A restricted delete is no error here: see [`DeletePreview::error`].
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -158,104 +167,107 @@ impl<T: Document, K: Which> Delete<T, K> {
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub async fn dry_run(self) -> Result<Consequences>
+    pub async fn dry_run(self) -> Result<DeletePreview>
     where
-        K: Counted,
+        K: CountingTarget,
     {
-        let filter = self.operation()?.filter;
-        if T::MODEL.soft_delete.is_some() && self.means == Means::OfModel {
-            let count = operation::Count {
+        let filter = self.to_operation()?.filter;
+        if T::MODEL.soft_delete.is_some() && self.means == DeleteMode::ModelDefault {
+            let count = operation::CountOperation {
                 collection: T::COLLECTION.into(),
                 filter,
                 limit: None,
-                max_time: None,
+                options: Default::default(),
             };
-            let marked = self.access.count(&T::MODEL, count).await?;
-            let deleted = (marked > 0).then_some((T::COLLECTION, marked));
-            return Ok(Consequences {
+            let soft_deleted = self.access.count(&T::MODEL, count).await?;
+            let deleted = (soft_deleted > 0).then_some((T::COLLECTION, soft_deleted));
+            return Ok(DeletePreview {
                 deleted: deleted.into_iter().collect(),
-                ..Consequences::default()
+                ..DeletePreview::default()
             });
         }
-        consequences(&self.access, &T::MODEL, filter).await
+        preview_delete(&self.access, &T::MODEL, filter).await
     }
 
-    /// Gives the document as it was, read in the same atomic step.
+    /// Returns the deleted document, read in the same atomic step.
     pub fn returning(self) -> ReturningDelete<T, K>
     where
-        K: ToOne,
+        K: SingleTarget,
     {
         ReturningDelete::new(self)
     }
 
-    /// Carries it out, with the hooks of its model.
-    pub(super) fn perform(self, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
+    /// Runs the delete with the hooks of the model.
+    pub(super) fn run_delete(self, form: DeleteForm) -> BoxFuture<'static, Result<DeleteOutput>> {
         if T::HAS_HOOKS {
-            return self.perform_with_hooks(how);
+            return self.run_with_hooks(form);
         }
-        Prepared::begin(self.prepare(), how)
+        PreparedDelete::boxed_execute(self.into_prepared(), form)
     }
 
-    /// An object, so that of a model without hooks nothing of it is compiled.
-    fn perform_with_hooks(self, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
+    /// Boxed as a trait object, so that models without hooks do not compile this code.
+    fn run_with_hooks(self, form: DeleteForm) -> BoxFuture<'static, Result<DeleteOutput>> {
         Box::pin(async move {
             let Some(hooks) = T::hooks() else {
-                return self.prepare()?.carry_out(how).await;
+                return self.into_prepared()?.execute_delete(form).await;
             };
             let access = self.access.clone();
             let work = |access: Access| {
-                let (target, means, how) = (self.target.clone(), self.means, how.clone());
+                let (target, means, form) = (self.target.clone(), self.means, form.clone());
                 let delete = Self {
                     access,
                     target,
                     means,
                 };
-                async move { delete.perform_hooked(hooks, how).await }
+                async move { delete.run_hooked(hooks, form).await }
             };
-            access.together(unit::ATTEMPTS, work).await
+            access
+                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+                .await
         })
     }
 
-    async fn perform_hooked(
+    async fn run_hooked(
         mut self,
         hooks: &'static dyn RunHooks<T>,
-        how: DeleteHow,
-    ) -> Result<Gone> {
+        form: DeleteForm,
+    ) -> Result<DeleteOutput> {
         let access = self.access.clone();
-        let is_many = matches!(how, DeleteHow::Count) && self.target.id().is_none();
-        let mut which = self.target.selection(&access, is_many)?;
-        let before = hooks.before_delete(&mut which, &access).await;
-        before.map_err(|error| access.fail(error))?;
-        self.target = self.target.pin(which.pinned()?);
-        hook::written(access, hooks, move |access| async move {
-            let done = self.prepare()?.carry_out(how).await?;
-            if !done.0.applied() {
-                return Ok(Written::nothing(done));
+        let is_many = matches!(form, DeleteForm::Count) && self.target.id().is_none();
+        let mut selection = self.target.to_selection(&access, is_many)?;
+        let before = hooks.before_delete(&mut selection, &access).await;
+        before.map_err(|error| access.fail_transaction(error))?;
+        self.target = self.target.restrict_to(selection.ids_condition()?);
+        hook::run_with_after_hooks(access, hooks, move |access| async move {
+            let outcome = self.into_prepared()?.execute_delete(form).await?;
+            if !outcome.0.applied() {
+                return Ok(HookedWrite::without_match(outcome));
             }
-            if let (None, Some(Ok(id))) = (&which.ids, done.1.as_deref().map(id_of::<T>)) {
-                which.ids = Some(vec![id]);
+            if let (None, Some(Ok(id))) = (&selection.ids, outcome.1.as_deref().map(decode_id::<T>))
+            {
+                selection.ids = Some(vec![id]);
             }
-            Ok(Written {
-                done,
-                after: hooks.after_delete(&which, &access).await,
-                events: vec![Committed::Deleted(which)],
+            Ok(HookedWrite {
+                done: outcome,
+                after_hooks: hooks.after_delete(&selection, &access).await,
+                events: vec![Committed::Deleted(selection)],
             })
         })
         .await
     }
 
-    fn prepare(self) -> Result<Prepared> {
-        Ok(Prepared {
-            delete: self.operation()?,
+    fn into_prepared(self) -> Result<PreparedDelete> {
+        Ok(PreparedDelete {
+            delete: self.to_operation()?,
             access: self.access,
-            aim: self.target.aim().map_err(error::of_model::<T>)?,
+            aim: self.target.to_erased().map_err(error::of_model::<T>)?,
             means: self.means,
         })
     }
 
-    pub(super) fn operation(&self) -> Result<operation::Delete> {
-        let node = self.target.node().map_err(error::of_model::<T>)?;
-        Ok(operation::Delete {
+    pub(super) fn to_operation(&self) -> Result<operation::DeleteOperation> {
+        let node = self.target.full_condition().map_err(error::of_model::<T>)?;
+        Ok(operation::DeleteOperation {
             collection: T::COLLECTION.into(),
             filter: to_raw(&T::MODEL, &node)?,
             multi: self.target.id().is_none(),
@@ -263,67 +275,75 @@ impl<T: Document, K: Which> Delete<T, K> {
     }
 }
 
-/// A delete whose conditions have been put together.
-struct Prepared {
+/// A delete without the type of the model, ready to run.
+struct PreparedDelete {
     access: Access,
-    aim: Aim,
-    delete: operation::Delete,
-    means: Means,
+    aim: ErasedTarget,
+    delete: operation::DeleteOperation,
+    means: DeleteMode,
 }
 
-impl Prepared {
-    /// Carries out what has been put together, if it could be.
-    fn begin(prepared: Result<Self>, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
-        Box::pin(async move { prepared?.carry_out(how).await })
+impl PreparedDelete {
+    /// Runs the delete, or returns the error of its preparation.
+    fn boxed_execute(
+        prepared: Result<Self>,
+        form: DeleteForm,
+    ) -> BoxFuture<'static, Result<DeleteOutput>> {
+        Box::pin(async move { prepared?.execute_delete(form).await })
     }
 
-    async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
-        let Aim { model, sort, .. } = self.aim;
-        match how {
-            DeleteHow::Count => {
-                let removal = Removal::new(model, self.delete, self.means)?;
-                let done = Plan::new(model, removal)?.run(self.access).await?;
-                Ok((done, None))
+    async fn execute_delete(self, form: DeleteForm) -> Result<DeleteOutput> {
+        let ErasedTarget { model, sort, .. } = self.aim;
+        match form {
+            DeleteForm::Count => {
+                let removal = HardOrSoftDelete::new(model, self.delete, self.means)?;
+                let outcome = WriteRequest::new(model, removal)?.run(self.access).await?;
+                Ok((outcome, None))
             }
-            DeleteHow::Returning(projection) => {
+            DeleteForm::Returning(projection) => {
                 let mut write = operation::FindAndModify {
                     collection: self.delete.collection,
                     filter: self.delete.filter,
                     sort,
                     projection,
-                    modification: operation::Modification::Delete,
+                    modification: operation::FindAndModifyKind::Delete,
                 };
-                of_one(model, &mut write, self.means)?;
-                let found = Plan::new(model, write)?.run(self.access).await?;
-                let deleted = u64::from(found.is_some());
-                Ok((Deleted { deleted }, found))
+                apply_delete_mode(model, &mut write, self.means)?;
+                let document = WriteRequest::new(model, write)?.run(self.access).await?;
+                let deleted = u64::from(document.is_some());
+                Ok((DeleteResult { deleted }, document))
             }
         }
     }
 }
 
-impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
-    type Output = Result<Deleted>;
+impl<T: Document, K: CountingTarget> IntoFuture for Delete<T, K> {
+    type Output = Result<DeleteResult>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        counted(self.perform(DeleteHow::Count))
+        await_count(self.run_delete(DeleteForm::Count))
     }
 }
 
-fn counted(delete: BoxFuture<'static, Result<Gone>>) -> BoxFuture<'static, Result<Deleted>> {
+fn await_count(
+    delete: BoxFuture<'static, Result<DeleteOutput>>,
+) -> BoxFuture<'static, Result<DeleteResult>> {
     Box::pin(async move { Ok(delete.await?.0) })
 }
 
-/// A delete of the first tells which document that was.
+/// `delete_first` returns a reference to the deleted document.
 impl<T: Document> IntoFuture for Delete<T, FirstMatching> {
     type Output = Result<Outcome<Ref<T>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let how = DeleteHow::Returning(Some(document("_id", 1)?));
-            let (_, found) = self.perform(how).await?;
-            let id = found.as_deref().map(id_of::<T>).transpose();
-            Ok(id.map_err(Error::behind_a_write)?.map(Ref::of_id).into())
+            let form = DeleteForm::Returning(Some(single_field_document("_id", 1)?));
+            let (_, document) = self.run_delete(form).await?;
+            let id = document.as_deref().map(decode_id::<T>).transpose();
+            Ok(id
+                .map_err(Error::after_committed_write)?
+                .map(Ref::of_id)
+                .into())
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the elements of an array that overflows.
+//! Reads of the elements of an overflow array.
 
 use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 
@@ -12,28 +12,29 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{Elem, FromPath, Path, role, shape},
-    overflow::{ATTEMPTS, Reading, Walk, order},
-    query::{Filter, IntoFilter, IntoValue, Key, Node},
+    overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor, order},
+    query::{Filter, FilterNode, IntoFilter, IntoValue, Key},
     retry,
 };
 
-/// All elements of an array that overflows, wherever they are; made by [`Get::elements`](super::Get::elements).
+/// All elements of an overflow array, resident and spilled. Made by [`Get::elements`](super::Get::elements).
 ///
-/// Every question reads the document first, of it no more than the array; where all elements are in it, that is all. It is an error of
-/// kind [`NotFound`](crate::ErrorKind::NotFound) if there is no document.
+/// Every read starts with the owner document, limited to the array. If no element is spilled, this is the only round trip.
+/// Without a document, the error has the kind [`NotFound`](crate::ErrorKind::NotFound).
 ///
-/// Elements that are pushed or pulled while they are read may be among what is read or not; each of the others is, once and in its place.
-#[must_use = "it is a question to be asked: `all`, `stream`, `page`, `get`, `contains`, `filter`, `len`"]
+/// Elements that are pushed or pulled during a read may be included or not. Every element that stays is read exactly once, in its
+/// place.
+#[must_use = "nothing is read until a method such as `all`, `page` or `len` is awaited"]
 pub struct Elements<T: Document, E> {
-    reading: Result<Reading>,
+    reader: Result<ArrayReader>,
     key: Key<T>,
     of: PhantomData<fn() -> E>,
 }
 
 impl<T: Document, E: Stored> Elements<T, E> {
     pub(super) fn new(access: Access, key: Key<T>, path: &Path) -> Self {
-        let reading = T::MODEL.overflowing(path).and_then(|field| {
-            Ok(Reading {
+        let reader = T::MODEL.require_overflow_at(path).and_then(|field| {
+            Ok(ArrayReader {
                 access,
                 model: &T::MODEL,
                 field,
@@ -41,79 +42,81 @@ impl<T: Document, E: Stored> Elements<T, E> {
             })
         });
         Self {
-            reading,
+            reader,
             key,
             of: PhantomData,
         }
     }
 
-    /// How many elements there are. It reads none of those that are outside of the document.
+    /// Returns the number of elements. Reads no spilled element.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn len(self) -> Result<u64> {
-        let reading = self.reading?;
-        let owner = reading.owner().await?;
-        let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
-        Ok(owner.len())
+        let reading = self.reader?;
+        let array = reading.read_state().await?;
+        let array = array.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
+        Ok(array.len())
     }
 
-    /// Whether there are none.
+    /// Returns whether the array has no elements.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn is_empty(self) -> Result<bool> {
         Ok(self.len().await? == 0)
     }
 
-    /// All of them, in order: two round trips if there are some outside of the document.
+    /// Reads all elements in order: one round trip, and a second round trip if elements are spilled.
     ///
     /// # Errors
     ///
-    /// [`Decode`](crate::ErrorKind::Decode) for an element that does not fit its type, [`Conflict`](crate::ErrorKind::Conflict) if the array was
-    /// replaced again and again meanwhile.
+    /// - [`Decode`](crate::ErrorKind::Decode) for an element that does not fit the type.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if concurrent writes replace the array during every attempt.
     pub async fn all(self) -> Result<Vec<E>> {
-        let all = self.reading?.all().await?;
-        values::<T, E>(all, &self.key)
+        let all = self.reader?.read_all().await?;
+        decode_elements::<T, E>(all, &self.key)
     }
 
-    /// `len` of them from the position `from` on, which is counted from 0: three round trips at most.
+    /// Reads `len` elements from the position `from` on. Positions count from 0. Takes at most three round trips.
     ///
-    /// What is pulled before that position moves those behind it.
+    /// A pull of an element before `from` shifts the positions of all later elements.
     ///
     /// # Errors
     ///
-    /// As [`all`](Self::all).
+    /// The same as [`all`](Self::all).
     pub async fn page(self, from: u64, len: usize) -> Result<Vec<E>> {
-        let page = self.reading?.range(from, len).await?;
-        values::<T, E>(page, &self.key)
+        let page = self.reader?.read_range(from, len).await?;
+        decode_elements::<T, E>(page, &self.key)
     }
 
-    /// The one at a position, counted from 0; none behind the last.
+    /// Reads the element at a position, counted from 0. Returns `None` after the last element.
     ///
     /// # Errors
     ///
-    /// As [`all`](Self::all).
+    /// The same as [`all`](Self::all).
     pub async fn get(self, position: u64) -> Result<Option<E>> {
         Ok(self.page(position, 1).await?.pop())
     }
 
-    /// Whether one of them equals the value. It looks outside of the document only if none does in it.
+    /// Returns whether an element equals the value. Searches the spilled elements only if no resident element matches.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](crate::ErrorKind::Conflict) if the array was replaced again and again meanwhile, and those of the backend.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if concurrent writes replace the array during every attempt.
+    /// - Errors of the backend.
     pub async fn contains(self, value: impl IntoValue<E> + Send) -> Result<bool> {
         let value = value.into_value().map_err(error::of_model::<T>)?;
-        let value = Bson::try_from(value).map_err(error::encode)?;
-        let found = self.reading?.contains(&value).await?;
-        found.ok_or_else(|| error::not_found::<T>(self.key.id()))
+        let value = Bson::try_from(value).map_err(error::from_bson)?;
+        let contains = self.reader?.contains_element(&value).await?;
+        contains.ok_or_else(|| error::not_found::<T>(self.key.id()))
     }
 
-    /// Those that meet a condition, in order: the backend looks for them, wherever they are. All of them when it is awaited, or one after
-    /// the other by [`stream`](Matching::stream).
+    /// Selects the elements that meet a condition. The backend evaluates the condition on resident and spilled elements.
+    ///
+    /// Awaiting the result reads all matching elements in order. [`stream`](Matching::stream) reads the elements in batches.
     pub fn filter<F: IntoFilter<Elem<T>>>(
         self,
         condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F,
@@ -125,62 +128,62 @@ impl<T: Document, E: Stored> Elements<T, E> {
         }
     }
 
-    /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
+    /// Streams the elements in order, for arrays of any size. Spilled elements are read in batches.
     ///
-    /// It ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if the array is replaced by another one meanwhile.
+    /// The stream ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if a concurrent write replaces the array.
     pub fn stream(self) -> Rows<E> {
-        rows::<T, E>(Stream::new(self, None))
+        into_rows::<T, E>(ElementStream::new(self, None))
     }
 }
 
-/// The elements of an array that overflows that meet a condition, wherever they are; made by [`Elements::filter`].
-#[must_use = "it is a question to be asked: await it, or `stream`"]
+/// The elements of an overflow array that meet a condition. Made by [`Elements::filter`].
+#[must_use = "nothing is read until this is awaited or streamed"]
 pub struct Matching<T: Document, E> {
     elements: Elements<T, E>,
-    condition: Option<Node>,
+    condition: Option<FilterNode>,
 }
 
 impl<T: Document, E: Stored> Matching<T, E> {
-    /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
+    /// Streams the matching elements in order, for arrays of any size. Spilled elements are read in batches.
     ///
-    /// It ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if the array is replaced by another one meanwhile.
+    /// The stream ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if a concurrent write replaces the array.
     pub fn stream(self) -> Rows<E> {
-        rows::<T, E>(Stream::new(self.elements, self.condition))
+        into_rows::<T, E>(ElementStream::new(self.elements, self.condition))
     }
 }
 
-/// All of them, in order: a round trip, and two more if there are documents of the extras.
+/// Reads all matching elements in order: one round trip, and two more if the array has chunks.
 ///
 /// # Errors
 ///
-/// As [`Elements::all`].
+/// The same as [`Elements::all`].
 impl<T: Document, E: Stored> IntoFuture for Matching<T, E> {
     type Output = Result<Vec<E>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut stream = Stream::new(self.elements, self.condition);
-            for attempt in 1..=ATTEMPTS {
-                let found = stream.all().await.map_err(error::of_model::<T>)?;
-                if let Some(found) = found {
-                    // What was there before the order was declared may not be in it yet.
-                    let mut found = Vec::from(found);
-                    order::in_order(stream.reading?.field, &mut found);
-                    return found.into_iter().map(element_of::<T, E>).collect();
+            let mut stream = ElementStream::new(self.elements, self.condition);
+            for attempt in 1..=MAX_READ_ATTEMPTS {
+                let elements = stream.collect_rest().await.map_err(error::of_model::<T>)?;
+                if let Some(elements) = elements {
+                    // Elements that were stored before the declaration of the sort order may be unsorted.
+                    let mut elements = Vec::from(elements);
+                    order::sort_if_ordered(stream.reader?.field, &mut elements);
+                    return elements.into_iter().map(decode_element::<T, E>).collect();
                 }
-                retry::pause(attempt).await;
-                stream.begin_anew();
+                retry::pause_before_retry(attempt).await;
+                stream.restart_read();
             }
-            Err(stream.reading?.replaced())
+            Err(stream.reader?.contention_error())
         })
     }
 }
 
-fn rows<T: Document, E: Stored>(start: Stream<T>) -> Rows<E> {
-    Rows::of(futures_util::stream::unfold(
+fn into_rows<T: Document, E: Stored>(start: ElementStream<T>) -> Rows<E> {
+    Rows::from_stream(futures_util::stream::unfold(
         start,
-        async |mut stream| match stream.next().await {
-            Ok(element) => Some((element_of::<T, E>(element?), stream)),
+        async |mut stream| match stream.next_element().await {
+            Ok(element) => Some((decode_element::<T, E>(element?), stream)),
             Err(error) => {
                 (stream.is_over, stream.ready) = (true, VecDeque::new());
                 Some((Err(error), stream))
@@ -189,30 +192,30 @@ fn rows<T: Document, E: Stored>(start: Stream<T>) -> Rows<E> {
     ))
 }
 
-/// Where a stream is.
-struct Stream<T: Document> {
-    reading: Result<Reading>,
+/// The state of a stream of elements.
+struct ElementStream<T: Document> {
+    reader: Result<ArrayReader>,
     key: Key<T>,
-    condition: Option<Node>,
-    /// Among the elements outside of the document, when it has been read.
-    walk: Option<Walk>,
+    condition: Option<FilterNode>,
+    /// The cursor over the spilled elements, once the owner document has been read.
+    cursor: Option<SpilledCursor>,
     ready: VecDeque<Bson>,
     is_over: bool,
 }
 
-impl<T: Document> Stream<T> {
-    fn new<E>(elements: Elements<T, E>, condition: Option<Node>) -> Self {
+impl<T: Document> ElementStream<T> {
+    fn new<E>(elements: Elements<T, E>, condition: Option<FilterNode>) -> Self {
         Self {
-            reading: elements.reading,
+            reader: elements.reader,
             key: elements.key,
             condition,
-            walk: None,
+            cursor: None,
             ready: VecDeque::new(),
             is_over: false,
         }
     }
 
-    async fn next(&mut self) -> Result<Option<Bson>> {
+    async fn next_element(&mut self) -> Result<Option<Bson>> {
         loop {
             if let Some(element) = self.ready.pop_front() {
                 return Ok(Some(element));
@@ -220,40 +223,42 @@ impl<T: Document> Stream<T> {
             if self.is_over {
                 return Ok(None);
             }
-            if !self.read_on().await? {
-                return Err(self.reading.clone()?.replaced());
+            if !self.read_more().await? {
+                return Err(self.reader.clone()?.contention_error());
             }
         }
     }
 
-    /// All that follow; none if the array was replaced by another one meanwhile.
-    async fn all(&mut self) -> Result<Option<VecDeque<Bson>>> {
+    /// Returns all remaining elements, or `None` if the array was replaced meanwhile.
+    async fn collect_rest(&mut self) -> Result<Option<VecDeque<Bson>>> {
         while !self.is_over {
-            if !self.read_on().await? {
+            if !self.read_more().await? {
                 return Ok(None);
             }
         }
         Ok(Some(std::mem::take(&mut self.ready)))
     }
 
-    fn begin_anew(&mut self) {
-        (self.walk, self.ready) = (None, VecDeque::new());
+    fn restart_read(&mut self) {
+        (self.cursor, self.ready) = (None, VecDeque::new());
     }
 
-    /// Makes some more ready; false if the array was replaced by another one meanwhile.
-    async fn read_on(&mut self) -> Result<bool> {
-        match &mut self.walk {
+    /// Reads the next elements into `ready`. Returns false if the array was replaced meanwhile.
+    async fn read_more(&mut self) -> Result<bool> {
+        match &mut self.cursor {
             None => {
-                let walk = Walk::whole(self.reading.clone()?, self.condition.as_ref()).await?;
-                let (first, walk) = walk.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
+                let cursor =
+                    SpilledCursor::open_array(self.reader.clone()?, self.condition.as_ref())
+                        .await?;
+                let (first, cursor) = cursor.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
                 self.ready.extend(first);
-                self.is_over = walk.is_over();
-                self.walk = Some(walk);
+                self.is_over = cursor.is_exhausted();
+                self.cursor = Some(cursor);
             }
-            Some(walk) => {
-                let next = walk.next(1).await?;
-                self.is_over = walk.is_over();
-                if self.is_over && !walk.is_whole().await? {
+            Some(cursor) => {
+                let next = cursor.next_elements(1).await?;
+                self.is_over = cursor.is_exhausted();
+                if self.is_over && !cursor.is_complete().await? {
                     return Ok(false);
                 }
                 self.ready.extend(next);
@@ -263,12 +268,15 @@ impl<T: Document> Stream<T> {
     }
 }
 
-fn values<T: Document, E: Stored>(found: Option<Vec<Bson>>, key: &Key<T>) -> Result<Vec<E>> {
-    let found = found.ok_or_else(|| error::not_found::<T>(key.id()))?;
-    found.into_iter().map(element_of::<T, E>).collect()
+fn decode_elements<T: Document, E: Stored>(
+    elements: Option<Vec<Bson>>,
+    key: &Key<T>,
+) -> Result<Vec<E>> {
+    let elements = elements.ok_or_else(|| error::not_found::<T>(key.id()))?;
+    elements.into_iter().map(decode_element::<T, E>).collect()
 }
 
-fn element_of<T: Document, E: Stored>(element: Bson) -> Result<E> {
-    let element = RawBson::try_from(element).map_err(error::encode)?;
-    decode::value(&element).map_err(error::of_model::<T>)
+fn decode_element<T: Document, E: Stored>(element: Bson) -> Result<E> {
+    let element = RawBson::try_from(element).map_err(error::from_bson)?;
+    decode::decode_value(&element).map_err(error::of_model::<T>)
 }

@@ -1,11 +1,11 @@
-//! Queries.
+//! Queries: filter, sort, limit, joins, and the ways to read the result.
 
 mod calculate;
 mod drift;
 mod group;
+mod id_prefix;
 mod page;
 mod pipeline;
-mod under;
 
 use std::{
     collections::VecDeque,
@@ -28,27 +28,30 @@ pub use pipeline::Pipeline;
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::{Cursor, operation},
+    backend::{
+        Cursor,
+        operation::{self, ReadPreference},
+    },
     decode::decode_all,
     document::Document,
     error,
-    maintain::bring_current,
+    maintain::refresh_copies,
     projection::{self, Projection, ProjectionOf},
-    query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
-    relation::{Append, Children, IntoJoin, Join, Joins},
+    query::{Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, sort_to_raw},
+    relation::{self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
     schema::{Contains, OfSchema, Schema},
     scope::{AllScopes, InScope, Unscoped},
-    soft_delete::{Sight, SoftDelete},
+    soft_delete::{SoftDelete, Visibility},
     stored,
 };
 
-/// A query over the documents of the model `T`, read as `P` and joined with `J`; made by
-/// [`Session::find`](crate::Session::find).
+/// A query over the documents of the model `T`, read as `P` and joined with `J`. [`Session::find`](crate::Session::find) returns
+/// a query.
 ///
-/// `C` is for whom the session of the query works: see [`scope`](crate::scope).
+/// `C` is the scope of the session that made the query: see [`scope`](crate::scope).
 ///
-/// It runs when one of [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
-/// [`count`](Self::count) and [`exists`](Self::exists) is called.
+/// The query runs when the caller calls [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
+/// [`count`](Self::count) or [`exists`](Self::exists).
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -83,33 +86,35 @@ use crate::{
 #[must_use = "a query runs when `one`, `first`, `all`, `stream`, `count` or `exists` is called"]
 pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
     access: Access,
-    filter: Node,
+    filter: FilterNode,
     sort: Vec<Sort<T>>,
     limit: Option<u64>,
+    hint: Option<String>,
     joins: J,
-    of: Marker<(S, P, C)>,
+    marker: Marker<(S, P, C)>,
 }
 
-/// Types that a query speaks about without holding them.
+/// Marks type parameters without a stored value.
 type Marker<T> = PhantomData<fn() -> T>;
 
 impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
             access,
-            filter: Node::All,
+            filter: FilterNode::All,
             sort: Vec::new(),
             limit: None,
+            hint: None,
             joins: (),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// Reads copies as their sources are now, whatever is owed yet: see [`Database::settled`](crate::Database::settled) for waiting
-    /// until they are so in the database.
+    /// Reads copied fields from their source documents, even while a fan-out is pending. To wait until the stored copies are up
+    /// to date, call [`Database::wait_for_pending`](crate::Database::wait_for_pending).
     ///
-    /// The sources are read behind the documents: one query for each model that these are of, by their ids. It is about the documents
-    /// of this query, not those that are joined with them; and a condition on a copy asks for what is stored.
+    /// After the documents, the query reads the source documents by id: an extra query per source model. Joined documents keep
+    /// their stored copies. A condition on a copied field compares the stored copy.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -135,7 +140,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](ErrorKind::Unsupported) with a [`select`](Self::select) behind it: it reads whole documents.
+    /// [`Unsupported`](ErrorKind::Unsupported) together with [`select`](Self::select): `current` needs whole documents.
     pub fn current(mut self) -> Self {
         self.access = self.access.reading_current();
         self
@@ -148,14 +153,15 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
+            hint: self.hint,
             joins: (),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
 impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
-    /// Only documents that meet the condition, and those of further calls.
+    /// Adds a condition. A document must meet the conditions of all calls.
     pub fn filter<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
         if let Some(filter) = condition(T::fields()).into_filter() {
             self.filter = self.filter.and(filter.into_node());
@@ -163,64 +169,95 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         self
     }
 
-    /// In this order; a further call orders what this one leaves equal.
+    /// Adds sort keys. The keys of a later call order documents that the earlier keys leave equal.
     pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self {
         self.sort.extend(order(T::fields()).into_sorts());
         self
     }
 
-    /// Also documents that are deleted by a mark: see [`SoftDelete`]. What is joined is seen only if it is not deleted.
+    /// Includes soft-deleted documents: see [`SoftDelete`]. Joined documents are still left out if soft-deleted.
     pub fn with_deleted(mut self) -> Self
     where
         T: SoftDelete,
     {
-        self.access = self.access.seeing(Sight::All);
+        self.access = self.access.with_visibility(Visibility::All);
         self
     }
 
-    /// Only documents that are deleted by a mark: see [`SoftDelete`]. What is joined is seen only if it is not deleted.
+    /// Returns only soft-deleted documents: see [`SoftDelete`]. Joined documents are still left out if soft-deleted.
     pub fn only_deleted(mut self) -> Self
     where
         T: SoftDelete,
     {
-        self.access = self.access.seeing(Sight::Deleted);
+        self.access = self.access.with_visibility(Visibility::Deleted);
         self
     }
 
-    /// This many documents at most.
+    /// Returns at most `limit` documents.
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// A time limit for the query: all its round trips together, those of joins and of the batches of a
-    /// [`stream`](Self::stream) included. The time that the caller takes between two batches does not count.
+    /// Sets a time limit for all round trips of the query together, including joins and the batches of a
+    /// [`stream`](Self::stream). The time between two batches, while the caller works, does not count.
     ///
-    /// A query that takes longer is an error of kind [`Timeout`](ErrorKind::Timeout) with the operation, the collection and
-    /// the limit, and ends on the server too: MongoDB is told by `maxTimeMS`. If a server does not answer at all, the error
-    /// comes one second after the limit.
+    /// A query that takes longer fails with [`Timeout`](ErrorKind::Timeout); the error names the operation, the collection and
+    /// the limit. MongoDB stops the query too, by `maxTimeMS`. If a server does not answer at all, the error comes one second
+    /// after the limit.
     pub fn max_time(mut self, limit: Duration) -> Self {
-        self.access = self.access.limited(limit);
+        self.access = self.access.with_time_limit(limit);
         self
     }
 
-    /// Brings along what a reference leads to: one query more, whatever the number of documents.
+    /// Reads the documents with this index, given by its name. [`explain`](Self::explain) shows the index that the database
+    /// chooses on its own.
     ///
-    /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
-    /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query. A reference inside of an enum's variant is
-    /// named in the variant's closure, `|a| a.owner().user(|user| user)`: see [`relation`](crate::relation).
+    /// A missing index is an error of kind [`Invalid`](ErrorKind::Invalid) on the engine, and of kind
+    /// [`Backend`](ErrorKind::Backend) on MongoDB. `distinct` takes no hint: an error of kind
+    /// [`Unsupported`](ErrorKind::Unsupported). Joins read without the hint.
+    pub fn hint(mut self, index: impl Into<String>) -> Self {
+        self.hint = Some(index.into());
+        self
+    }
+
+    /// Adds a text to all reads of the query, joins included: for the log target `odm::operation`, and for the profiler and
+    /// `currentOp` of MongoDB.
+    pub fn comment(mut self, text: impl Into<String>) -> Self {
+        self.access = self.access.with_comment(text.into());
+        self
+    }
+
+    /// Sets the members of a MongoDB replica set that may answer, joins included. The default is the option of the URL.
+    ///
+    /// A secondary can return older data. With [`current`](Self::current) the primary answers. The engine has one copy of the
+    /// data, which answers with each preference.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) in a transaction, when the query runs.
+    pub fn read_preference(mut self, preference: ReadPreference) -> Self {
+        self.access = self.access.with_read_preference(preference);
+        self
+    }
+
+    /// Joins the targets of a reference. The join costs an extra query, regardless of the number of documents.
+    ///
+    /// The item becomes a tuple with a [`Link`](crate::relation::Link), an `Option` of a link, or
+    /// [`Links`](crate::relation::Links). One query holds up to 10,000 different ids. For a reference inside an enum variant,
+    /// name the field in the variant's closure, `|a| a.owner().user(|user| user)`: see [`relation`](crate::relation).
     pub fn with<K: IntoJoin<Scope = T, Out: InScope<C> + OfSchema<S>>>(
         self,
         relation: impl FnOnce(T::Fields) -> K,
     ) -> Find<S, T, P, J::Then, C>
     where
-        J: Append<Join<T, K::Out>>,
+        J: AppendJoin<Join<T, K::Out>>,
     {
         let join = relation(T::fields()).into_join();
-        self.append(join)
+        self.append_join(join)
     }
 
-    /// Brings along the documents that refer to each: one query more, whatever the number of documents.
+    /// Joins the documents that refer to each document. The join costs an extra query, regardless of the number of documents.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -246,124 +283,154 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         children: Children<D, T, K, Q>,
     ) -> Find<S, T, P, J::Then, C>
     where
-        J: Append<Join<T, Vec<K::Item>>>,
+        J: AppendJoin<Join<T, Vec<K::Item>>>,
         K: Joins<Q, Item: InScope<C> + OfSchema<S>>,
         Q: Projection<Of = D>,
         S: Contains<D, AllScopes>,
     {
-        self.append(children.into_join())
+        self.append_join(children.into_join())
     }
 
-    /// The same query, of which all that it joins has been checked to be in reach.
-    fn checked(self) -> Find<S, T, P, J> {
+    /// Returns the access of the query.
+    pub(super) fn into_access(self) -> Access {
+        self.access
+    }
+
+    /// Drops the scope from the type. The bounds of [`with`](Self::with) have already checked that the scope reaches each joined
+    /// model.
+    pub(super) fn erase_scope(self) -> Find<S, T, P, J> {
         Find {
             access: self.access,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
+            hint: self.hint,
             joins: self.joins,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    fn append<X>(self, join: X) -> Find<S, T, P, J::Then, C>
+    fn append_join<X>(self, join: X) -> Find<S, T, P, J::Then, C>
     where
-        J: Append<X>,
+        J: AppendJoin<X>,
     {
         Find {
             access: self.access,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            joins: self.joins.append(join),
-            of: PhantomData,
+            hint: self.hint,
+            joins: self.joins.append_join(join),
+            marker: PhantomData,
         }
     }
 
-    /// The only document that matches.
+    /// Returns the only document that matches.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) if none does, [`NotUnique`](ErrorKind::NotUnique) if several do.
+    /// [`NotFound`](ErrorKind::NotFound) if no document matches, [`NotUnique`](ErrorKind::NotUnique) if several documents match.
     pub async fn one(self) -> Result<J::Item> {
         let mut items = self.limit(2).all().await?;
         match (items.pop(), items.is_empty()) {
             (Some(item), true) => Ok(item),
             (None, _) => Err(error::of_model::<T>(Error::new(
                 ErrorKind::NotFound,
-                "no document meets the condition",
+                "no document meets the condition: correct the condition, or use `first`",
             ))),
             (Some(_), false) => Err(error::of_model::<T>(Error::new(
                 ErrorKind::NotUnique,
-                "more than one document meets the condition: narrow it, or ask for the `first`",
+                "more than one document meets the condition: narrow the condition, or use `first`",
             ))),
         }
     }
 
-    /// The first document that matches, if any.
+    /// Returns the first document that matches, if any.
     ///
     /// # Errors
     ///
-    /// Those of the backend, and of a document that does not fit the model.
+    /// Errors of the backend, and [`Decode`](ErrorKind::Decode) for a document that does not fit the model.
     pub async fn first(self) -> Result<Option<J::Item>> {
         Ok(self.limit(1).all().await?.pop())
     }
 
-    /// All documents that match.
+    /// Returns all documents that match.
     ///
     /// # Errors
     ///
-    /// Those of the backend, and that of the first document that does not fit the model;
-    /// [`stream`](Self::stream) reads past such documents.
+    /// Errors of the backend, and [`Decode`](ErrorKind::Decode) for the first document that does not fit the model. To read past
+    /// misfits, use [`stream`](Self::stream).
     pub async fn all(self) -> Result<Vec<J::Item>> {
-        let access = self.access.clone();
         let find = self.to_operation()?;
-        access.note(&T::MODEL, &find);
-        let again = find.projection.is_some().then(|| find.clone());
+        self.read_all(find).await
+    }
+
+    /// Returns the document with a key, for a query without conditions.
+    pub(super) async fn with_key(self, key: &Key<T>) -> Result<Option<J::Item>> {
+        let find = operation::FindOperation {
+            filter: key.to_raw()?,
+            limit: Some(1),
+            ..self.to_operation()?
+        };
+        Ok(self.read_all(find).await?.pop())
+    }
+
+    /// Returns the documents with the ids, in the order of the ids, for a query without conditions.
+    pub(super) async fn with_ids(self, ids: &[T::Id]) -> Result<Links<J::Item>>
+    where
+        J::Item: LinkItem<Of = T>,
+    {
+        relation::load_by_ids::<P, J>(self.access, ids, self.joins).await
+    }
+
+    async fn read_all(self, find: operation::FindOperation) -> Result<Vec<J::Item>> {
+        let access = self.access;
+        access.record_query(&T::MODEL, &find);
+        let find_again = find.projection.is_some().then(|| find.clone());
         let raws = access.find_all(&T::MODEL, find).await?;
-        let items = assemble::<P, J>(access.clone(), raws, self.joins).await?;
-        match (items.into_iter().collect(), again) {
-            (Err(misfit), Some(find)) => Err(with_id::<P>(&access, find, misfit, 0).await),
+        let items = decode_and_join::<P, J>(access.clone(), raws, self.joins).await?;
+        match (items.into_iter().collect(), find_again) {
+            (Err(misfit), Some(find)) => Err(add_id_to_error::<P>(&access, find, misfit, 0).await),
             (all, _) => all,
         }
     }
 
-    /// The documents that match, one after the other, read in batches.
+    /// Streams the documents that match, read in batches.
     ///
-    /// A document that does not fit the model is an error in its place, and the stream goes on behind it. Joins are
-    /// loaded for each batch.
+    /// A document that does not fit the model is an error in its place; the stream continues with the next document. The query
+    /// loads joins once per batch.
     pub fn stream(self) -> Rows<J::Item> {
-        let start = State::<S, T, P, J>::Start(self.checked());
-        Rows(Box::pin(stream::unfold(start, State::next).fuse()))
+        let start = RowsState::<S, T, P, J>::Start(self.erase_scope());
+        Rows(Box::pin(stream::unfold(start, RowsState::next_row).fuse()))
     }
 
-    /// How many documents match, up to the limit.
+    /// Counts the documents that match, up to the limit.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn count(self) -> Result<u64> {
-        let count = operation::Count {
+        let count = operation::CountOperation {
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
             limit: self.limit,
-            max_time: None,
+            options: self.read_options(),
         };
         self.access.count(&T::MODEL, count).await
     }
 
-    /// Whether a document matches.
+    /// Returns whether a document matches.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn exists(self) -> Result<bool> {
         Ok(self.limit(1).count().await? > 0)
     }
 
-    /// How the documents are found, and what that takes: the way to see whether an index serves the query.
+    /// Returns the query plan and its cost. Use the plan to see whether an index serves the query.
     ///
-    /// It carries the query out, without its joins.
+    /// `explain` runs the query without the joins.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -373,7 +440,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
     /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
     /// let explain = db.find::<Post>().filter(|p| p.author().eq("alex")).explain().await?;
-    /// assert!(!explain.is_scan);
+    /// assert!(!explain.is_collection_scan);
     /// assert_eq!(explain.documents_examined, explain.returned);
     /// # Ok(())
     /// # }
@@ -381,10 +448,18 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     ///
     /// # Errors
     ///
-    /// Those of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
+    /// Errors of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
     pub async fn explain(self) -> Result<operation::Explain> {
         let find = self.to_operation()?;
         self.access.explain(&T::MODEL, find).await
+    }
+
+    /// Returns the options of the main read, without the options that all reads share.
+    fn read_options(&self) -> operation::ReadOptions {
+        operation::ReadOptions {
+            hint: self.hint.clone(),
+            ..Default::default()
+        }
     }
 
     fn raw_filter(&self) -> Result<RawDocumentBuf> {
@@ -393,22 +468,22 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             .map_err(error::of_model::<T>)
     }
 
-    fn to_operation(&self) -> Result<operation::Find> {
-        let projection = projection::to_raw::<P>(&self.joins.needs()?)?;
-        if self.access.is_current() && projection.is_some() {
-            let message = "copies are read as their sources are now with whole documents: leave out `select`, or `current`";
+    fn to_operation(&self) -> Result<operation::FindOperation> {
+        let projection = projection::to_raw::<P>(&self.joins.needed_fields()?)?;
+        if self.access.reads_current_copies() && projection.is_some() {
+            let message = "`current` reads whole documents: leave out `select` or `current`";
             return Err(error::of_model::<T>(Error::new(
                 ErrorKind::Unsupported,
                 message,
             )));
         }
-        Ok(operation::Find {
+        Ok(operation::FindOperation {
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
             projection,
             sort: sort_to_raw(&self.sort)?,
             limit: self.limit,
-            max_time: None,
+            options: self.read_options(),
         })
     }
 }
@@ -416,34 +491,35 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
 impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
     fn clone(&self) -> Self {
         Self {
-            access: self.access.again(),
+            access: self.access.for_repeat(),
             filter: self.filter.clone(),
             sort: self.sort.clone(),
             limit: self.limit,
+            hint: self.hint.clone(),
             joins: self.joins.clone(),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-/// Adds the `_id` to the error of a row that does not fit its type. The query did not read the `_id`, so it runs again with it. `before`
-/// is the number of earlier rows that did not fit.
-async fn with_id<P: Projection<Of: Document>>(
+/// Adds the `_id` to the error of a row that does not fit its type. The projection left the `_id` out, so the query runs again
+/// with the `_id`. `earlier_misfits` is the number of earlier rows that did not fit.
+async fn add_id_to_error<P: Projection<Of: Document>>(
     access: &Access,
-    mut find: operation::Find,
+    mut find: operation::FindOperation,
     misfit: Error,
-    before: usize,
+    earlier_misfits: usize,
 ) -> Error {
     let model = &P::Of::MODEL;
     let is_named = misfit.kind() != ErrorKind::Decode || misfit.id().is_some();
     let Some(projection) = find.projection.take().filter(|_| !is_named) else {
         return misfit;
     };
-    let ask = async {
-        let mut projection = stored::open(&projection)?;
+    let second_read = async {
+        let mut projection = stored::parse_document(&projection)?;
         projection.insert("_id", 1);
-        find.projection = Some(stored::close(&projection)?);
-        let mut before = before;
+        find.projection = Some(stored::to_raw_document(&projection)?);
+        let mut remaining = earlier_misfits;
         let mut rows = access.find(model, find).await?;
         loop {
             let batch = rows.next_batch().await?;
@@ -452,46 +528,50 @@ async fn with_id<P: Projection<Of: Document>>(
             }
             for raw in batch {
                 match P::from_document(&raw, model) {
-                    Err(error) if before == 0 => return Ok(Some(error)),
-                    Err(_) => before -= 1,
+                    Err(error) if remaining == 0 => return Ok(Some(error)),
+                    Err(_) => remaining -= 1,
                     Ok(_) => {}
                 }
             }
         }
     };
-    match ask.await {
+    match second_read.await {
         Ok::<_, Error>(Some(named)) if named.path() == misfit.path() => named,
-        // Another write came between.
+        // The row has changed since the first read: another write came between.
         _ => misfit,
     }
 }
 
-/// Documents as the query gives them: decoded, and joined.
-async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
+/// Decodes the rows of a query and loads the joins.
+async fn decode_and_join<P: Projection<Of: Document>, J: Joins<P>>(
     access: Access,
     mut raws: Vec<RawDocumentBuf>,
     joins: J,
 ) -> Result<Vec<Result<J::Item>>> {
-    if access.is_current() {
-        let brought = bring_current(&access, &P::Of::MODEL, &mut raws).await;
-        brought.map_err(error::of_model::<P::Of>)?;
+    if access.reads_current_copies() {
+        let refreshed = refresh_copies(&access, &P::Of::MODEL, &mut raws).await;
+        refreshed.map_err(error::of_model::<P::Of>)?;
     }
     let (roots, raws) = decode_all::<P>(raws);
-    // Whether what is joined is seen is not said by whether its parents are.
-    let access = access.seeing(Sight::Present);
-    joins.load(access, raws, roots).await
+    // Soft-deleted parents do not make soft-deleted joined documents visible.
+    let access = access.with_visibility(Visibility::Present);
+    joins.load_relations(access, raws, roots).await
 }
 
-/// The documents of a query, one after the other: a [`Stream`].
-#[must_use = "a stream reads nothing until it is polled"]
+/// A [`Stream`] of the documents of a query. A failed document is an error in its place.
+#[must_use = "a stream reads nothing until polled"]
 pub struct Rows<T>(Pin<Box<dyn Stream<Item = Result<T>> + Send>>);
 
 impl<T> Rows<T> {
-    pub(super) fn of(rows: impl Stream<Item = Result<T>> + Send + 'static) -> Self {
+    pub(super) fn from_stream(rows: impl Stream<Item = Result<T>> + Send + 'static) -> Self {
         Self(Box::pin(rows))
     }
 
-    /// The next document, if there is one more.
+    /// Returns the next document, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend, and [`Decode`](ErrorKind::Decode) for a document that does not fit its type.
     pub async fn next(&mut self) -> Option<Result<T>> {
         self.0.next().await
     }
@@ -504,46 +584,49 @@ impl<T> Stream for Rows<T> {
     }
 }
 
-enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
+enum RowsState<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
     Start(Find<S, T, P, J>),
-    Open(Open<P, J>),
-    Over,
+    Open(OpenRows<P, J>),
+    Finished,
 }
 
-struct Open<P: Projection<Of: Document>, J: Joins<P>> {
+struct OpenRows<P: Projection<Of: Document>, J: Joins<P>> {
     access: Access,
-    find: operation::Find,
+    find: operation::FindOperation,
     cursor: Box<dyn Cursor>,
-    /// How many rows did not fit.
+    /// The number of rows that did not fit the model so far.
     misfits: usize,
     joins: J,
     ready: VecDeque<Result<J::Item>>,
     of: PhantomData<fn() -> P>,
 }
 
-impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, J> {
-    async fn next(self) -> Option<(Result<J::Item>, Self)> {
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> RowsState<S, T, P, J> {
+    async fn next_row(self) -> Option<(Result<J::Item>, Self)> {
         let mut open = match self {
-            Self::Over => return None,
+            Self::Finished => return None,
             Self::Open(open) => open,
-            Self::Start(find) => match Open::start(find).await {
+            Self::Start(find) => match OpenRows::open_query(find).await {
                 Ok(open) => open,
-                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Over)),
+                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Finished)),
             },
         };
         while open.ready.is_empty() {
-            match open.fill().await {
+            match open.read_batch().await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                // A cursor that failed has no way to go on.
-                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Over)),
+                // A failed cursor cannot continue.
+                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Finished)),
             }
         }
         let item = match open.ready.pop_front()? {
             Err(misfit) if misfit.kind() == ErrorKind::Decode => {
-                let before = open.misfits;
+                let earlier_misfits = open.misfits;
                 open.misfits += 1;
-                Err(with_id::<P>(&open.access, open.find.clone(), misfit, before).await)
+                Err(
+                    add_id_to_error::<P>(&open.access, open.find.clone(), misfit, earlier_misfits)
+                        .await,
+                )
             }
             item => item,
         };
@@ -551,13 +634,13 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
     }
 }
 
-impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
-    async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
-        let ask = find.to_operation()?;
-        find.access.note(&P::Of::MODEL, &ask);
+impl<P: Projection<Of: Document>, J: Joins<P>> OpenRows<P, J> {
+    async fn open_query<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
+        let query = find.to_operation()?;
+        find.access.record_query(&P::Of::MODEL, &query);
         Ok(Self {
-            cursor: find.access.find(&P::Of::MODEL, ask.clone()).await?,
-            find: ask,
+            cursor: find.access.find(&P::Of::MODEL, query.clone()).await?,
+            find: query,
             access: find.access,
             misfits: 0,
             joins: find.joins,
@@ -566,13 +649,15 @@ impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
         })
     }
 
-    async fn fill(&mut self) -> Result<bool> {
+    async fn read_batch(&mut self) -> Result<bool> {
         let raws = self.cursor.next_batch().await?;
         if raws.is_empty() {
             return Ok(false);
         }
-        self.access.told().had(raws.len() as u64);
-        let items = assemble::<P, J>(self.access.clone(), raws, self.joins.clone()).await?;
+        self.access
+            .operation_metrics()
+            .add_documents(raws.len() as u64);
+        let items = decode_and_join::<P, J>(self.access.clone(), raws, self.joins.clone()).await?;
         self.ready.extend(items);
         Ok(true)
     }

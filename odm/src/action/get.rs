@@ -1,169 +1,204 @@
-//! Reading by id.
+//! Reads by id: `get`, `find_by_id`, `get_many`.
 
 use std::{pin::Pin, time::Duration};
 
 use bson::RawDocumentBuf;
 
-use super::Elements;
+use super::{Elements, Find};
 use crate::{
     Result,
     access::Access,
-    backend::operation::Find,
-    decode::decode_all,
+    backend::operation::FindOperation,
     document::{Document, OverflowArray},
     error,
-    field::{In, Place},
+    field::{Place, SameScope},
+    projection::{Projection, ProjectionOf},
     query::Key,
-    relation::{self, Links},
-    soft_delete::{Sight, SoftDelete},
+    relation::{AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
+    schema::{Contains, OfSchema, Schema},
+    scope::{AllScopes, InScope, Unscoped},
+    soft_delete::SoftDelete,
 };
 
-/// Reads the document with an id; made by [`Session::get`](crate::Session::get).
-#[must_use = "a read happens when it is awaited"]
-pub struct Get<T: Document>(FindById<T>);
+/// Reads the document with an id; made by [`Session::get`](crate::Session::get). A missing document is an error.
+///
+/// Like a query, the read can join relations and read a part of the document:
+///
+/// ```
+/// # use odm::prelude::*;
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "users")]
+/// # struct User { #[serde(rename = "_id")] id: String, name: String }
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "posts")]
+/// # struct Post { #[serde(rename = "_id")] id: i64, title: String, #[reference] author: Ref<User> }
+/// # #[derive(Schema)] #[schema(models(User, Post))] struct Blog;
+/// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+/// let (post, author) = db.get::<Post>(7).with(|p| p.author()).await?;
+/// if let Loaded(author) = author.get() {
+///     println!("{} by {}", post.title, author.name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a read runs when awaited"]
+pub struct Get<S, T: Document, P = T, J = (), C = Unscoped> {
+    find: Find<S, T, P, J, C>,
+    key: Key<T>,
+}
 
-impl<T: Document> Get<T> {
-    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
-        Self(FindById::new(access, key))
-    }
+/// Reads the document with an id, if the document exists; made by [`Session::find_by_id`](crate::Session::find_by_id).
+#[must_use = "a read runs when awaited"]
+pub struct FindById<S, T: Document, P = T, J = (), C = Unscoped> {
+    find: Find<S, T, P, J, C>,
+    key: Key<T>,
+}
 
-    /// Also if it is deleted by a mark: see [`SoftDelete`].
-    pub fn with_deleted(self) -> Self
-    where
-        T: SoftDelete,
-    {
-        Self(self.0.with_deleted())
-    }
+/// Reads documents by their ids; made by [`Session::get_many`](crate::Session::get_many).
+///
+/// Returns a [`Link`](crate::relation::Link) for each id, in the order of the ids.
+#[must_use = "a read runs when awaited"]
+pub struct GetMany<S, T: Document, P = T, J = (), C = Unscoped> {
+    find: Find<S, T, P, J, C>,
+    ids: Vec<T::Id>,
+}
 
-    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
-    /// [`Find::max_time`](super::Find::max_time).
-    pub fn max_time(self, limit: Duration) -> Self {
-        Self(self.0.max_time(limit))
-    }
+/// The options of a query that a read by id has, too. `$by` is the field with the id or the ids.
+macro_rules! query_options {
+    ($($name:ident, $by:ident: $key:ty;)*) => {$(
+        impl<S: Schema, T: Document, C> $name<S, T, T, (), C> {
+            pub(crate) fn new(access: Access, $by: $key) -> Self {
+                let find = Find::new(access);
+                Self { find, $by }
+            }
 
-    /// The elements of an array of the document that overflows, wherever they are. Nothing is read before it is asked for one of
-    /// [them](Elements); without the document that is an error of kind [`NotFound`](crate::ErrorKind::NotFound).
+            /// Reads only the fields of a [`Projection`].
+            pub fn select<P: ProjectionOf<T>>(self) -> $name<S, T, P, (), C> {
+                let (find, $by) = (self.find.select(), self.$by);
+                $name { find, $by }
+            }
+        }
+
+        impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> $name<S, T, P, J, C> {
+            /// Joins the targets of a reference: see [`Find::with`].
+            pub fn with<K: IntoJoin<Scope = T, Out: InScope<C> + OfSchema<S>>>(
+                self,
+                relation: impl FnOnce(T::Fields) -> K,
+            ) -> $name<S, T, P, J::Then, C>
+            where
+                J: AppendJoin<Join<T, K::Out>>,
+            {
+                let (find, $by) = (self.find.with(relation), self.$by);
+                $name { find, $by }
+            }
+
+            /// Joins the documents that refer to the document: see [`Find::with_children`].
+            pub fn with_children<D: Document, K, Q>(
+                self,
+                children: Children<D, T, K, Q>,
+            ) -> $name<S, T, P, J::Then, C>
+            where
+                J: AppendJoin<Join<T, Vec<K::Item>>>,
+                K: Joins<Q, Item: InScope<C> + OfSchema<S>>,
+                Q: Projection<Of = D>,
+                S: Contains<D, AllScopes>,
+            {
+                let (find, $by) = (self.find.with_children(children), self.$by);
+                $name { find, $by }
+            }
+
+            /// Also reads soft-deleted documents: see [`SoftDelete`]. Joined documents are still left out if soft-deleted.
+            pub fn with_deleted(self) -> Self
+            where
+                T: SoftDelete,
+            {
+                let find = self.find.with_deleted();
+                Self { find, ..self }
+            }
+
+            /// Sets a time limit for the read, which fails with [`Timeout`](crate::ErrorKind::Timeout) after the limit: see
+            /// [`Find::max_time`].
+            pub fn max_time(self, limit: Duration) -> Self {
+                let find = self.find.max_time(limit);
+                Self { find, ..self }
+            }
+        }
+    )*};
+}
+
+query_options! {
+    Get, key: Key<T>;
+    FindById, key: Key<T>;
+    GetMany, ids: Vec<T::Id>;
+}
+
+impl<S: Schema, T: Document, C> Get<S, T, T, (), C> {
+    /// Returns a reader for the elements of an overflow array of the document, resident and spilled. Nothing is read before a
+    /// call of the [reader](Elements). A missing document is then an error of kind [`NotFound`](crate::ErrorKind::NotFound).
     pub fn elements<P>(
         self,
         array: impl FnOnce(T::Fields) -> P,
     ) -> Elements<T, <P::Value as OverflowArray>::Element>
     where
-        P: Place<Scope: In<T>, Value: OverflowArray>,
+        P: Place<Scope: SameScope<T>, Value: OverflowArray>,
     {
-        let FindById { access, key } = self.0;
         // Read all parts of the array from one server: parts of different age do not fit together.
-        let access = access.reading_from_primary();
-        Elements::new(access, key, &array(T::fields()).path())
+        let access = self.find.into_access().reading_from_primary();
+        Elements::new(access, self.key, &array(T::fields()).path())
     }
 }
 
-impl<T: Document> IntoFuture for Get<T> {
-    type Output = Result<T>;
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> IntoFuture
+    for Get<S, T, P, J, C>
+{
+    type Output = Result<J::Item>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
+        let find = self.find.erase_scope();
         Box::pin(async move {
-            let FindById { access, key } = self.0;
-            let found = by_key(&access, &key).await?;
-            found.ok_or_else(|| error::not_found::<T>(key.id()))
+            let document = find.with_key(&self.key).await?;
+            document.ok_or_else(|| error::not_found::<T>(self.key.id()))
         })
     }
 }
 
-/// Reads the document with an id, if there is one; made by [`Session::find_by_id`](crate::Session::find_by_id).
-#[must_use = "a read happens when it is awaited"]
-pub struct FindById<T: Document> {
-    access: Access,
-    key: Key<T>,
-}
-
-impl<T: Document> FindById<T> {
-    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
-        Self { access, key }
-    }
-
-    /// Also if it is deleted by a mark: see [`SoftDelete`].
-    pub fn with_deleted(self) -> Self
-    where
-        T: SoftDelete,
-    {
-        let access = self.access.seeing(Sight::All);
-        Self { access, ..self }
-    }
-
-    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
-    /// [`Find::max_time`](super::Find::max_time).
-    pub fn max_time(self, limit: Duration) -> Self {
-        let access = self.access.limited(limit);
-        Self { access, ..self }
-    }
-}
-
-impl<T: Document> IntoFuture for FindById<T> {
-    type Output = Result<Option<T>>;
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> IntoFuture
+    for FindById<S, T, P, J, C>
+{
+    type Output = Result<Option<J::Item>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { by_key(&self.access, &self.key).await })
+        let find = self.find.erase_scope();
+        Box::pin(async move { find.with_key(&self.key).await })
     }
 }
 
-/// Reads documents by their ids; made by [`Session::get_many`](crate::Session::get_many).
-///
-/// It gives one [`Link`](crate::relation::Link) for each id, in the order of the ids.
-#[must_use = "a read happens when it is awaited"]
-pub struct GetMany<T: Document> {
-    access: Access,
-    ids: Vec<T::Id>,
-}
-
-impl<T: Document> GetMany<T> {
-    pub(crate) fn new(access: Access, ids: Vec<T::Id>) -> Self {
-        Self { access, ids }
-    }
-
-    /// Also those that are deleted by a mark: see [`SoftDelete`].
-    pub fn with_deleted(self) -> Self
-    where
-        T: SoftDelete,
-    {
-        let access = self.access.seeing(Sight::All);
-        Self { access, ..self }
-    }
-
-    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
-    /// [`Find::max_time`](super::Find::max_time).
-    pub fn max_time(self, limit: Duration) -> Self {
-        let access = self.access.limited(limit);
-        Self { access, ..self }
-    }
-}
-
-impl<T: Document> IntoFuture for GetMany<T> {
-    type Output = Result<Links<T>>;
+impl<S: Schema, T: Document, P, J, C> IntoFuture for GetMany<S, T, P, J, C>
+where
+    P: Projection<Of = T>,
+    J: Joins<P, Item: LinkItem<Of = T>>,
+{
+    type Output = Result<Links<J::Item>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { relation::by_ids(self.access, &self.ids).await })
+        let find = self.find.erase_scope();
+        Box::pin(async move { find.with_ids(&self.ids).await })
     }
 }
 
-/// Reads one document by its id.
-async fn by_key<T: Document>(access: &Access, key: &Key<T>) -> Result<Option<T>> {
-    let stored = stored_by_key::<T>(access, key).await?;
-    decode_all(stored.into_iter().collect()).0.pop().transpose()
-}
-
-/// Reads one document by its id, as it is stored.
+/// Reads the stored bytes of a document by id.
 pub(super) async fn stored_by_key<T: Document>(
     access: &Access,
     key: &Key<T>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let find = Find {
+    let find = FindOperation {
         collection: T::COLLECTION.into(),
         filter: key.to_raw()?,
         projection: None,
         sort: None,
         limit: Some(1),
-        max_time: None,
+        options: Default::default(),
     };
-    access.note(&T::MODEL, &find);
+    access.record_query(&T::MODEL, &find);
     Ok(access.find_all(&T::MODEL, find).await?.pop())
 }

@@ -1,4 +1,4 @@
-//! Inserting documents.
+//! `insert` and `insert_many`.
 
 use std::pin::Pin;
 
@@ -7,22 +7,28 @@ use bson::RawDocumentBuf;
 use crate::{
     Result,
     access::Access,
-    backend::{BoxFuture, operation::Insert},
-    decode::encoded,
+    backend::{BoxFuture, operation::InsertOperation},
+    decode::decode_new,
     document::{Document, Draft},
-    hook::{self, Committed, RunHooks, Written},
-    maintain::{self, Numbers, Plan, Sources, resolve},
+    hook::{self, Committed, HookedWrite, RunHooks},
+    maintain::{self, SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
     query::{encode_new_document, encode_unchecked},
     schema::Model,
-    unit,
+    transaction_scope,
 };
 
-/// Inserts a document and gives it back as stored; made by [`Session::insert`](crate::Session::insert).
+/// Inserts a document and returns the stored document; made by [`Session::insert`](crate::Session::insert).
 ///
-/// Fails with [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if its `_id` or a value of a unique index is there
-/// already, and with [`TooManyElements`](crate::ErrorKind::TooManyElements) if an array is longer than its `max`;
-/// nothing is written then.
-#[must_use = "an insert happens when it is awaited"]
+/// # Errors
+///
+/// On an error, nothing was written. The awaited insert fails with
+///
+/// - [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if a document with the `_id` or with the value of a unique index exists,
+/// - [`TooManyElements`](crate::ErrorKind::TooManyElements) if an array is longer than its `max`,
+/// - [`Dangling`](crate::ErrorKind::Dangling) if the target of a reference with a delete rule, or the source of a copy, does not
+///   exist,
+/// - [`Validation`](crate::ErrorKind::Validation) if a value breaks a rule of the model.
+#[must_use = "an insert runs when awaited"]
 pub struct InsertOne<T> {
     access: Access,
     document: Result<Draft<T>>,
@@ -43,23 +49,26 @@ impl<T: Document> IntoFuture for InsertOne<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let inserted = insert(self.access, vec![self.document?]).await;
+            let inserted = insert_documents(self.access, vec![self.document?]).await;
             let mut inserted = inserted.map_err(crate::Error::without_inserted)?;
             Ok(inserted.swap_remove(0))
         })
     }
 }
 
-/// Inserts documents in order and gives them back as stored; made by
-/// [`Session::insert_many`](crate::Session::insert_many).
+/// Inserts documents in order and returns the stored documents; made by [`Session::insert_many`](crate::Session::insert_many).
 ///
-/// All are encoded and checked before the first is written. Where one is refused by the backend, those before it are
-/// stored, those behind it are not, and [`Error::inserted`](crate::Error::inserted) counts the former; in a transaction
-/// all happen or none.
+/// All documents are encoded and validated before the first write. In a transaction, all documents are inserted or none.
 ///
-/// Where one with elements outside of it was taken for left behind, as on a standalone server after five minutes, it is an error of kind
-/// [`Conflict`](crate::ErrorKind::Conflict): `inserted` counts those before it, and those behind it may be stored too.
-#[must_use = "an insert happens when it is awaited"]
+/// # Errors
+///
+/// The errors of [`InsertOne`]. If the backend refuses a document, the earlier documents stay stored and the later documents are
+/// not written. [`Error::inserted`](crate::Error::inserted) counts the stored documents.
+///
+/// On a standalone server, an insert of a document with spilled elements counts as abandoned after five minutes. The insert then
+/// fails with [`Conflict`](crate::ErrorKind::Conflict): `inserted` counts the documents before the abandoned document, and later
+/// documents may be stored too.
+#[must_use = "an insert runs when awaited"]
 pub struct InsertMany<T> {
     access: Access,
     documents: Result<Vec<Draft<T>>>,
@@ -75,198 +84,209 @@ impl<T: Document> IntoFuture for InsertMany<T> {
     type Output = Result<Vec<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { insert(self.access, self.documents?).await })
+        Box::pin(async move { insert_documents(self.access, self.documents?).await })
     }
 }
 
-/// Inserts documents, with the hooks of their model.
-pub(super) async fn insert<T: Document>(access: Access, given: Vec<Draft<T>>) -> Result<Vec<T>> {
-    let (given, sources) = resolve(&access, given).await?;
-    // Of what is encoded for a further attempt nobody knows it any more.
-    let mut documents = given.iter();
-    let whole = documents.try_for_each(Document::refuse_partial);
-    whole.map_err(crate::error::of_model::<T>)?;
-    if T::HAS_HOOKS && !given.is_empty() {
-        return insert_with_hooks(access, given, sources).await;
+/// Inserts documents and runs the hooks of the model.
+pub(super) async fn insert_documents<T: Document>(
+    access: Access,
+    inserted: Vec<Draft<T>>,
+) -> Result<Vec<T>> {
+    let (inserted, sources) = resolve_drafts(&access, inserted).await?;
+    // Check for partially read arrays before encoding for a retry: the encoded document no longer shows that elements are
+    // missing.
+    let mut documents = inserted.iter();
+    let complete = documents.try_for_each(Document::ensure_complete);
+    complete.map_err(crate::error::of_model::<T>)?;
+    if T::HAS_HOOKS && !inserted.is_empty() {
+        return insert_with_hooks(access, inserted, sources).await;
     }
-    insert_plainly(access, given, sources).await
+    insert_without_hooks(access, inserted, sources).await
 }
 
-/// An object, so that of a model without hooks nothing of it is compiled.
+/// Boxed as a trait object, so that models without hooks do not compile this code.
 fn insert_with_hooks<T: Document>(
     access: Access,
-    given: Vec<T>,
-    sources: Sources,
+    inserted: Vec<T>,
+    sources: SourceCache,
 ) -> BoxFuture<'static, Result<Vec<T>>> {
     Box::pin(async move {
         match T::hooks() {
-            Some(hooks) => insert_again_and_again(hooks, access, given, sources).await,
-            None => insert_plainly(access, given, sources).await,
+            Some(hooks) => insert_with_retries(hooks, access, inserted, sources).await,
+            None => insert_without_hooks(access, inserted, sources).await,
         }
     })
 }
 
-async fn insert_again_and_again<T: Document>(
+async fn insert_with_retries<T: Document>(
     hooks: &'static dyn RunHooks<T>,
     access: Access,
-    mut given: Vec<T>,
-    sources: Sources,
+    mut inserted: Vec<T>,
+    sources: SourceCache,
 ) -> Result<Vec<T>> {
-    let numbers = number(&access, &mut given).await;
-    let numbers = &numbers.map_err(|error| access.fail(error))?;
-    // Hooks change what they are given: a further attempt begins with what was given first.
-    let originals: Result<Vec<_>> = given.iter().map(encode_unchecked).collect();
-    let mut given = Some(given);
+    let numbers = assign_numbers(&access, &mut inserted).await;
+    let numbers = &numbers.map_err(|error| access.fail_transaction(error))?;
+    // Hooks change the documents, so each retry starts from the original encoding.
+    let originals: Result<Vec<_>> = inserted.iter().map(encode_unchecked).collect();
+    let mut inserted = Some(inserted);
     let work = |access: Access| {
-        let given = match (given.take(), &originals) {
-            (Some(given), _) => Ok(given),
+        let inserted = match (inserted.take(), &originals) {
+            (Some(inserted), _) => Ok(inserted),
             (None, Ok(originals)) => {
-                let again = originals.iter().map(|raw| encoded::<T>(raw));
-                again.collect::<Result<Vec<T>>>()
+                let decoded = originals.iter().map(|raw| decode_new::<T>(raw));
+                decoded.collect::<Result<Vec<T>>>()
             }
             (None, Err(error)) => Err(crate::error::of_model::<T>(error.clone())),
         };
         let sources = sources.clone();
-        async move { insert_hooked(hooks, access, numbers, given?, sources).await }
+        async move { insert_and_run_hooks(hooks, access, numbers, inserted?, sources).await }
     };
-    let is_alone = access.unit().is_none() && access.has_transactions();
-    let done = access.together(unit::ATTEMPTS, work).await;
-    // What was stored before the failure has been taken back.
-    done.map_err(|error| match error.inserted() {
-        Some(_) if is_alone => error.with_inserted(0),
+    let owns_transaction = access.transaction_scope().is_none() && access.has_transactions();
+    let result = access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+        .await;
+    // The transaction was rolled back, so that no document of this insert is stored.
+    result.map_err(|error| match error.inserted() {
+        Some(_) if owns_transaction => error.with_inserted(0),
         _ => error,
     })
 }
 
-async fn insert_hooked<T: Document>(
+async fn insert_and_run_hooks<T: Document>(
     hooks: &'static dyn RunHooks<T>,
     access: Access,
-    numbers: &Numbers,
-    mut given: Vec<T>,
-    sources: Sources,
+    numbers: &SequenceNumbers,
+    mut inserted: Vec<T>,
+    sources: SourceCache,
 ) -> Result<Vec<T>> {
-    let mut documents = Vec::with_capacity(given.len());
-    for (position, document) in given.iter_mut().enumerate() {
-        let fail = |error| access.fail(error);
+    let mut documents = Vec::with_capacity(inserted.len());
+    for (position, document) in inserted.iter_mut().enumerate() {
+        let fail = |error| access.fail_transaction(error);
         hooks.before_insert(document, &access).await.map_err(fail)?;
         hooks
             .before_validate(document, &access)
             .await
             .map_err(fail)?;
-        let numbered = numbers.keep(&access, position, document).await;
+        let numbered = numbers.restore_number(&access, position, document).await;
         numbered.map_err(fail)?;
-        documents.push(as_stored(document).map_err(fail)?);
+        documents.push(encode_for_insert(document).map_err(fail)?);
         hooks
             .after_validate(document, &access)
             .await
             .map_err(fail)?;
     }
     let raws = documents.clone();
-    let write = Insert {
+    let write = InsertOperation {
         collection: T::COLLECTION.into(),
         documents,
         ordered: true,
     };
-    let plan = Plan::new(&T::MODEL, write)?.with_sources(sources);
-    let done = hook::written(access, hooks, move |access| async move {
-        let refused = plan.run(access.clone()).await.err();
-        let stored = match &refused {
-            None => given.len(),
-            // Outside of a transaction, those before it are there to stay.
-            Some(error) if access.unit().is_none() => error.inserted().unwrap_or_default(),
+    let plan = WriteRequest::new(&T::MODEL, write)?.with_sources(sources);
+    let result = hook::run_with_after_hooks(access, hooks, move |access| async move {
+        let failure = plan.run(access.clone()).await.err();
+        let stored = match &failure {
+            None => inserted.len(),
+            // Without a transaction, the documents before the failed document stay stored.
+            Some(error) if access.transaction_scope().is_none() => {
+                error.inserted().unwrap_or_default()
+            }
             Some(_) => 0,
         };
-        if let (Some(error), 0) = (&refused, stored) {
+        if let (Some(error), 0) = (&failure, stored) {
             return Err(error.clone());
         }
-        keep_inside(&mut given, &kept_raws::<T>(&raws));
+        keep_resident(&mut inserted, &overflow_raws::<T>(&raws));
         let mut after = Ok(());
-        for document in given.iter().take(stored) {
+        for document in inserted.iter().take(stored) {
             after = after.and(hooks.after_insert(document, &access).await);
         }
         let events = raws.iter().take(stored);
         let events = events.map(|raw| {
-            let mut document = encoded::<T>(raw)?;
-            document.keep_inside(raw);
+            let mut document = decode_new::<T>(raw)?;
+            document.keep_resident(raw);
             Ok(Committed::Inserted(document))
         });
         let events = events.collect::<Result<_>>()?;
-        let done = refused.map_or(Ok(given), Err);
-        Ok(Written {
-            done,
-            after,
+        let result = failure.map_or(Ok(inserted), Err);
+        Ok(HookedWrite {
+            done: result,
+            after_hooks: after,
             events,
         })
     });
-    done.await?
+    result.await?
 }
 
-async fn insert_plainly<T: Document>(
+async fn insert_without_hooks<T: Document>(
     access: Access,
-    mut given: Vec<T>,
-    sources: Sources,
+    mut inserted: Vec<T>,
+    sources: SourceCache,
 ) -> Result<Vec<T>> {
-    number(&access, &mut given).await?;
-    let documents = given.iter_mut().map(as_stored);
+    assign_numbers(&access, &mut inserted).await?;
+    let documents = inserted.iter_mut().map(encode_for_insert);
     let documents = documents.collect::<Result<Vec<_>>>()?;
     if documents.is_empty() {
-        return Ok(given);
+        return Ok(inserted);
     }
-    let raws = kept_raws::<T>(&documents);
-    store(access, &T::MODEL, documents, sources).await?;
-    keep_inside(&mut given, &raws);
-    Ok(given)
+    let raws = overflow_raws::<T>(&documents);
+    store_documents(access, &T::MODEL, documents, sources).await?;
+    keep_resident(&mut inserted, &raws);
+    Ok(inserted)
 }
 
-/// Stores them.
-pub(super) fn store(
+/// Inserts encoded documents in order, without hooks.
+pub(super) fn store_documents(
     access: Access,
     model: &'static Model,
     documents: Vec<RawDocumentBuf>,
-    sources: Sources,
+    sources: SourceCache,
 ) -> BoxFuture<'static, Result<u64>> {
     Box::pin(async move {
-        let write = Insert {
+        let write = InsertOperation {
             collection: model.collection.into(),
             documents,
             ordered: true,
         };
-        let plan = Plan::new(model, write)?.with_sources(sources);
+        let plan = WriteRequest::new(model, write)?.with_sources(sources);
         plan.run(access).await
     })
 }
 
-/// Numbers them, if their model says so.
-async fn number<T: Document>(access: &Access, given: &mut [T]) -> Result<Numbers> {
-    match T::MODEL.number {
-        Some(_) => Numbers::give(access, given).await,
-        None => Ok(Numbers::default()),
+/// Assigns sequence numbers if the model has a number.
+async fn assign_numbers<T: Document>(
+    access: &Access,
+    inserted: &mut [T],
+) -> Result<SequenceNumbers> {
+    match T::MODEL.numbered_id_part {
+        Some(_) => SequenceNumbers::assign_numbers(access, inserted).await,
+        None => Ok(SequenceNumbers::default()),
     }
 }
 
-/// The documents that tell what stays in them, if that may not be all.
-fn kept_raws<T: Document>(documents: &[RawDocumentBuf]) -> Vec<RawDocumentBuf> {
+/// Returns the encoded documents if the model has overflow arrays, otherwise an empty list.
+fn overflow_raws<T: Document>(documents: &[RawDocumentBuf]) -> Vec<RawDocumentBuf> {
     match T::MODEL.overflows.is_empty() {
         true => Vec::new(),
         false => documents.to_vec(),
     }
 }
 
-/// What has been inserted has the elements of its arrays that are in the documents.
-fn keep_inside<T: Document>(given: &mut [T], raws: &[RawDocumentBuf]) {
-    for (document, raw) in given.iter_mut().zip(raws) {
-        document.keep_inside(raw);
+/// Removes the spilled elements from the overflow arrays of inserted documents.
+fn keep_resident<T: Document>(documents: &mut [T], raws: &[RawDocumentBuf]) {
+    for (document, raw) in documents.iter_mut().zip(raws) {
+        document.keep_resident(raw);
     }
 }
 
-/// The document as it will be stored; the value becomes what that says.
-pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
-    // A hook may have changed what it is made of.
-    document.fill_id()?;
+/// Encodes a document for the insert, with id and computed fields. Decodes the document again if encoding changes values.
+pub(super) fn encode_for_insert<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
+    // A hook may have changed a field of the id.
+    document.compose_id()?;
     let mut raw = encode_new_document(document).map_err(crate::error::of_model::<T>)?;
-    maintain::compute(&T::MODEL, &mut raw)?;
-    if T::MODEL.rounds || !T::MODEL.computed.is_empty() {
-        *document = encoded(&raw)?;
+    maintain::compute_fields(&T::MODEL, &mut raw)?;
+    if T::MODEL.rounds_values || !T::MODEL.computed.is_empty() {
+        *document = decode_new(&raw)?;
     }
     Ok(raw)
 }

@@ -1,4 +1,4 @@
-//! Reading documents of several models at once, by their ids.
+//! Reads documents of several models by their ids, in one round trip.
 
 use std::{pin::Pin, time::Duration, vec};
 
@@ -7,180 +7,184 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 use crate::{
     Result,
     access::Access,
-    backend::operation::Find,
-    batches::{HasId, id_batches},
+    backend::operation::FindOperation,
     decode::decode_all,
     document::{Document, Ref},
     error,
-    query::{by_id, document, encode},
+    id_batches::{HasId, id_batches},
+    query::{encode_value, id_filter, single_field_document},
     relation::{self, Links},
     schema::{Contains, Model},
 };
 
-/// Reads documents of several models by their ids, in one round trip; made by [`Session::load`](crate::Session::load).
-#[must_use = "a read happens when it is awaited"]
+/// A read of documents of several models by their ids, in one round trip; made by [`Session::load`](crate::Session::load).
+#[must_use = "a read runs when awaited"]
 pub struct Load<L> {
     access: Access,
     wanted: L,
 }
 
-impl<L: Parts> Load<L> {
-    pub(crate) fn new(access: Access, wanted: L) -> Self {
-        Self { access, wanted }
+impl<L: LoadParts> Load<L> {
+    pub(crate) fn new(access: Access, parts: L) -> Self {
+        Self {
+            access,
+            wanted: parts,
+        }
     }
 
-    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// Sets a time limit for the read, which fails with [`Timeout`](crate::ErrorKind::Timeout) after the limit: see
     /// [`Find::max_time`](super::Find::max_time).
     pub fn max_time(self, limit: Duration) -> Self {
-        let access = self.access.limited(limit);
+        let access = self.access.with_time_limit(limit);
         Self { access, ..self }
     }
 
-    async fn run(self) -> Result<L::Loaded> {
-        let mut asked = Vec::new();
-        self.wanted.ask(&mut asked)?;
-        let mut found: Vec<_> = asked.iter().map(|_| Vec::new()).collect();
-        for several in round_trips(&asked)? {
-            let (parts, finds): (Vec<_>, Vec<_>) = several.into_iter().unzip();
+    async fn load_parts(self) -> Result<L::Loaded> {
+        let mut requested = Vec::new();
+        self.wanted.collect_requests(&mut requested)?;
+        let mut results: Vec<_> = requested.iter().map(|_| Vec::new()).collect();
+        for batch in group_round_trips(&requested)? {
+            let (parts, finds): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             for (part, documents) in parts
                 .into_iter()
                 .zip(self.access.find_several(finds).await?)
             {
-                if let Some(found) = found.get_mut(part) {
-                    found.extend(documents);
+                if let Some(results) = results.get_mut(part) {
+                    results.extend(documents);
                 }
             }
         }
-        let found = asked.into_iter().zip(found);
-        let found = found.map(|(asked, documents)| Found {
-            ids: asked.ids,
+        let results = requested.into_iter().zip(results);
+        let results = results.map(|(requested, documents)| FoundDocuments {
+            ids: requested.ids,
             documents,
         });
-        self.wanted.take(&mut found.collect::<Vec<_>>().into_iter())
+        self.wanted
+            .decode_parts(&mut results.collect::<Vec<_>>().into_iter())
     }
 }
 
-impl<L: Parts> IntoFuture for Load<L> {
+impl<L: LoadParts> IntoFuture for Load<L> {
     type Output = Result<L::Loaded>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.load_parts())
     }
 }
 
-/// What can be loaded at once, through a session of `C` on the schema `S`: a tuple of up to eight parts.
+/// A tuple of up to eight parts to load through a session with the scope `C` on the schema `S`.
 ///
-/// | part | gives |
+/// | part | result |
 /// |---|---|
-/// | a `Ref<User>` | the `User`; that it is not there is an error, as of [`get`](crate::Session::get) |
-/// | an array, a `Vec` or a slice of `Ref<User>` | [`Links`] with one for each, in order and with what is missing told, as of [`get_many`](crate::Session::get_many) |
+/// | a `Ref<User>` | the `User`; a missing document is an error, as for [`get`](crate::Session::get) |
+/// | an array, a `Vec` or a slice of `Ref<User>` | [`Links`] with a link for each reference, in order, missing documents included, as for [`get_many`](crate::Session::get_many) |
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be loaded",
-    label = "no tuple of references",
-    note = "several documents at once stand in a tuple, `db.load((Ref::<User>::new(\"users/1\"), Account::id_for(\"users/1\")?))`; one document is read by `get`, several of one model by `get_many`"
+    label = "expected a tuple of references",
+    note = "`load` takes a tuple, `db.load((Ref::<User>::new(\"users/1\"), Account::id_for(\"users/1\")?))`; use `get` for a single document, and `get_many` for several documents of a model"
 )]
-pub trait Loads<S, C> {
+pub trait LoadTuple<S, C> {
     #[doc(hidden)]
-    type Parts: Parts;
+    type Parts: LoadParts;
     #[doc(hidden)]
     fn into_parts(self) -> Self::Parts;
 }
 
-/// What a part of a [`Load`] can be: see [`Loads`].
+/// One part of a [`Load`]: see [`LoadTuple`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which documents to load",
-    label = "neither a `Ref` nor an array of them",
-    note = "a reference names the model with the id: `Ref::<User>::new(\"users/1\")`, `user.to_ref()`, `Account::id_for(\"users/1\")?`"
+    label = "expected a `Ref`, or an array of `Ref`",
+    note = "a reference contains the model and the id: `Ref::<User>::new(\"users/1\")`, `user.to_ref()`, `Account::id_for(\"users/1\")?`"
 )]
-pub trait Wanted<S, C> {
+pub trait LoadTarget<S, C> {
     #[doc(hidden)]
-    type Part: Part;
+    type Part: LoadPart;
     #[doc(hidden)]
     fn into_part(self) -> Self::Part;
 }
 
-impl<S: Contains<T, C>, C, T: Document> Wanted<S, C> for Ref<T> {
+impl<S: Contains<T, C>, C, T: Document> LoadTarget<S, C> for Ref<T> {
     type Part = Self;
     fn into_part(self) -> Self {
         self
     }
 }
 
-impl<S: Contains<T, C>, C, T: Document> Wanted<S, C> for &Ref<T> {
+impl<S: Contains<T, C>, C, T: Document> LoadTarget<S, C> for &Ref<T> {
     type Part = Ref<T>;
     fn into_part(self) -> Ref<T> {
         self.clone()
     }
 }
 
-impl<S: Contains<T, C>, C, T: Document> Wanted<S, C> for Vec<Ref<T>> {
+impl<S: Contains<T, C>, C, T: Document> LoadTarget<S, C> for Vec<Ref<T>> {
     type Part = Self;
     fn into_part(self) -> Self {
         self
     }
 }
 
-impl<S: Contains<T, C>, C, T: Document> Wanted<S, C> for &Vec<Ref<T>> {
+impl<S: Contains<T, C>, C, T: Document> LoadTarget<S, C> for &Vec<Ref<T>> {
     type Part = Vec<Ref<T>>;
     fn into_part(self) -> Vec<Ref<T>> {
         self.clone()
     }
 }
 
-impl<S: Contains<T, C>, C, T: Document> Wanted<S, C> for &[Ref<T>] {
+impl<S: Contains<T, C>, C, T: Document> LoadTarget<S, C> for &[Ref<T>] {
     type Part = Vec<Ref<T>>;
     fn into_part(self) -> Vec<Ref<T>> {
         self.to_vec()
     }
 }
 
-impl<S: Contains<T, C>, C, T: Document, const N: usize> Wanted<S, C> for [Ref<T>; N] {
+impl<S: Contains<T, C>, C, T: Document, const N: usize> LoadTarget<S, C> for [Ref<T>; N] {
     type Part = Vec<Ref<T>>;
     fn into_part(self) -> Vec<Ref<T>> {
         self.into()
     }
 }
 
-/// The documents of one model that a [`Load`] is about.
+/// A part of a [`Load`]: documents of one model.
 #[doc(hidden)]
-pub trait Part: Send + Sync + 'static {
+pub trait LoadPart: Send + Sync + 'static {
     type Loaded: Send;
-    fn ask(&self) -> Result<Asked>;
-    fn take(self, found: Found) -> Result<Self::Loaded>;
+    fn requested_ids(&self) -> Result<RequestedIds>;
+    fn decode_found(self, results: FoundDocuments) -> Result<Self::Loaded>;
 }
 
-impl<T: Document> Part for Ref<T> {
+impl<T: Document> LoadPart for Ref<T> {
     type Loaded = T;
-    fn ask(&self) -> Result<Asked> {
-        Asked::new::<T>([self])
+    fn requested_ids(&self) -> Result<RequestedIds> {
+        RequestedIds::new::<T>([self])
     }
-    fn take(self, found: Found) -> Result<T> {
-        let document = decode_all(found.documents).0.pop().transpose()?;
+    fn decode_found(self, results: FoundDocuments) -> Result<T> {
+        let document = decode_all(results.documents).0.pop().transpose()?;
         document.ok_or_else(|| error::not_found::<T>(self.id()))
     }
 }
 
-impl<T: Document> Part for Vec<Ref<T>> {
+impl<T: Document> LoadPart for Vec<Ref<T>> {
     type Loaded = Links<T>;
-    fn ask(&self) -> Result<Asked> {
-        Asked::new(self)
+    fn requested_ids(&self) -> Result<RequestedIds> {
+        RequestedIds::new(self)
     }
-    fn take(self, found: Found) -> Result<Links<T>> {
-        relation::found_by_ids(&found.ids, found.documents)
+    fn decode_found(self, results: FoundDocuments) -> Result<Links<T>> {
+        relation::links_of_found(&results.ids, results.documents)
     }
 }
 
-/// All that a [`Load`] is about.
+/// All parts of a [`Load`].
 #[doc(hidden)]
-pub trait Parts: Send + Sync + 'static {
+pub trait LoadParts: Send + Sync + 'static {
     type Loaded: Send;
-    fn ask(&self, asked: &mut Vec<Asked>) -> Result<()>;
-    fn take(self, found: &mut vec::IntoIter<Found>) -> Result<Self::Loaded>;
+    fn collect_requests(&self, requested: &mut Vec<RequestedIds>) -> Result<()>;
+    fn decode_parts(self, results: &mut vec::IntoIter<FoundDocuments>) -> Result<Self::Loaded>;
 }
 
 macro_rules! tuples {
     ($($($part:ident)*;)*) => {$(
-        impl<S, C, $($part: Wanted<S, C>),*> Loads<S, C> for ($($part,)*) {
+        impl<S, C, $($part: LoadTarget<S, C>),*> LoadTuple<S, C> for ($($part,)*) {
             type Parts = ($($part::Part,)*);
             fn into_parts(self) -> Self::Parts {
                 #[expect(non_snake_case, reason = "a value is called as its type")]
@@ -189,18 +193,18 @@ macro_rules! tuples {
             }
         }
 
-        impl<$($part: Part),*> Parts for ($($part,)*) {
+        impl<$($part: LoadPart),*> LoadParts for ($($part,)*) {
             type Loaded = ($($part::Loaded,)*);
-            fn ask(&self, asked: &mut Vec<Asked>) -> Result<()> {
+            fn collect_requests(&self, requested: &mut Vec<RequestedIds>) -> Result<()> {
                 #[expect(non_snake_case, reason = "a value is called as its type")]
                 let ($($part,)*) = self;
-                $(asked.push($part.ask()?);)*
+                $(requested.push($part.requested_ids()?);)*
                 Ok(())
             }
-            fn take(self, found: &mut vec::IntoIter<Found>) -> Result<Self::Loaded> {
+            fn decode_parts(self, found: &mut vec::IntoIter<FoundDocuments>) -> Result<Self::Loaded> {
                 #[expect(non_snake_case, reason = "a value is called as its type")]
                 let ($($part,)*) = self;
-                Ok(($($part.take(found.next().unwrap_or_default())?,)*))
+                Ok(($($part.decode_found(found.next().unwrap_or_default())?,)*))
             }
         }
     )*};
@@ -216,17 +220,17 @@ tuples! {
     A1 A2 A3 A4 A5 A6 A7 A8;
 }
 
-/// The ids that are asked for, of one model.
+/// The ids that a part requests, with their model.
 #[doc(hidden)]
-pub struct Asked {
+pub struct RequestedIds {
     model: &'static Model,
     ids: Vec<RawBson>,
 }
 
-impl Asked {
+impl RequestedIds {
     fn new<'r, T: Document>(references: impl IntoIterator<Item = &'r Ref<T>>) -> Result<Self> {
         let references = references.into_iter();
-        let ids = references.map(|reference| encode(reference.id()));
+        let ids = references.map(|reference| encode_value(reference.id()));
         Ok(Self {
             model: &T::MODEL,
             ids: ids.collect::<Result<_>>().map_err(error::of_model::<T>)?,
@@ -234,67 +238,68 @@ impl Asked {
     }
 }
 
-/// What was found of them.
+/// The documents that a query found for the requested ids.
 #[doc(hidden)]
 #[derive(Default)]
-pub struct Found {
+pub struct FoundDocuments {
     ids: Vec<RawBson>,
     documents: Vec<RawDocumentBuf>,
 }
 
-/// A query of a part, with its position.
-type Query = (usize, (&'static Model, Find));
+/// The query of a part, with the position of the part.
+type PartQuery = (usize, (&'static Model, FindOperation));
 
-/// The queries, put together so that each round trip asks for as many ids as [one query may](id_batches): usually one.
-fn round_trips(asked: &[Asked]) -> Result<Vec<Vec<Query>>> {
-    let each = asked.iter().enumerate();
-    let each = each.flat_map(|(part, asked)| asked.ids.iter().map(move |id| Wants { part, id }));
-    let each: Vec<_> = each.collect();
+/// Groups the requested ids into round trips of as many ids as [one query holds](id_batches): usually a single round trip.
+fn group_round_trips(requested: &[RequestedIds]) -> Result<Vec<Vec<PartQuery>>> {
+    let requests = requested.iter().enumerate();
+    let requests = requests
+        .flat_map(|(part, requested)| requested.ids.iter().map(move |id| RequestedId { part, id }));
+    let requests: Vec<_> = requests.collect();
     let mut trips = Vec::new();
-    for trip in id_batches(&each, relation::MAX_KEYS) {
+    for batch in id_batches(&requests, relation::MAX_IDS_PER_QUERY) {
         let mut queries = Vec::new();
-        for some in trip.chunk_by(|one, other| one.part == other.part) {
-            let Some((part, asked)) = some
+        for group in batch.chunk_by(|request, next| request.part == next.part) {
+            let Some((part, requested)) = group
                 .first()
-                .and_then(|one| Some((one.part, asked.get(one.part)?)))
+                .and_then(|request| Some((request.part, requested.get(request.part)?)))
             else {
                 continue;
             };
-            let ids: Vec<_> = some.iter().map(|one| one.id).collect();
-            let find = Find {
-                collection: asked.model.collection.into(),
-                filter: by_ids(&ids)?,
+            let ids: Vec<_> = group.iter().map(|request| request.id).collect();
+            let find = FindOperation {
+                collection: requested.model.collection.into(),
+                filter: ids_filter(&ids)?,
                 projection: None,
                 sort: None,
                 limit: None,
-                max_time: None,
+                options: Default::default(),
             };
-            queries.push((part, (asked.model, find)));
+            queries.push((part, (requested.model, find)));
         }
         trips.push(queries);
     }
     Ok(trips)
 }
 
-/// An id that a part asks for.
-struct Wants<'a> {
+/// A requested id, with the position of its part.
+struct RequestedId<'a> {
     part: usize,
     id: &'a RawBson,
 }
 
-impl HasId for Wants<'_> {
+impl HasId for RequestedId<'_> {
     fn id_bytes(&self) -> usize {
         self.id.id_bytes()
     }
 }
 
-fn by_ids(ids: &[&RawBson]) -> Result<RawDocumentBuf> {
+fn ids_filter(ids: &[&RawBson]) -> Result<RawDocumentBuf> {
     if let [id] = ids {
-        return by_id(id);
+        return id_filter(id);
     }
-    let mut all = RawArrayBuf::new();
+    let mut values = RawArrayBuf::new();
     for id in ids {
-        all.push(id.as_raw_bson_ref());
+        values.push(id.as_raw_bson_ref());
     }
-    document("_id", document("$in", all)?)
+    single_field_document("_id", single_field_document("$in", values)?)
 }

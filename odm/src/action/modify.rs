@@ -1,27 +1,27 @@
-//! Reading, changing and saving a document, until nobody else comes in between.
+//! `modify`: read, change and save a document; start over after a conflict.
 
 use std::{pin::Pin, time::Duration};
 
-use super::save::{edit, save};
+use super::save::{read_edited, save_edited};
 use crate::{ErrorKind, Result, access::Access, document::Document, query::Key, retry};
 
-/// Changes a document by a function; made by [`Session::modify`](crate::Session::modify) and
+/// Changes a document by a function, and retries after a conflict; made by [`Session::modify`](crate::Session::modify) and
 /// [`Session::try_modify`](crate::Session::try_modify).
-#[must_use = "a write happens when it is awaited"]
+#[must_use = "a write runs when awaited"]
 pub struct Modify<'c, T: Document> {
     access: Access,
     key: Key<T>,
-    change: Change<'c, T>,
+    change: ChangeFn<'c, T>,
     attempts: u32,
 }
 
-type Change<'c, T> = Box<dyn FnMut(&mut T) -> Result<()> + Send + 'c>;
+type ChangeFn<'c, T> = Box<dyn FnMut(&mut T) -> Result<()> + Send + 'c>;
 
-/// How often a document is read and saved before a conflict is reported, unless told otherwise.
-const ATTEMPTS: u32 = 100;
+/// The default number of attempts before a conflict is returned.
+const DEFAULT_MODIFY_ATTEMPTS: u32 = 100;
 
-/// How long to wait in the line of those who modify the document.
-const LINE_PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time to wait in the queue of the writers of the same document.
+const MAX_QUEUE_WAIT: Duration = Duration::from_secs(30);
 
 impl<'c, T: Document> Modify<'c, T> {
     pub(crate) fn new(
@@ -33,49 +33,54 @@ impl<'c, T: Document> Modify<'c, T> {
             access,
             key,
             change: Box::new(change),
-            attempts: ATTEMPTS,
+            attempts: DEFAULT_MODIFY_ATTEMPTS,
         }
     }
 
-    /// How often to try at most, at least once; 100 times unless told otherwise.
+    /// Sets the number of attempts, at least 1. The default is 100.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    async fn run(mut self) -> Result<T> {
+    async fn run_attempts(mut self) -> Result<T> {
         let mut attempt = 1;
         let mut conflict = None;
         let mut turn = None;
         loop {
-            let mut edited = match edit::<T>(&self.access, &self.key).await {
+            let mut edited = match read_edited::<T>(&self.access, &self.key).await {
                 Ok(edited) => edited,
-                // A conflict that the backend found has ended the transaction, and only that one has it run again.
+                // A conflict from the backend has ended the transaction. Return that conflict: only a conflict makes the caller's
+                // transaction run again.
                 Err(error) if error.kind() == ErrorKind::TransactionOver => {
                     return Err(conflict.unwrap_or(error));
                 }
                 Err(error) => return Err(error),
             };
             (self.change)(&mut edited)?;
-            match save(self.access.clone(), &mut edited).await {
-                // What is waited for was waited for, or is seen as long as a transaction looks.
+            match save_edited(self.access.clone(), &mut edited).await {
+                // The conflict is a pending change of an overflow array. Without hooks, the save has already waited for the
+                // change. In the caller's transaction, a retry would read the same state again.
                 Err(error)
-                    if error.is_passing() && (self.access.unit().is_some() || !T::HAS_HOOKS) =>
+                    if error.is_transient()
+                        && (self.access.transaction_scope().is_some() || !T::HAS_HOOKS) =>
                 {
                     return Err(error);
                 }
                 Err(error) if error.is_conflict() && attempt < self.attempts => {
                     conflict = Some(error);
-                    // Inside a transaction others may wait for what it has written already.
-                    if turn.is_none() && self.access.unit().is_none() {
+                    // Do not queue inside a transaction: the writer ahead may be waiting for a write of this transaction.
+                    if turn.is_none() && self.access.transaction_scope().is_none() {
                         let document = (T::COLLECTION, self.key.to_raw()?.into_bytes());
-                        turn = retry::OF_DOCUMENTS.turn(document, LINE_PATIENCE).await;
+                        turn = retry::DOCUMENT_QUEUES
+                            .wait_for_turn(document, MAX_QUEUE_WAIT)
+                            .await;
                     } else {
-                        retry::pause(attempt).await;
+                        retry::pause_before_retry(attempt).await;
                     }
                     attempt += 1;
                 }
-                done => return done.map(|()| edited.into_inner()),
+                result => return result.map(|()| edited.into_inner()),
             }
         }
     }
@@ -85,6 +90,6 @@ impl<'c, T: Document> IntoFuture for Modify<'c, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.run_attempts())
     }
 }

@@ -1,8 +1,8 @@
-//! What became of a write on a condition.
+//! The result of a conditional write.
 
 use crate::{Error, ErrorKind, Result};
 
-/// What became of a write to one document that depended on a condition.
+/// The result of a conditional write to one document.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -24,23 +24,23 @@ use crate::{Error, ErrorKind, Result};
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "whether a write on a condition was applied is what one wants to know"]
+#[must_use = "a conditional write may not have been applied"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<D> {
-    /// A document met the condition: this one, or what was asked of it.
+    /// A document met the condition. The value is the document, or the part of the document that the write returns.
     Applied(D),
     /// No document met the condition, and nothing was written.
     NotApplied,
 }
 
 impl<D> Outcome<D> {
-    /// Whether a document met the condition.
+    /// Returns whether a document met the condition.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied(_))
     }
 
-    /// What there is if a document met the condition.
+    /// Returns the value if a document met the condition.
     #[must_use]
     pub fn applied(self) -> Option<D> {
         match self {
@@ -49,31 +49,31 @@ impl<D> Outcome<D> {
         }
     }
 
-    /// An error unless a document met the condition.
+    /// Returns the value, or an error if no document met the condition.
     ///
     /// # Errors
     ///
-    /// [`NotApplied`](ErrorKind::NotApplied).
+    /// [`NotApplied`](ErrorKind::NotApplied) if no document met the condition.
     pub fn expect_applied(self) -> Result<D> {
-        self.applied().ok_or_else(not_applied)
+        self.applied().ok_or_else(not_applied_error)
     }
 
-    /// The same of something else.
+    /// Maps the value of [`Applied`](Self::Applied).
     pub fn map<E>(self, change: impl FnOnce(D) -> E) -> Outcome<E> {
         self.applied().map(change).into()
     }
 }
 
 impl<D> From<Option<D>> for Outcome<D> {
-    fn from(found: Option<D>) -> Self {
-        found.map_or(Self::NotApplied, Self::Applied)
+    fn from(document: Option<D>) -> Self {
+        document.map_or(Self::NotApplied, Self::Applied)
     }
 }
 
-/// No document met the condition, where one had to.
-pub(super) fn not_applied() -> Error {
+/// The error for an unmet condition, where the caller requires a match.
+pub(super) fn not_applied_error() -> Error {
     Error::new(
         ErrorKind::NotApplied,
-        "no document met the condition of the write, and nothing was written",
+        "no document met the condition of the write, and nothing was written: correct the condition, or use `applied` instead of `expect_applied`",
     )
 }

@@ -1,13 +1,13 @@
-//! Writes that give the document back, in the same atomic step.
+//! Writes that return the document from the same atomic step.
 
 use std::{marker::PhantomData, pin::Pin};
 
 use bson::RawDocument;
 
 use super::{
-    delete::{Delete, DeleteHow},
-    target::{ById, ToOne},
-    update::{How, Update},
+    delete::{Delete, DeleteForm},
+    target::{ById, SingleTarget},
+    update::{Update, UpdateForm},
 };
 use crate::{
     Error, Result,
@@ -16,10 +16,10 @@ use crate::{
     projection::{self, Projection, ProjectionOf},
 };
 
-/// An update that gives the document back; made by [`Update::returning_after`] and [`Update::returning_before`].
+/// An update that returns the document; made by [`Update::returning_after`] and [`Update::returning_before`].
 ///
-/// A document that does not fit the model, or the projection, is an error of kind [`Decode`](crate::ErrorKind::Decode) that
-/// says that the write was carried out.
+/// A document that does not fit the model or the projection is an error of kind [`Decode`](crate::ErrorKind::Decode). The error
+/// says that the write happened.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -41,51 +41,51 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "an update happens when it is awaited"]
+#[must_use = "an update runs when awaited"]
 pub struct ReturningUpdate<T: Document, K = ById, P = T> {
     update: Update<T, K>,
     return_new: bool,
-    of: PhantomData<fn() -> P>,
+    marker: PhantomData<fn() -> P>,
 }
 
-impl<T: Document, K: ToOne> ReturningUpdate<T, K> {
+impl<T: Document, K: SingleTarget> ReturningUpdate<T, K> {
     pub(super) fn new(update: Update<T, K>, return_new: bool) -> Self {
         Self {
             update,
             return_new,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// Gives only the fields of a [`Projection`].
+    /// Returns only the fields of a [`Projection`].
     pub fn select<P: ProjectionOf<T>>(self) -> ReturningUpdate<T, K, P> {
         ReturningUpdate {
             update: self.update,
             return_new: self.return_new,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningUpdate<T, K, P> {
+impl<T: Document, K: SingleTarget, P: Projection<Of = T>> IntoFuture for ReturningUpdate<T, K, P> {
     type Output = Result<K::Returned<P>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let how = How::FindAndModify {
+            let form = UpdateForm::FindAndModify {
                 projection: projection::to_raw::<P>(&[])?,
                 return_new: self.return_new,
             };
-            let found = self.update.perform(how).await?.found();
-            let found = found.as_deref().map(decoded::<P>).transpose()?;
-            K::returned(found).map_err(error::of_model::<T>)
+            let document = self.update.run_update(form).await?.into_document();
+            let document = document.as_deref().map(decode_returned::<P>).transpose()?;
+            K::from_found(document).map_err(error::of_model::<T>)
         })
     }
 }
 
-/// A delete that gives the document back as it was; made by [`Delete::returning`].
+/// A delete that returns the document as the document was before; made by [`Delete::returning`].
 ///
-/// It gives an [`Outcome`](super::Outcome) with a condition and without, because deleting what is not there is no error.
+/// The result is always an [`Outcome`](super::Outcome), even without a condition: a delete of a missing document is no error.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -100,42 +100,46 @@ impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningUpdat
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a delete happens when it is awaited"]
+#[must_use = "a delete runs when awaited"]
 pub struct ReturningDelete<T: Document, K = ById, P = T> {
     delete: Delete<T, K>,
-    of: PhantomData<fn() -> P>,
+    marker: PhantomData<fn() -> P>,
 }
 
-impl<T: Document, K: ToOne> ReturningDelete<T, K> {
+impl<T: Document, K: SingleTarget> ReturningDelete<T, K> {
     pub(super) fn new(delete: Delete<T, K>) -> Self {
         Self {
             delete,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// Gives only the fields of a [`Projection`].
+    /// Returns only the fields of a [`Projection`].
     pub fn select<P: ProjectionOf<T>>(self) -> ReturningDelete<T, K, P> {
         ReturningDelete {
             delete: self.delete,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningDelete<T, K, P> {
+impl<T: Document, K: SingleTarget, P: Projection<Of = T>> IntoFuture for ReturningDelete<T, K, P> {
     type Output = Result<super::Outcome<P>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let how = DeleteHow::Returning(projection::to_raw::<P>(&[])?);
-            let (_, found) = self.delete.perform(how).await?;
-            Ok(found.as_deref().map(decoded::<P>).transpose()?.into())
+            let form = DeleteForm::Returning(projection::to_raw::<P>(&[])?);
+            let (_, document) = self.delete.run_delete(form).await?;
+            Ok(document
+                .as_deref()
+                .map(decode_returned::<P>)
+                .transpose()?
+                .into())
         })
     }
 }
 
-/// A document that a write gave back.
-pub(super) fn decoded<P: Projection<Of: Document>>(raw: &RawDocument) -> Result<P> {
-    P::from_document(raw, &<P::Of as Document>::MODEL).map_err(Error::behind_a_write)
+/// Decodes a document that a write returned. An error says that the write happened.
+pub(super) fn decode_returned<P: Projection<Of: Document>>(raw: &RawDocument) -> Result<P> {
+    P::from_document(raw, &<P::Of as Document>::MODEL).map_err(Error::after_committed_write)
 }

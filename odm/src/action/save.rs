@@ -1,34 +1,34 @@
-//! Saving what has changed in a document that was read.
+//! `edit` and `save`: write the changes of a document that was read before.
 
 mod difference;
 
 use std::pin::Pin;
 
 use bson::{RawDocument, RawDocumentBuf};
-use difference::Difference;
+use difference::SaveDifference;
 
 use super::get::stored_by_key;
 use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
-    action::Operators,
+    action::UpdateOperators,
     backend::{
         BoxFuture,
-        operation::{Change, Update, Updated},
+        operation::{DocumentChange, UpdateOperation, UpdateResult},
     },
     decode,
     document::Document,
     error,
-    field::{Path, Variants},
-    hook::{self, Changes, Committed, RunHooks, Selection, Written},
-    maintain::{self, Plan, of_a_save},
-    query::{Filter, Key, Node, check_written, encode_unchecked},
+    field::{Path, VariantMap},
+    hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
+    maintain::{self, WriteRequest, prepare_save},
+    query::{Filter, FilterNode, Key, check_changed_paths, encode_unchecked},
     schema::upgrade,
-    unit::Attempts,
+    transaction_scope::TransactionAttempts,
 };
 
-/// Reads a document to change it; made by [`Session::edit`](crate::Session::edit).
-#[must_use = "a read happens when it is awaited"]
+/// Reads a document to change and save; made by [`Session::edit`](crate::Session::edit).
+#[must_use = "a read runs when awaited"]
 pub struct Edit<T: Document> {
     access: Access,
     key: Key<T>,
@@ -44,12 +44,12 @@ impl<T: Document> IntoFuture for Edit<T> {
     type Output = Result<Edited<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { edit(&self.access, &self.key).await })
+        Box::pin(async move { read_edited(&self.access, &self.key).await })
     }
 }
 
-/// Saves what has changed in a document; made by [`Session::save`](crate::Session::save).
-#[must_use = "a write happens when it is awaited"]
+/// Saves the changes of a document; made by [`Session::save`](crate::Session::save).
+#[must_use = "a write runs when awaited"]
 pub struct Save<'e, T> {
     access: Access,
     edited: &'e mut Edited<T>,
@@ -65,16 +65,17 @@ impl<'e, T: Document> IntoFuture for Save<'e, T> {
     type Output = Result<()>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'e>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(save(self.access, self.edited))
+        Box::pin(save_edited(self.access, self.edited))
     }
 }
 
-pub(super) async fn edit<T: Document>(access: &Access, key: &Key<T>) -> Result<Edited<T>> {
+pub(super) async fn read_edited<T: Document>(access: &Access, key: &Key<T>) -> Result<Edited<T>> {
     let stored = stored_by_key::<T>(access, key).await?;
     let stored = match stored {
-        // What is saved is compared with what was read, so that has to be there.
-        Some(stored) if upgrade::upgraded(&T::MODEL, &stored)?.is_some() => {
-            upgrade::before_write(access, &T::MODEL, &key.to_raw()?).await?;
+        // The save compares with the stored document. Upgrade the stored document first, so that both have the current version of
+        // the model.
+        Some(stored) if upgrade::upgrade_document(&T::MODEL, &stored)?.is_some() => {
+            upgrade::upgrade_before_write(access, &T::MODEL, &key.to_raw()?).await?;
             stored_by_key::<T>(access, key).await?
         }
         stored => stored,
@@ -82,239 +83,254 @@ pub(super) async fn edit<T: Document>(access: &Access, key: &Key<T>) -> Result<E
     Edited::new(stored.ok_or_else(|| error::not_found::<T>(key.id()))?)
 }
 
-/// One update, on the condition that every place that it writes is still as it was read.
-pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) -> Result<()> {
+/// Saves the changes in one update. The filter of the update requires that each written path is unchanged since the read or, in a
+/// model with a version, that the version is unchanged.
+pub(super) async fn save_edited<T: Document>(access: Access, edited: &mut Edited<T>) -> Result<()> {
     let stored = match T::HAS_HOOKS {
-        true => with_hooks(access, edited).await?,
-        false => write(access, edited, None).await?,
+        true => save_with_hooks(access, edited).await?,
+        false => write_changes(access, edited, None).await?,
     };
-    // Not before it is committed.
-    stored.map_or(Ok(()), |stored| edited.saved(stored))
+    // Take over the stored document only after the commit.
+    stored.map_or(Ok(()), |stored| edited.record_saved(stored))
 }
 
-/// An object, so that of a model without hooks nothing of it is compiled.
-fn with_hooks<T: Document>(
+/// Boxed as a trait object, so that models without hooks do not compile this code.
+fn save_with_hooks<T: Document>(
     access: Access,
     edited: &mut Edited<T>,
 ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
     Box::pin(async move {
         match T::hooks() {
-            None => write(access, edited, None).await,
-            Some(_) if encode_unchecked(&**edited).is_ok_and(|now| now == edited.before) => {
+            None => write_changes(access, edited, None).await,
+            Some(_) if encode_unchecked(&**edited).is_ok_and(|now| now == edited.original) => {
                 Ok(None)
             }
             Some(hooks) => {
-                // What was read is read again after a conflict, not written again: it is run once.
-                let mut once = Some(edited);
+                // Allow only one attempt: after a conflict the document must be read again, which only the caller can do.
+                let mut only_attempt = Some(edited);
                 let work = |access: Access| {
-                    let edited = once.take();
+                    let edited = only_attempt.take();
                     async move {
                         match edited {
-                            Some(edited) => hooked(hooks, access, edited).await,
-                            None => Err(Error::new(ErrorKind::Conflict, "read it again")),
+                            Some(edited) => run_hooked_save(hooks, access, edited).await,
+                            None => Err(Error::new(
+                                ErrorKind::Conflict,
+                                "the transaction of a save conflicted with another write, and nothing was written: read the document again with `edit`, or use `modify`, which retries",
+                            )),
                         }
                     }
                 };
-                access.together(Attempts::One, work).await
+                access
+                    .run_transactional(TransactionAttempts::Single, work)
+                    .await
             }
         }
     })
 }
 
-async fn hooked<T: Document>(
+async fn run_hooked_save<T: Document>(
     hooks: &'static dyn RunHooks<T>,
     access: Access,
     edited: &mut Edited<T>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let fail = |error| access.fail(error);
-    let before = hooks.before_validate(&mut **edited, &access).await;
-    before.map_err(fail)?;
+    let fail = |error| access.fail_transaction(error);
+    let hook_result = hooks.before_validate(&mut **edited, &access).await;
+    hook_result.map_err(fail)?;
     let mut after = encode_unchecked(&**edited).map_err(error::of_model::<T>)?;
-    let key = stored_key::<T>(edited, &after)?;
-    let mut variants = Variants::default();
+    let key = unchanged_key::<T>(edited, &after)?;
+    let mut variants = VariantMap::default();
     T::variants(edited, &mut variants);
-    let difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
+    let difference =
+        SaveDifference::from_states(&edited.stored, &edited.original, &after, &variants);
     if difference.is_empty() {
         return Ok(None);
     }
     let mut changes = Changes {
         selection: Selection {
-            condition: key.node().map_err(error::of_model::<T>)?,
-            sight: access.sight(),
+            condition: key.condition().map_err(error::of_model::<T>)?,
+            visibility: access.visibility(),
             id: Some(key.into_id()),
             is_many: false,
             sort: Vec::new(),
             ids: None,
-            is_pinned: false,
+            is_restricted: false,
         },
-        operators: Operators::of_a_save(&difference.update().map_err(error::of_model::<T>)?),
+        operators: UpdateOperators::from_save(
+            &difference.to_update().map_err(error::of_model::<T>)?,
+        ),
         is_save: true,
     };
-    let before = hooks.before_update(&mut changes, &access).await;
-    before.map_err(fail)?;
-    let added = changes.operators.added().map_err(error::of_model::<T>)?;
+    let hook_result = hooks.before_update(&mut changes, &access).await;
+    hook_result.map_err(fail)?;
+    let added = changes
+        .operators
+        .hook_changes()
+        .map_err(error::of_model::<T>)?;
     for (path, value) in added {
-        after = difference::with(&after, path, value.as_ref()).map_err(error::of_model::<T>)?;
+        after = difference::with_value_at(&after, path, value.as_ref())
+            .map_err(error::of_model::<T>)?;
     }
     if !added.is_empty() {
-        let stored = decode::with_outside(&T::MODEL, after.clone(), &edited.stored)?;
+        let stored = decode::with_manifests(&T::MODEL, after.clone(), &edited.stored)?;
         **edited = T::from_stored(&stored)?;
     }
-    let written = write(access.clone(), edited, Some((hooks, changes))).await;
+    let written = write_changes(access.clone(), edited, Some((hooks, changes))).await;
     written.map_err(|error| match error.is_validation() {
-        true => access.fail(error),
+        true => access.fail_transaction(error),
         false => error,
     })
 }
 
-/// An object, as above.
+/// Boxed as a trait object, so that models without hooks do not compile this code.
 fn write_with_hooks<'e, T: Document>(
     access: Access,
     edited: &'e Edited<T>,
-    plan: Plan<Update>,
+    request: WriteRequest<UpdateOperation>,
     (hooks, changes): (&'static dyn RunHooks<T>, Changes<T>),
-) -> BoxFuture<'e, Result<Updated>> {
+) -> BoxFuture<'e, Result<UpdateResult>> {
     Box::pin(async move {
-        let after = hooks.after_validate(edited, &access).await;
-        after.map_err(|error| access.fail(error))?;
+        let hook_result = hooks.after_validate(edited, &access).await;
+        hook_result.map_err(|error| access.fail_transaction(error))?;
         let write = |access: Access| async move {
-            let done = plan.run(access.clone()).await?;
-            if done.matched == 0 {
-                return Ok(Written::nothing(done));
+            let outcome = request.run(access.clone()).await?;
+            if outcome.matched == 0 {
+                return Ok(HookedWrite::without_match(outcome));
             }
-            Ok(Written {
-                done,
-                after: hooks.after_update(&changes, &access).await,
+            Ok(HookedWrite {
+                done: outcome,
+                after_hooks: hooks.after_update(&changes, &access).await,
                 events: vec![Committed::Updated(changes)],
             })
         };
-        hook::written(access, hooks, write).await
+        hook::run_with_after_hooks(access, hooks, write).await
     })
 }
 
-/// Gives what is stored then, if something had changed.
-async fn write<T: Document>(
+/// Writes the changes. Returns the stored document after the write, or `None` if nothing had changed.
+async fn write_changes<T: Document>(
     access: Access,
     edited: &Edited<T>,
     hooks: Option<(&'static dyn RunHooks<T>, Changes<T>)>,
 ) -> Result<Option<RawDocumentBuf>> {
     let after = encode_unchecked(&**edited);
-    // A map key with a null byte cannot be encoded, and the check names the map.
+    // A map key with a null byte cannot be encoded. The check returns a better error, with the path of the map.
     let after = after.or_else(|error| edited.check_bounds().and(Err(error)));
     let after = after.map_err(error::of_model::<T>)?;
-    let key = stored_key::<T>(edited, &after)?;
-    let mut variants = Variants::default();
+    let key = unchanged_key::<T>(edited, &after)?;
+    let mut variants = VariantMap::default();
     T::variants(edited, &mut variants);
-    let difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
-    let written = difference.paths();
-    check_written(&**edited, &written).map_err(error::of_model::<T>)?;
+    let difference =
+        SaveDifference::from_states(&edited.stored, &edited.original, &after, &variants);
+    let written = difference.written_paths();
+    check_changed_paths(&**edited, &written).map_err(error::of_model::<T>)?;
     if difference.is_empty() {
         return Ok(None);
     }
-    if difference.is_another() {
-        maintain::refuse_another(&access, &T::MODEL, &edited.stored)?;
+    if difference.is_variant_change() {
+        maintain::ensure_same_variant(&access, &T::MODEL, &edited.stored)?;
     }
-    let update = difference.update().map_err(error::of_model::<T>)?;
-    let update = of_a_save(&T::MODEL, &edited.stored, update)?;
-    let by_key = key.node().map_err(error::of_model::<T>)?;
-    let as_read = version(edited).unwrap_or_else(|| difference.untouched());
-    let filter = Filter::<T>::from_node(by_key.and(as_read));
-    let write = Update {
+    let update = difference.to_update().map_err(error::of_model::<T>)?;
+    let update = prepare_save(&T::MODEL, &edited.stored, update)?;
+    let key_condition = key.condition().map_err(error::of_model::<T>)?;
+    let unchanged = version_condition(edited).unwrap_or_else(|| difference.unchanged_since_read());
+    let filter = Filter::<T>::from_node(key_condition.and(unchanged));
+    let write = UpdateOperation {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
-        change: Change::operators(update),
+        change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
     };
-    let plan = Plan::new(&T::MODEL, write)?;
-    let change = plan.write().change.clone();
-    let done = match hooks {
+    let request = WriteRequest::new(&T::MODEL, write)?;
+    let change = request.operation().change.clone();
+    let outcome = match hooks {
         Some(hooks) if T::HAS_HOOKS => {
-            write_with_hooks(access.clone(), edited, plan, hooks).await?
+            write_with_hooks(access.clone(), edited, request, hooks).await?
         }
-        _ => plan.run(access.clone()).await?,
+        _ => request.run(access.clone()).await?,
     };
-    if done.matched == 0 {
+    if outcome.matched == 0 {
         return Err(match stored_by_key::<T>(&access, &key).await? {
             None => error::not_found::<T>(key.id()),
-            Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
+            Some(stored) => save_conflict::<T>(&difference, &edited.stored, &stored),
         });
     }
-    if maintain::brings_copies(&T::MODEL, &change)
+    if maintain::writes_copied_reference(&T::MODEL, &change)
         && let Some(stored) = stored_by_key::<T>(&access, &key).await?
     {
         return Ok(Some(stored));
     }
-    let mut stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
-    maintain::compute(&T::MODEL, &mut stored)?;
+    let mut stored =
+        difference::with_managed_fields(difference.apply_to(&edited.stored), &change, &T::MODEL);
+    maintain::compute_fields(&T::MODEL, &mut stored)?;
     Ok(Some(stored))
 }
 
-/// The condition that the document has not been written since it was read, if its model has a version.
-fn version<T: Document>(edited: &Edited<T>) -> Option<Node> {
+/// Returns the condition that the version of the document is the version that was read, if the model has a version.
+fn version_condition<T: Document>(edited: &Edited<T>) -> Option<FilterNode> {
     let name = T::MODEL.version?;
-    let path = Path::ROOT.then(name);
+    let path = Path::ROOT.subfield(name);
     Some(match edited.stored.get(name) {
-        Ok(Some(version)) => Node::Test(path, "$eq", version.into()),
-        _ => Node::Test(path, "$exists", false.into()),
+        Ok(Some(version)) => FilterNode::Test(path, "$eq", version.into()),
+        _ => FilterNode::Test(path, "$exists", false.into()),
     })
 }
 
-/// The id and the shard key. They never change, and what the framework fills is not changed by the application.
-fn stored_key<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<Key<T>> {
-    let refuse = |path, message| {
+/// Returns the key of the stored document. Fails if the save changes the id, the shard key or a managed field.
+fn unchanged_key<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<Key<T>> {
+    let reject = |path, message| {
         let error = Error::new(ErrorKind::Invalid, message).with_path(path);
         Err(error::of_model::<T>(error))
     };
-    if decode::id(&edited.before) != decode::id(after) {
-        return refuse(
+    if decode::stored_id(&edited.original) != decode::stored_id(after) {
+        return reject(
             "_id",
-            "the `_id` of a document never changes: insert another document, and delete this one",
+            "the `_id` of a document cannot change: insert another document, and delete this document",
         );
     }
-    for name in T::MODEL.filled {
-        if edited.before.get(name).ok() != after.get(name).ok() {
-            return refuse(
+    for name in T::MODEL.managed {
+        if edited.original.get(name).ok() != after.get(name).ok() {
+            return reject(
                 name,
-                "the framework fills this field: leave it as it was read",
+                "the framework manages this field, and a save cannot change the field: keep the value that was read",
             );
         }
     }
     for name in T::MODEL.id_parts {
-        if edited.before.get(name).ok() != after.get(name).ok() {
-            return refuse(
+        if edited.original.get(name).ok() != after.get(name).ok() {
+            return reject(
                 name,
-                "the `_id` of a document is made of this field, so it never changes: insert another document, and delete this one",
+                "the field is part of the `_id`, which cannot change: insert another document, and delete this document",
             );
         }
     }
     for name in T::MODEL.shard_key {
-        if edited.before.get(name).ok() != after.get(name).ok() {
-            return refuse(
+        if edited.original.get(name).ok() != after.get(name).ok() {
+            return reject(
                 name,
-                "the shard key of a document never changes: insert another document, and delete this one",
+                "the shard key of a document cannot change: insert another document, and delete this document",
             );
         }
     }
     Ok(Key::of_stored(edited.id().clone(), &edited.stored))
 }
 
-/// Somebody else has changed what was to be saved.
-fn conflict<T: Document>(
-    difference: &Difference,
+/// Returns the error for a document that another write has changed since the read.
+fn save_conflict<T: Document>(
+    difference: &SaveDifference,
     read: &RawDocument,
     stored: &RawDocument,
 ) -> Error {
-    let message = "the document was changed by another write since it was read, where it was to be saved; \
-                   nothing was written: read it again with `edit`, or let `modify` do that";
+    let message = "another write has changed the document since the read; nothing was written: \
+                   read the document again with `edit`, or use `modify`, which retries";
     let error = error::of_model::<T>(Error::new(ErrorKind::Conflict, message));
-    let error = match decode::id(stored).map(bson::Bson::try_from) {
+    let error = match decode::stored_id(stored).map(bson::Bson::try_from) {
         Some(Ok(id)) => error.with_id(id),
         _ => error,
     };
     match T::MODEL
         .version
-        .or_else(|| difference.first_changed(read, stored))
+        .or_else(|| difference.first_changed_path(read, stored))
     {
         Some(path) => error.with_path(path),
         None => error,

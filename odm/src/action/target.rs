@@ -1,4 +1,4 @@
-//! Which documents a write is about.
+//! The target of a write: one document by id, or the documents that meet a condition.
 
 use std::marker::PhantomData;
 
@@ -11,183 +11,183 @@ use crate::{
     document::Document,
     error,
     hook::Selection,
-    query::{self, Filter, IntoFilter, IntoSort, Key, Node, Sort, encode, sort_to_raw},
+    query::{self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw},
     schema::Model,
 };
 
-/// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
-pub trait Which: Send + Sync + 'static {
-    /// The same on a further condition.
-    type When: Which;
+/// The kind of target of a write, as a type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
+pub trait TargetKind: Send + Sync + 'static {
+    /// The kind of target after a further condition.
+    type When: TargetKind;
 }
 
-/// The document with an id.
+/// Targets the document with an id.
 #[derive(Debug)]
 pub struct ById;
 
-/// The document with an id, if it meets a condition.
+/// Targets the document with an id, if the document meets a condition.
 #[derive(Debug)]
 pub struct ByIdWhen;
 
-/// The first document that meets a condition.
+/// Targets the first document that meets a condition.
 #[derive(Debug)]
 pub struct FirstMatching;
 
-/// All documents that meet a condition.
+/// Targets all documents that meet a condition.
 #[derive(Debug)]
 pub struct AllMatching;
 
-impl Which for ById {
+impl TargetKind for ById {
     type When = ByIdWhen;
 }
-impl Which for ByIdWhen {
+impl TargetKind for ByIdWhen {
     type When = Self;
 }
-impl Which for FirstMatching {
+impl TargetKind for FirstMatching {
     type When = Self;
 }
-impl Which for AllMatching {
+impl TargetKind for AllMatching {
     type When = Self;
 }
 
-/// Writes to one document at most, which can give it back.
+/// Targets of at most one document, which a write can return.
 #[diagnostic::on_unimplemented(
-    message = "a write to many documents gives none of them back",
-    label = "tells only how many",
-    note = "write to one: `update`, `update_first`, `delete`, `delete_first`"
+    message = "a write to many documents cannot return a document",
+    label = "returns only the number of documents",
+    note = "write to a single document: `update`, `update_first`, `delete`, `delete_first`"
 )]
-pub trait ToOne: Which {
-    /// What there is of the document: the document itself or, where a condition decides, perhaps none.
+pub trait SingleTarget: TargetKind {
+    /// The result: `D`, or an [`Outcome`] of `D` if the write has a condition.
     type Returned<D>;
 
-    /// What there is of a document. Where no condition was asked for, one that is not there had to have a place which
-    /// it does not have.
+    /// Converts the document that was found. For an unconditional write, a missing value means that the document lacks the place
+    /// to change.
     #[doc(hidden)]
-    fn returned<D>(found: Option<D>) -> Result<Self::Returned<D>>;
+    fn from_found<D>(document: Option<D>) -> Result<Self::Returned<D>>;
 }
 
-impl ToOne for ById {
+impl SingleTarget for ById {
     type Returned<D> = D;
-    fn returned<D>(found: Option<D>) -> Result<D> {
-        found.ok_or_else(no_place)
+    fn from_found<D>(document: Option<D>) -> Result<D> {
+        document.ok_or_else(missing_place_error)
     }
 }
-impl ToOne for ByIdWhen {
+impl SingleTarget for ByIdWhen {
     type Returned<D> = Outcome<D>;
-    fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
-        Ok(found.into())
+    fn from_found<D>(document: Option<D>) -> Result<Outcome<D>> {
+        Ok(document.into())
     }
 }
-impl ToOne for FirstMatching {
+impl SingleTarget for FirstMatching {
     type Returned<D> = Outcome<D>;
-    fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
-        Ok(found.into())
+    fn from_found<D>(document: Option<D>) -> Result<Outcome<D>> {
+        Ok(document.into())
     }
 }
 
-/// Writes that are about an id.
+/// Targets with an id.
 #[diagnostic::on_unimplemented(
-    message = "only an update by id can insert a document where there is none",
-    label = "no `_id` says which document that would be",
-    note = "say `db.update::<…>(id)`; a condition goes into `when`"
+    message = "only an update by id can insert a missing document",
+    label = "the update has no `_id` for the new document",
+    note = "use `db.update::<…>(id)`, and add a condition by `when`"
 )]
-pub trait WithId: ToOne {}
-impl WithId for ById {}
-impl WithId for ByIdWhen {}
+pub trait IdTarget: SingleTarget {}
+impl IdTarget for ById {}
+impl IdTarget for ByIdWhen {}
 
-/// Writes to the first document of several.
+/// Targets that pick the first of several documents.
 #[diagnostic::on_unimplemented(
-    message = "only `update_first` and `delete_first` take an order",
-    label = "writes to the one document, or to all: an order makes no difference"
+    message = "only `update_first` and `delete_first` can sort",
+    label = "the write changes a single document or all documents, so the order has no effect"
 )]
-pub trait InOrder: ToOne {}
-impl InOrder for FirstMatching {}
+pub trait SortableTarget: SingleTarget {}
+impl SortableTarget for FirstMatching {}
 
-/// Writes that tell how many documents they were about.
-pub trait Counted: Which {}
-impl Counted for ById {}
-impl Counted for ByIdWhen {}
-impl Counted for AllMatching {}
+/// Targets of writes that return the number of documents.
+pub trait CountingTarget: TargetKind {}
+impl CountingTarget for ById {}
+impl CountingTarget for ByIdWhen {}
+impl CountingTarget for AllMatching {}
 
-/// Which documents a write is about, as data: what is done with it is compiled once, and not for each model.
+/// The target of a write without the type of the model. Code that uses this type is compiled once instead of once per model.
 #[derive(Debug, Clone)]
-pub(super) struct Aim {
+pub(super) struct ErasedTarget {
     pub(super) model: &'static Model,
-    /// What names the one document, if it was asked for by its id.
-    pub(super) named: Option<Node>,
-    /// The id, where it is the whole of what was asked for.
+    /// The condition on the id and the known shard key; `None` for a target without an id.
+    pub(super) key_condition: Option<FilterNode>,
+    /// The id, if the target has no further condition.
     pub(super) only_id: Option<Bson>,
-    /// Which of them is the first.
+    /// The order that decides which document is the first.
     pub(super) sort: Option<RawDocumentBuf>,
 }
 
-/// One document by its id, or those that meet the condition.
-pub(super) struct Target<T: Document, K> {
+/// The target of a write: one document by id, or the documents that meet the condition.
+pub(super) struct WriteTarget<T: Document, K> {
     key: Option<Key<T>>,
-    condition: Node,
-    /// What a hook has narrowed it to.
-    pinned: Node,
+    condition: FilterNode,
+    /// The condition that a hook added: the ids that the hook has read.
+    hook_condition: FilterNode,
     sort: Vec<Sort<T>>,
-    of: PhantomData<fn() -> K>,
+    marker: PhantomData<fn() -> K>,
 }
 
-impl<T: Document> Target<T, ById> {
+impl<T: Document> WriteTarget<T, ById> {
     pub(super) fn by_key(key: Key<T>) -> Self {
         Self {
             key: Some(key),
-            condition: Node::All,
-            pinned: Node::All,
+            condition: FilterNode::All,
+            hook_condition: FilterNode::All,
             sort: Vec::new(),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-impl<T: Document, K: Which> Target<T, K> {
-    /// For a kind without an id.
+impl<T: Document, K: TargetKind> WriteTarget<T, K> {
+    /// Makes a target of a kind without an id.
     pub(super) fn by_condition(condition: Filter<T>) -> Self {
         Self {
             key: None,
             condition: condition.into_node(),
-            pinned: Node::All,
+            hook_condition: FilterNode::All,
             sort: Vec::new(),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// Only those that meet this condition too.
-    pub(super) fn when<F: IntoFilter<T>>(
+    /// Adds a condition.
+    pub(super) fn with_condition<F: IntoFilter<T>>(
         self,
         condition: impl FnOnce(T::Fields) -> F,
-    ) -> Target<T, K::When> {
+    ) -> WriteTarget<T, K::When> {
         let condition = condition(T::fields())
             .into_filter()
-            .map_or(Node::All, Filter::into_node);
-        Target {
+            .map_or(FilterNode::All, Filter::into_node);
+        WriteTarget {
             key: self.key,
             condition: self.condition.and(condition),
-            pinned: self.pinned,
+            hook_condition: self.hook_condition,
             sort: self.sort,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// For hooks: which documents these are.
-    pub(super) fn selection(&self, access: &Access, is_many: bool) -> Result<Selection<T>> {
+    /// Returns the target for hooks.
+    pub(super) fn to_selection(&self, access: &Access, is_many: bool) -> Result<Selection<T>> {
         Ok(Selection {
-            condition: self.node().map_err(error::of_model::<T>)?,
-            sight: access.sight(),
+            condition: self.full_condition().map_err(error::of_model::<T>)?,
+            visibility: access.visibility(),
             id: self.id().cloned(),
             is_many,
             sort: self.sort.clone(),
             ids: None,
-            is_pinned: false,
+            is_restricted: false,
         })
     }
 
-    /// Only those of the documents that a hook has asked for; what the caller asked for stays what it was.
-    pub(super) fn pin(mut self, pinned: Option<Node>) -> Self {
-        self.pinned = pinned.unwrap_or(Node::All);
+    /// Restricts the write to the documents that a hook has read. The condition of the caller still applies.
+    pub(super) fn restrict_to(mut self, pinned: Option<FilterNode>) -> Self {
+        self.hook_condition = pinned.unwrap_or(FilterNode::All);
         self
     }
 
@@ -199,74 +199,77 @@ impl<T: Document, K: Which> Target<T, K> {
         self.key.as_ref().map(Key::id)
     }
 
-    /// The id, where it is the whole of what was asked for.
+    /// Returns the id, if the target has no further condition.
     pub(super) fn only_id(&self) -> Option<&T::Id> {
-        self.id().filter(|_| matches!(self.condition, Node::All))
+        self.id()
+            .filter(|_| matches!(self.condition, FilterNode::All))
     }
 
-    /// The condition beside the id.
-    pub(super) fn condition(&self) -> &Node {
+    /// Returns the condition without the id.
+    pub(super) fn extra_condition(&self) -> &FilterNode {
         &self.condition
     }
 
-    /// What names the one document: its id, and what is known of its shard key.
-    pub(super) fn named(&self) -> Result<Node> {
-        self.key.as_ref().map_or(Ok(Node::All), Key::node)
+    /// Returns the condition on the id and the known shard key.
+    pub(super) fn key_condition(&self) -> Result<FilterNode> {
+        self.key
+            .as_ref()
+            .map_or(Ok(FilterNode::All), Key::condition)
     }
 
-    /// The id and, apart, what is known of the shard key.
-    pub(super) fn named_by(&self) -> Result<(Node, Node)> {
+    /// Returns the conditions on the id and on the known shard key as a pair.
+    pub(super) fn id_and_shard_conditions(&self) -> Result<(FilterNode, FilterNode)> {
         match &self.key {
-            None => Ok((Node::All, Node::All)),
-            Some(key) => Ok((key.by_id()?, key.by_shard())),
+            None => Ok((FilterNode::All, FilterNode::All)),
+            Some(key) => Ok((key.id_condition()?, key.shard_condition())),
         }
     }
 
-    pub(super) fn node(&self) -> Result<Node> {
-        let asked = self.named()?.and(self.condition.clone());
-        Ok(asked.and(self.pinned.clone()))
+    pub(super) fn full_condition(&self) -> Result<FilterNode> {
+        let condition = self.key_condition()?.and(self.condition.clone());
+        Ok(condition.and(self.hook_condition.clone()))
     }
 
-    /// The same as data.
-    pub(super) fn aim(&self) -> Result<Aim> {
-        let only_id = self.only_id().map(encode).transpose()?;
-        Ok(Aim {
+    /// Returns the target without the type of the model.
+    pub(super) fn to_erased(&self) -> Result<ErasedTarget> {
+        let only_id = self.only_id().map(encode_value).transpose()?;
+        Ok(ErasedTarget {
             model: &T::MODEL,
-            named: self.key.as_ref().map(Key::node).transpose()?,
+            key_condition: self.key.as_ref().map(Key::condition).transpose()?,
             only_id: only_id.and_then(|id| Bson::try_from(id).ok()),
             sort: sort_to_raw(&self.sort)?,
         })
     }
 }
 
-/// The document is there, and lacks what was to be changed in it.
-fn no_place() -> Error {
-    let message = "the document has no such element, or is of another variant, so nothing was written: say by `when` that \
-                   this may be";
+/// Returns the error for a document that exists but lacks the place to change.
+fn missing_place_error() -> Error {
+    let message = "the document has no element that matches, or has another variant; nothing was written: add `when` \
+                   to make the update conditional";
     Error::new(ErrorKind::NotApplied, message)
 }
 
-impl<T: Document, K> Clone for Target<T, K> {
+impl<T: Document, K> Clone for WriteTarget<T, K> {
     fn clone(&self) -> Self {
         Self {
             key: self.key.clone(),
             condition: self.condition.clone(),
-            pinned: self.pinned.clone(),
+            hook_condition: self.hook_condition.clone(),
             sort: self.sort.clone(),
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-/// The filter document of a condition.
-pub(super) fn to_raw(model: &Model, node: &Node) -> Result<RawDocumentBuf> {
-    query::to_raw(node).map_err(error::of(model))
+/// Renders a condition as a filter document.
+pub(super) fn to_raw(model: &Model, node: &FilterNode) -> Result<RawDocumentBuf> {
+    query::to_raw(node).map_err(error::naming_model(model))
 }
 
-/// The `_id` of a document of which nothing else was read.
-pub(crate) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
-    let id = crate::decode::id(raw).map(RawBson::from);
+/// Decodes the `_id` of a stored document.
+pub(crate) fn decode_id<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
+    let id = crate::decode::stored_id(raw).map(RawBson::from);
     let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a stored document has no `_id`"));
-    id.and_then(|id| crate::decode::value(&id))
+    id.and_then(|id| crate::decode::decode_value(&id))
         .map_err(|error| error::of_model::<T>(error).with_path("_id"))
 }

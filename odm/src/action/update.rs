@@ -1,9 +1,9 @@
-//! Changing documents where they are, by MongoDB's update operators.
+//! `update`, `update_first` and `update_many`: changes by MongoDB's update operators.
 
-mod changes;
 mod elements;
+mod operand_types;
+mod operators;
 mod perform;
-mod place;
 mod push;
 mod rename;
 mod requirement;
@@ -11,17 +11,20 @@ mod requirement;
 use std::pin::Pin;
 
 use bson::RawBson;
-pub(crate) use changes::Changes as Operators;
-use changes::{Changes, Operand};
-pub(super) use perform::{Done, How, Prepared, is_there};
-pub use place::{Arithmetic, OutOfRange};
-pub use place::{Increment, List, Optional, Sequence};
+pub use operand_types::{Arithmetic, OutOfRange};
+pub use operand_types::{ArrayValue, Increment, OptionalValue, ResidentArray};
+use operators::OperatorPlace;
+pub(crate) use operators::UpdateOperators;
+pub(super) use perform::{PreparedUpdate, UpdateForm, UpdateOutput, document_exists};
 pub use push::Push;
 
 use super::{
-    outcome::{Outcome, not_applied},
+    outcome::{Outcome, not_applied_error},
     returning::ReturningUpdate,
-    target::{ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, WithId, id_of},
+    target::{
+        ById, CountingTarget, FirstMatching, IdTarget, SingleTarget, SortableTarget, TargetKind,
+        WriteTarget, decode_id,
+    },
     upsert::Upsert,
 };
 use crate::{
@@ -31,22 +34,39 @@ use crate::{
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{
-        Assignable, Bits, Date, Elem, FromPath, In, Keyed, Ordered, Path, Place, Settable,
+        Assignable, Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, SameScope, Settable,
         Writable, shape,
     },
-    query::{Filter, IntoFilter, IntoSort, IntoValue, Key, Node, document, pull_to_raw, values},
+    query::{
+        Filter, FilterNode, IntoFilter, IntoSort, IntoValue, Key, encode_values, pull_to_raw,
+        single_field_document,
+    },
 };
 
 /// Changes documents; made by [`Session::update`](crate::Session::update),
 /// [`Session::update_first`](crate::Session::update_first) and [`Session::update_many`](crate::Session::update_many).
 ///
-/// The changes of one update happen to a document together, atomically, and touch nothing else of it.
+/// All changes of an update to a document happen in one atomic step. Other fields stay unchanged.
 ///
-/// An update by id fails with [`NotFound`](crate::ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching), a field inside of an enum's variant) tells by
-/// [`Updated::applied`] whether it did anything. An array never grows beyond its `max`: the update fails with
-/// [`TooManyElements`](crate::ErrorKind::TooManyElements) and changes nothing. To append several values to a
-/// set, there must be room for all of them, unless the set has them all.
+/// For a conditional update, [`Updated::applied`] returns whether a document met the condition. Conditions are
+/// [`when`](Self::when), [`first_matching`](crate::field::ArrayPlace::first_matching), and a field inside an enum variant.
+///
+/// An array never grows beyond its `max`. Appending several values to a set needs room for all values, unless the set already
+/// contains all values.
+///
+/// # Errors
+///
+/// The awaited update fails with
+///
+/// - [`NotFound`](crate::ErrorKind::NotFound) if an unconditional update by id finds no document,
+/// - [`TooManyElements`](crate::ErrorKind::TooManyElements) if an array would exceed its `max`,
+/// - [`Dangling`](crate::ErrorKind::Dangling) if a new reference with a delete rule, or a new source of a copy, does not exist,
+/// - [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if a unique index has a new value already,
+/// - [`Validation`](crate::ErrorKind::Validation) if a value breaks a rule of the model,
+/// - [`Invalid`](crate::ErrorKind::Invalid) for an update without changes, or with a number outside the range of its type,
+/// - errors of the backend.
+///
+/// # Examples
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -70,39 +90,39 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "an update happens when it is awaited"]
+#[must_use = "an update runs when awaited"]
 pub struct Update<T: Document, K = ById> {
     pub(super) access: Access,
-    pub(super) target: Target<T, K>,
-    changes: Changes,
+    pub(super) target: WriteTarget<T, K>,
+    changes: UpdateOperators,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Updated {
-    /// How many documents met the condition.
+    /// The number of documents that met the condition.
     pub matched: u64,
-    /// How many of them are different now.
+    /// The number of documents that the update changed.
     pub modified: u64,
 }
 
 impl Updated {
-    /// Whether a document met the condition.
+    /// Returns whether a document met the condition.
     #[must_use]
     pub fn applied(self) -> bool {
         self.matched > 0
     }
 
-    /// An error unless a document met the condition.
+    /// Returns an error if no document met the condition.
     ///
     /// # Errors
     ///
-    /// [`NotApplied`](crate::ErrorKind::NotApplied).
+    /// [`NotApplied`](crate::ErrorKind::NotApplied) if no document met the condition.
     pub fn expect_applied(self) -> Result<Self> {
         if self.applied() {
             Ok(self)
         } else {
-            Err(not_applied())
+            Err(not_applied_error())
         }
     }
 }
@@ -111,266 +131,323 @@ impl<T: Document> Update<T> {
     pub(crate) fn by_key(access: Access, key: Key<T>) -> Self {
         Self {
             access,
-            target: Target::by_key(key),
-            changes: Changes::default(),
+            target: WriteTarget::by_key(key),
+            changes: UpdateOperators::default(),
         }
     }
 }
 
-impl<T: Document, K: Which> Update<T, K> {
-    /// For a kind without an id.
+impl<T: Document, K: TargetKind> Update<T, K> {
+    /// Makes an update of a kind without an id.
     pub(crate) fn by_condition(access: Access, condition: Filter<T>) -> Self {
         Self {
             access,
-            target: Target::by_condition(condition),
-            changes: Changes::default(),
+            target: WriteTarget::by_condition(condition),
+            changes: UpdateOperators::default(),
         }
     }
 
-    /// Only what meets the condition, looked at in the same atomic step.
+    /// Returns whether no change was added. The update of a request without any field is empty, and an error when it runs.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, name: String, price: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// struct PartPatch { name: Option<String>, price: Option<i64> }
+    ///
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # db.insert(Part { id: 7, name: "wheel".into(), price: 5 }).await?;
+    /// let patch = PartPatch { name: None, price: None };
+    /// let mut update = db.update::<Part>(7);
+    /// if let Some(name) = patch.name {
+    ///     update = update.set(|p| p.name(), name);
+    /// }
+    /// if let Some(price) = patch.price {
+    ///     update = update.set(|p| p.price(), price);
+    /// }
+    /// let part = match update.is_empty() {
+    ///     true => db.get::<Part>(7).await?,
+    ///     false => update.returning_after().await?,
+    /// };
+    /// assert_eq!(part.name, "wheel");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Updates only documents that meet the condition. The check is part of the same atomic step.
     pub fn when<F: IntoFilter<T>>(
         self,
         condition: impl FnOnce(T::Fields) -> F,
     ) -> Update<T, K::When> {
         Update {
             access: self.access,
-            target: self.target.when(condition),
+            target: self.target.with_condition(condition),
             changes: self.changes,
         }
     }
 
-    /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
+    /// Adds sort keys that decide which matching document is the first. The keys of a later call order documents that the earlier
+    /// keys leave equal.
     pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
     where
-        K: InOrder,
+        K: SortableTarget,
     {
         self.target.sort(order);
         self
     }
 
-    /// Gives the document as it is after the update, read in the same atomic step.
+    /// Returns the document after the update, read in the same atomic step.
     ///
-    /// By an id alone that is the document, with a condition an [`Outcome`].
+    /// An update by id alone returns the document, a conditional update an [`Outcome`].
     pub fn returning_after(self) -> ReturningUpdate<T, K>
     where
-        K: ToOne,
+        K: SingleTarget,
     {
         ReturningUpdate::new(self, true)
     }
 
-    /// Gives the document as it was before the update, read in the same atomic step.
+    /// Returns the document before the update, read in the same atomic step.
     ///
-    /// By an id alone that is the document, with a condition an [`Outcome`].
+    /// An update by id alone returns the document, a conditional update an [`Outcome`].
     pub fn returning_before(self) -> ReturningUpdate<T, K>
     where
-        K: ToOne,
+        K: SingleTarget,
     {
         ReturningUpdate::new(self, false)
     }
 
-    /// Inserts this document, as it is, if there is none with the id; it has that id. See [`Upsert`].
+    /// Inserts the given document, unchanged, if no document with the id exists. The id must be the id of the update. See
+    /// [`Upsert`].
     ///
-    /// One that cannot be inserted is an error though there may be another: as one that was read with an array that has more elsewhere.
+    /// A document that cannot be inserted is an error even if the update would apply: for example a document with an overflow
+    /// array that was not read completely.
     pub fn or_insert<I: Insertable<Document = T>>(self, document: I) -> Upsert<T, K>
     where
-        K: WithId,
+        K: IdTarget,
     {
         let document = document.into_draft(self.access.scope());
         Upsert::new(self, document)
     }
 
-    /// Takes the mark of what was deleted away.
-    pub(crate) fn restoring(mut self) -> Self {
+    /// Removes the deletion date of soft-deleted documents.
+    pub(crate) fn clear_deletion_date(mut self) -> Self {
         if let Some(field) = T::MODEL.soft_delete {
-            let path = Path::ROOT.then(field);
-            self.changes.add("$unset", &path, Ok(true.into()));
+            let path = Path::ROOT.subfield(field);
+            self.changes.add_operator("$unset", &path, Ok(true.into()));
         }
         self
     }
 
-    /// Sets the field to the value: `$set`; or `$unset` of a value that serde's `skip_serializing_if` leaves out.
+    /// Sets the field to the value: `$set`. A value that serde's `skip_serializing_if` leaves out becomes `$unset`.
     pub fn set<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Assignable>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Assignable>,
         V: IntoValue<P::Value>,
     {
         self.changes
-            .set(&field(T::fields()).path(), value.into_value());
+            .add_set(&field(T::fields()).path(), value.into_value());
         self
     }
 
     /// Removes the field, which then reads as `None`: `$unset`.
     pub fn unset<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Optional>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: OptionalValue>,
     {
         self.changes
-            .add("$unset", &field(T::fields()).path(), Ok(true.into()));
+            .add_operator("$unset", &field(T::fields()).path(), Ok(true.into()));
         self
     }
 
     /// Removes a key of a map: `$unset`.
     pub fn remove_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, key: &str) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Keyed>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Keyed>,
     {
-        self.changes
-            .add("$unset", &map(T::fields()).path().key(key), Ok(true.into()));
+        self.changes.add_operator(
+            "$unset",
+            &map(T::fields()).path().map_key(key),
+            Ok(true.into()),
+        );
         self
     }
 
     /// Adds the amount to the number: `$inc`. A negative amount subtracts.
     pub fn inc<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, amount: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
         let path = field(T::fields()).path();
-        let number = Operand::of::<P::Value>(&path);
-        let out = P::Value::out_of_range(Arithmetic::Add, &amount);
-        let amount = P::Value::amount(amount);
-        self.changes.add_to_number("$inc", number, amount, out);
+        let number = OperatorPlace::for_value_type::<P::Value>(&path);
+        let out_of_range = P::Value::out_of_range(Arithmetic::Add, &amount);
+        let amount = P::Value::encode_amount(amount);
+        self.changes
+            .add_to_number("$inc", number, amount, out_of_range);
         self
     }
 
     /// Multiplies the number: `$mul`.
     pub fn mul<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, factor: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
         let path = field(T::fields()).path();
-        let number = Operand::of::<P::Value>(&path);
-        let out = P::Value::out_of_range(Arithmetic::Multiply, &factor);
-        let factor = P::Value::amount(factor);
-        self.changes.add_to_number("$mul", number, factor, out);
+        let number = OperatorPlace::for_value_type::<P::Value>(&path);
+        let out_of_range = P::Value::out_of_range(Arithmetic::Multiply, &factor);
+        let factor = P::Value::encode_amount(factor);
+        self.changes
+            .add_to_number("$mul", number, factor, out_of_range);
         self
     }
 
-    /// Sets the field to the value if that is less: `$min`.
+    /// Sets the field to the value if the value is less: `$min`.
     pub fn min<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Ordered>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
         let path = field(T::fields()).path();
-        let operand = Operand::of::<P::Value>(&path);
-        self.changes.add_to("$min", operand, value.into_value());
+        let operand = OperatorPlace::for_value_type::<P::Value>(&path);
+        self.changes
+            .add_null_safe("$min", operand, value.into_value());
         self
     }
 
-    /// Sets the field to the value if that is greater: `$max`.
+    /// Sets the field to the value if the value is greater: `$max`.
     pub fn max<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Ordered>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
         self.changes
-            .add("$max", &field(T::fields()).path(), value.into_value());
+            .add_operator("$max", &field(T::fields()).path(), value.into_value());
         self
     }
 
-    /// Keeps the bits that the mask has: `$bit` with `and`.
+    /// Clears the bits that the mask does not have: `$bit` with `and`.
     pub fn bit_and<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
-        self.bit("and", &field(T::fields()).path(), mask.into_value())
+        self.add_bit_operator("and", &field(T::fields()).path(), mask.into_value())
     }
 
-    /// Sets the bits that the mask has: `$bit` with `or`.
+    /// Sets the bits of the mask: `$bit` with `or`.
     pub fn bit_or<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
-        self.bit("or", &field(T::fields()).path(), mask.into_value())
+        self.add_bit_operator("or", &field(T::fields()).path(), mask.into_value())
     }
 
-    /// Turns the bits that the mask has: `$bit` with `xor`.
+    /// Flips the bits of the mask: `$bit` with `xor`.
     pub fn bit_xor<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
-        self.bit("xor", &field(T::fields()).path(), mask.into_value())
+        self.add_bit_operator("xor", &field(T::fields()).path(), mask.into_value())
     }
 
-    fn bit(mut self, operation: &str, path: &Path, mask: Result<RawBson>) -> Self {
-        let mask = mask.and_then(|mask| document(operation, mask));
-        self.changes.add("$bit", path, mask.map(Into::into));
+    fn add_bit_operator(mut self, operation: &str, path: &Path, mask: Result<RawBson>) -> Self {
+        let mask = mask.and_then(|mask| single_field_document(operation, mask));
+        self.changes
+            .add_operator("$bit", path, mask.map(Into::into));
         self
     }
 
-    /// Sets the field to the backend's time: `$currentDate`.
+    /// Sets the field to the time of the backend: `$currentDate`.
     pub fn current_date<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Date>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Date>,
     {
         self.changes
-            .add("$currentDate", &field(T::fields()).path(), Ok(true.into()));
+            .add_operator("$currentDate", &field(T::fields()).path(), Ok(true.into()));
         self
     }
 
     /// Appends a value to the array: `$push`.
     pub fn push<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        V: IntoValue<<P::Value as List>::Item>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        V: IntoValue<<P::Value as ArrayValue>::Item>,
     {
         self.push_each(array, [value])
     }
 
     /// Appends values to the array, in order: `$push` with `$each`.
-    pub fn push_each<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    pub fn push_each<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, items: I) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        I: IntoIterator<Item: IntoValue<<P::Value as ArrayValue>::Item>>,
     {
         let path = array(T::fields()).path();
-        self.changes
-            .add_each("$push", Operand::of::<P::Value>(&path), values(of));
+        self.changes.add_each(
+            "$push",
+            OperatorPlace::for_value_type::<P::Value>(&path),
+            encode_values(items),
+        );
         self
     }
 
-    /// Appends a value to the array unless it is there: `$addToSet`.
+    /// Appends a value to the array unless the array contains the value: `$addToSet`.
     pub fn add_to_set<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        V: IntoValue<<P::Value as List>::Item>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        V: IntoValue<<P::Value as ArrayValue>::Item>,
     {
         self.add_each_to_set(array, [value])
     }
 
-    /// Appends those of the values that the array does not have: `$addToSet` with `$each`.
-    pub fn add_each_to_set<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    /// Appends the values that the array does not contain: `$addToSet` with `$each`.
+    pub fn add_each_to_set<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, items: I) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        I: IntoIterator<Item: IntoValue<<P::Value as ArrayValue>::Item>>,
     {
         let path = array(T::fields()).path();
-        self.changes
-            .add_each("$addToSet", Operand::of::<P::Value>(&path), values(of));
+        self.changes.add_each(
+            "$addToSet",
+            OperatorPlace::for_value_type::<P::Value>(&path),
+            encode_values(items),
+        );
         self
     }
 
-    /// Removes every element that equals the value: `$pullAll`.
+    /// Removes every element equal to the value: `$pullAll`.
     pub fn pull<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        V: IntoValue<<P::Value as List>::Item>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        V: IntoValue<<P::Value as ArrayValue>::Item>,
     {
         self.pull_all(array, [value])
     }
 
-    /// Removes every element that equals one of the values: `$pullAll`.
-    pub fn pull_all<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    /// Removes every element equal to a value of the list: `$pullAll`.
+    pub fn pull_all<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, items: I) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
-        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        I: IntoIterator<Item: IntoValue<<P::Value as ArrayValue>::Item>>,
     {
         let path = array(T::fields()).path();
-        self.changes
-            .add_each("$pullAll", Operand::of::<P::Value>(&path), values(of));
+        self.changes.add_each(
+            "$pullAll",
+            OperatorPlace::for_value_type::<P::Value>(&path),
+            encode_values(items),
+        );
         self
     }
 
@@ -378,15 +455,15 @@ impl<T: Document, K: Which> Update<T, K> {
     ///
     /// # Errors
     ///
-    /// When it is awaited, [`Invalid`](crate::ErrorKind::Invalid) for a condition on plain values that `$pull` does not take: several of them
-    /// that are not all to be met.
+    /// The awaited update fails with [`Invalid`](crate::ErrorKind::Invalid) for a condition on plain values that `$pull` cannot
+    /// express: several alternative conditions.
     pub fn pull_where<P, F>(
         mut self,
         array: impl FnOnce(T::Fields) -> P,
-        condition: impl FnOnce(Inside<P>) -> F,
+        condition: impl FnOnce(ArrayElementFields<P>) -> F,
     ) -> Self
     where
-        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: List>,
+        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: ArrayValue>,
         F: IntoFilter<Elem<T>>,
     {
         let condition = condition(FromPath::from_path(Path::ROOT))
@@ -394,48 +471,51 @@ impl<T: Document, K: Which> Update<T, K> {
             .unwrap_or_else(Filter::all);
         let path = array(T::fields()).path();
         let condition = pull_to_raw(&condition.into_node()).map(Into::into);
-        self.changes
-            .add_to("$pull", Operand::of::<P::Value>(&path), condition);
+        self.changes.add_null_safe(
+            "$pull",
+            OperatorPlace::for_value_type::<P::Value>(&path),
+            condition,
+        );
         self
     }
 
     /// Removes the first element: `$pop` with -1.
     pub fn pop_first<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ResidentArray>,
     {
         let path = array(T::fields()).path();
-        self.pop(Operand::of::<P::Value>(&path), -1)
+        self.pop_end(OperatorPlace::for_value_type::<P::Value>(&path), -1)
     }
 
     /// Removes the last element: `$pop` with 1.
     pub fn pop_last<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ResidentArray>,
     {
         let path = array(T::fields()).path();
-        self.pop(Operand::of::<P::Value>(&path), 1)
+        self.pop_end(OperatorPlace::for_value_type::<P::Value>(&path), 1)
     }
 
-    fn pop(mut self, array: Operand<'_>, end: i32) -> Self {
-        self.changes.add_to("$pop", array, Ok(end.into()));
+    fn pop_end(mut self, array: OperatorPlace<'_>, end: i32) -> Self {
+        self.changes.add_null_safe("$pop", array, Ok(end.into()));
         self
     }
 
-    /// Whether it changes something inside of an enum's variant.
-    pub(super) fn is_of_a_variant(&self) -> bool {
-        self.changes.is_of_a_variant()
+    /// Whether a changed place is inside an enum variant.
+    pub(super) fn changes_inside_variant(&self) -> bool {
+        self.changes.changes_inside_variant()
     }
 
-    /// The conditions that a document with the id has to meet to be changed.
-    pub(super) fn condition(&self) -> Result<Node> {
-        let places = self.changes.clone().finish();
-        let places = places.map_err(error::of_model::<T>)?.asked;
-        Ok(self.target.condition().clone().and(places))
+    /// Returns the condition that the document with the id must meet for the update to apply.
+    pub(super) fn required_condition(&self) -> Result<FilterNode> {
+        let places = self.changes.clone().into_finished();
+        let places = places.map_err(error::of_model::<T>)?.place_condition;
+        Ok(self.target.extra_condition().clone().and(places))
     }
 }
 
-impl<T: Document, K: Which> Clone for Update<T, K> {
+impl<T: Document, K: TargetKind> Clone for Update<T, K> {
     fn clone(&self) -> Self {
         Self {
             access: self.access.clone(),
@@ -446,37 +526,39 @@ impl<T: Document, K: Which> Clone for Update<T, K> {
 }
 
 /// The fields of an element of the array at a place.
-type Inside<P> = <<<P as Place>::Value as List>::Item as Stored>::Fields<
+type ArrayElementFields<P> = <<<P as Place>::Value as ArrayValue>::Item as Stored>::Fields<
     Elem<<P as Place>::Scope>,
     <P as Place>::Role,
     shape::One,
 >;
 
-impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
+impl<T: Document, K: CountingTarget> IntoFuture for Update<T, K> {
     type Output = Result<Updated>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        counted(self.perform(How::Count))
+        await_count(self.run_update(UpdateForm::Count))
     }
 }
 
-fn counted(update: BoxFuture<'static, Result<Done>>) -> BoxFuture<'static, Result<Updated>> {
-    Box::pin(async move { Ok(update.await?.counted()) })
+fn await_count(
+    update: BoxFuture<'static, Result<UpdateOutput>>,
+) -> BoxFuture<'static, Result<Updated>> {
+    Box::pin(async move { Ok(update.await?.into_counts()) })
 }
 
-/// An update of the first tells which document that was.
+/// `update_first` returns a reference to the updated document.
 impl<T: Document> IntoFuture for Update<T, FirstMatching> {
     type Output = Result<Outcome<Ref<T>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let how = How::FindAndModify {
-                projection: Some(document("_id", 1)?),
+            let form = UpdateForm::FindAndModify {
+                projection: Some(single_field_document("_id", 1)?),
                 return_new: true,
             };
-            let found = self.perform(how).await?.found();
-            let id = found.as_deref().map(id_of::<T>).transpose();
-            let id = id.map_err(crate::Error::behind_a_write)?;
+            let document = self.run_update(form).await?.into_document();
+            let id = document.as_deref().map(decode_id::<T>).transpose();
+            let id = id.map_err(crate::Error::after_committed_write)?;
             Ok(id.map(Ref::of_id).into())
         })
     }

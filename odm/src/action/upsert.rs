@@ -1,4 +1,4 @@
-//! Changing a document, or inserting it where there is none.
+//! Upserts: update a document, or insert the document if none exists.
 
 use std::{marker::PhantomData, pin::Pin};
 
@@ -6,40 +6,45 @@ use bson::{Bson, RawDocument, RawDocumentBuf};
 
 use super::{
     bulk::{BulkReport, BulkResult},
-    insert::{as_stored, insert, store},
-    returning::decoded,
-    target::{ById, Target, WithId, to_raw},
-    update::{Done, How, Prepared, Update, Updated, is_there},
+    insert::{encode_for_insert, insert_documents, store_documents},
+    returning::decode_returned,
+    target::{ById, IdTarget, WriteTarget, to_raw},
+    update::{PreparedUpdate, Update, UpdateForm, UpdateOutput, Updated, document_exists},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::{BoxFuture, operation::Count},
+    backend::{BoxFuture, operation::CountOperation},
     decode,
     document::{Document, Draft},
     error,
     field::Path,
-    maintain::{Sources, resolve},
-    query::{Node, encode, encode_unchecked},
+    maintain::{SourceCache, resolve_drafts},
+    query::{FilterNode, encode_unchecked, encode_value},
     retry,
     schema::Model,
-    unit,
+    transaction_scope,
 };
 
-/// An update of the document with an id, or its insertion if there is none; made by [`Update::or_insert`].
+/// An update of the document with an id, or an insert if no such document exists; made by [`Update::or_insert`].
 ///
-/// Exactly one of both happens, whoever else does the same at the same time: what is inserted is the given document, to
-/// which the changes of the update are not applied. The answer, an [`Upserted`], says which it was. With a condition
-/// ([`Update::when`]) it is an [`Outcome`](super::Outcome) of that: a document that is there and does not meet the condition
-/// is neither changed nor inserted.
+/// Exactly one of the two happens, even if other writers upsert the same document concurrently. An insert stores the given
+/// document without the changes of the update. The result, an [`Upserted`], says which of the two happened. With a condition
+/// ([`Update::when`]) the result is an [`Outcome`](super::Outcome): an existing document that does not meet the condition is
+/// neither changed nor replaced.
 ///
-/// It costs one operation if the document is there, and two if it is not; a condition or a bounded array that grows costs
-/// another one where the update did not apply, and so does a model with a soft delete, a scope or a shard key.
+/// An upsert costs one operation if the document exists, otherwise two. A model with a soft delete, a scope or a shard key costs
+/// an extra operation for the insert. So does a condition, or a growing array with a `max`, if the update did not apply.
 ///
-/// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id or shard key, or the update changes a field inside of an
-/// enum's variant (a document of another variant could be neither changed nor inserted),
-/// [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the value of a unique index, or the one with the id is
-/// deleted by a mark, of another scope or with another shard key, and otherwise as an update and as an insert.
+/// # Errors
+///
+/// - [`Invalid`](ErrorKind::Invalid) if the document has another id or shard key than the update.
+/// - [`Invalid`](ErrorKind::Invalid) if the update changes a field inside an enum variant: a document with a different variant
+///   could be neither changed nor inserted.
+/// - [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the same value in a unique index.
+/// - [`DuplicateKey`](ErrorKind::DuplicateKey) if the document with the id is soft-deleted, of another scope, or has another
+///   shard key.
+/// - The errors of an update and of an insert.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -59,26 +64,26 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "an update happens when it is awaited"]
-pub struct Upsert<T: Document, K = ById, R = Counts> {
+#[must_use = "an upsert runs when awaited"]
+pub struct Upsert<T: Document, K = ById, R = UpsertCounts> {
     update: Update<T, K>,
     document: Result<Draft<T>>,
     return_new: bool,
-    of: PhantomData<fn() -> R>,
+    marker: PhantomData<fn() -> R>,
 }
 
-/// What an [`Upsert`] did.
-#[must_use = "which of both an upsert did is what one wants to know"]
+/// The result of an [`Upsert`].
+#[must_use = "an upsert may have updated or inserted the document"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upserted<T, U = Updated> {
-    /// There was no document with the id; this one is stored now.
+    /// No document had the id; the value is the inserted document.
     Inserted(T),
-    /// There was one, and it has been changed.
+    /// The document existed and was updated.
     Updated(U),
 }
 
 impl<T, U> Upserted<T, U> {
-    /// Whether the document was inserted.
+    /// Returns whether the document was inserted.
     #[must_use]
     pub fn is_inserted(&self) -> bool {
         matches!(self, Self::Inserted(_))
@@ -86,7 +91,7 @@ impl<T, U> Upserted<T, U> {
 }
 
 impl<T> Upserted<T, T> {
-    /// The document, whichever it was.
+    /// Returns the document, inserted or updated.
     #[must_use]
     pub fn into_inner(self) -> T {
         match self {
@@ -95,116 +100,116 @@ impl<T> Upserted<T, T> {
     }
 }
 
-/// An upsert that tells what it did.
+/// Selects an upsert that returns counts.
 #[derive(Debug)]
-pub struct Counts;
+pub struct UpsertCounts;
 
-/// An upsert that gives the document too.
+/// Selects an upsert that returns the document.
 #[derive(Debug)]
-pub struct Documents;
+pub struct UpsertDocument;
 
-impl<T: Document, K: WithId> Upsert<T, K> {
+impl<T: Document, K: IdTarget> Upsert<T, K> {
     pub(super) fn new(update: Update<T, K>, document: Result<Draft<T>>) -> Self {
         Self {
             update,
             document,
             return_new: true,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 
-    /// Gives the document as it is then.
-    pub fn returning_after(self) -> Upsert<T, K, Documents> {
-        self.returning(true)
+    /// Returns the document after the upsert.
+    pub fn returning_after(self) -> Upsert<T, K, UpsertDocument> {
+        self.returning_document(true)
     }
 
-    /// Gives the document as it was before it was updated, or as it was inserted.
-    pub fn returning_before(self) -> Upsert<T, K, Documents> {
-        self.returning(false)
+    /// Returns the document before the update, or the inserted document.
+    pub fn returning_before(self) -> Upsert<T, K, UpsertDocument> {
+        self.returning_document(false)
     }
 
-    fn returning(self, return_new: bool) -> Upsert<T, K, Documents> {
+    fn returning_document(self, return_new: bool) -> Upsert<T, K, UpsertDocument> {
         Upsert {
             update: self.update,
             document: self.document,
             return_new,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-/// What an upsert answers about an update.
-pub trait Answer<T: Document>: Sized + Send + 'static {
-    /// The answer.
+/// The result type of an upsert that updated a document.
+pub trait UpsertOutput<T: Document>: Sized + Send + 'static {
+    /// The result of an upsert that updated a document: the counts, or the document.
     type Updated: Send;
 
     #[doc(hidden)]
-    fn how(return_new: bool) -> How;
+    fn update_form(return_new: bool) -> UpdateForm;
 
     #[doc(hidden)]
-    fn of(done: Done) -> Result<Self::Updated>;
+    fn from_update(output: UpdateOutput) -> Result<Self::Updated>;
 }
 
-impl<T: Document> Answer<T> for Counts {
+impl<T: Document> UpsertOutput<T> for UpsertCounts {
     type Updated = Updated;
-    fn how(_: bool) -> How {
-        How::Count
+    fn update_form(_: bool) -> UpdateForm {
+        UpdateForm::Count
     }
 
-    fn of(done: Done) -> Result<Updated> {
-        Ok(done.counted())
+    fn from_update(output: UpdateOutput) -> Result<Updated> {
+        Ok(output.into_counts())
     }
 }
 
-impl<T: Document> Answer<T> for Documents {
+impl<T: Document> UpsertOutput<T> for UpsertDocument {
     type Updated = T;
-    fn how(return_new: bool) -> How {
-        How::FindAndModify {
+    fn update_form(return_new: bool) -> UpdateForm {
+        UpdateForm::FindAndModify {
             projection: None,
             return_new,
         }
     }
 
-    fn of(done: Done) -> Result<T> {
-        match done.found() {
-            Some(found) => decoded(&found),
-            None => Err(conflict::<T>()),
+    fn from_update(output: UpdateOutput) -> Result<T> {
+        match output.into_document() {
+            Some(document) => decode_returned(&document),
+            None => Err(insert_conflict::<T>()),
         }
     }
 }
 
-impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
+impl<T: Document, K: IdTarget, R: UpsertOutput<T>> IntoFuture for Upsert<T, K, R> {
     type Output = Result<K::Returned<Upserted<T, R::Updated>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let how = R::how(self.return_new);
+            let form = R::update_form(self.return_new);
             let document = self.document.map_err(error::of_model::<T>)?;
-            let done = match run::<T, K>(self.update, document, how).await? {
-                Upsertion::Updated(done) => Some(Upserted::Updated(R::of(done)?)),
-                Upsertion::Inserted(document) => Some(Upserted::Inserted(document)),
-                Upsertion::NotApplied => None,
+            let output = match run_upsert::<T, K>(self.update, document, form).await? {
+                UpsertResult::Updated(output) => Some(Upserted::Updated(R::from_update(output)?)),
+                UpsertResult::Inserted(document) => Some(Upserted::Inserted(document)),
+                UpsertResult::NotApplied => None,
             };
-            K::returned(done).map_err(error::of_model::<T>)
+            K::from_found(output).map_err(error::of_model::<T>)
         })
     }
 }
 
-impl<T: Document, K: WithId> Upsert<T, K> {
-    /// As one write of a bulk.
-    pub(super) async fn counted(self) -> Result<BulkReport> {
+impl<T: Document, K: IdTarget> Upsert<T, K> {
+    /// Runs the upsert as one write of a bulk.
+    pub(super) async fn into_report(self) -> Result<BulkReport> {
         let document = self.document.map_err(error::of_model::<T>)?;
         let mut report = BulkReport {
             results: vec![BulkResult::Applied],
             ..BulkReport::default()
         };
-        match run::<T, K>(self.update, document, How::Count).await? {
-            Upsertion::Updated(done) => {
-                let done = done.counted();
-                (report.matched, report.modified) = (done.matched, done.modified);
+        match run_upsert::<T, K>(self.update, document, UpdateForm::Count).await? {
+            UpsertResult::Updated(output) => {
+                let output = output.into_counts();
+                (report.matched, report.modified) = (output.matched, output.modified);
             }
-            Upsertion::Inserted(_) => report.inserted = 1,
-            Upsertion::NotApplied => report.results = vec![BulkResult::NotApplied],
+            UpsertResult::Inserted(_) => report.inserted = 1,
+            UpsertResult::NotApplied => report.results = vec![BulkResult::NotApplied],
         }
         Ok(report)
     }
@@ -214,198 +219,205 @@ impl<T: Document, K: WithId> Upsert<T, K> {
     }
 }
 
-enum Upsertion<T> {
-    Updated(Done),
+enum UpsertResult<T> {
+    Updated(UpdateOutput),
     Inserted(T),
     NotApplied,
 }
 
-/// How often both are tried before a conflict is reported. A further time is only needed where somebody else has
-/// inserted the document, and deleted it again, in between.
-const ATTEMPTS: u32 = 100;
+/// The maximum number of attempts before a conflict is returned. A further attempt is needed only if another writer inserts and
+/// deletes the document between the update and the insert.
+const MAX_UPSERT_ATTEMPTS: u32 = 100;
 
-/// Each of both is atomic, and neither happens where the other would have been right: an update finds no document that
-/// is not there, and an insert is refused where one is. So whichever is done decides.
-async fn run<T: Document, K: WithId>(
+/// Updates, and inserts if the update found no document. Both operations are atomic and exclude each other: an update finds no
+/// missing document, and an insert of an existing document fails. So the operation that succeeds decides.
+async fn run_upsert<T: Document, K: IdTarget>(
     update: Update<T, K>,
     document: Draft<T>,
-    how: How,
-) -> Result<Upsertion<T>> {
-    if update.is_of_a_variant() {
-        return Err(of_a_variant::<T>());
+    form: UpdateForm,
+) -> Result<UpsertResult<T>> {
+    if update.changes_inside_variant() {
+        return Err(inside_variant_error::<T>());
     }
-    refuse_number::<T>()?;
-    let (mut documents, _) = resolve(&update.access, vec![document]).await?;
+    ensure_unnumbered::<T>()?;
+    let (mut documents, _) = resolve_drafts(&update.access, vec![document]).await?;
     let Some(mut document) = documents.pop() else {
-        return Err(conflict::<T>());
+        return Err(insert_conflict::<T>());
     };
-    document.refuse_partial().map_err(error::of_model::<T>)?;
-    refuse_another_key(&update.target, &document)?;
-    let condition = update.condition()?;
+    document.ensure_complete().map_err(error::of_model::<T>)?;
+    ensure_same_key(&update.target, &document)?;
+    let condition = update.required_condition()?;
     if T::HAS_HOOKS {
-        // A further attempt begins with what was given: hooks change it.
+        // Hooks change the document, so each attempt starts from the original encoding.
         let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
-        return with_hooks(update, condition, raw, how).await;
+        return upsert_with_hooks(update, condition, raw, form).await;
     }
-    let raw = as_stored(&mut document)?;
+    let raw = encode_for_insert(&mut document)?;
     let target = update.target.clone();
-    let update = Updating::Prepared(Box::new((update.prepare()?, target)));
-    let done = attempt(&update, &condition, &raw, &how).await?;
-    Ok(done.unwrap_or_else(|| {
-        document.keep_inside(&raw);
-        Upsertion::Inserted(document)
+    let update = UpdateStep::Prepared(Box::new((update.into_prepared()?, target)));
+    let outcome = update_or_insert(&update, &condition, &raw, &form).await?;
+    Ok(outcome.unwrap_or_else(|| {
+        document.keep_resident(&raw);
+        UpsertResult::Inserted(document)
     }))
 }
 
-/// An object, so that of a model without hooks nothing of it is compiled.
-fn with_hooks<T: Document, K: WithId>(
+/// Boxed as a trait object, so that models without hooks do not compile this code.
+fn upsert_with_hooks<T: Document, K: IdTarget>(
     update: Update<T, K>,
-    condition: Node,
+    condition: FilterNode,
     raw: RawDocumentBuf,
-    how: How,
-) -> BoxFuture<'static, Result<Upsertion<T>>> {
+    form: UpdateForm,
+) -> BoxFuture<'static, Result<UpsertResult<T>>> {
     Box::pin(async move {
         let access = update.access.clone();
         let work = |access: Access| {
             let (mut update, condition) = (update.clone(), &condition);
-            let (raw, how) = (&raw, &how);
+            let (raw, form) = (&raw, &form);
             update.access = access;
-            async move { attempt(&Updating::Hooked(Box::new(update)), condition, raw, how).await }
+            async move {
+                update_or_insert(&UpdateStep::Hooked(Box::new(update)), condition, raw, form).await
+            }
         };
-        match access.together(unit::ATTEMPTS, work).await? {
-            Some(done) => Ok(done),
-            None => Err(conflict::<T>()),
+        match access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await?
+        {
+            Some(outcome) => Ok(outcome),
+            None => Err(insert_conflict::<T>()),
         }
     })
 }
 
-/// Nobody knows the id of a document that is numbered when it is inserted.
-fn refuse_number<T: Document>() -> Result<()> {
-    let Some(number) = T::MODEL.number else {
+/// Fails for a model with a sequence number in the id: the id is unknown before the insert.
+fn ensure_unnumbered<T: Document>() -> Result<()> {
+    let Some(number) = T::MODEL.numbered_id_part else {
         return Ok(());
     };
-    let message = "the framework numbers the document when it is inserted, so it would not be the one that the update is about: \
-                   `insert` it, or `update` one that is there";
+    let message = "the `_id` of this model contains a sequence number that is assigned by the insert, so an upsert cannot know the `_id`: \
+                   use `insert`, or `update` an existing document";
     let error = Error::new(ErrorKind::Unsupported, message).with_path(number);
     Err(error::of_model::<T>(error))
 }
 
 /// The update of an upsert.
-enum Updating<T: Document, K> {
-    Prepared(Box<(Prepared, Target<T, K>)>),
-    /// One whose hooks run at each attempt.
+enum UpdateStep<T: Document, K> {
+    Prepared(Box<(PreparedUpdate, WriteTarget<T, K>)>),
+    /// An update that runs its hooks at each attempt.
     Hooked(Box<Update<T, K>>),
 }
 
-impl<T: Document, K: WithId> Updating<T, K> {
-    fn target(&self) -> (&Access, &Target<T, K>) {
+impl<T: Document, K: IdTarget> UpdateStep<T, K> {
+    fn access_and_target(&self) -> (&Access, &WriteTarget<T, K>) {
         match self {
-            Self::Prepared(both) => (&both.0.access, &both.1),
+            Self::Prepared(pair) => (&pair.0.access, &pair.1),
             Self::Hooked(update) => (&update.access, &update.target),
         }
     }
 
-    async fn update(&self, how: &How) -> Result<Option<Done>> {
-        let done = match self {
-            Self::Prepared(both) => both.0.perform(how).await,
-            // What is not there is inserted.
-            Self::Hooked(update) => match Update::clone(update).perform(how.clone()).await {
+    async fn try_update(&self, form: &UpdateForm) -> Result<Option<UpdateOutput>> {
+        let outcome = match self {
+            Self::Prepared(pair) => pair.0.execute_update(form).await,
+            // A missing document is inserted next.
+            Self::Hooked(update) => match Update::clone(update).run_update(form.clone()).await {
                 Err(error) if error.is_not_found() => return Ok(None),
-                done => done,
+                outcome => outcome,
             },
         };
-        Ok(Some(done?).filter(Done::is_applied))
+        Ok(Some(outcome?).filter(UpdateOutput::is_applied))
     }
 
-    /// Gives the document where hooks may have changed it.
-    async fn insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
-        let (access, _) = self.target();
+    /// Inserts the document. Returns the stored document if hooks may have changed the document.
+    async fn try_insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
+        let (access, _) = self.access_and_target();
         if let Self::Hooked(_) = self {
-            let document = Draft::of(decode::encoded(raw)?);
-            return Ok(insert(access.clone(), vec![document]).await?.pop());
+            let document = Draft::of(decode::decode_new(raw)?);
+            return Ok(insert_documents(access.clone(), vec![document])
+                .await?
+                .pop());
         }
         let documents = vec![raw.clone()];
-        store(access.clone(), &T::MODEL, documents, Sources::default()).await?;
+        store_documents(access.clone(), &T::MODEL, documents, SourceCache::default()).await?;
         Ok(None)
     }
 }
 
-/// None if the document was inserted as it was given.
-async fn attempt<T: Document, K: WithId>(
-    update: &Updating<T, K>,
-    condition: &Node,
+/// Tries the update and the insert until one of the two applies. Returns `None` if the document was inserted unchanged.
+async fn update_or_insert<T: Document, K: IdTarget>(
+    update: &UpdateStep<T, K>,
+    condition: &FilterNode,
     raw: &RawDocumentBuf,
-    how: &How,
-) -> Result<Option<Upsertion<T>>> {
-    let (access, target) = update.target();
+    form: &UpdateForm,
+) -> Result<Option<UpsertResult<T>>> {
+    let (access, target) = update.access_and_target();
     let mut attempt = 1;
     loop {
-        match update.update(how).await {
-            Ok(Some(done)) => return Ok(Some(Upsertion::Updated(done))),
+        match update.try_update(form).await {
+            Ok(Some(outcome)) => return Ok(Some(UpsertResult::Updated(outcome))),
             Ok(None) => {}
-            // The insert that was refused has ended the transaction, which is to be run again.
+            // The failed insert has ended the transaction. The conflict makes the caller's transaction run again.
             Err(error) if error.kind() == ErrorKind::TransactionOver && attempt > 1 => {
-                return Err(conflict::<T>());
+                return Err(insert_conflict::<T>());
             }
             Err(error) => return Err(error),
         }
-        if is_there_but_otherwise(access, target, condition).await? {
-            return Ok(Some(Upsertion::NotApplied));
+        if fails_condition(access, target, condition).await? {
+            return Ok(Some(UpsertResult::NotApplied));
         }
-        refuse_another_variant(access, target).await?;
-        if is_out_of_sight(access, target).await? {
-            return Err(out_of_sight::<T>(raw));
+        ensure_same_variant(access, target).await?;
+        if is_hidden(access, target).await? {
+            return Err(hidden_document_error::<T>(raw));
         }
-        let inserted = update.insert(raw).await;
+        let inserted = update.try_insert(raw).await;
         match inserted.map_err(Error::without_inserted) {
-            Ok(document) => return Ok(document.map(Upsertion::Inserted)),
+            Ok(document) => return Ok(document.map(UpsertResult::Inserted)),
             Err(error) if !error.is_duplicate_key() => return Err(error),
-            // It may be the key of another document, or both documents may have both keys in common.
+            // The duplicate may belong to another document. If the document with the id exists as well, retry the update.
             Err(error) if error.index() != Some("_id_") => {
-                if !is_there(access, &T::MODEL, target.named()?)
+                if !document_exists(access, &T::MODEL, target.key_condition()?)
                     .await
                     .unwrap_or(false)
                 {
                     return Err(error);
                 }
             }
-            Err(_) if attempt >= ATTEMPTS => return Err(conflict::<T>()),
+            Err(_) if attempt >= MAX_UPSERT_ATTEMPTS => return Err(insert_conflict::<T>()),
             Err(_) => {}
         }
         if attempt > 1 {
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
         attempt += 1;
     }
 }
 
-/// Refuses an id that belongs to a document of another variant of the model's enum: it could be neither changed nor
-/// inserted, however often that is tried.
-async fn refuse_another_variant<T: Document, K: WithId>(
+/// Fails if the document with the id has another variant of the model's enum. Such a document could be neither updated nor
+/// inserted, and the upsert would retry in vain.
+async fn ensure_same_variant<T: Document, K: IdTarget>(
     access: &Access,
-    target: &Target<T, K>,
+    target: &WriteTarget<T, K>,
 ) -> Result<()> {
     let Some((field, value)) = T::MODEL.tag else {
         return Ok(());
     };
-    let is_another = Node::Test(Path::ROOT.then(field), "$ne", value.into());
-    let count = Count {
+    let other_variant = FilterNode::Test(Path::ROOT.subfield(field), "$ne", value.into());
+    let count = CountOperation {
         collection: T::COLLECTION.into(),
-        filter: to_raw(&T::MODEL, &target.named()?.and(is_another))?,
+        filter: to_raw(&T::MODEL, &target.key_condition()?.and(other_variant))?,
         limit: Some(1),
-        max_time: None,
+        options: Default::default(),
     };
-    // The documents of all variants are asked.
-    let all = Model {
+    // Count the documents of all variants.
+    let any_variant = Model {
         tag: None,
         ..T::MODEL
     };
-    if access.count(&all, count).await? == 0 {
+    if access.count(&any_variant, count).await? == 0 {
         return Ok(());
     }
-    let message = "the `_id` is that of a document of another variant, which is no document of this model: nothing was written";
+    let message = "the document with this `_id` has another variant and does not belong to this model; nothing was written";
     let error = error::of_model::<T>(Error::new(ErrorKind::DuplicateKey, message)).with_path(field);
-    let id = match target.id().map(encode) {
+    let id = match target.id().map(encode_value) {
         Some(Ok(id)) => Bson::try_from(id).ok(),
         _ => None,
     };
@@ -417,52 +429,59 @@ async fn refuse_another_variant<T: Document, K: WithId>(
     })
 }
 
-/// Whether the document is there and does not meet the condition.
+/// Returns whether the document exists but does not meet the condition.
 ///
-/// Without this look, a document that does not meet it could only be told from none by an insert that fails, and in a
-/// transaction nothing may fail.
-async fn is_there_but_otherwise<T: Document, K: WithId>(
+/// Without this check, only a failed insert would show that the document exists, and a failed insert would end the transaction.
+async fn fails_condition<T: Document, K: IdTarget>(
     access: &Access,
-    target: &Target<T, K>,
-    condition: &Node,
+    target: &WriteTarget<T, K>,
+    condition: &FilterNode,
 ) -> Result<bool> {
     match condition {
-        Node::All => Ok(false),
+        FilterNode::All => Ok(false),
         condition => {
-            let otherwise = Node::Not(Box::new(condition.clone()));
-            is_there(access, &T::MODEL, target.named()?.and(otherwise)).await
+            let negation = FilterNode::Not(Box::new(condition.clone()));
+            document_exists(access, &T::MODEL, target.key_condition()?.and(negation)).await
         }
     }
 }
 
-/// Whether a document has the id that no update may find: a deleted one, one of another scope or with another shard key. All
-/// would go on for ever.
-async fn is_out_of_sight<T: Document, K: WithId>(
+/// Returns whether the document with the id is hidden from the update: soft-deleted, of another scope, or with another shard key.
+/// Update and insert would both fail at each attempt.
+async fn is_hidden<T: Document, K: IdTarget>(
     access: &Access,
-    target: &Target<T, K>,
+    target: &WriteTarget<T, K>,
 ) -> Result<bool> {
-    let (id, shard) = target.named_by()?;
-    let count = Count {
+    let (id, shard) = target.id_and_shard_conditions()?;
+    let count = CountOperation {
         collection: T::COLLECTION.into(),
         filter: to_raw(&T::MODEL, &id)?,
         limit: Some(1),
-        max_time: None,
+        options: Default::default(),
     };
     access
-        .hides(&T::MODEL, count, to_raw(&T::MODEL, &shard)?)
+        .hides_match(&T::MODEL, count, to_raw(&T::MODEL, &shard)?)
         .await
 }
 
-/// The document is the one that the update is for: it has the id, and what is known of the shard key.
-fn refuse_another_key<T: Document, K: WithId>(target: &Target<T, K>, document: &T) -> Result<()> {
-    let own = document.routed_key();
-    let (id, shard) = target.named_by().map_err(error::of_model::<T>)?;
-    let to_raw = |node: &Node| to_raw(&T::MODEL, node);
-    let error = if to_raw(&id)? != to_raw(&own.by_id()?)? {
-        let message = "the document to insert has another `_id` than the update is for";
+/// Fails if the document to insert has another id or shard key than the update.
+fn ensure_same_key<T: Document, K: IdTarget>(
+    target: &WriteTarget<T, K>,
+    document: &T,
+) -> Result<()> {
+    let document_key = document.routed_key();
+    let (id, shard) = target
+        .id_and_shard_conditions()
+        .map_err(error::of_model::<T>)?;
+    let to_raw = |node: &FilterNode| to_raw(&T::MODEL, node);
+    let error = if to_raw(&id)? != to_raw(&document_key.id_condition()?)? {
+        let message =
+            "the document to insert has another `_id` than the update: pass the same `_id` to both";
         Error::new(ErrorKind::Invalid, message).with_path("_id")
-    } else if !matches!(shard, Node::All) && to_raw(&shard)? != to_raw(&own.by_shard())? {
-        let message = "the document to insert has another shard key than the update is for";
+    } else if !matches!(shard, FilterNode::All)
+        && to_raw(&shard)? != to_raw(&document_key.shard_condition())?
+    {
+        let message = "the document to insert has another shard key than the update: pass the same shard key to both";
         Error::new(ErrorKind::Invalid, message)
     } else {
         return Ok(());
@@ -470,24 +489,25 @@ fn refuse_another_key<T: Document, K: WithId>(target: &Target<T, K>, document: &
     Err(error::of_model::<T>(error))
 }
 
-/// Of a document that is there, with another variant, neither would be done: and that is all an upsert promises.
-fn of_a_variant<T: Document>() -> Error {
-    let message = "an upsert changes nothing inside of an enum's variant: a document whose value is of another variant would \
-                   be neither changed nor inserted; set the enum as a whole, or update and insert apart";
+/// Returns the error for a change inside an enum variant. For a document with a different variant, neither the update nor the
+/// insert would apply.
+fn inside_variant_error<T: Document>() -> Error {
+    let message = "an upsert cannot change a field inside an enum variant: a document with another variant would be neither \
+                   updated nor inserted; set the whole enum, or use `update` and `insert` separately";
     error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
 }
 
-fn out_of_sight<T: Document>(document: &RawDocument) -> Error {
-    let message = "a document has the `_id` that cannot be reached from here, so that none can be updated and none inserted: \
-                   it is deleted (`restore` it, or delete it `permanently`), belongs to somebody else, or has another shard key";
+fn hidden_document_error<T: Document>(document: &RawDocument) -> Error {
+    let message = "the document with this `_id` is hidden from this session, so the upsert can neither update nor insert: \
+                   the document is soft-deleted (use `restore`, or delete `permanently`), has another scope, or has another shard key";
     let error = Error::new(ErrorKind::DuplicateKey, message).with_path("_id");
-    error::of_model::<T>(match decode::id(document).map(Bson::try_from) {
+    error::of_model::<T>(match decode::stored_id(document).map(Bson::try_from) {
         Some(Ok(id)) => error.with_id(id),
         _ => error,
     })
 }
 
-fn conflict<T: Document>() -> Error {
-    let message = "another write inserted the document first, and nothing was written: try again";
+fn insert_conflict<T: Document>() -> Error {
+    let message = "another write inserted the document first; nothing was written: retry";
     error::of_model::<T>(Error::new(ErrorKind::Conflict, message))
 }

@@ -1,20 +1,20 @@
-//! Groups of documents, and what is calculated for each.
+//! Groups of documents, and their aggregates.
 
 use std::marker::PhantomData;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Answer, Single, Summable};
+use super::{NumericResult, SingleValuePlace, Summable};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Direction,
     decode,
     document::Document,
-    field::{In, Ordered, Path, Place},
-    query::{Brackets, Sort, append, document},
+    field::{Ordered, Path, Place, SameScope},
+    query::{Brackets, Sort, append_field, single_field_document},
 };
 
-/// The documents of a group, for [`GroupBy::select`](crate::action::GroupBy::select): what can be calculated from them.
+/// The documents of a group, for [`GroupBy::select`](crate::action::GroupBy::select). The methods return aggregates.
 #[derive(Debug)]
 pub struct Group<T>(PhantomData<fn() -> T>);
 
@@ -23,78 +23,78 @@ impl<T: Document> Group<T> {
         Self(PhantomData)
     }
 
-    /// How many documents there are.
+    /// Counts the documents of the group.
     #[must_use]
     pub fn count(&self) -> Aggregate<T, u64> {
-        let one = document("$sum", 1);
-        Aggregate::new(one, |value| value.map_or(Ok(0), u64::of))
+        let accumulator = single_field_document("$sum", 1);
+        Aggregate::new(accumulator, |value| value.map_or(Ok(0), u64::from_bson))
     }
 
-    /// The sum of a number; what is null or missing counts as nothing, and the sum of nothing is 0.
+    /// Sums a number field. Null and missing values count as 0, and the sum of no documents is 0.
     pub fn sum<K>(
         &self,
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, <K::Inner as Summable>::Sum>
     where
-        K: Single<Scope: In<T>, Inner: Summable>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
     {
-        Aggregate::of("$sum", &field(T::fields()), |value| {
-            Answer::of(value.unwrap_or(RawBsonRef::Int32(0)))
+        Aggregate::of_field("$sum", &field(T::fields()), |value| {
+            NumericResult::from_bson(value.unwrap_or(RawBsonRef::Int32(0)))
         })
     }
 
-    /// The average of a number, without what is null or missing; none of nothing.
+    /// Averages a number field. Null and missing values do not count; without any value the average is `None`.
     pub fn avg<K>(
         &self,
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, Option<<K::Inner as Summable>::Mean>>
     where
-        K: Single<Scope: In<T>, Inner: Summable>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
     {
-        Aggregate::of("$avg", &field(T::fields()), |value| {
-            value.map(Answer::of).transpose()
+        Aggregate::of_field("$avg", &field(T::fields()), |value| {
+            value.map(NumericResult::from_bson).transpose()
         })
     }
 
-    /// The least value, without what is null or missing; none of nothing.
+    /// Computes the least value of a field, or `None` without any value. Null and missing values do not count.
     pub fn min<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: Single<Scope: In<T>, Inner: Ordered>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
     {
-        Aggregate::of("$min", &field(T::fields()), stored)
+        Aggregate::of_field("$min", &field(T::fields()), decode_stored)
     }
 
-    /// The greatest value, without what is null or missing; none of nothing.
+    /// Computes the greatest value of a field, or `None` without any value. Null and missing values do not count.
     pub fn max<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: Single<Scope: In<T>, Inner: Ordered>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
     {
-        Aggregate::of("$max", &field(T::fields()), stored)
+        Aggregate::of_field("$max", &field(T::fields()), decode_stored)
     }
 }
 
-fn stored<V: crate::document::Stored>(value: Option<RawBsonRef<'_>>) -> Result<Option<V>> {
+fn decode_stored<V: crate::document::Stored>(value: Option<RawBsonRef<'_>>) -> Result<Option<V>> {
     let value = value.map(RawBson::from);
-    value.as_ref().map(decode::value).transpose()
+    value.as_ref().map(decode::decode_value).transpose()
 }
 
-/// Reads what was calculated; none stands for null.
-type Read<V> = fn(Option<RawBsonRef<'_>>) -> Result<V>;
+/// Decodes the value of an aggregate; `None` stands for null.
+type DecodeValue<V> = fn(Option<RawBsonRef<'_>>) -> Result<V>;
 
-/// Something calculated from the documents of a group, which is a `V`.
+/// An aggregate over the documents of a group, with the result type `V`.
 pub struct Aggregate<T, V> {
     /// The accumulator: `{$sum: "$votes"}`.
     calculate: Result<RawDocumentBuf>,
-    /// The field, if there is one.
+    /// The aggregated field, if any.
     path: Option<Path>,
-    /// Its place among those of the query.
+    /// The position among the aggregates of the query.
     column: usize,
-    read: Read<V>,
+    read: DecodeValue<V>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T, V> Aggregate<T, V> {
-    fn new(calculate: Result<RawDocumentBuf>, read: Read<V>) -> Self {
+    fn new(calculate: Result<RawDocumentBuf>, read: DecodeValue<V>) -> Self {
         Self {
             calculate,
             path: None,
@@ -104,99 +104,99 @@ impl<T, V> Aggregate<T, V> {
         }
     }
 
-    fn of(operator: &str, place: &impl Place, read: Read<V>) -> Self {
+    fn of_field(operator: &str, place: &impl Place, read: DecodeValue<V>) -> Self {
         let path = place.path();
         let calculate = path
-            .expression()
-            .and_then(|field| document(operator, field));
+            .to_expression()
+            .and_then(|field| single_field_document(operator, field));
         Self {
             path: Some(path),
             ..Self::new(calculate, read)
         }
     }
 
-    /// Groups with less of it first.
+    /// Orders groups by this aggregate, smallest first.
     pub fn asc(&self) -> Sort<Groups<T>> {
-        order(self.name(), Direction::Ascending)
+        order_groups(self.column_name(), Direction::Ascending)
     }
 
-    /// Groups with more of it first.
+    /// Orders groups by this aggregate, greatest first.
     pub fn desc(&self) -> Sort<Groups<T>> {
-        order(self.name(), Direction::Descending)
+        order_groups(self.column_name(), Direction::Descending)
     }
 
-    fn name(&self) -> String {
+    fn column_name(&self) -> String {
         format!("value{}", self.column)
     }
 }
 
-/// The groups of documents of the model `T`, which an order of groups is about.
+/// Marks sort keys of groups of documents of the model `T`.
 #[derive(Debug)]
 pub struct Groups<T>(PhantomData<fn() -> T>);
 
-/// The key of a group, for its order.
+/// The key of a group, as a sort key.
 #[derive(Debug)]
-pub struct Key<T>(PhantomData<fn() -> T>);
+pub struct GroupKeyOrder<T>(PhantomData<fn() -> T>);
 
-impl<T> Key<T> {
+impl<T> GroupKeyOrder<T> {
     pub(crate) fn new() -> Self {
         Self(PhantomData)
     }
 
-    /// Smallest key first.
+    /// Orders groups by their key, smallest first.
     pub fn asc(&self) -> Sort<Groups<T>> {
-        order("_id".to_owned(), Direction::Ascending)
+        order_groups("_id".to_owned(), Direction::Ascending)
     }
 
-    /// Largest key first.
+    /// Orders groups by their key, greatest first.
     pub fn desc(&self) -> Sort<Groups<T>> {
-        order("_id".to_owned(), Direction::Descending)
+        order_groups("_id".to_owned(), Direction::Descending)
     }
 }
 
-fn order<T>(name: String, direction: Direction) -> Sort<Groups<T>> {
-    Sort::new(Path::ROOT.append(&name), direction, Brackets::ANY)
+fn order_groups<T>(name: String, direction: Direction) -> Sort<Groups<T>> {
+    Sort::new(Path::ROOT.append_name(&name), direction, Brackets::ANY)
 }
 
-/// What is calculated for each group: one [`Aggregate`], or a tuple of them.
+/// The aggregates of each group: an [`Aggregate`], or a tuple of aggregates.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that is calculated from a group of `{T}`",
-    label = "neither an aggregate of `{T}` nor a tuple of up to six",
-    note = "say what to calculate: `|g| (g.count(), g.sum(|p| p.votes()))`"
+    message = "`{Self}` is not an aggregate of a group of `{T}`",
+    label = "expected an aggregate of `{T}`, or a tuple of up to six",
+    note = "return the aggregates: `|g| (g.count(), g.sum(|p| p.votes()))`"
 )]
 pub trait Aggregates<T>: Send + Sync + 'static {
-    /// What it gives.
+    /// The type of the results.
     type Values: Send + 'static;
 
-    /// Gives each its place, from the first on.
+    /// Assigns positions to the aggregates, from `first` on.
     #[doc(hidden)]
-    fn place(&mut self, first: usize);
+    fn assign_columns(&mut self, first: usize);
 
-    /// Appends each to the stage that groups.
+    /// Appends the aggregates to the `$group` stage.
     #[doc(hidden)]
     fn append_to(&self, stage: &mut RawDocumentBuf) -> Result<()>;
 
-    /// Reads each from a group.
+    /// Decodes the results of a group.
     #[doc(hidden)]
-    fn read(&self, group: &RawDocument) -> Result<Self::Values>;
+    fn decode_group(&self, group: &RawDocument) -> Result<Self::Values>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: 'static, V: Send + 'static> Aggregates<T> for Aggregate<T, V> {
     type Values = V;
 
-    fn place(&mut self, first: usize) {
+    fn assign_columns(&mut self, first: usize) {
         self.column = first;
     }
 
     fn append_to(&self, stage: &mut RawDocumentBuf) -> Result<()> {
-        append(stage, &self.name(), self.calculate.clone()?)
+        append_field(stage, &self.column_name(), self.calculate.clone()?)
     }
 
-    fn read(&self, group: &RawDocument) -> Result<V> {
-        let value = group.get(self.name()).map_err(malformed)?;
+    fn decode_group(&self, group: &RawDocument) -> Result<V> {
+        let value = group.get(self.column_name()).map_err(malformed_group)?;
         let read = (self.read)(value.filter(|value| *value != RawBsonRef::Null));
-        read.map_err(|error| at(error, self.path.as_ref()))
+        read.map_err(|error| with_field_path(error, self.path.as_ref()))
     }
 }
 
@@ -206,9 +206,9 @@ macro_rules! aggregates {
         impl<T: 'static, $($value: Send + 'static),+> Aggregates<T> for ($(Aggregate<T, $value>,)+) {
             type Values = ($($value,)+);
 
-            fn place(&mut self, first: usize) {
+            fn assign_columns(&mut self, first: usize) {
                 let ($($name,)+) = self;
-                $($name.place(first + $at);)+
+                $($name.assign_columns(first + $at);)+
             }
 
             fn append_to(&self, stage: &mut RawDocumentBuf) -> Result<()> {
@@ -217,9 +217,9 @@ macro_rules! aggregates {
                 Ok(())
             }
 
-            fn read(&self, group: &RawDocument) -> Result<Self::Values> {
+            fn decode_group(&self, group: &RawDocument) -> Result<Self::Values> {
                 let ($($name,)+) = self;
-                Ok(($($name.read(group)?,)+))
+                Ok(($($name.decode_group(group)?,)+))
             }
         }
     };
@@ -231,27 +231,27 @@ aggregates!(a 0 A, b 1 B, c 2 C, d 3 D);
 aggregates!(a 0 A, b 1 B, c 2 C, d 3 D, e 4 E);
 aggregates!(a 0 A, b 1 B, c 2 C, d 3 D, e 4 E, f 5 F);
 
-/// What documents are grouped by: a field of one value, or a tuple of them.
+/// The key of groups: a field with a single value, or a tuple of fields.
 #[diagnostic::on_unimplemented(
     message = "documents of `{T}` cannot be grouped by `{Self}`",
-    label = "not one value of each document, nor a tuple of up to four",
-    note = "group by fields of one value; for the elements of an array write a `pipeline` with `$unwind`",
-    note = "a field with serde's `default` is no key, as a stored document may lack it"
+    label = "expected a field with a single value, or a tuple of up to four",
+    note = "group by fields with a single value; for the elements of an array use a `pipeline` with `$unwind`",
+    note = "a field with serde's `default` cannot be a key, as a stored document may lack the field"
 )]
 pub trait GroupKey<T>: Send + Sync {
-    /// What tells the groups apart.
+    /// The type of the key.
     type Value: Send + 'static;
 
-    /// The expression that the stage groups by.
+    /// Returns the expression of the key in the `$group` stage.
     #[doc(hidden)]
-    fn expression(&self) -> Result<RawBson>;
+    fn key_expression(&self) -> Result<RawBson>;
 
-    /// Reads the key of a group.
+    /// Decodes the key of a group.
     #[doc(hidden)]
-    fn read(&self, key: RawBsonRef<'_>) -> Result<Self::Value>;
+    fn decode_key(&self, key: RawBsonRef<'_>) -> Result<Self::Value>;
 }
 
-fn at(error: Error, path: Option<&Path>) -> Error {
+fn with_field_path(error: Error, path: Option<&Path>) -> Error {
     match path {
         Some(path) => error.with_path(path.to_string()),
         None => error,
@@ -261,21 +261,22 @@ fn at(error: Error, path: Option<&Path>) -> Error {
 #[diagnostic::do_not_recommend]
 impl<T, K> GroupKey<T> for K
 where
-    K: Single<Scope: In<T>> + Send + Sync,
+    K: SingleValuePlace<Scope: SameScope<T>> + Send + Sync,
     K::Value: Send + 'static,
 {
     type Value = K::Value;
 
-    fn expression(&self) -> Result<RawBson> {
-        // What is missing is in one group with null, also as a part of a key.
+    fn key_expression(&self) -> Result<RawBson> {
+        // Put missing values into the group of null, also for a part of a key.
         let mut or_null = RawArrayBuf::new();
-        or_null.push(self.path().expression()?);
+        or_null.push(self.path().to_expression()?);
         or_null.push(RawBson::Null);
-        Ok(document("$ifNull", or_null)?.into())
+        Ok(single_field_document("$ifNull", or_null)?.into())
     }
 
-    fn read(&self, key: RawBsonRef<'_>) -> Result<K::Value> {
-        decode::value(&RawBson::from(key)).map_err(|error| at(error, Some(&self.path())))
+    fn decode_key(&self, key: RawBsonRef<'_>) -> Result<K::Value> {
+        decode::decode_value(&RawBson::from(key))
+            .map_err(|error| with_field_path(error, Some(&self.path())))
     }
 }
 
@@ -285,17 +286,17 @@ macro_rules! keys {
         impl<T, $($key: GroupKey<T>),+> GroupKey<T> for ($($key,)+) {
             type Value = ($($key::Value,)+);
 
-            fn expression(&self) -> Result<RawBson> {
+            fn key_expression(&self) -> Result<RawBson> {
                 let ($($name,)+) = self;
                 let mut parts = RawDocumentBuf::new();
-                $(append(&mut parts, $part, $name.expression()?)?;)+
+                $(append_field(&mut parts, $part, $name.key_expression()?)?;)+
                 Ok(parts.into())
             }
 
-            fn read(&self, key: RawBsonRef<'_>) -> Result<Self::Value> {
+            fn decode_key(&self, key: RawBsonRef<'_>) -> Result<Self::Value> {
                 let ($($name,)+) = self;
-                let parts = key.as_document().ok_or_else(no_group)?;
-                Ok(($($name.read(part(parts, $part)?)?,)+))
+                let parts = key.as_document().ok_or_else(wrong_group_error)?;
+                Ok(($($name.decode_key(group_field(parts, $part)?)?,)+))
             }
         }
     };
@@ -304,19 +305,19 @@ keys!(a "a" A, b "b" B);
 keys!(a "a" A, b "b" B, c "c" C);
 keys!(a "a" A, b "b" B, c "c" C, d "d" D);
 
-/// The part of a key, or the key of a group.
-pub(crate) fn part<'d>(document: &'d RawDocument, name: &str) -> Result<RawBsonRef<'d>> {
-    let part = document.get(name).map_err(malformed)?;
-    part.ok_or_else(no_group)
+/// Returns a field of a group, or a part of a group key.
+pub(crate) fn group_field<'d>(document: &'d RawDocument, name: &str) -> Result<RawBsonRef<'d>> {
+    let part = document.get(name).map_err(malformed_group)?;
+    part.ok_or_else(wrong_group_error)
 }
 
-fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    no_group().with_source(error)
+fn malformed_group(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    wrong_group_error().with_source(error)
 }
 
-fn no_group() -> Error {
+fn wrong_group_error() -> Error {
     Error::new(
         ErrorKind::Backend,
-        "the backend's answer is not the group that was asked for",
+        "the backend returned a malformed group: expected a document with the key and the aggregates",
     )
 }

@@ -1,23 +1,23 @@
-//! Numbers that can be added up, and what comes of it.
+//! Numbers that can be summed, and the types of sums and averages.
 
 use bson::{Decimal128, RawBsonRef};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A number that can be summed.
+/// Numbers that can be summed.
 ///
-/// The sum of integers of any width is an `i64` and their average an `f64`; those of `f64` are `f64`, those of `Decimal128`
-/// are `Decimal128`.
+/// The sum of integers of any width is an `i64`, and the average is an `f64`. Sums and averages of `f64` are `f64`; sums and
+/// averages of `Decimal128` are `Decimal128`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no number: it has no sum and no average",
+    message = "`{Self}` is not a number: it has no sum and no average",
     label = "cannot be summed",
-    note = "`count` counts documents, `min` and `max` are for everything that has an order"
+    note = "`count` counts documents; `min` and `max` work on every type with an order"
 )]
 pub trait Summable {
     /// The type of a sum.
-    type Sum: Answer;
+    type Sum: NumericResult;
     /// The type of an average.
-    type Mean: Answer;
+    type Mean: NumericResult;
 }
 
 macro_rules! summable {
@@ -43,35 +43,35 @@ summable! {
     Decimal128 => Decimal128, Decimal128;
 }
 
-/// A number as a database answers with it: in the smallest type that holds it.
-pub trait Answer: Sized + Send + 'static {
-    /// The number.
+/// A number that a database computed. The database returns the smallest BSON type that can hold the number.
+pub trait NumericResult: Sized + Send + 'static {
+    /// Converts a BSON number.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the type cannot hold it.
-    fn of(value: RawBsonRef<'_>) -> Result<Self>;
+    /// [`Invalid`](ErrorKind::Invalid) if the type cannot hold the number.
+    fn from_bson(value: RawBsonRef<'_>) -> Result<Self>;
 }
 
-impl Answer for i64 {
-    fn of(value: RawBsonRef<'_>) -> Result<Self> {
+impl NumericResult for i64 {
+    fn from_bson(value: RawBsonRef<'_>) -> Result<Self> {
         match value {
             RawBsonRef::Int32(number) => Ok(number.into()),
             RawBsonRef::Int64(number) => Ok(number),
-            // A sum beyond an i64 is answered as a double.
-            other => Err(unfit(other, "i64")),
+            // The database returns a sum that overflows `i64` as a double.
+            other => Err(does_not_fit(other, "i64")),
         }
     }
 }
 
-impl Answer for u64 {
-    fn of(value: RawBsonRef<'_>) -> Result<Self> {
-        Self::try_from(i64::of(value)?).map_err(|_| unfit(value, "u64"))
+impl NumericResult for u64 {
+    fn from_bson(value: RawBsonRef<'_>) -> Result<Self> {
+        Self::try_from(i64::from_bson(value)?).map_err(|_| does_not_fit(value, "u64"))
     }
 }
 
-impl Answer for f64 {
-    fn of(value: RawBsonRef<'_>) -> Result<Self> {
+impl NumericResult for f64 {
+    fn from_bson(value: RawBsonRef<'_>) -> Result<Self> {
         match value {
             RawBsonRef::Double(number) => Ok(number),
             RawBsonRef::Int32(number) => Ok(number.into()),
@@ -80,26 +80,26 @@ impl Answer for f64 {
                 reason = "as the database adds integers to doubles"
             )]
             RawBsonRef::Int64(number) => Ok(number as Self),
-            other => Err(unfit(other, "f64")),
+            other => Err(does_not_fit(other, "f64")),
         }
     }
 }
 
-impl Answer for Decimal128 {
-    fn of(value: RawBsonRef<'_>) -> Result<Self> {
+impl NumericResult for Decimal128 {
+    fn from_bson(value: RawBsonRef<'_>) -> Result<Self> {
         let text = match value {
             RawBsonRef::Decimal128(number) => return Ok(number),
             RawBsonRef::Int32(number) => number.to_string(),
             RawBsonRef::Int64(number) => number.to_string(),
-            other => return Err(unfit(other, "Decimal128")),
+            other => return Err(does_not_fit(other, "Decimal128")),
         };
-        text.parse().map_err(|_| unfit(value, "Decimal128"))
+        text.parse().map_err(|_| does_not_fit(value, "Decimal128"))
     }
 }
 
-fn unfit(value: RawBsonRef<'_>, ty: &str) -> Error {
+fn does_not_fit(value: RawBsonRef<'_>, ty: &str) -> Error {
     Error::new(
         ErrorKind::Invalid,
-        format!("the result {value:?} does not fit into an {ty}: calculate it by a `pipeline`"),
+        format!("the result {value:?} does not fit into `{ty}`: use a `pipeline`"),
     )
 }

@@ -6,21 +6,23 @@ use std::{
     time::Duration,
 };
 
-use super::{Backend, BoxFuture, Executor, Transaction, operation::Operation, wrapper::Wrapper};
+use super::{
+    Backend, BackendTransaction, BoxFuture, Executor, operation::Operation, wrapper::Wrapper,
+};
 use crate::{Error, ErrorKind, Result, task};
 
-/// A backend around another one that makes chosen operations fail, wait, or never answer.
+/// A wrapper around a backend that makes chosen operations fail, wait, or never answer.
 ///
-/// A clone has the same faults: give one to the database and keep one to inject them.
+/// A clone shares its faults: pass a clone to the database and keep the original to inject faults.
 ///
 /// ```
-/// use odm::backend::{Executor, Fault, Faults, operation::{Count, Operation}};
+/// use odm::backend::{Executor, Fault, Faults, operation::{CountOperation, Operation}};
 /// # use std::sync::Arc;
 /// # async fn example(backend: Arc<dyn odm::backend::Backend>) {
 /// let faults = Faults::new(backend);
 /// faults.inject(2, Operation::is_query, Fault::lost_answer());
 ///
-/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
+/// let all = CountOperation { collection: "posts".into(), filter: Default::default(), limit: None, options: Default::default() };
 /// assert!(faults.count(all.clone()).await.is_ok());
 /// assert!(faults.count(all.clone()).await.is_err());
 /// assert!(faults.count(all).await.is_ok());
@@ -29,32 +31,32 @@ use crate::{Error, ErrorKind, Result, task};
 #[derive(Debug)]
 pub struct Faults<T: ?Sized = dyn Backend> {
     inner: Arc<T>,
-    plan: Arc<Mutex<Vec<Planned>>>,
+    planned: Arc<Mutex<Vec<PlannedFault>>>,
 }
 
-/// What happens to an operation.
+/// The fault of one operation.
 ///
-/// A fault in a transaction other than a delay aborts the transaction, as an error of the backend does.
+/// In a transaction every fault other than a delay aborts the transaction, as an error of the backend does.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It does not happen, and fails with this error.
-    Before(Error),
-    /// It happens, and fails with this error all the same.
-    After(Error),
-    /// It happens this much later.
+    /// The operation does not happen and fails with this error.
+    FailBefore(Error),
+    /// The operation happens and still fails with this error.
+    FailAfter(Error),
+    /// The operation happens after this delay.
     Delay(Duration),
-    /// It does not happen, and its future never ends: drop that, as if the process had died before the operation.
+    /// The operation does not happen and its future never completes. Dropping the future simulates a crash before the operation.
     HangBefore,
-    /// It happens, but its future never ends: drop that, as if the process had died after the operation.
+    /// The operation happens but its future never completes. Dropping the future simulates a crash after the operation.
     HangAfter,
 }
 
 impl Fault {
-    /// The operation happens, but the connection breaks before the answer is there.
+    /// Returns a fault after the operation: the connection is lost before the answer arrives.
     #[must_use]
     pub fn lost_answer() -> Self {
-        Self::After(Error::new(
+        Self::FailAfter(Error::new(
             ErrorKind::Connection,
             "injected fault: the connection was lost before the answer came",
         ))
@@ -62,59 +64,60 @@ impl Fault {
 }
 
 impl Faults {
-    /// A backend without any faults yet.
+    /// Wraps a backend, without any faults.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self {
             inner: backend,
-            plan: Arc::default(),
+            planned: Arc::default(),
         }
     }
 }
 
 impl<T: ?Sized> Faults<T> {
-    /// Of the operations from now on that match, the `nth` (the first is 1) gets this fault, once.
+    /// Injects a fault into the `nth` matching operation from now on, counted from 1.
     ///
-    /// Every fault counts for itself; if several fall on one operation, the one that was injected first happens.
+    /// Every fault counts operations independently and happens once. If several faults fall on one operation, the fault that was
+    /// injected first happens, and the later faults are discarded.
     pub fn inject(
         &self,
         nth: usize,
         matches: impl Fn(&Operation) -> bool + Send + Sync + 'static,
         fault: Fault,
     ) {
-        self.lock().push(Planned {
+        self.lock_planned().push(PlannedFault {
             countdown: nth.max(1),
             matches: Box::new(matches),
             fault,
         });
     }
 
-    /// How many faults have not happened yet.
+    /// Returns the number of faults that have not happened yet.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.lock().len()
+        self.lock_planned().len()
     }
 
-    /// Forgets the faults that have not happened yet.
+    /// Discards the faults that have not happened yet.
     pub fn clear(&self) {
-        self.lock().clear();
+        self.lock_planned().clear();
     }
 
-    /// The fault that is due now.
-    fn due(&self, operation: &Operation) -> Option<Fault> {
-        let mut plan = self.lock();
-        let mut due = None;
+    /// Counts an operation for every planned fault, and returns the fault that is due.
+    fn take_due_fault(&self, operation: &Operation) -> Option<Fault> {
+        let mut plan = self.lock_planned();
+        let mut due_fault = None;
         for planned in mem::take(&mut *plan) {
-            match planned.count(operation) {
-                Ok(fault) => due = due.or(Some(fault)),
+            match planned.count_operation(operation) {
+                Ok(fault) => due_fault = due_fault.or(Some(fault)),
                 Err(planned) => plan.push(planned),
             }
         }
-        due
+        due_fault
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Planned>> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_planned(&self) -> MutexGuard<'_, Vec<PlannedFault>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,12 +125,12 @@ impl<T: ?Sized> Clone for Faults<T> {
     fn clone(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            plan: Arc::clone(&self.plan),
+            planned: Arc::clone(&self.planned),
         }
     }
 }
 
-impl<T: Executor + Abandon + ?Sized> Wrapper for Faults<T> {
+impl<T: Executor + AbortOnFault + ?Sized> Wrapper for Faults<T> {
     type Inner = T;
 
     fn inner(&self) -> &T {
@@ -140,7 +143,7 @@ impl<T: Executor + Abandon + ?Sized> Wrapper for Faults<T> {
         run: BoxFuture<'a, Result<R>>,
     ) -> BoxFuture<'a, Result<R>> {
         Box::pin(async move {
-            let error = match self.due(&operation) {
+            let error = match self.take_due_fault(&operation) {
                 None => return run.await,
                 Some(Fault::Delay(delay)) => {
                     task::sleep(delay).await;
@@ -151,67 +154,70 @@ impl<T: Executor + Abandon + ?Sized> Wrapper for Faults<T> {
                     run.await?;
                     future::pending().await
                 }
-                Some(Fault::Before(error)) => error,
-                Some(Fault::After(error)) => {
+                Some(Fault::FailBefore(error)) => error,
+                Some(Fault::FailAfter(error)) => {
                     run.await?;
                     error
                 }
             };
-            self.inner.abandon().await;
+            self.inner.abort_on_fault().await;
             Err(error)
         })
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
         Arc::new(Faults {
             inner: transaction,
-            plan: Arc::clone(&self.plan),
+            planned: Arc::clone(&self.planned),
         })
     }
 
-    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+    fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         Some(Arc::new(Faults {
             inner: reads,
-            plan: Arc::clone(&self.plan),
+            planned: Arc::clone(&self.planned),
         }))
     }
 }
 
-/// What an error ends: a transaction, but not a backend.
-pub trait Abandon {
-    /// Called when a fault fails an operation.
-    fn abandon(&self) -> BoxFuture<'_, ()>;
+/// The effect of an injected error on the wrapped executor: the error aborts a transaction, but leaves a backend open.
+pub trait AbortOnFault {
+    /// Aborts a transaction after a fault has failed one of its operations.
+    fn abort_on_fault(&self) -> BoxFuture<'_, ()>;
 }
 
-impl Abandon for dyn Backend {
-    fn abandon(&self) -> BoxFuture<'_, ()> {
+impl AbortOnFault for dyn Backend {
+    fn abort_on_fault(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
-impl Abandon for dyn Executor {
-    fn abandon(&self) -> BoxFuture<'_, ()> {
+impl AbortOnFault for dyn Executor {
+    fn abort_on_fault(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
-impl Abandon for dyn Transaction {
-    fn abandon(&self) -> BoxFuture<'_, ()> {
+impl AbortOnFault for dyn BackendTransaction {
+    fn abort_on_fault(&self) -> BoxFuture<'_, ()> {
         self.abort()
     }
 }
 
 /// A fault that has not happened yet.
-struct Planned {
-    /// How many operations that match are left, this one included.
+struct PlannedFault {
+    /// The number of matching operations until the fault, including the failing operation.
     countdown: usize,
     matches: Box<dyn Fn(&Operation) -> bool + Send + Sync>,
     fault: Fault,
 }
 
-impl Planned {
-    /// The fault if it is due now, otherwise what is left to wait for.
-    fn count(mut self, operation: &Operation) -> Result<Fault, Self> {
+impl PlannedFault {
+    /// Counts one operation. Returns the fault if the fault is due now, otherwise the updated plan.
+    fn count_operation(mut self, operation: &Operation) -> Result<Fault, Self> {
         if (self.matches)(operation) {
             self.countdown -= 1;
         }
@@ -222,7 +228,7 @@ impl Planned {
     }
 }
 
-impl fmt::Debug for Planned {
+impl fmt::Debug for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Planned")
             .field("countdown", &self.countdown)

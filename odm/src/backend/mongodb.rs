@@ -1,12 +1,12 @@
-//! MongoDB, through its official driver.
+//! The MongoDB adapter, on the official driver.
 //!
-//! The driver's futures are not safe to drop: one that is dropped half-way can leave a connection or a session in a
-//! state that a later operation trips over. So every call of the driver runs in a task of its own ([`task`]), which goes
-//! on to its end whatever happens to the future that waits for it. A dropped read ends soon on the server
-//! ([`read`]).
+//! Dropping a future of the driver is not safe: a connection or a session can stay in a state that makes a later operation fail.
+//! So every call of the driver runs in a separate task ([`task`]). The task runs to its end, even if the waiting future is
+//! dropped. A dropped read ends soon on the server ([`cancellation`]).
 
 mod aggregate;
 mod bulk_write;
+mod cancellation;
 mod collection;
 mod connect;
 mod cursor;
@@ -20,7 +20,7 @@ mod find_each;
 mod find_several;
 mod index;
 mod insert;
-mod read;
+mod read_options;
 mod shard;
 mod task;
 mod transaction;
@@ -35,74 +35,146 @@ use std::{
     time::Duration,
 };
 
-use ::mongodb::{Client, ClientSession, Database, bson::Document};
+use ::mongodb::{Client, ClientSession, Database, bson::Document, options::ClientOptions};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, FindSeveral, Index, Insert, ShardKey, Update, Updated, Watch,
+    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
+    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
+    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
 };
 use super::{
-    Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction, drain,
-    no_cluster,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    read_to_end, sharding_unsupported,
 };
 use crate::{Error, ErrorKind, Result};
-use cursor::{Batches, Opened};
-use distinct::Values;
-use read::Killer;
+use cancellation::SessionKiller;
+use connect::ConnectedDatabase;
+use cursor::{BatchSize, OpenedRead};
+use distinct::DistinctValues;
 
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
-/// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal; a
-/// transaction reads a snapshot. Reads come from the primary, with data that a majority of the replica set has: a copy must not come
-/// from a change that a new primary does not have. `readPreference`, `readConcernLevel`, `maxStalenessSeconds` and `readPreferenceTags`
-/// apply to [`Backend::client_reads`] and to [`watch`](Backend::watch) alone. The guide's page on MongoDB has a table of all options of
-/// the URL. The driver retries a read, or a write of one document, once after the loss of a connection or of a primary.
+/// A write is acknowledged when a majority of the replica set (or the standalone server) has the write in its journal. A
+/// transaction reads a snapshot. Reads go to the primary and return data that a majority of the replica set has. Otherwise a copy
+/// could come from a change that a new primary does not have. `readPreference`, `readConcernLevel`, `maxStalenessSeconds` and
+/// `readPreferenceTags` apply to [`Backend::client_reads`] and to [`watch`](Backend::watch) alone. The book's page on MongoDB
+/// has a table of all URL options. After the loss of a connection or of a primary, the driver retries a read or a write of one
+/// document once.
 ///
-/// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else 5.0. It runs as one aggregation, a `$lookup` from
-/// the keys, which uses an index on the path, and one on the path and the sort's fields also for order and limit.
+/// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else needs 5.0. `find_each` runs as one aggregation: a
+/// `$lookup` from the keys. The lookup uses an index on the path. An index on the path and the sort fields also serves order and
+/// limit.
 ///
-/// Any error in a transaction ends the transaction, because MongoDB itself ends it.
+/// Any error in a transaction ends the transaction, because MongoDB itself ends the transaction.
 #[derive(Clone)]
 pub struct MongoDb {
     database: Database,
     /// The same database with the read options of the URL.
     client_reads: Database,
-    /// The same database with connections for transactions alone.
+    /// The same database with a separate connection pool for transactions.
     transactions: Database,
     capabilities: Capabilities,
-    killer: Arc<Killer>,
+    session_killer: Arc<SessionKiller>,
     /// Whether change streams can send events in fragments, as far as is known.
-    has_split: Arc<AtomicBool>,
+    may_split_events: Arc<AtomicBool>,
+    /// Whether `close` closes the clients.
+    owns_clients: bool,
 }
 
 impl MongoDb {
-    /// Connects to the server that a `mongodb://` or `mongodb+srv://` URL names, and asks it what it can do.
+    /// Connects to the server of a `mongodb://` or `mongodb+srv://` URL, and reads the capabilities of the server.
     ///
-    /// It waits 5 seconds for the server, or as long as `serverSelectionTimeoutMS` in the URL says.
+    /// The call waits 5 seconds for the server, or the time of `serverSelectionTimeoutMS` in the URL.
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](ErrorKind::InvalidUrl) if the URL is malformed, names no database, or has an option that is not supported;
+    /// [`InvalidUrl`](ErrorKind::InvalidUrl) if the URL is malformed, names no database, or has an option that is not supported.
     /// [`Connection`](ErrorKind::Connection) if the server cannot be reached.
     pub async fn connect(url: &str) -> Result<Self> {
-        let connected = connect::connect(url).await?;
-        Ok(Self {
+        Ok(Self::new(connect::connect_to_url(url).await?, true))
+    }
+
+    fn new(connected: ConnectedDatabase, owns_clients: bool) -> Self {
+        Self {
             database: connected.database,
             client_reads: connected.client_reads,
             transactions: connected.transactions,
             capabilities: connected.capabilities,
-            killer: Arc::new(Killer::new(connected.options)),
-            has_split: Arc::new(AtomicBool::new(true)),
-        })
+            session_killer: Arc::new(connected.session_killer),
+            may_split_events: Arc::new(AtomicBool::new(true)),
+            owns_clients,
+        }
     }
 
-    fn client(&self) -> &Client {
+    /// Connects to a server by options of the driver: timeouts, pool sizes, credentials, event handlers and everything else that
+    /// `ClientOptions` has. The application depends on the crate `mongodb` of the same version.
+    ///
+    /// ```no_run
+    /// use std::{sync::Arc, time::Duration};
+    /// use mongodb::options::ClientOptions;
+    /// use odm::backend::MongoDb;
+    ///
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut options = ClientOptions::parse("mongodb://localhost/?replicaSet=rs0").await?;
+    /// options.app_name = Some("shop".into());
+    /// options.max_pool_size = Some(50);
+    /// options.connect_timeout = Some(Duration::from_secs(3));
+    /// let backend = MongoDb::with_options(options, "shop").await?;
+    /// let db = odm::Database::<Shop>::options().open_backend(Arc::new(backend)).await?;
+    /// # let _ = db;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](ErrorKind::InvalidUrl) for a value that would break a guarantee: the book's page on MongoDB lists these
+    /// values. [`Connection`](ErrorKind::Connection) if the server cannot be reached.
+    pub async fn with_options(options: ClientOptions, database: &str) -> Result<Self> {
+        let connected = connect::connect_with_options(options, database).await?;
+        Ok(Self::new(connected, true))
+    }
+
+    /// Uses a client of the application.
+    ///
+    /// Every write waits for a majority and the journal, and internal reads go to the primary, whatever the options of the client
+    /// are. The other reads of the application follow the client's read preference and read concern. Transactions share the
+    /// connections of the client, so give the client more connections than concurrent writes: writes that wait for a transaction
+    /// hold connections, and the commit needs one more. [`with_options`](Self::with_options) has a pool of its own for
+    /// transactions.
+    ///
+    /// The client must not use `loadBalanced`, or `directConnection` to a member of a larger replica set.
+    ///
+    /// [`Database::close`](crate::Database::close) does nothing: the application closes its client.
+    ///
+    /// # Errors
+    ///
+    /// [`Connection`](ErrorKind::Connection) if the server cannot be reached within five seconds.
+    pub async fn from_client(client: Client, database: &str) -> Result<Self> {
+        let connected = connect::use_client(client, database).await?;
+        Ok(Self::new(connected, false))
+    }
+
+    /// Returns the client of the driver, for operations that `odm` does not have. Writes through the client bypass all
+    /// maintenance.
+    pub fn client(&self) -> &Client {
         self.database.client()
     }
 
-    /// Runs a read in a session of its own: a closure is given the database and the session, and gives the latter back.
-    async fn read<T, F>(
+    /// Returns the database of the driver. Writes through the database bypass all maintenance.
+    pub fn driver_database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Runs a read in a separate session. The closure receives the database and the session, and returns the session with its
+    /// result.
+    async fn run_read<T, F>(
         &self,
         max_time: Option<Duration>,
         read: impl FnOnce(Database, ClientSession) -> F + Send + 'static,
@@ -113,40 +185,43 @@ impl MongoDb {
     {
         let database = self.database.clone();
         let read = move |session| read(database, session);
-        read::read(self.client(), &self.killer, max_time, read).await
+        cancellation::run_in_session(self.client(), &self.session_killer, max_time, read).await
     }
 
-    /// The cursor of such a read.
-    async fn open<F>(
+    /// Runs a read in a separate session, and returns a cursor that continues in this session.
+    async fn open_cursor<F>(
         &self,
         max_time: Option<Duration>,
         read: impl FnOnce(Database, ClientSession) -> F + Send + 'static,
     ) -> Result<Box<dyn Cursor>>
     where
-        F: Future<Output = (Result<Opened>, ClientSession)> + Send + 'static,
+        F: Future<Output = (Result<OpenedRead>, ClientSession)> + Send + 'static,
     {
-        let (opened, session) = self.read(max_time, read).await?;
-        Ok(opened.in_own_session(session, &self.killer, max_time))
+        let (opened, session) = self.run_read(max_time, read).await?;
+        Ok(opened.in_own_session(session, &self.session_killer, max_time))
     }
 
-    async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
-        self.open(find.max_time, move |database, mut session| async move {
-            let opened = find::find(&database, find, batches, &mut session).await;
-            (opened, session)
-        })
+    async fn open_find(&self, find: FindOperation, batches: BatchSize) -> Result<Box<dyn Cursor>> {
+        self.open_cursor(
+            find.options.max_time,
+            move |database, mut session| async move {
+                let opened = find::open_find(&database, find, batches, &mut session).await;
+                (opened, session)
+            },
+        )
         .await
     }
 
     async fn open_aggregate(
         &self,
-        aggregate: Aggregate,
-        batches: Batches,
+        aggregate: AggregateOperation,
+        batches: BatchSize,
     ) -> Result<Box<dyn Cursor>> {
-        self.open(
-            aggregate.max_time,
+        self.open_cursor(
+            aggregate.options.max_time,
             move |database, mut session| async move {
                 let opened =
-                    aggregate::aggregate(&database, aggregate, batches, &mut session).await;
+                    aggregate::open_aggregate(&database, aggregate, batches, &mut session).await;
                 (opened, session)
             },
         )
@@ -155,7 +230,7 @@ impl MongoDb {
 }
 
 impl fmt::Debug for MongoDb {
-    /// Leaves out the client, whose options hold the password.
+    /// Omits the client from the output: its options contain the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MongoDb")
             .field("database", &self.database.name())
@@ -165,98 +240,116 @@ impl fmt::Debug for MongoDb {
 }
 
 impl Executor for MongoDb {
-    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        Box::pin(self.open_find(find, Batches::Usual))
+    fn find(&self, find: FindOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        Box::pin(self.open_find(find, BatchSize::ServerDefault))
     }
 
-    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-        Box::pin(async move { drain(self.open_find(find, Batches::Full).await?).await })
+    fn find_all(&self, find: FindOperation) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(
+            async move { read_to_end(self.open_find(find, BatchSize::FullReplies).await?).await },
+        )
     }
 
-    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+    fn explain(&self, find: FindOperation) -> BoxFuture<'_, Result<Explain>> {
         Box::pin(async move {
-            let explained = self.read(find.max_time, move |database, mut session| async move {
-                let explained = explain::explain(&database, find, &mut session).await;
-                (explained, session)
-            });
+            let explained = self.run_read(
+                find.options.max_time,
+                move |database, mut session| async move {
+                    let explained = explain::explain_query(&database, find, &mut session).await;
+                    (explained, session)
+                },
+            );
             Ok(explained.await?.0)
         })
     }
 
-    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        Box::pin(self.open_aggregate(aggregate, Batches::Usual))
+    fn aggregate(&self, aggregate: AggregateOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        Box::pin(self.open_aggregate(aggregate, BatchSize::ServerDefault))
     }
 
-    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-        Box::pin(async move { drain(self.open_aggregate(aggregate, Batches::Full).await?).await })
+    fn aggregate_all(
+        &self,
+        aggregate: AggregateOperation,
+    ) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move {
+            read_to_end(
+                self.open_aggregate(aggregate, BatchSize::FullReplies)
+                    .await?,
+            )
+            .await
+        })
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        Box::pin(
-            self.open(find.max_time, move |database, mut session| async move {
-                let opened = find_each::find_each(&database, find, &mut session).await;
+        Box::pin(self.open_cursor(
+            find.options.max_time,
+            move |database, mut session| async move {
+                let opened = find_each::open_find_each(&database, find, &mut session).await;
                 (opened, session)
-            }),
-        )
+            },
+        ))
     }
 
     fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         Box::pin(
-            self.open(find.max_time(), move |database, mut session| async move {
-                let opened = find_several::find_several(&database, find, &mut session).await;
+            self.open_cursor(find.max_time(), move |database, mut session| async move {
+                let opened = find_several::open_find_several(&database, find, &mut session).await;
                 (opened, session)
             }),
         )
     }
 
-    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
+    fn count(&self, count: CountOperation) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
-            let counted = self.read(count.max_time, move |database, mut session| async move {
-                let counted = find::count(&database, count, &mut session).await;
-                (counted, session)
-            });
+            let counted = self.run_read(
+                count.options.max_time,
+                move |database, mut session| async move {
+                    let counted = find::count_documents(&database, count, &mut session).await;
+                    (counted, session)
+                },
+            );
             Ok(counted.await?.0)
         })
     }
 
-    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+    fn distinct(&self, distinct: DistinctOperation) -> BoxFuture<'_, Result<Vec<RawBson>>> {
         Box::pin(async move {
-            let max_time = distinct.max_time;
-            let asked = distinct.clone();
-            let values = self.read(max_time, move |database, mut session| async move {
-                let values = distinct::distinct(&database, &asked, &mut session).await;
+            let max_time = distinct.options.max_time;
+            let request = distinct.clone();
+            let values = self.run_read(max_time, move |database, mut session| async move {
+                let values = distinct::read_distinct(&database, &request, &mut session).await;
                 (values, session)
             });
-            if let Values::All(values) = values.await?.0 {
+            if let DistinctValues::All(values) = values.await?.0 {
                 return Ok(values);
             }
-            let groups = self.open(max_time, move |database, mut session| async move {
-                let groups = distinct::groups(&database, &distinct, &mut session).await;
+            let groups = self.open_cursor(max_time, move |database, mut session| async move {
+                let groups = distinct::open_groups(&database, &distinct, &mut session).await;
                 (groups, session)
             });
-            let groups = drain(groups.await?).await?;
-            groups.iter().map(distinct::value_of).collect()
+            let groups = read_to_end(groups.await?).await?;
+            groups.iter().map(distinct::group_value).collect()
         })
     }
 
-    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
+    fn insert(&self, insert: InsertOperation) -> BoxFuture<'_, Result<()>> {
         let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            insert::insert(&database, insert, None).await
+        Box::pin(task::run_to_end(async move {
+            insert::insert_documents(&database, insert, None).await
         }))
     }
 
-    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
+    fn update(&self, update: UpdateOperation) -> BoxFuture<'_, Result<UpdateResult>> {
         let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            update::update(&database, update, None).await
+        Box::pin(task::run_to_end(async move {
+            update::update_documents(&database, update, None).await
         }))
     }
 
-    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
+    fn delete(&self, delete: DeleteOperation) -> BoxFuture<'_, Result<DeleteResult>> {
         let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            delete::delete(&database, delete, None).await
+        Box::pin(task::run_to_end(async move {
+            delete::delete_documents(&database, delete, None).await
         }))
     }
 
@@ -265,19 +358,21 @@ impl Executor for MongoDb {
         modify: FindAndModify,
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
         let database = self.database.clone();
-        Box::pin(task::finish(async move {
+        Box::pin(task::run_to_end(async move {
             find_and_modify::find_and_modify(&database, modify, None).await
         }))
     }
 
-    /// Writes of one kind to one collection that stand together go as one command of up to 100,000 writes and 16 MiB, and
-    /// in a bulk without order those that stand apart too. Such a command is not tried again by the driver.
+    /// Combines adjacent writes of one kind to one collection into one command of up to 100,000 writes and 16 MiB.
     ///
-    /// A command says of several deletes only how many documents they deleted together. So a delete whose result depends on
-    /// that goes by itself, and in a transaction, which a refused write would end, an update does so too.
-    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+    /// An unordered bulk write also combines writes that are not adjacent. The driver does not retry a combined command.
+    ///
+    /// The answer to a command has only the total number of deleted documents. So a delete is sent as a single command if its
+    /// outcome depends on its own number. In a transaction a failed write would end the transaction, so there the same applies to
+    /// updates.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
         let database = self.database.clone();
-        Box::pin(task::finish(async move {
+        Box::pin(task::run_to_end(async move {
             Ok(bulk_write::bulk_write(&database, bulk, None).await)
         }))
     }
@@ -286,6 +381,10 @@ impl Executor for MongoDb {
 impl Backend for MongoDb {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    fn system_name(&self) -> &'static str {
+        "mongodb"
     }
 
     fn client_reads(&self) -> Option<Arc<dyn Executor>> {
@@ -297,29 +396,29 @@ impl Backend for MongoDb {
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         let database = self.database.clone();
-        Box::pin(task::finish(
-            async move { collection::list(&database).await },
-        ))
+        Box::pin(task::run_to_end(async move {
+            collection::list_collections(&database).await
+        }))
     }
 
     fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let (database, name) = (self.database.clone(), name.to_owned());
-        Box::pin(task::finish(async move {
-            collection::create(&database, &name).await
+        Box::pin(task::run_to_end(async move {
+            collection::create_collection(&database, &name).await
         }))
     }
 
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let (database, name) = (self.database.clone(), name.to_owned());
-        Box::pin(task::finish(async move {
-            collection::drop(&database, &name).await
+        Box::pin(task::run_to_end(async move {
+            collection::drop_collection(&database, &name).await
         }))
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
-        Box::pin(task::finish(async move {
-            index::list(&database, &collection).await
+        Box::pin(task::run_to_end(async move {
+            index::list_indexes(&database, &collection).await
         }))
     }
 
@@ -329,12 +428,12 @@ impl Backend for MongoDb {
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
-        Box::pin(task::finish(async move {
-            index::create(&database, &collection, indexes).await
+        Box::pin(task::run_to_end(async move {
+            index::create_indexes(&database, &collection, indexes).await
         }))
     }
 
-    /// Needs MongoDB 5.1 to add expiry to an index without.
+    /// Needs MongoDB 5.1 to add an expiry time to an index without one.
     fn set_expiry<'a>(
         &'a self,
         collection: &'a str,
@@ -346,7 +445,7 @@ impl Backend for MongoDb {
             collection.to_owned(),
             index.to_owned(),
         );
-        Box::pin(task::finish(async move {
+        Box::pin(task::run_to_end(async move {
             index::set_expiry(&database, &collection, &index, after).await
         }))
     }
@@ -357,20 +456,23 @@ impl Backend for MongoDb {
             collection.to_owned(),
             name.to_owned(),
         );
-        Box::pin(task::finish(async move {
-            index::drop(&database, &collection, &name).await
+        Box::pin(task::run_to_end(async move {
+            index::drop_index(&database, &collection, &name).await
         }))
     }
 
-    /// As the configuration of the cluster says, which the user of the URL has to be allowed to read.
+    /// Reads the cluster's configuration, so the user of the URL needs permission to read `config.collections`.
     fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         let sharding = self.capabilities.sharding;
         Box::pin(async move {
             match sharding {
-                false => Err(no_cluster(&collection)),
+                false => Err(sharding_unsupported(&collection)),
                 true => {
-                    task::finish(async move { shard::key_of(&database, &collection).await }).await
+                    task::run_to_end(
+                        async move { shard::shard_key_of(&database, &collection).await },
+                    )
+                    .await
                 }
             }
         })
@@ -386,10 +488,11 @@ impl Backend for MongoDb {
         let sharding = self.capabilities.sharding;
         Box::pin(async move {
             match sharding {
-                false => Err(no_cluster(&collection)),
+                false => Err(sharding_unsupported(&collection)),
                 true => {
-                    let shard = async move { shard::shard(&database, &collection, key).await };
-                    task::finish(shard).await
+                    let shard =
+                        async move { shard::shard_collection(&database, &collection, key).await };
+                    task::run_to_end(shard).await
                 }
             }
         })
@@ -397,80 +500,90 @@ impl Backend for MongoDb {
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         let clients = [self.client().clone(), self.transactions.client().clone()];
-        let killer = Arc::clone(&self.killer);
-        Box::pin(task::finish(async move {
-            // Cursors and sessions are not waited for: they may be kept for long.
-            for client in clients {
+        let owned = clients.into_iter().filter(|_| self.owns_clients);
+        let owned: Vec<_> = owned.collect();
+        let killer = Arc::clone(&self.session_killer);
+        Box::pin(task::run_to_end(async move {
+            // Shut down at once instead of waiting for open cursors and sessions, which an application may keep for a long time.
+            for client in owned {
                 client.shutdown().immediate(true).await;
             }
-            killer.close().await;
+            killer.close_connections().await;
             Ok(())
         }))
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn BackendTransaction>>> {
         Box::pin(async move {
             if !self.capabilities.transactions {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "a standalone MongoDB server has no transactions: run it as a replica set, if only of one member",
+                    "a standalone MongoDB server has no transactions: run the server as a replica set, which can have a single \
+                     member",
                 ));
             }
-            let (database, killer) = (self.transactions.clone(), Arc::clone(&self.killer));
-            task::finish(async move { transaction::begin(database, killer).await }).await
+            let (database, killer) = (self.transactions.clone(), Arc::clone(&self.session_killer));
+            task::run_to_end(async move { transaction::begin_transaction(database, killer).await })
+                .await
         })
     }
 
-    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+    fn watch(&self, watch: WatchOperation) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
         Box::pin(async move {
             if !self.capabilities.change_streams {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "a standalone MongoDB server has no change streams: run it as a replica set, if only of one member",
+                    "a standalone MongoDB server has no change streams: run the server as a replica set, which can have a single \
+                     member",
                 ));
             }
-            let source = watch::Source {
+            let source = watch::WatchSource {
                 database: self.database.clone(),
                 reads: self.client_reads.selection_criteria().cloned(),
-                has_split: Arc::clone(&self.has_split),
+                may_split_events: Arc::clone(&self.may_split_events),
             };
-            task::finish(watch::watch(source, watch)).await
+            task::run_to_end(watch::open_watch(source, watch)).await
         })
     }
 }
 
-/// A filter or another small document as the driver wants it.
+/// Converts a filter or another small document to the driver's type.
 ///
-/// The server takes a field that stands twice in a document, but the driver's documents hold each once. Losing a
-/// condition would be silent, so that is refused.
-fn decode(document: &RawDocument) -> Result<Document> {
-    let decoded = Document::try_from(document).map_err(crate::error::encode)?;
-    if !has_all(&decoded, document) {
+/// The server accepts a repeated field, but the driver's document type keeps only one of the repetitions. To avoid a silently
+/// lost condition, this function returns an error for a document with a repeated field.
+fn to_driver_document(document: &RawDocument) -> Result<Document> {
+    let decoded = Document::try_from(document).map_err(crate::error::from_bson)?;
+    if !keeps_every_field(&decoded, document) {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            "MongoDB's driver cannot send a document in which a field or an operator stands twice: use `$and`",
+            "MongoDB's driver cannot send a document that contains a field or an operator twice: combine the conditions with \
+             `$and`",
         ));
     }
     Ok(decoded)
 }
 
-/// Whether what was decoded has each field of a document, at every depth.
-fn has_all(decoded: &Document, document: &RawDocument) -> bool {
+/// Whether the converted document has every field of the original, at every depth.
+fn keeps_every_field(decoded: &Document, document: &RawDocument) -> bool {
     let mut fields = 0;
     let values = document.iter().flatten().inspect(|_| fields += 1);
     let mut values = values.map(|(name, value)| (decoded.get(name.as_str()), value));
-    let inside = values.all(|(decoded, value)| decoded.is_some_and(|own| has_all_of(own, value)));
-    inside && fields == decoded.len()
+    let keeps_all = values.all(|(decoded, value)| {
+        decoded.is_some_and(|decoded| keeps_every_field_of_value(decoded, value))
+    });
+    keeps_all && fields == decoded.len()
 }
 
-fn has_all_of(decoded: &Bson, value: RawBsonRef<'_>) -> bool {
+fn keeps_every_field_of_value(decoded: &Bson, value: RawBsonRef<'_>) -> bool {
     match (decoded, value) {
-        (Bson::Document(decoded), RawBsonRef::Document(document)) => has_all(decoded, document),
+        (Bson::Document(decoded), RawBsonRef::Document(document)) => {
+            keeps_every_field(decoded, document)
+        }
         (Bson::JavaScriptCodeWithScope(decoded), RawBsonRef::JavaScriptCodeWithScope(code)) => {
-            has_all(&decoded.scope, code.scope)
+            keeps_every_field(&decoded.scope, code.scope)
         }
         (Bson::Array(decoded), RawBsonRef::Array(array)) => {
-            // A long list of ids has nothing to look into.
+            // Skip the comparison for arrays of scalars, such as a long list of ids.
             let has_fields = |value: &Bson| {
                 matches!(
                     value,
@@ -479,26 +592,26 @@ fn has_all_of(decoded: &Bson, value: RawBsonRef<'_>) -> bool {
             };
             let mut elements = decoded.iter().zip(array.into_iter().flatten());
             !decoded.iter().any(has_fields)
-                || elements.all(|(decoded, value)| has_all_of(decoded, value))
+                || elements.all(|(decoded, value)| keeps_every_field_of_value(decoded, value))
         }
         _ => true,
     }
 }
 
-/// A limit as MongoDB wants it. It takes 0 for "no limit", so the caller has answered that one already.
-fn limit(limit: u64) -> i64 {
+/// Converts a limit to MongoDB's type. For MongoDB 0 means "no limit", so the caller has to handle a limit of 0 first.
+fn to_driver_limit(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A time limit as MongoDB wants it, in whole milliseconds. It takes 0 for none, so the least limit is one.
-fn milliseconds(max_time: Duration) -> Duration {
+/// Converts a time limit to whole milliseconds. For MongoDB 0 means "no limit", so the result is at least 1 ms.
+fn to_driver_max_time(max_time: Duration) -> Duration {
     let milliseconds = max_time.as_nanos().div_ceil(1_000_000);
     let milliseconds = u64::try_from(milliseconds).unwrap_or(u64::MAX);
     Duration::from_millis(milliseconds.clamp(1, i32::MAX.unsigned_abs().into()))
 }
 
-/// The session of a write, where there is one.
-type Session<'a> = Option<&'a mut ClientSession>;
+/// The transaction session of a write, if any.
+type WriteSession<'a> = Option<&'a mut ClientSession>;
 
 #[cfg(test)]
 mod tests {
@@ -508,24 +621,24 @@ mod tests {
 
     #[test]
     fn no_condition_is_lost_at_any_depth() {
-        let mut twice = rawdoc! { "$gt": 1 };
-        twice.append(bson::raw::cstr!("$gt"), 2);
+        let mut duplicate = rawdoc! { "$gt": 1 };
+        duplicate.append(bson::raw::cstr!("$gt"), 2);
         let mut two_types = rawdoc! { "a": { "$gt": 1 } };
         two_types.append(bson::raw::cstr!("a"), 2);
         let mut list = RawArrayBuf::new();
-        list.push(rawdoc! { "a": twice.clone() });
-        for lost in [
-            twice.clone(),
+        list.push(rawdoc! { "a": duplicate.clone() });
+        for document in [
+            duplicate.clone(),
             two_types,
-            rawdoc! { "a": twice },
+            rawdoc! { "a": duplicate },
             rawdoc! { "$or": list },
         ] {
-            let refused = decode(&lost).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            let error = to_driver_document(&document).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
         }
         let all = doc! { "a": { "$in": [1, "b", null, ["c", { "d": 1 }]] }, "$or": [{ "a": 1 }, { "a": 1 }] };
         assert_eq!(
-            decode(&RawDocumentBuf::try_from(&all).unwrap()).unwrap(),
+            to_driver_document(&RawDocumentBuf::try_from(&all).unwrap()).unwrap(),
             all
         );
     }

@@ -1,13 +1,16 @@
 //! The operations of a backend, as plain data.
 //!
-//! Documents, filters and values are raw BSON: the typed language has encoded them already, and a backend need not
-//! know what they mean to the application.
+//! Documents, filters and values are raw BSON. The typed language has already encoded the values, so a backend needs no knowledge
+//! of the models.
 
 mod bulk_write;
+mod display;
 
 #[cfg(any(feature = "engine", feature = "mongodb"))]
-pub(super) use bulk_write::refuse_upsert;
-pub use bulk_write::{BulkItem, BulkWrite, BulkWritten, Unmatched, Write, Written};
+pub(super) use bulk_write::ensure_no_upsert;
+pub use bulk_write::{
+    BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, Unmatched,
+};
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -16,150 +19,211 @@ use bson::{RawBson, RawDocumentBuf, Timestamp};
 #[cfg(any(feature = "engine", feature = "mongodb"))]
 use crate::{Error, ErrorKind, Result};
 
-/// The name of a collection: static for a model's, owned for one computed at run time.
+/// The name of a collection: static for a model, owned for a name that is computed at run time.
 pub type Collection = Cow<'static, str>;
 
-/// Reads the documents that match.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Find {
-    /// Where to look.
-    pub collection: Collection,
-    /// Which documents; an empty one matches all.
-    pub filter: RawDocumentBuf,
-    /// Which fields, or all of them.
-    pub projection: Option<RawDocumentBuf>,
-    /// The order, or none in particular.
-    pub sort: Option<RawDocumentBuf>,
-    /// How many documents at most.
-    pub limit: Option<u64>,
-    /// How long the backend may work on it, its further batches included; as long as it takes if none. A read that takes longer
-    /// ends, on the server too, with an error of kind [`Timeout`](crate::ErrorKind::Timeout).
+/// Options of a read that do not change its result.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// The time limit of the read, including its further batches. `None` is no limit.
+    ///
+    /// A read that exceeds the limit ends, on the server too, with an error of kind [`Timeout`](crate::ErrorKind::Timeout).
     pub max_time: Option<Duration>,
+    /// The name of the index that the database must use. A missing index is an error.
+    pub hint: Option<String>,
+    /// A text for the logs: the events of the log target `odm::operation`, and the profiler and `currentOp` of MongoDB.
+    pub comment: Option<String>,
+    /// The members of a MongoDB replica set that may answer. `None` is the option of the URL. The engine has one copy of the data.
+    pub read_preference: Option<ReadPreference>,
 }
 
-/// Runs documents through a pipeline of stages.
+impl ReadOptions {
+    /// Returns the options with a time limit, or without.
+    #[must_use]
+    pub fn with_max_time(self, max_time: Option<Duration>) -> Self {
+        Self { max_time, ..self }
+    }
+
+    /// Checks that no index is required, for an operation without a choice of the index.
+    #[cfg(any(feature = "engine", feature = "mongodb"))]
+    pub(super) fn ensure_no_hint(&self, operation: &str) -> Result<()> {
+        match &self.hint {
+            None => Ok(()),
+            Some(name) => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{operation} cannot take the hint `{name}`: remove the hint"),
+            )),
+        }
+    }
+}
+
+/// The members of a MongoDB replica set that may answer a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadPreference {
+    /// The primary.
+    Primary,
+    /// The primary, or a secondary while there is no primary.
+    PrimaryPreferred,
+    /// A secondary. The data may be older.
+    Secondary,
+    /// A secondary, or the primary while there is no secondary.
+    SecondaryPreferred,
+    /// The member with the lowest latency. The data may be older.
+    Nearest,
+}
+
+/// Reads the documents that match a filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Aggregate {
-    /// Where the documents come from.
+pub struct FindOperation {
+    /// The collection to read.
     pub collection: Collection,
-    /// The stages, in order: `{$match: {…}}`, `{$group: {…}}`. None that writes.
+    /// The condition. An empty filter matches all documents.
+    pub filter: RawDocumentBuf,
+    /// The fields to return, or all fields.
+    pub projection: Option<RawDocumentBuf>,
+    /// The order, or no particular order.
+    pub sort: Option<RawDocumentBuf>,
+    /// The maximum number of documents.
+    pub limit: Option<u64>,
+    /// The time limit and other options.
+    pub options: ReadOptions,
+}
+
+/// Runs the documents of a collection through a pipeline of stages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AggregateOperation {
+    /// The collection that the first stage reads.
+    pub collection: Collection,
+    /// The stages, in order: `{$match: {…}}`, `{$group: {…}}`. Stages that write are not allowed.
     pub pipeline: Vec<RawDocumentBuf>,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
-    /// How long the read may take: see [`Find::max_time`].
-    pub max_time: Option<Duration>,
+    /// The time limit and other options.
+    pub options: ReadOptions,
 }
 
 /// Reads the documents that match each of several keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindEach {
-    /// Where to look.
+    /// The collection to read.
     pub collection: Collection,
-    /// The path whose value is, or whose array contains, the key.
+    /// The path: its value equals the key, or its array contains the key.
     pub path: String,
-    /// The keys, each once.
+    /// The keys, without duplicates.
     pub keys: Vec<RawBson>,
-    /// A further condition; an empty one matches all.
+    /// A further condition. An empty filter matches all documents.
     pub filter: RawDocumentBuf,
-    /// Which fields are read of each, or all; a [projection](Find::projection).
+    /// The fields to return of each document, or all fields: a [projection](FindOperation::projection).
     pub projection: Option<RawDocumentBuf>,
-    /// The order within each key, or none in particular.
+    /// The order within each key, or no particular order.
     pub sort: Option<RawDocumentBuf>,
-    /// How many documents for each key at most.
+    /// The maximum number of documents per key.
     pub limit: Option<u64>,
-    /// How long the read may take: see [`Find::max_time`].
-    pub max_time: Option<Duration>,
+    /// The time limit and other options.
+    pub options: ReadOptions,
 }
 
-/// Runs several queries at once, each on a collection of its own or on the same.
+/// Runs several queries at once, on one collection or on several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindSeveral {
     /// The queries.
-    pub finds: Vec<Find>,
+    pub finds: Vec<FindOperation>,
 }
 
 impl FindSeveral {
-    /// How long all of it may take: the shortest [time](Find::max_time) of a query.
+    /// Returns the time limit of the whole operation: the shortest [limit](ReadOptions::max_time) of a query.
     #[must_use]
     pub fn max_time(&self) -> Option<Duration> {
-        let limits = self.finds.iter().filter_map(|find| find.max_time);
+        let limits = self.finds.iter().filter_map(|find| find.options.max_time);
         limits.min()
+    }
+
+    /// Returns the options of the whole operation: the options of the first query, with the shortest time limit.
+    #[cfg(feature = "mongodb")]
+    pub(super) fn options(&self) -> Result<ReadOptions> {
+        for find in &self.finds {
+            find.options.ensure_no_hint("one of several queries")?;
+        }
+        let first = self.finds.first().map(|find| find.options.clone());
+        Ok(first.unwrap_or_default().with_max_time(self.max_time()))
     }
 }
 
-/// Counts the documents that match.
+/// Counts the documents that match a filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Count {
-    /// Where to look.
+pub struct CountOperation {
+    /// The collection to read.
     pub collection: Collection,
-    /// Which documents; an empty one matches all.
+    /// The condition. An empty filter matches all documents.
     pub filter: RawDocumentBuf,
-    /// Where to stop counting.
+    /// The count at which counting stops.
     pub limit: Option<u64>,
-    /// How long the read may take: see [`Find::max_time`].
-    pub max_time: Option<Duration>,
+    /// The time limit and other options.
+    pub options: ReadOptions,
 }
 
-/// Reads the values at a path of the documents that match, each once.
+/// Reads the distinct values at a path of the documents that match.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Distinct {
-    /// Where to look.
+pub struct DistinctOperation {
+    /// The collection to read.
     pub collection: Collection,
-    /// The dotted path; of an array, its elements count.
+    /// The dotted path. For an array, the values are its elements.
     pub path: String,
-    /// Which documents; an empty one matches all.
+    /// The condition. An empty filter matches all documents.
     pub filter: RawDocumentBuf,
-    /// How long the read may take: see [`Find::max_time`].
-    pub max_time: Option<Duration>,
+    /// The time limit and other options.
+    pub options: ReadOptions,
 }
 
-/// Inserts documents.
+/// Inserts documents into a collection.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Insert {
-    /// Where to.
+pub struct InsertOperation {
+    /// The collection to insert into.
     pub collection: Collection,
-    /// Each with its `_id` as the first field.
+    /// The documents, each with its `_id` as the first field.
     pub documents: Vec<RawDocumentBuf>,
-    /// Whether to stop at the first that is refused, rather than to insert all that can be.
+    /// Whether to stop at the first failure. Otherwise the operation inserts every document that it can.
     pub ordered: bool,
 }
 
-/// Changes documents.
+/// Changes the documents that match a filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Update {
-    /// Where to look.
+pub struct UpdateOperation {
+    /// The collection to change.
     pub collection: Collection,
-    /// Which documents; an empty one matches all.
+    /// The condition. An empty filter matches all documents.
     pub filter: RawDocumentBuf,
-    /// What becomes of them.
-    pub change: Change,
-    /// Whether to change all documents that match, not only the first; a replacement is for one.
+    /// The change of the documents.
+    pub change: DocumentChange,
+    /// Whether to change all documents that match, not only the first. A replacement changes one document.
     pub multi: bool,
     /// Whether to insert a document if none matches.
     pub upsert: bool,
 }
 
-/// What becomes of a document.
+/// The change of a document.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Change {
-    /// What operators say.
+pub enum DocumentChange {
+    /// A change by update operators.
     Operators {
-        /// The operators: `{$set: {…}, …}`, one at least.
+        /// The operators, at least one: `{$set: {…}, …}`.
         update: RawDocumentBuf,
-        /// The conditions behind `$[name]` in their paths.
+        /// The conditions of the placeholders `$[name]` in the operators' paths.
         array_filters: Vec<RawDocumentBuf>,
     },
-    /// This document, with the `_id` that was there. None of its fields is an operator: one at the top whose name begins
-    /// with a dollar is refused.
+    /// A replacement, which keeps the stored `_id`.
+    ///
+    /// A top-level field name must not begin with a dollar: a replacement contains no operators.
     Replacement(RawDocumentBuf),
-    /// What the stages of a pipeline make of it: `$addFields` and `$set`, `$project` and `$unset`, `$replaceRoot` and
-    /// `$replaceWith`.
+    /// A change by the stages of a pipeline: `$addFields` and `$set`, `$project` and `$unset`, `$replaceRoot` and `$replaceWith`.
     Pipeline(Vec<RawDocumentBuf>),
 }
 
-impl Change {
-    /// What operators say, without array filters.
+impl DocumentChange {
+    /// Creates a change by update operators, without array filters.
     #[must_use]
     pub fn operators(update: RawDocumentBuf) -> Self {
         Self::Operators {
@@ -168,84 +232,91 @@ impl Change {
         }
     }
 
-    /// Refuses operators as a replacement and the other way round: backends tell them apart by the first field.
+    /// Checks that an operator update begins with an operator, and a replacement does not.
+    ///
+    /// A backend tells the two apart by the first field. Without this check a user's document could be executed as operators.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
-    pub(super) fn check(&self) -> Result<()> {
-        let starts = |document: &RawDocumentBuf| {
+    pub(super) fn ensure_operators_match(&self) -> Result<()> {
+        let begins_with_operator = |document: &RawDocumentBuf| {
             let first = document.iter_elements().next();
             first.map(|first| first.is_ok_and(|first| first.key().as_str().starts_with('$')))
         };
         match self {
-            Self::Operators { update, .. } if starts(update) != Some(true) => Err(Error::new(
-                ErrorKind::Invalid,
-                "an update by operators begins with an operator, such as `$set`",
-            )),
-            Self::Replacement(document) if starts(document) == Some(true) => Err(Error::new(
-                ErrorKind::Invalid,
-                "a replacement has no field at the top whose name begins with a dollar",
-            )),
+            Self::Operators { update, .. } if begins_with_operator(update) != Some(true) => {
+                Err(Error::new(
+                    ErrorKind::Invalid,
+                    "an operator update must begin with an operator, such as `$set`",
+                ))
+            }
+            Self::Replacement(document) if begins_with_operator(document) == Some(true) => {
+                Err(Error::new(
+                    ErrorKind::Invalid,
+                    "a replacement cannot contain operators: its first field name begins with a dollar",
+                ))
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// Changes or deletes the first document that matches, and returns it in the same step.
+/// Changes or deletes the first document that matches, and returns the document in the same step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindAndModify {
-    /// Where to look.
+    /// The collection to change.
     pub collection: Collection,
-    /// Which document; an empty one matches any.
+    /// The condition. An empty filter matches any document.
     pub filter: RawDocumentBuf,
-    /// Which comes first, or none in particular.
+    /// The order that determines the first document, or no particular order.
     pub sort: Option<RawDocumentBuf>,
-    /// Which fields to return, or all of them.
+    /// The fields to return, or all fields.
     pub projection: Option<RawDocumentBuf>,
-    /// What to do to it.
-    pub modification: Modification,
+    /// The modification of the document.
+    pub modification: FindAndModifyKind,
 }
 
-/// What a [`FindAndModify`] does.
+/// The modification that a [`FindAndModify`] performs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Modification {
-    /// Deletes the document, and returns it as it was.
+pub enum FindAndModifyKind {
+    /// Deletes the document, and returns the deleted document.
     Delete,
     /// Changes the document.
     Update {
-        /// What becomes of it.
-        change: Change,
+        /// The change of the document.
+        change: DocumentChange,
         /// Whether to insert a document if none matches.
         upsert: bool,
-        /// Whether to return the document as it is then rather than as it was before.
+        /// Whether to return the document from after the change. Otherwise the operation returns the document from before the
+        /// change.
         return_new: bool,
     },
 }
 
-/// Deletes documents.
+/// Deletes the documents that match a filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Delete {
-    /// Where to look.
+pub struct DeleteOperation {
+    /// The collection to delete from.
     pub collection: Collection,
-    /// Which documents; an empty one matches all.
+    /// The condition. An empty filter matches all documents.
     pub filter: RawDocumentBuf,
     /// Whether to delete all documents that match, not only the first.
     pub multi: bool,
 }
 
-/// Follows what is committed.
+/// Watches committed changes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watch {
-    /// Where to look; the whole database if none.
+pub struct WatchOperation {
+    /// The collection to watch, or the whole database.
     pub collection: Option<Collection>,
-    /// Which events, as a condition on the events themselves; an empty one matches all.
+    /// The condition on the events. An empty filter matches all events.
     pub filter: RawDocumentBuf,
-    /// Where to start.
+    /// The start of the watch.
     pub from: WatchFrom,
-    /// What the events of updates hold beside the changed fields.
+    /// The documents that update events contain, beside the changed fields.
     pub full_document: FullDocument,
 }
 
-impl Watch {
-    /// All changes of a collection from now on.
+impl WatchOperation {
+    /// Watches all changes of a collection from now on.
     #[must_use]
     pub fn collection(name: impl Into<Collection>) -> Self {
         Self {
@@ -254,7 +325,7 @@ impl Watch {
         }
     }
 
-    /// All changes of the database from now on.
+    /// Watches all changes of the database from now on.
     #[must_use]
     pub fn database() -> Self {
         Self {
@@ -266,74 +337,74 @@ impl Watch {
     }
 }
 
-/// Where in the history of a database a watch starts.
+/// The position in the history of a database at which a watch starts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum WatchFrom {
-    /// With what is committed from now on.
+    /// Changes that are committed from now on.
     #[default]
     Now,
-    /// Behind the event that has this token as its `_id`, or where a
-    /// [cursor](super::ChangeCursor::resume_token) was.
+    /// Changes after a resume token: the `_id` of an event, or the [token of a cursor](super::ChangeCursor::resume_token).
     After(RawDocumentBuf),
-    /// With the first event whose `clusterTime` is this or later.
+    /// Changes from the first event with this `clusterTime` or a later time.
     At(Timestamp),
 }
 
-/// What the events of updates hold beside the changed fields.
+/// The documents that update events contain, beside the changed fields.
 ///
-/// MongoDB's images of documents before and after each change have no equal on the engine and cannot be asked for.
+/// MongoDB's pre-images and post-images have no counterpart on the engine, so a watch cannot ask for these images.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FullDocument {
-    /// Nothing.
+    /// No documents.
     #[default]
     Default,
-    /// `fullDocument`: the document as it is when the event is read, which may be later than the update; null if it is
-    /// gone by then.
+    /// `fullDocument`: the document at the time when the event is read, which may be later than the update. Null if the document
+    /// was deleted in the meantime.
     UpdateLookup,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Updated {
-    /// How many documents matched the filter.
+pub struct UpdateResult {
+    /// The number of documents that matched the filter.
     pub matched: u64,
-    /// How many of them are different now.
+    /// The number of matched documents that changed.
     pub modified: u64,
-    /// The `_id` of the document that was inserted because none matched.
+    /// The `_id` of the document that the upsert inserted.
     pub upserted_id: Option<RawBson>,
 }
 
-/// What a delete did.
+/// The result of a delete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Deleted {
-    /// How many documents were deleted.
+pub struct DeleteResult {
+    /// The number of deleted documents.
     pub deleted: u64,
 }
 
 /// An index of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
-    /// Its name, by which it is dropped: MongoDB's default is `field_1_other_-1`.
+    /// The name, by which the index is dropped. MongoDB's default is `field_1_other_-1`.
     pub name: String,
     /// The paths, in order of significance.
     pub keys: Vec<(String, Direction)>,
-    /// The one of the paths that is hashed, if one is: it serves for equal values only, and its direction means nothing.
+    /// The hashed path, if any. A hashed path only serves equality conditions, and its direction has no meaning.
     pub hashed: Option<String>,
-    /// Whether two documents with the same key are refused.
+    /// Whether two documents with the same key are an error.
     pub unique: bool,
-    /// Whether documents without any of the fields are left out.
+    /// Whether the index excludes documents without any of the fields.
     pub sparse: bool,
-    /// Which documents are in the index; all if none.
+    /// The condition on indexed documents. `None` is all documents.
     pub partial: Option<RawDocumentBuf>,
-    /// How long after the date in its one field a document is deleted.
+    /// The time from the date in the indexed field to the deletion of the document.
     pub expire_after: Option<Duration>,
-    /// The definition of an index that this type cannot describe: with a text, geographic or wildcard key, or with a collation. Present in
-    /// lists alone; no backend creates such an index.
-    pub other: Option<RawDocumentBuf>,
+    /// The definition of an index that this type cannot describe: with a text, geographic or wildcard key, or with a collation.
+    ///
+    /// Only lists of indexes have such definitions. No backend creates such an index.
+    pub unsupported_definition: Option<RawDocumentBuf>,
 }
 
 impl Index {
-    /// A plain index, with MongoDB's default name.
+    /// Creates a plain index, with MongoDB's default name.
     #[must_use]
     pub fn new(keys: Vec<(String, Direction)>) -> Self {
         Self {
@@ -344,11 +415,11 @@ impl Index {
             sparse: false,
             partial: None,
             expire_after: None,
-            other: None,
+            unsupported_definition: None,
         }
     }
 
-    /// Has a hash in the place of this path's value: `{path: "hashed"}` in MongoDB's notation.
+    /// Hashes the values of a path: `{path: "hashed"}` in MongoDB's notation.
     ///
     /// ```
     /// use odm::backend::operation::{Direction, Index};
@@ -366,7 +437,7 @@ impl Index {
         self
     }
 
-    /// Whether it begins with the fields of a shard key, as MongoDB asks of one index of a sharded collection.
+    /// Whether the index begins with the fields of a shard key. MongoDB requires an index of this form on a sharded collection.
     pub(crate) fn begins_with(&self, key: &ShardKey) -> bool {
         let is_field = |((path, direction), field): (&(String, Direction), &String)| {
             let is_hashed = key.hashed.as_ref() == Some(field);
@@ -375,11 +446,12 @@ impl Index {
                 && (is_hashed || *direction == Direction::Ascending)
         };
         let is_prefix = self.keys.len() >= key.fields.len();
-        let is_whole = !self.sparse && self.partial.is_none() && self.other.is_none();
-        is_prefix && is_whole && self.keys.iter().zip(&key.fields).all(is_field)
+        let is_complete =
+            !self.sparse && self.partial.is_none() && self.unsupported_definition.is_none();
+        is_prefix && is_complete && self.keys.iter().zip(&key.fields).all(is_field)
     }
 
-    /// One of the documents that have a value at a path.
+    /// A sparse index on a path: only documents with a value at the path are indexed.
     pub(crate) fn sparse_on(path: impl Into<String>) -> Self {
         let mut index = Self::new(vec![(path.into(), Direction::Ascending)]);
         index.sparse = true;
@@ -388,27 +460,28 @@ impl Index {
 
     /// Declares an index for lookups of documents by a value at a path, unless a declared index serves these lookups.
     pub(crate) fn declare_on(path: impl Into<String>, declared: &mut Vec<Self>) {
-        let own = Self::new(vec![(path.into(), Direction::Ascending)]);
-        if !declared.iter().any(|index| index.serves_as(&own)) {
-            declared.push(own);
+        let lookup = Self::new(vec![(path.into(), Direction::Ascending)]);
+        if !declared.iter().any(|index| index.serves_as(&lookup)) {
+            declared.push(lookup);
         }
     }
 
-    /// Whether the index begins with the paths of `other` and contains every document with a value at the first path. A sparse index does.
+    /// Whether the index begins with the paths of `other` and contains every document with a value at the first path. A sparse
+    /// index qualifies.
     pub(crate) fn serves_as(&self, other: &Self) -> bool {
         let is_prefix = self.keys.starts_with(&other.keys);
-        let is_plain = self.hashed.is_none() && self.other.is_none();
+        let is_plain = self.hashed.is_none() && self.unsupported_definition.is_none();
         is_prefix && is_plain && self.partial.is_none()
     }
 
-    /// Refuses what no backend can keep exactly.
+    /// Checks that every backend can maintain the index exactly.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
-    pub(super) fn check(&self) -> Result<()> {
-        if self.other.is_some() {
+    pub(super) fn ensure_supported(&self) -> Result<()> {
+        if self.unsupported_definition.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "index {}: no backend creates an index with a collation, of texts, of places or of all paths",
+                    "index {}: text, geographic and wildcard indexes and indexes with a collation are not supported",
                     self.name
                 ),
             ));
@@ -419,7 +492,10 @@ impl Index {
         {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("index {}: documents expire after whole seconds", self.name),
+                format!(
+                    "index {}: the expiry time must be a whole number of seconds",
+                    self.name
+                ),
             ));
         }
         Ok(())
@@ -434,17 +510,17 @@ fn default_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
     each.collect::<Vec<_>>().join("_")
 }
 
-/// By what the documents of a collection are spread over the shards of a cluster.
+/// The shard key of a collection: the fields that decide which shard of a cluster stores a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardKey {
     /// The paths, in order of significance.
     pub fields: Vec<String>,
-    /// The one of the paths that is hashed, if one is: then documents with neighbouring values are on different shards.
+    /// The hashed path, if any. Hashing spreads documents with neighbouring values over different shards.
     pub hashed: Option<String>,
 }
 
 impl ShardKey {
-    /// The index that a collection needs to be sharded by it.
+    /// Returns the index that a collection needs to be sharded by this key.
     #[must_use]
     pub fn index(&self) -> Index {
         let fields = self.fields.iter().cloned();
@@ -476,7 +552,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// MongoDB's notation: `1` or `-1`.
+    /// Returns MongoDB's notation: `1` or `-1`.
     #[must_use]
     pub fn sign(self) -> i32 {
         match self {
@@ -486,85 +562,86 @@ impl Direction {
     }
 }
 
-/// How a database finds the documents of a [`Find`], and what that takes: the answer to
-/// [`Executor::explain`](super::Executor::explain), which carries the query out.
+/// A description of how a database finds the documents of a [`FindOperation`], with the number of reads.
+///
+/// [`Executor::explain`](super::Executor::explain) returns this type after executing the query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explain {
-    /// The names of the indexes that are used, each once; `_id_` is the one on `_id`. None if there is no such collection,
-    /// too.
+    /// The names of the used indexes, without duplicates. `_id_` is the index on `_id`. A missing collection uses no index.
     pub indexes: Vec<String>,
-    /// Whether all documents of the collection are read.
-    pub is_scan: bool,
-    /// Whether what was found is sorted afterwards, because no index gives the order: all that matches is read for that,
-    /// whatever the limit.
-    pub is_sorted_afterwards: bool,
-    /// How many entries of indexes are read.
+    /// Whether the query reads all documents of the collection.
+    pub is_collection_scan: bool,
+    /// Whether the database sorts the documents in memory, because no index has the requested order.
+    ///
+    /// A sort in memory reads all matching documents, even with a limit.
+    pub is_sorted_in_memory: bool,
+    /// The number of index entries that the query reads.
     pub keys_examined: u64,
-    /// How many documents are read; none if the indexes hold all that is asked for.
+    /// The number of documents that the query reads. Zero if the indexes contain all requested fields.
     pub documents_examined: u64,
-    /// How many documents are given back.
+    /// The number of returned documents.
     pub returned: u64,
 }
 
-/// Any operation, as a [`Recorder`](super::Recorder) keeps it.
+/// Any operation, as a [`Recorder`](super::Recorder) stores operations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A read.
-    Find(Find),
-    /// A look at how a read finds its documents.
-    Explain(Find),
-    /// A read through a pipeline.
-    Aggregate(Aggregate),
-    /// A read by several keys.
+    /// Reads the documents that match.
+    Find(FindOperation),
+    /// Explains a query.
+    Explain(FindOperation),
+    /// Runs a pipeline.
+    Aggregate(AggregateOperation),
+    /// Reads documents by several keys.
     FindEach(FindEach),
-    /// Several reads at once.
+    /// Runs several queries at once.
     FindSeveral(FindSeveral),
-    /// A count.
-    Count(Count),
-    /// A read of distinct values.
-    Distinct(Distinct),
-    /// An insert.
-    Insert(Insert),
-    /// An update.
-    Update(Update),
-    /// A delete.
-    Delete(Delete),
-    /// A change that returns the document.
+    /// Counts the documents that match.
+    Count(CountOperation),
+    /// Reads distinct values.
+    Distinct(DistinctOperation),
+    /// Inserts documents.
+    Insert(InsertOperation),
+    /// Changes documents.
+    Update(UpdateOperation),
+    /// Deletes documents.
+    Delete(DeleteOperation),
+    /// Changes a document and returns the document.
     FindAndModify(FindAndModify),
-    /// Several writes.
+    /// Executes several writes.
     BulkWrite(BulkWrite),
-    /// A look at the names of all collections.
+    /// Lists all collections.
     ListCollections,
-    /// The creation of a collection.
+    /// Creates a collection.
     CreateCollection(Collection),
-    /// The end of a collection.
+    /// Drops a collection.
     DropCollection(Collection),
-    /// A look at a collection's indexes.
+    /// Lists the indexes of a collection.
     ListIndexes(Collection),
-    /// The creation of indexes.
+    /// Creates indexes.
     CreateIndexes(Collection, Vec<Index>),
-    /// The end of an index, by name.
+    /// Drops an index, given by name.
     DropIndex(Collection, String),
-    /// Another time after which the documents of an index expire, by name.
+    /// Changes the expiry time of an index, given by name.
     SetExpiry(Collection, String, Duration),
-    /// A look at what a collection is sharded by.
+    /// Reads the shard key of a collection.
     ShardKeyOf(Collection),
-    /// The sharding of a collection.
+    /// Shards a collection.
     ShardCollection(Collection, ShardKey),
-    /// A watch.
-    Watch(Watch),
-    /// The beginning of a transaction.
+    /// Opens a change stream.
+    Watch(WatchOperation),
+    /// Begins a transaction.
     Begin,
-    /// The commit of a transaction.
+    /// Commits a transaction.
     Commit,
-    /// The abort of a transaction.
+    /// Aborts a transaction.
     Abort,
 }
 
 impl Operation {
-    /// Whether it reads documents: one backend query.
+    /// Returns whether the operation reads documents. Each such operation counts as one query.
     #[must_use]
     pub fn is_query(&self) -> bool {
         matches!(
@@ -579,7 +656,7 @@ impl Operation {
         )
     }
 
-    /// Whether it changes documents.
+    /// Returns whether the operation changes documents.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(

@@ -1,21 +1,22 @@
-//! A backend that remembers what was asked of it.
+//! A backend that records every operation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, BoxFuture, Executor, Transaction, operation::Operation, wrapper::Wrapper};
+use super::{
+    Backend, BackendTransaction, BoxFuture, Executor, operation::Operation, wrapper::Wrapper,
+};
 use crate::Result;
 
-/// A backend around another one that keeps every operation, also those of its transactions, in the order in which they
-/// were begun.
+/// A wrapper around a backend that records every operation in the order of their start, also operations in transactions.
 ///
-/// A clone is the same recorder: give one to the database and keep one to look at.
+/// A clone shares its recording: pass a clone to the database and keep the original for inspection.
 ///
 /// ```
-/// use odm::backend::{Executor, Recorder, operation::Count};
+/// use odm::backend::{Executor, Recorder, operation::CountOperation};
 /// # use std::sync::Arc;
 /// # async fn example(backend: Arc<dyn odm::backend::Backend>) -> odm::Result<()> {
 /// let recorder = Recorder::new(backend);
-/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
+/// let all = CountOperation { collection: "posts".into(), filter: Default::default(), limit: None, options: Default::default() };
 /// recorder.count(all.clone()).await?;
 /// recorder.count(all).await?;
 ///
@@ -31,7 +32,7 @@ pub struct Recorder<T: ?Sized = dyn Backend> {
 }
 
 impl Recorder {
-    /// A recorder around a backend.
+    /// Wraps a backend with an empty recording.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self {
@@ -42,36 +43,36 @@ impl Recorder {
 }
 
 impl<T: ?Sized> Recorder<T> {
-    /// All operations so far.
+    /// Returns all recorded operations.
     #[must_use]
     pub fn operations(&self) -> Vec<Operation> {
-        self.lock().clone()
+        self.lock_operations().clone()
     }
 
-    /// How many of them are queries.
+    /// Returns the number of recorded queries.
     #[must_use]
     pub fn queries(&self) -> usize {
-        self.lock()
+        self.lock_operations()
             .iter()
             .filter(|operation| operation.is_query())
             .count()
     }
 
-    /// How many of them are writes.
+    /// Returns the number of recorded writes.
     #[must_use]
     pub fn writes(&self) -> usize {
-        self.lock()
+        self.lock_operations()
             .iter()
             .filter(|operation| operation.is_write())
             .count()
     }
 
-    /// Forgets all operations so far.
+    /// Discards all recorded operations.
     pub fn clear(&self) {
-        self.lock().clear();
+        self.lock_operations().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Operation>> {
+    fn lock_operations(&self) -> MutexGuard<'_, Vec<Operation>> {
         self.operations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -100,19 +101,22 @@ impl<T: Executor + ?Sized> Wrapper for Recorder<T> {
         run: BoxFuture<'a, Result<R>>,
     ) -> BoxFuture<'a, Result<R>> {
         Box::pin(async move {
-            self.lock().push(operation);
+            self.lock_operations().push(operation);
             run.await
         })
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
         Arc::new(Recorder {
             inner: transaction,
             operations: Arc::clone(&self.operations),
         })
     }
 
-    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+    fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         Some(Arc::new(Recorder {
             inner: reads,
             operations: Arc::clone(&self.operations),

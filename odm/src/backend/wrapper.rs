@@ -1,83 +1,90 @@
-//! What backends around other backends have in common.
+//! The common code of backends that wrap a backend.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, FindSeveral, Index, Insert, Operation, ShardKey, Update, Updated,
-    Watch,
+    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
+    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
+    InsertOperation, Operation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
 };
-use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
+use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
 use crate::Result;
 
-/// A backend, or a transaction, around another one, that every operation goes through.
+/// A wrapper around a backend or a transaction. Every operation passes through the wrapper.
 ///
-/// Whoever implements this is a [`Backend`] or a [`Transaction`], like what it is around: [`Recorder`](super::Recorder) and
-/// [`Faults`](super::Faults) are two.
+/// An implementation is a [`Backend`] or a [`BackendTransaction`], like the wrapped executor. Examples are
+/// [`Recorder`](super::Recorder) and [`Faults`](super::Faults).
 pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
-    /// `dyn Backend` or `dyn Transaction`.
+    /// `dyn Backend` or `dyn BackendTransaction`.
     type Inner: Executor + ?Sized;
 
-    /// What it is around.
+    /// Returns the wrapped executor.
     fn inner(&self) -> &Self::Inner;
 
-    /// Performs an operation by awaiting `run`, or does not.
+    /// Performs an operation by awaiting `run`, or fails without awaiting `run`.
     fn perform<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
         run: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>>;
 
-    /// The same wrapper around a transaction that has begun.
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
+    /// Wraps a new transaction in the same wrapper.
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction>;
 
-    /// The same wrapper around the [reads of a client](Backend::client_reads). With `None` these reads go through this wrapper like all
-    /// reads.
-    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+    /// Wraps the [reads of the application](Backend::client_reads) in the same wrapper.
+    ///
+    /// If this method returns `None`, these reads pass through the wrapper as ordinary reads.
+    fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         let _ = reads;
         None
     }
 
-    /// What it says of itself, of what it is around.
+    /// Returns the capabilities to report, given the capabilities of the wrapped executor.
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
         inner
     }
 
-    /// Changes an insert on its way.
-    fn amend_insert(&self, insert: &mut Insert) {
+    /// Changes an insert before its execution.
+    fn amend_insert(&self, insert: &mut InsertOperation) {
         let _ = insert;
     }
 
-    /// Changes an update on its way.
-    fn amend_update(&self, update: &mut Update) {
+    /// Changes an update before its execution.
+    fn amend_update(&self, update: &mut UpdateOperation) {
         let _ = update;
     }
 }
 
 impl<W: Wrapper> Executor for W {
-    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+    fn find(&self, find: FindOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::Find(find.clone());
         self.perform(operation, self.inner().find(find))
     }
 
-    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+    fn find_all(&self, find: FindOperation) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         let operation = Operation::Find(find.clone());
         self.perform(operation, self.inner().find_all(find))
     }
 
-    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+    fn explain(&self, find: FindOperation) -> BoxFuture<'_, Result<Explain>> {
         let operation = Operation::Explain(find.clone());
         self.perform(operation, self.inner().explain(find))
     }
 
-    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+    fn aggregate(&self, aggregate: AggregateOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::Aggregate(aggregate.clone());
         self.perform(operation, self.inner().aggregate(aggregate))
     }
 
-    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+    fn aggregate_all(
+        &self,
+        aggregate: AggregateOperation,
+    ) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         let operation = Operation::Aggregate(aggregate.clone());
         self.perform(operation, self.inner().aggregate_all(aggregate))
     }
@@ -92,29 +99,29 @@ impl<W: Wrapper> Executor for W {
         self.perform(operation, self.inner().find_several(find))
     }
 
-    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
+    fn count(&self, count: CountOperation) -> BoxFuture<'_, Result<u64>> {
         let operation = Operation::Count(count.clone());
         self.perform(operation, self.inner().count(count))
     }
 
-    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+    fn distinct(&self, distinct: DistinctOperation) -> BoxFuture<'_, Result<Vec<RawBson>>> {
         let operation = Operation::Distinct(distinct.clone());
         self.perform(operation, self.inner().distinct(distinct))
     }
 
-    fn insert(&self, mut insert: Insert) -> BoxFuture<'_, Result<()>> {
+    fn insert(&self, mut insert: InsertOperation) -> BoxFuture<'_, Result<()>> {
         self.amend_insert(&mut insert);
         let operation = Operation::Insert(insert.clone());
         self.perform(operation, self.inner().insert(insert))
     }
 
-    fn update(&self, mut update: Update) -> BoxFuture<'_, Result<Updated>> {
+    fn update(&self, mut update: UpdateOperation) -> BoxFuture<'_, Result<UpdateResult>> {
         self.amend_update(&mut update);
         let operation = Operation::Update(update.clone());
         self.perform(operation, self.inner().update(update))
     }
 
-    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
+    fn delete(&self, delete: DeleteOperation) -> BoxFuture<'_, Result<DeleteResult>> {
         let operation = Operation::Delete(delete.clone());
         self.perform(operation, self.inner().delete(delete))
     }
@@ -127,7 +134,7 @@ impl<W: Wrapper> Executor for W {
         self.perform(operation, self.inner().find_and_modify(modify))
     }
 
-    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
         let operation = Operation::BulkWrite(bulk.clone());
         self.perform(operation, self.inner().bulk_write(bulk))
     }
@@ -139,7 +146,11 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     }
 
     fn client_reads(&self) -> Option<Arc<dyn Executor>> {
-        self.around_reads(self.inner().client_reads()?)
+        self.wrap_client_reads(self.inner().client_reads()?)
+    }
+
+    fn system_name(&self) -> &'static str {
+        self.inner().system_name()
     }
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
@@ -204,26 +215,26 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
         self.inner().close()
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn BackendTransaction>>> {
         Box::pin(async {
             let transaction = self.perform(Operation::Begin, self.inner().begin()).await?;
-            Ok(self.around(transaction))
+            Ok(self.wrap_transaction(transaction))
         })
     }
 
-    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+    fn watch(&self, watch: WatchOperation) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
         let operation = Operation::Watch(watch.clone());
         self.perform(operation, self.inner().watch(watch))
     }
 }
 
-impl<W: Wrapper<Inner = dyn Transaction>> Transaction for W {
+impl<W: Wrapper<Inner = dyn BackendTransaction>> BackendTransaction for W {
     fn commit(&self) -> BoxFuture<'_, Result<()>> {
         self.perform(Operation::Commit, self.inner().commit())
     }
 
-    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
-        self.perform(Operation::Commit, self.inner().commit_behind_others())
+    fn commit_low_priority(&self) -> BoxFuture<'_, Result<()>> {
+        self.perform(Operation::Commit, self.inner().commit_low_priority())
     }
 
     fn abort(&self) -> BoxFuture<'_, ()> {
@@ -232,8 +243,8 @@ impl<W: Wrapper<Inner = dyn Transaction>> Transaction for W {
                 self.inner().abort().await;
                 Ok(())
             });
-            // An abort has no error to give.
-            let _done = self.perform(Operation::Abort, abort).await;
+            // An abort returns no error.
+            let _result = self.perform(Operation::Abort, abort).await;
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Pending work that documents reject.
+//! The check of pending work that documents reject.
 
 use bson::RawDocumentBuf;
 
@@ -6,26 +6,26 @@ use super::Finding;
 use crate::{
     Result,
     access::Access,
-    maintain::{promises, rejections},
+    maintain::{pending_kinds, stored_rejections},
     schema::Model,
 };
 
 /// Returns the blocked work in a batch with the rejecting documents.
-pub(super) fn look_at(
+pub(super) fn check_batch(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let promises = promises(access, model).into_iter();
-    let own = promises.filter(|(of, _)| of.collection == model.collection);
-    let own: Vec<_> = own.map(|(_, promise)| promise).collect();
-    let mut found = Vec::new();
+    let pending = pending_kinds(access, model).into_iter();
+    let kinds = pending.filter(|(owning_model, _)| owning_model.collection == model.collection);
+    let kinds: Vec<_> = kinds.map(|(_, kind)| kind).collect();
+    let mut findings = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
-        for promise in &own {
-            for rejection in rejections(raw, *promise)? {
-                found.push((position, Finding::blocked(model, raw, *promise, rejection)));
+        for kind in &kinds {
+            for rejection in stored_rejections(raw, *kind)? {
+                findings.push((position, Finding::of_blocked(model, raw, *kind, rejection)));
             }
         }
     }
-    Ok(found)
+    Ok(findings)
 }

@@ -1,29 +1,27 @@
-//! As what derived fields were declared when their documents were last made so, and whether they are declared otherwise by now.
+//! The recorded declarations of derived fields, and the fields that need a backfill because the declaration has changed.
 
 use std::{collections::BTreeMap, fmt};
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Document, RawDocumentBuf, doc};
 
 use crate::{
     Result,
-    access::{Access, found_by},
-    backend::operation::{Change, Count, Update},
+    access::{Access, find_matching},
+    backend::operation::{CountOperation, DocumentChange, UpdateOperation},
     error, maintain,
-    query::document,
-    schema::{Keeps, Model},
+    metadata::collections::{SCHEMA, declarations_from_document, set_declarations},
+    query::single_field_document,
+    schema::{Model, RollupKind},
 };
 
-/// Where it is kept: a document for each model with derived fields.
-const DECLARED: &str = "_odm.declared";
-
-/// Derived fields that documents were not made for: they are new, or declared otherwise than when the documents were written; found by
+/// Derived fields that need a backfill: the fields are new, or the declaration changed after the documents were written. Found by
 /// [`Database::backfills`](crate::Database::backfills).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backfill {
     /// The name of the model.
     pub model: &'static str,
-    /// The fields, as they are stored: `lines.name`.
+    /// The stored paths of the fields, such as `lines.name`.
     pub fields: Vec<String>,
 }
 
@@ -31,7 +29,7 @@ impl fmt::Display for Backfill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` of {} is new, or declared otherwise than when its documents were written: run `db.repair().only::<{}>().apply()`",
+            "`{}` of {} is new, or the declaration changed after the documents were written: run `db.repair().only::<{}>().apply()`",
             self.fields.join("`, `"),
             self.model,
             self.model
@@ -39,103 +37,100 @@ impl fmt::Display for Backfill {
     }
 }
 
-/// The fields of a model that follow others, each with how.
-fn fields(model: &Model) -> BTreeMap<String, String> {
-    let mut fields = maintain::copied(model);
-    for tally in model.tallies {
-        let of = format!("{}.{}", tally.collection, (tally.reference)());
-        let when = (tally.when)().into_iter();
-        let when: Vec<_> = when
+/// Returns the derived fields of a model by stored path, each with a description of the declaration.
+fn derived_fields(model: &Model) -> BTreeMap<String, String> {
+    let mut fields = maintain::declared_copies(model);
+    for rollup in model.rollups {
+        let source = format!("{}.{}", rollup.collection, (rollup.reference)());
+        let conditions = (rollup.when)().into_iter();
+        let conditions: Vec<_> = conditions
             .map(|(path, value)| format!("{path} {value:?}"))
             .collect();
-        let kept = match tally.keeps {
-            Keeps::Count => "count".to_owned(),
-            Keeps::Sum(of) => format!("sum of {}", of()),
-            Keeps::Latest { max, by, fields } => format!("latest {max} by {}: {fields:?}", by()),
+        let value = match rollup.kind {
+            RollupKind::Count => "count".to_owned(),
+            RollupKind::Sum(field) => format!("sum of {}", field()),
+            RollupKind::Latest { max, by, fields } => {
+                format!("latest {max} by {}: {fields:?}", by())
+            }
         };
         fields.insert(
-            tally.stored.to_owned(),
-            format!("{kept} of {of} when {when:?}"),
+            rollup.stored.to_owned(),
+            format!("{value} of {source} when {conditions:?}"),
         );
     }
     for field in model.computed {
-        let how = format!("{:?}", (field.computation)());
-        fields.insert(field.stored.to_owned(), how);
+        let description = format!("{:?}", (field.computation)());
+        fields.insert(field.stored.to_owned(), description);
     }
     fields
 }
 
-/// What is declared otherwise than it was. Where there are no documents yet, that is as good as done.
-pub(crate) async fn backfills(access: &Access, models: &[&'static Model]) -> Result<Vec<Backfill>> {
-    let models = models.iter().map(|model| (*model, fields(model)));
+/// Returns the derived fields with a changed declaration. An empty collection needs no backfill, so the new declaration is
+/// recorded at once.
+pub(crate) async fn find_backfills(
+    access: &Access,
+    models: &[&'static Model],
+) -> Result<Vec<Backfill>> {
+    let models = models.iter().map(|model| (*model, derived_fields(model)));
     let models: Vec<_> = models.filter(|(_, fields)| !fields.is_empty()).collect();
     if models.is_empty() {
         return Ok(Vec::new());
     }
-    let all = found_by(&DECLARED.into(), &RawDocumentBuf::new());
-    let mut known = BTreeMap::new();
-    for raw in access.executor().find_all(all).await? {
-        let stored = Document::try_from(&*raw).map_err(error::encode)?;
+    let find = find_matching(&SCHEMA.into(), &RawDocumentBuf::new());
+    let mut recorded = BTreeMap::new();
+    for raw in access.executor().find_all(find).await? {
+        let stored = Document::try_from(&*raw).map_err(error::from_bson)?;
         if let Ok(model) = stored.get_str("_id") {
-            known.insert(model.to_owned(), as_stored(&stored));
+            recorded.insert(model.to_owned(), declarations_from_document(&stored));
         }
     }
-    let mut found = Vec::new();
+    let mut backfills = Vec::new();
     for (model, fields) in models {
-        let before = known.get(model.name);
-        let differs = |field: &str, how: &str| {
-            let before = before.and_then(|before| before.get(field));
-            before.is_none_or(|before| before != how)
+        let recorded = recorded.get(model.name);
+        let is_changed = |field: &str, description: &str| {
+            let recorded = recorded.and_then(|recorded| recorded.get(field));
+            recorded.is_none_or(|recorded| recorded != description)
         };
-        let others = fields.iter().filter(|(field, how)| differs(field, how));
-        let others: Vec<_> = others.map(|(field, _)| field.clone()).collect();
-        if others.is_empty() {
+        let changed = fields
+            .iter()
+            .filter(|(field, description)| is_changed(field, description));
+        let changed: Vec<_> = changed.map(|(field, _)| field.clone()).collect();
+        if changed.is_empty() {
             continue;
         }
-        let any = Count {
+        let count = CountOperation {
             collection: model.collection.into(),
             filter: RawDocumentBuf::new(),
             limit: Some(1),
-            max_time: None,
+            options: Default::default(),
         };
-        if access.executor().count(any).await? == 0 {
-            done(access, model).await?;
+        if access.executor().count(count).await? == 0 {
+            record_declared(access, model).await?;
             continue;
         }
-        found.push(Backfill {
+        backfills.push(Backfill {
             model: model.name,
-            fields: others,
+            fields: changed,
         });
     }
-    Ok(found)
+    Ok(backfills)
 }
 
-/// Keeps that the documents of a model are made for what is declared now.
-pub(crate) async fn done(access: &Access, model: &'static Model) -> Result<()> {
-    let fields = fields(model).into_iter();
-    let fields: Vec<_> = fields
-        .map(|(field, how)| Bson::Document(doc! { "field": field, "how": how }))
-        .collect();
+/// Records the current declaration of a model: all documents match the declaration.
+pub(crate) async fn record_declared(access: &Access, model: &'static Model) -> Result<()> {
+    let fields = derived_fields(model);
     if fields.is_empty() {
         return Ok(());
     }
-    let set = doc! { "$set": { "fields": fields } };
-    let update = Update {
-        collection: DECLARED.into(),
-        filter: document("_id", model.name)?,
-        change: Change::operators(RawDocumentBuf::try_from(&set).map_err(error::encode)?),
+    let set = doc! { "$set": set_declarations(fields) };
+    let update = UpdateOperation {
+        collection: SCHEMA.into(),
+        filter: single_field_document("_id", model.name)?,
+        change: DocumentChange::operators(
+            RawDocumentBuf::try_from(&set).map_err(error::from_bson)?,
+        ),
         multi: false,
         upsert: true,
     };
     access.executor().update(update).await.map(drop)
-}
-
-fn as_stored(stored: &Document) -> BTreeMap<String, String> {
-    let fields = stored.get_array("fields").ok().into_iter().flatten();
-    let fields = fields.filter_map(|field| {
-        let field = field.as_document()?;
-        let (name, how) = (field.get_str("field").ok()?, field.get_str("how").ok()?);
-        Some((name.to_owned(), how.to_owned()))
-    });
-    fields.collect()
 }

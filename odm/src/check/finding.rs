@@ -1,32 +1,32 @@
-//! What a check finds.
+//! The findings of a check.
 
 use std::fmt;
 
 use bson::{Bson, RawBson, RawDocument};
 use serde::Serialize;
 
-use super::id_of;
+use super::display_id;
 use crate::{
     Error, ErrorKind,
-    field::Referring,
-    maintain::{Miscomputed, Miscounted, Promise, Rejection, StaleCopy},
-    schema::{LinkSide, Model},
+    field::FoundReference,
+    maintain::{PendingKind, Rejection, StaleCopy, WrongComputedField, WrongCount},
+    schema::{LinkField, Model},
 };
 
-/// What a [`Check`](super::Check) has found; as text, and by serde as JSON.
+/// The findings of a [`Check`](super::Check). The report is available as text and, with serde, as JSON.
 #[derive(Debug, Clone, Serialize)]
-#[must_use = "whether it is clean is what one wants to know"]
+#[must_use = "call `is_clean` to see the result"]
 pub struct CheckReport {
-    /// How many documents were looked at.
+    /// The number of checked documents.
     pub documents: u64,
-    /// How many references.
+    /// The number of checked references.
     pub references: u64,
-    /// What is not as the schema says.
+    /// The differences between the documents and the schema.
     pub findings: Vec<Finding>,
 }
 
 impl CheckReport {
-    /// Whether everything is as the schema says.
+    /// Returns whether there are no findings.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
@@ -44,7 +44,7 @@ impl fmt::Display for CheckReport {
             self.documents,
             self.references,
             match self.findings.len() {
-                0 => "all is as the schema says".to_owned(),
+                0 => "no findings".to_owned(),
                 1 => "1 finding".to_owned(),
                 many => format!("{many} findings"),
             }
@@ -52,160 +52,160 @@ impl fmt::Display for CheckReport {
     }
 }
 
-/// Something in a document that is not as the schema says.
+/// A difference between a document and the schema.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The model.
+    /// The name of the model.
     pub model: &'static str,
-    /// Its collection.
+    /// The collection of the model.
     pub collection: &'static str,
     /// The `_id` of the document.
     pub id: Bson,
-    /// Where it is in the document, by stored names and positions; empty for the document as a whole.
+    /// The path in the document, with stored names and array positions. Empty for the whole document.
     pub path: String,
-    /// What it is.
-    pub fault: Fault,
+    /// The kind of difference.
+    pub kind: FindingKind,
 }
 
-/// What is wrong with a document.
+/// The kind of a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub enum Fault {
-    /// A reference leads to a document that is not there.
+pub enum FindingKind {
+    /// The target of a reference does not exist.
     Dangling {
-        /// The collection that it leads to.
+        /// The collection of the target.
         to: &'static str,
-        /// The `_id` that no document has there.
+        /// The missing `_id`.
         id: Bson,
     },
-    /// A side of a link leads to a document that is there, and whose other side does not lead back.
+    /// A reference and an inverse do not match: the document on the other side exists, and does not refer back.
     OneSided {
-        /// The collection that it leads to.
+        /// The collection of the document on the other side.
         to: &'static str,
-        /// The document there.
+        /// The `_id` of the document on the other side.
         id: Bson,
     },
-    /// The inverse of a link lists a document more than once.
-    ListedTwice {
-        /// Its collection.
+    /// An inverse contains a referrer more than once.
+    DuplicateInverse {
+        /// The collection of the referrer.
         to: &'static str,
-        /// The document.
+        /// The `_id` of the referrer.
         id: Bson,
     },
-    /// A copy is not as what it was taken from, and nobody is to bring it up to date.
+    /// A copy differs from the source, and no pending work will update the copy.
     Stale {
-        /// The collection of its source.
+        /// The collection of the source.
         from: &'static str,
-        /// The source; null if there is no reference, and so no copy.
+        /// The `_id` of the source. Null without a reference: the copy must be null as well.
         id: Bson,
-        /// What the copy is.
-        holds: Box<Bson>,
-        /// What it is to be.
-        is: Box<Bson>,
+        /// The stored value.
+        actual: Box<Bson>,
+        /// The value in the source.
+        expected: Box<Bson>,
     },
-    /// A count, a sum or the latest are not what the documents that refer to this one make of them, and nobody is to count these.
-    Miscounted {
-        /// The collection of those documents.
+    /// A count, sum or latest-N list differs from the children, and no pending work will update the value.
+    WrongCount {
+        /// The collection of the children.
         of: &'static str,
-        /// What it is.
-        holds: Box<Bson>,
-        /// What it is to be.
-        is: Box<Bson>,
+        /// The stored value.
+        actual: Box<Bson>,
+        /// The value that results from the children.
+        expected: Box<Bson>,
     },
-    /// A computed field is not what it is computed to be.
-    Miscomputed {
-        /// What the field holds; null if nothing.
-        holds: Box<Bson>,
-        /// What it is to hold; none if there is no room for that in it.
-        is: Option<Box<Bson>>,
+    /// A computed field has a wrong value.
+    WrongComputedField {
+        /// The stored value; null if the field is missing.
+        actual: Box<Bson>,
+        /// The computed value. `None` if the value does not fit into the field.
+        expected: Option<Box<Bson>>,
     },
-    /// The field that says whether an array overflows says something else than the rest of the document.
-    Misflagged {
-        /// The field.
+    /// The flag of an overflow array does not match the array.
+    WrongFlag {
+        /// The flag field.
         flag: &'static str,
-        /// Whether it says so.
-        holds: bool,
+        /// Whether the flag is set.
+        actual: bool,
     },
-    /// Of an array that overflows there are more elements, or larger ones, in the document than stay there.
-    TooManyInside {
-        /// How many there are.
-        holds: usize,
-        /// How many stay there.
-        after: usize,
+    /// An overflow array has too many or too large elements in the owner document.
+    TooManyResident {
+        /// The number of elements in the owner document.
+        actual: usize,
+        /// The declared maximum in the owner document.
+        max: usize,
     },
-    /// Of the documents with the other elements of an array none has a number, or each of some in a row, or several have it.
+    /// A chunk number of an overflow array is missing or not unique.
     OutOfSequence {
-        /// Their collection.
+        /// The collection of the chunk documents.
         of: &'static str,
-        /// The number.
+        /// The chunk number.
         seq: i64,
-        /// The last of those behind it of which there are as many.
+        /// The last of the following chunk numbers with the same number of documents.
         to: i64,
-        /// How many documents have it.
+        /// The number of documents with this chunk number.
         times: usize,
     },
-    /// The elements of an array that overflows are not in the order that is declared, or those in the document are not the first of all.
+    /// The elements of an overflow array are not in the declared order, or the owner document does not have the first elements.
     OutOfOrder,
-    /// A document with elements of an array is none that the document reads which it is of.
+    /// A chunk document that no owner document uses.
     Orphaned {
-        /// The collection of that one.
+        /// The collection of the owner documents.
         of: &'static str,
-        /// Its `_id`; there may be no such document.
+        /// The `_id` of the owner document, which may not exist.
         owner: Bson,
-        /// The number of the document.
+        /// The chunk number.
         seq: i64,
     },
-    /// Follow-up work of the document is pending because a document rejects the write. Let the rejecting document accept the write, then
-    /// run `db.settle()`.
+    /// Work of the document is pending because a document rejects the follow-up write. Change the rejecting document, then call
+    /// [`Database::run_pending`](crate::Database::run_pending).
     Blocked {
         /// The collection of the rejecting document.
         by: String,
-        /// Its `_id`.
+        /// The `_id` of the rejecting document.
         id: Bson,
         /// The message of the error.
         reason: String,
     },
-    /// The document does not fit its model, so that nothing else of it could be looked at.
+    /// The document does not fit the model.
     Unreadable {
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// An array has more elements than its `max`, or a map a key that it must not have.
+    /// An array is longer than `max`, or a map has a key that is not allowed.
     OutOfBounds {
-        /// What is too much.
+        /// The reason.
         message: String,
     },
 }
 
 impl Finding {
-    pub(super) fn dangling(model: &Model, raw: &RawDocument, referring: Referring) -> Self {
+    pub(super) fn of_dangling(model: &Model, raw: &RawDocument, referring: FoundReference) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: referring.path,
-            fault: Fault::Dangling {
+            kind: FindingKind::Dangling {
                 to: referring.to.collection,
                 id: Bson::try_from(referring.id).unwrap_or(Bson::Null),
             },
         }
     }
 
-    /// What is wrong with an entry in a side of a link.
-    pub(super) fn of_side(
+    /// Returns a finding about an id in a reference or an inverse.
+    pub(super) fn of_entry(
         model: &Model,
         raw: &RawDocument,
-        side: &LinkSide,
+        side: &LinkField,
         id: RawBson,
-        fault: fn(&'static str, Bson) -> Fault,
+        kind: fn(&'static str, Bson) -> FindingKind,
     ) -> Self {
         let id = Bson::try_from(id).unwrap_or(Bson::Null);
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: side.stored.to_owned(),
-            fault: fault(side.collection, id),
+            kind: kind(side.collection, id),
         }
     }
 
@@ -213,56 +213,56 @@ impl Finding {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: copy.path,
-            fault: Fault::Stale {
+            kind: FindingKind::Stale {
                 from: copy.source.collection,
                 id: copy.id,
-                holds: Box::new(copy.holds),
-                is: Box::new(copy.is),
+                actual: Box::new(copy.actual),
+                expected: Box::new(copy.expected),
             },
         }
     }
 
-    pub(super) fn of_count(model: &Model, raw: &RawDocument, count: Miscounted) -> Self {
+    pub(super) fn of_count(model: &Model, raw: &RawDocument, count: WrongCount) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: count.path.to_owned(),
-            fault: Fault::Miscounted {
-                of: count.of.collection,
-                holds: Box::new(count.holds),
-                is: Box::new(count.is),
+            kind: FindingKind::WrongCount {
+                of: count.child_model.collection,
+                actual: Box::new(count.actual),
+                expected: Box::new(count.expected),
             },
         }
     }
 
-    pub(super) fn of_computed(model: &Model, raw: &RawDocument, field: Miscomputed) -> Self {
+    pub(super) fn of_computed(model: &Model, raw: &RawDocument, field: WrongComputedField) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: field.path.to_owned(),
-            fault: Fault::Miscomputed {
-                holds: Box::new(field.holds),
-                is: field.is.map(Box::new),
+            kind: FindingKind::WrongComputedField {
+                actual: Box::new(field.actual),
+                expected: field.expected.map(Box::new),
             },
         }
     }
 
-    pub(super) fn blocked(
+    pub(super) fn of_blocked(
         model: &Model,
         raw: &RawDocument,
-        promise: Promise,
+        kind: PendingKind,
         rejection: Rejection,
     ) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
-            path: promise.due(),
-            fault: Fault::Blocked {
+            id: display_id(raw),
+            path: kind.lease_path(),
+            kind: FindingKind::Blocked {
                 by: rejection.collection,
                 id: rejection.id,
                 reason: rejection.reason,
@@ -275,11 +275,13 @@ impl Finding {
         Self {
             model: model.name,
             collection: model.collection,
-            id: id_of(raw),
+            id: display_id(raw),
             path: error.path().unwrap_or_default().to_owned(),
-            fault: match error.kind() {
-                ErrorKind::TooManyElements | ErrorKind::Invalid => Fault::OutOfBounds { message },
-                _ => Fault::Unreadable { message },
+            kind: match error.kind() {
+                ErrorKind::TooManyElements | ErrorKind::Invalid => {
+                    FindingKind::OutOfBounds { message }
+                }
+                _ => FindingKind::Unreadable { message },
             },
         }
     }
@@ -291,60 +293,74 @@ impl fmt::Display for Finding {
         if !self.path.is_empty() {
             write!(f, ", `{}`", self.path)?;
         }
-        match &self.fault {
-            Fault::Dangling { to, id } => write!(f, ": refers to {id} of {to}, which is not there"),
-            Fault::OneSided { to, id } => {
-                write!(f, ": leads to {id} of {to}, which does not lead back")
+        match &self.kind {
+            FindingKind::Dangling { to, id } => {
+                write!(f, ": refers to {id} in {to}, which does not exist")
             }
-            Fault::Stale {
+            FindingKind::OneSided { to, id } => {
+                write!(f, ": refers to {id} in {to}, which does not refer back")
+            }
+            FindingKind::Stale {
                 from,
                 id,
-                holds,
-                is,
-            } => write!(f, ": is {holds}, and {is} in {id} of {from}"),
-            Fault::Miscounted { of, holds, is } => {
-                write!(f, ": is {holds}, and {is} by what {of} make of it")
+                actual,
+                expected,
+            } => write!(f, ": has {actual}, expected {expected} from {id} in {from}"),
+            FindingKind::WrongCount {
+                of,
+                actual,
+                expected,
+            } => {
+                write!(f, ": has {actual}, expected {expected} from {of}")
             }
-            Fault::Miscomputed {
-                holds,
-                is: Some(is),
-            } => write!(f, ": is {holds}, and computed to be {is}"),
-            Fault::Miscomputed { holds, is: None } => {
+            FindingKind::WrongComputedField {
+                actual,
+                expected: Some(expected),
+            } => write!(f, ": has {actual}, expected {expected}"),
+            FindingKind::WrongComputedField {
+                actual,
+                expected: None,
+            } => {
                 write!(
                     f,
-                    ": is {holds}, and computed to be more than it has room for"
+                    ": has {actual}, but the computed value does not fit into the field"
                 )
             }
-            Fault::Misflagged { flag, holds: true } => {
-                write!(f, ": `{flag}` says that there is more, and there is not")
+            FindingKind::WrongFlag { flag, actual: true } => {
+                write!(f, ": `{flag}` is set, but no elements are spilled")
             }
-            Fault::Misflagged { flag, holds: false } => {
-                write!(f, ": there is more, and no `{flag}` says so")
+            FindingKind::WrongFlag {
+                flag,
+                actual: false,
+            } => {
+                write!(f, ": elements are spilled, but `{flag}` is not set")
             }
-            Fault::TooManyInside { holds, after } => write!(
+            FindingKind::TooManyResident { actual, max: after } => write!(
                 f,
-                ": {holds} elements are in the document, where {after} stay, as far as there is room for these"
+                ": {actual} elements are in the document, at most {after} are allowed, or fewer if the elements are large"
             ),
-            Fault::OutOfSequence { of, seq, to, times } => {
-                write!(f, ": {times} documents of {of} have the number {seq}")?;
+            FindingKind::OutOfSequence { of, seq, to, times } => {
+                write!(f, ": {times} chunk documents in {of} have the number {seq}")?;
                 match to > seq {
-                    true => write!(f, ", and so it is up to {to}"),
+                    true => write!(f, ", and each following number up to {to}"),
                     false => Ok(()),
                 }
             }
-            Fault::OutOfOrder => f.write_str(": its elements are not in their order"),
-            Fault::Orphaned { of, owner, seq } => {
+            FindingKind::OutOfOrder => f.write_str(": the elements are not in the declared order"),
+            FindingKind::Orphaned { of, owner, seq } => {
                 write!(
                     f,
-                    ": the number {seq} of {owner} of {of}, which does not read it"
+                    ": chunk {seq} of {owner} in {of}, which does not use the chunk"
                 )
             }
-            Fault::Blocked { by, id, reason } => write!(
+            FindingKind::Blocked { by, id, reason } => write!(
                 f,
-                ": work is pending, as {id} of {by} rejects the write that is due to it: {reason}"
+                ": pending work is blocked, because {id} in {by} rejects the write: {reason}"
             ),
-            Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
-            Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
+            FindingKind::DuplicateInverse { to, id } => {
+                write!(f, ": lists {id} of {to} more than once")
+            }
+            FindingKind::Unreadable { message } | FindingKind::OutOfBounds { message } => {
                 write!(f, ": {message}")
             }
         }

@@ -1,183 +1,196 @@
-//! Whether both sides of each link agree.
+//! The check of links: references and inverses must match.
 
 use std::collections::{HashMap, HashSet};
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::{Fault, Finding, Key, by_ids, key};
+use super::{ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
 use crate::{
     Result,
     access::Access,
     decode,
-    maintain::{PROMISE, ids_at, listed},
-    query::append,
-    schema::{LinkSide, Model},
+    maintain::{ids_at, ids_of_side},
+    metadata::{self, Metadata},
+    query::append_field,
+    schema::{LinkField, Model},
 };
 
-/// What a document says of a link, which the other side must say as well.
+/// A target in a reference or an inverse, which the document on the other side must confirm.
 #[derive(Clone)]
-struct Claim {
-    /// Where the document is in its batch.
-    document: usize,
-    side: LinkSide,
-    /// The field of the other side, as it is stored.
-    other: &'static str,
+struct LinkClaim {
+    /// The position of the document in the batch.
+    batch_position: usize,
+    side: LinkField,
+    /// The stored field on the other side.
+    other_field: &'static str,
     /// The document on the other side.
     to: RawBson,
-    from: Key,
+    from: ComparableId,
 }
 
-/// The sides of links in a batch that the other side does not know of, and what is listed twice.
-pub(super) async fn look_at(
+/// Returns the links in a batch with sides that do not match, and the ids that an inverse lists more than once.
+pub(super) async fn check_batch(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     let mut claims = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
         claims.extend(claims_of(access, model, position, raw).await?);
         for inverse in model.inverses {
-            let listed = listed(access, model, &inverse.side, raw).await?;
+            let inverse_ids = ids_of_side(access, model, &inverse.link_field, raw).await?;
             let mut seen = HashSet::new();
-            for id in listed.into_iter().flatten() {
-                if !seen.insert(key(id.as_raw_bson_ref())) {
-                    let finding = Finding::of_side(model, raw, &inverse.side, id, |to, id| {
-                        Fault::ListedTwice { to, id }
-                    });
-                    found.push((position, finding));
+            for id in inverse_ids.into_iter().flatten() {
+                if !seen.insert(comparable_id(id.as_raw_bson_ref())) {
+                    let finding =
+                        Finding::of_entry(model, raw, &inverse.link_field, id, |target, id| {
+                            FindingKind::DuplicateInverse { to: target, id }
+                        });
+                    findings.push((position, finding));
                 }
             }
         }
     }
-    let broken = broken(access, claims).await?;
+    let broken = unconfirmed_claims(access, claims).await?;
     if broken.is_empty() {
-        return Ok(found);
+        return Ok(findings);
     }
-    // Somebody may be writing: only what both sides say still is a fault.
-    let mut asked: HashMap<Key, usize> = HashMap::new();
+    // A concurrent write may have changed one side: read the documents again.
+    let mut suspects: HashMap<ComparableId, usize> = HashMap::new();
     for claim in &broken {
-        asked.insert(claim.from.clone(), claim.document);
+        suspects.insert(claim.from.clone(), claim.batch_position);
     }
-    let ids = asked
+    let ids = suspects
         .values()
-        .filter_map(|document| decode::id(&batch[*document]));
+        .filter_map(|position| decode::stored_id(&batch[*position]));
     let ids: Vec<_> = ids.collect();
-    let places: HashSet<_> = broken.iter().map(place).collect();
-    let mut again = Vec::new();
-    for now in by_ids(access, model, &ids, None).await? {
-        let position = decode::id(&now).and_then(|id| asked.get(&key(id)));
+    let broken_keys: HashSet<_> = broken.iter().map(claim_key).collect();
+    let mut recheck = Vec::new();
+    for current in find_by_ids(access, model, &ids, None).await? {
+        let position = decode::stored_id(&current).and_then(|id| suspects.get(&comparable_id(id)));
         if let Some(position) = position {
-            let claims = claims_of(access, model, *position, &now).await?;
+            let claims = claims_of(access, model, *position, &current).await?;
             let claims = claims.into_iter();
-            again.extend(claims.filter(|claim| places.contains(&place(claim))));
+            recheck.extend(claims.filter(|claim| broken_keys.contains(&claim_key(claim))));
         }
     }
-    for claim in self::broken(access, again).await? {
-        let raw = &batch[claim.document];
-        let finding = Finding::of_side(model, raw, &claim.side, claim.to, |to, id| {
-            Fault::OneSided { to, id }
+    for claim in unconfirmed_claims(access, recheck).await? {
+        let raw = &batch[claim.batch_position];
+        let finding = Finding::of_entry(model, raw, &claim.side, claim.to, |target, id| {
+            FindingKind::OneSided { to: target, id }
         });
-        found.push((claim.document, finding));
+        findings.push((claim.batch_position, finding));
     }
-    Ok(found)
+    Ok(findings)
 }
 
-fn place(claim: &Claim) -> (Key, &'static str, Key) {
-    let to = key(claim.to.as_raw_bson_ref());
-    (claim.from.clone(), claim.side.stored, to)
+fn claim_key(claim: &LinkClaim) -> (ComparableId, &'static str, ComparableId) {
+    let target = comparable_id(claim.to.as_raw_bson_ref());
+    (claim.from.clone(), claim.side.stored, target)
 }
 
-/// What a document says of its links; nothing while a write to it is not finished.
+/// Returns the claims of a document. A document with an unfinished write makes no claims.
 async fn claims_of(
     access: &Access,
     model: &'static Model,
-    document: usize,
+    batch_position: usize,
     raw: &RawDocument,
-) -> Result<Vec<Claim>> {
-    let (Some(id), false) = (decode::id(raw), is_unfinished(raw)) else {
+) -> Result<Vec<LinkClaim>> {
+    let (Some(id), false) = (decode::stored_id(raw), has_unfinished_write(raw)) else {
         return Ok(Vec::new());
     };
-    let from = key(id);
+    let from = comparable_id(id);
     let mut claims = Vec::new();
-    let mut claim = |side: LinkSide, other: &'static str, targets: Vec<RawBson>| {
-        claims.extend(targets.into_iter().map(|to| Claim {
-            document,
+    let mut add_claims = |side: LinkField, other_field: &'static str, targets: Vec<RawBson>| {
+        claims.extend(targets.into_iter().map(|target| LinkClaim {
+            batch_position,
             side,
-            other,
-            to,
+            other_field,
+            to: target,
             from: from.clone(),
         }));
     };
     for link in model.links {
-        if let Some(inverse) = link.inverse() {
-            let targets = listed(access, model, &link.side, raw).await?;
-            claim(link.side, inverse.side.stored, targets.unwrap_or_default());
+        if let Some(inverse) = link.find_inverse() {
+            let targets = ids_of_side(access, model, &link.link_field, raw).await?;
+            add_claims(
+                link.link_field,
+                inverse.link_field.stored,
+                targets.unwrap_or_default(),
+            );
         }
     }
     for inverse in model.inverses {
-        if let Some(link) = inverse.own() {
-            let targets = listed(access, model, &inverse.side, raw).await?;
-            claim(inverse.side, link.side.stored, targets.unwrap_or_default());
+        if let Some(link) = inverse.find_reference() {
+            let targets = ids_of_side(access, model, &inverse.link_field, raw).await?;
+            add_claims(
+                inverse.link_field,
+                link.link_field.stored,
+                targets.unwrap_or_default(),
+            );
         }
     }
     Ok(claims)
 }
 
-/// Whether a write to a document is not finished.
-pub(super) fn is_unfinished(raw: &RawDocument) -> bool {
-    let own = raw.get_document("_odm").ok();
-    own.is_some_and(|own| {
-        let mut fields = PROMISE.iter();
-        fields.any(|field| own.get(*field).ok().flatten().is_some())
-    })
+/// Whether a document has an unfinished write of references.
+pub(super) fn has_unfinished_write(raw: &RawDocument) -> bool {
+    Metadata::of(raw).has_unfinished_write()
 }
 
-/// A collection and a field of it.
-type Side<'m> = (&'m str, &'m str);
+/// A collection and a field.
+type FieldKey<'m> = (&'m str, &'m str);
 
-/// What a document lists in a field; none while a write to it is not finished.
-type Listed = Option<HashSet<Key>>;
+/// The ids in a reference or an inverse of a document. `None` for a document with an unfinished write.
+type SideIds = Option<HashSet<ComparableId>>;
 
-/// The claims whose other side is there, and says something else.
-async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
-    let mut targets: HashMap<Side<'_>, (&'static Model, HashMap<Key, RawBson>)> = HashMap::new();
+/// Returns the claims that an existing document on the other side does not confirm.
+async fn unconfirmed_claims(access: &Access, claims: Vec<LinkClaim>) -> Result<Vec<LinkClaim>> {
+    let mut targets: HashMap<FieldKey<'_>, (&'static Model, HashMap<ComparableId, RawBson>)> =
+        HashMap::new();
     for claim in &claims {
         let model = (claim.side.model)();
         let (_, ids) = targets
-            .entry((model.collection, claim.other))
+            .entry((model.collection, claim.other_field))
             .or_insert_with(|| (model, HashMap::new()));
-        ids.insert(key(claim.to.as_raw_bson_ref()), claim.to.clone());
+        ids.insert(comparable_id(claim.to.as_raw_bson_ref()), claim.to.clone());
     }
-    let mut said: HashMap<Side<'_>, HashMap<Key, Listed>> = HashMap::new();
+    let mut ids_by_side: HashMap<FieldKey<'_>, HashMap<ComparableId, SideIds>> = HashMap::new();
     for ((collection, field), (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
         let mut projection = RawDocumentBuf::new();
-        for field in ["_id", field, "_odm"] {
-            append(&mut projection, field, 1)?;
+        for field in ["_id", field, metadata::FIELD] {
+            append_field(&mut projection, field, 1)?;
         }
-        let links = model.links.iter().map(|link| &link.side);
-        let mut sides = links.chain(model.inverses.iter().map(|inverse| &inverse.side));
+        let links = model.links.iter().map(|link| &link.link_field);
+        let mut sides = links.chain(model.inverses.iter().map(|inverse| &inverse.link_field));
         let side = sides.find(|side| side.stored == field);
-        let mut there = HashMap::new();
-        for raw in by_ids(access, model, &ids, Some(projection)).await? {
-            let Some(id) = decode::id(&raw) else {
+        let mut ids_by_document = HashMap::new();
+        for raw in find_by_ids(access, model, &ids, Some(projection)).await? {
+            let Some(id) = decode::stored_id(&raw) else {
                 continue;
             };
             let ids = match side {
-                _ if is_unfinished(&raw) => None,
-                Some(side) => listed(access, model, side, &raw).await?,
+                _ if has_unfinished_write(&raw) => None,
+                Some(side) => ids_of_side(access, model, side, &raw).await?,
                 None => Some(ids_at(&raw, field)),
             };
-            let ids = ids.map(|ids| ids.iter().map(|id| key(id.as_raw_bson_ref())).collect());
-            there.insert(key(id), ids);
+            let ids = ids.map(|ids| {
+                ids.iter()
+                    .map(|id| comparable_id(id.as_raw_bson_ref()))
+                    .collect()
+            });
+            ids_by_document.insert(comparable_id(id), ids);
         }
-        said.insert((collection, field), there);
+        ids_by_side.insert((collection, field), ids_by_document);
     }
-    let is_broken = |claim: &Claim| {
-        let of_side = said.get(&(claim.side.collection, claim.other))?;
-        let listed = of_side.get(&key(claim.to.as_raw_bson_ref()))?.as_ref()?;
-        Some(!listed.contains(&claim.from))
+    let is_broken = |claim: &LinkClaim| {
+        let ids_by_document = ids_by_side.get(&(claim.side.collection, claim.other_field))?;
+        let target_ids = ids_by_document
+            .get(&comparable_id(claim.to.as_raw_bson_ref()))?
+            .as_ref()?;
+        Some(!target_ids.contains(&claim.from))
     };
     Ok(claims
         .into_iter()

@@ -1,177 +1,186 @@
-//! Whether the elements outside of documents are where these say.
+//! The check of overflow arrays: spilled elements, chunk documents and manifests.
 
 use std::collections::{HashMap, VecDeque};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
-use super::{Fault, Finding, Key, by_ids, id_of, key};
+use super::{ComparableId, Finding, FindingKind, comparable_id, display_id, find_by_ids};
 use crate::{
     Result,
     access::Access,
     decode, error,
-    maintain::{self, Misplaced, Wrong},
-    overflow::{ATTEMPTS, Reading, Walk},
+    maintain::{self, ArrayFinding, ArrayProblem},
+    overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
     retry,
     schema::{Model, OverflowField},
 };
 
-/// How many elements are looked at as if they were in their document.
-const PART: usize = 500;
+/// The number of spilled elements that are checked at a time.
+const MAX_SPILLED_ELEMENTS_PER_PART: usize = 500;
 
-/// A document with others of its elements in an array that overflows, as if these were in it: some at a time, however many there are.
-pub(super) struct Parts {
+/// The spilled elements of an array, in parts. Each part is a copy of the owner document with some spilled elements in place of
+/// the resident elements.
+pub(super) struct SpilledParts {
     document: Document,
-    reading: Reading,
-    walk: Walk,
+    reading: ArrayReader,
+    walk: SpilledCursor,
     attempt: u32,
-    /// How many elements are before the next ones.
+    /// The position of the next element.
     position: usize,
 }
 
-impl Parts {
-    /// None if all elements are in the document.
-    pub(super) async fn open(
+impl SpilledParts {
+    /// Returns `None` if the array has no spilled elements.
+    pub(super) async fn open_array(
         access: &Access,
         model: &'static Model,
         field: &'static OverflowField,
         raw: &RawDocument,
     ) -> Result<Option<Self>> {
-        let Some((reading, owner)) = Reading::of(access, model, field, raw)? else {
+        let Some((reading, array)) = ArrayReader::from_document(access, model, field, raw)? else {
             return Ok(None);
         };
         Ok(Some(Self {
-            document: Document::try_from(raw).map_err(error::encode)?,
-            position: owner.resident.len(),
-            walk: Walk::begin(reading.clone(), owner).await?,
+            document: Document::try_from(raw).map_err(error::from_bson)?,
+            position: array.resident.len(),
+            walk: SpilledCursor::from_state(reading.clone(), array).await?,
             attempt: 1,
             reading,
         }))
     }
 
-    /// The next ones, and the position of the first of them.
-    pub(super) async fn next(&mut self) -> Result<Option<(usize, RawDocumentBuf)>> {
-        let elements = self.walk.next(PART).await?;
+    /// Returns the next part with the position of the first element.
+    pub(super) async fn next_part(&mut self) -> Result<Option<(usize, RawDocumentBuf)>> {
+        let elements = self
+            .walk
+            .next_elements(MAX_SPILLED_ELEMENTS_PER_PART)
+            .await?;
         if elements.is_empty() {
             return Ok(None);
         }
         let first = self.position;
         self.position += elements.len();
         self.document.insert(self.reading.field.stored, elements);
-        let part = RawDocumentBuf::try_from(&self.document).map_err(error::encode)?;
+        let part = RawDocumentBuf::try_from(&self.document).map_err(error::from_bson)?;
         Ok(Some((first, part)))
     }
 
-    /// At the end, begins with the first again if the array was replaced by another one meanwhile; tells whether it does.
-    pub(super) async fn begin_anew(&mut self) -> Result<bool> {
-        if self.attempt == ATTEMPTS || self.walk.is_whole().await? {
+    /// Starts again from the first element if the array was replaced during the read. Returns whether the read starts again.
+    pub(super) async fn restart_if_replaced(&mut self) -> Result<bool> {
+        if self.attempt == MAX_READ_ATTEMPTS || self.walk.is_complete().await? {
             return Ok(false);
         }
-        retry::pause(self.attempt).await;
+        retry::pause_before_retry(self.attempt).await;
         self.attempt += 1;
-        let Some(owner) = self.reading.owner().await? else {
+        let Some(array) = self.reading.read_state().await? else {
             return Ok(false);
         };
-        self.position = owner.resident.len();
-        self.walk = Walk::begin(self.reading.clone(), owner).await?;
+        self.position = array.resident.len();
+        self.walk = SpilledCursor::from_state(self.reading.clone(), array).await?;
         Ok(true)
     }
 }
 
-/// What is wrong in a batch with arrays that overflow.
-pub(super) async fn look_at(
+/// Returns the findings about overflow arrays in a batch.
+pub(super) async fn check_batch(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let suspect = findings(access, model, batch).await?;
-    if suspect.is_empty() {
-        return Ok(suspect);
+    let findings = find_misplaced(access, model, batch).await?;
+    if findings.is_empty() {
+        return Ok(findings);
     }
-    // Somebody may be writing: only what is so still is a fault.
-    let mut positions: HashMap<Key, usize> = HashMap::new();
+    // A concurrent write may have changed the array: read the documents again.
+    let mut positions: HashMap<ComparableId, usize> = HashMap::new();
     let mut ids = Vec::new();
-    for (position, _) in &suspect {
-        if let Some(id) = batch.get(*position).and_then(|raw| decode::id(raw))
-            && positions.insert(key(id), *position).is_none()
+    for (position, _) in &findings {
+        if let Some(id) = batch.get(*position).and_then(|raw| decode::stored_id(raw))
+            && positions.insert(comparable_id(id), *position).is_none()
         {
             ids.push(id);
         }
     }
-    let again = by_ids(access, model, &ids, None).await?;
-    let mut still = findings(access, model, &again).await?;
-    for (position, _) in &mut still {
-        let id = again.get(*position).and_then(|raw| decode::id(raw));
-        let before = id.and_then(|id| positions.get(&key(id)));
-        *position = before.copied().unwrap_or(usize::MAX);
+    let current = find_by_ids(access, model, &ids, None).await?;
+    let mut confirmed = find_misplaced(access, model, &current).await?;
+    for (position, _) in &mut confirmed {
+        let id = current
+            .get(*position)
+            .and_then(|raw| decode::stored_id(raw));
+        let position_before = id.and_then(|id| positions.get(&comparable_id(id)));
+        *position = position_before.copied().unwrap_or(usize::MAX);
     }
-    let mut found = suspect;
-    found.retain(|finding| still.contains(finding));
-    Ok(found)
+    let mut problems = findings;
+    problems.retain(|finding| confirmed.contains(finding));
+    Ok(problems)
 }
 
-async fn findings(
+async fn find_misplaced(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let mut found = Vec::new();
-    for misplaced in maintain::misplaced(access, model, batch).await? {
-        if let Some(raw) = batch.get(misplaced.document) {
+    let mut problems = Vec::new();
+    for array_finding in maintain::check_arrays(access, model, batch).await? {
+        if let Some(raw) = batch.get(array_finding.document) {
             let finding = Finding {
                 model: model.name,
                 collection: model.collection,
-                id: id_of(raw),
-                path: misplaced.field.stored.to_owned(),
-                fault: fault(&misplaced),
+                id: display_id(raw),
+                path: array_finding.field.stored.to_owned(),
+                kind: fault_of(&array_finding),
             };
-            found.push((misplaced.document, finding));
+            problems.push((array_finding.document, finding));
         }
     }
-    Ok(found)
+    Ok(problems)
 }
 
-fn fault(misplaced: &Misplaced) -> Fault {
-    let of = misplaced.field.extras.collection;
-    match &misplaced.what {
-        &Wrong::Flag(holds) => Fault::Misflagged {
-            flag: misplaced.field.flag,
-            holds,
+fn fault_of(array_finding: &ArrayFinding) -> FindingKind {
+    let collection = array_finding.field.chunks.collection;
+    match &array_finding.problem {
+        &ArrayProblem::Flag(actual) => FindingKind::WrongFlag {
+            flag: array_finding.field.flag,
+            actual,
         },
-        &Wrong::Inside(holds) => Fault::TooManyInside {
-            holds,
-            after: misplaced.field.after,
+        &ArrayProblem::Resident(actual) => FindingKind::TooManyResident {
+            actual,
+            max: array_finding.field.max_resident,
         },
-        &Wrong::Count(holds, is) => Fault::Miscounted {
-            of,
-            holds: Box::new(Bson::Int64(holds)),
-            is: Box::new(Bson::Int64(is)),
+        &ArrayProblem::Count(actual, expected) => FindingKind::WrongCount {
+            of: collection,
+            actual: Box::new(Bson::Int64(actual)),
+            expected: Box::new(Bson::Int64(expected)),
         },
-        Wrong::Seq(numbers, times) => Fault::OutOfSequence {
-            of,
+        ArrayProblem::ChunkNumbers(numbers, times) => FindingKind::OutOfSequence {
+            of: collection,
             seq: *numbers.start(),
             to: *numbers.end(),
             times: *times,
         },
-        Wrong::Order => Fault::OutOfOrder,
+        ArrayProblem::Order => FindingKind::OutOfOrder,
     }
 }
 
-/// The documents with elements of a model's documents that none of these reads.
-pub(super) async fn orphans(access: &Access, model: &'static Model) -> Result<VecDeque<Finding>> {
-    let mut found = VecDeque::new();
+/// Returns the chunk documents that no owner document uses.
+pub(super) async fn find_orphans(
+    access: &Access,
+    model: &'static Model,
+) -> Result<VecDeque<Finding>> {
+    let mut problems = VecDeque::new();
     for field in model.overflows {
-        let orphans = maintain::look_for_orphans(access, model, field).await?;
-        found.extend(orphans.into_iter().map(|(id, owner, seq)| Finding {
-            model: field.extras.name,
-            collection: field.extras.collection,
+        let orphans = maintain::find_orphan_chunks(access, model, field).await?;
+        problems.extend(orphans.into_iter().map(|(id, owner, seq)| Finding {
+            model: field.chunks.name,
+            collection: field.chunks.collection,
             id,
             path: field.owner.to_owned(),
-            fault: Fault::Orphaned {
+            kind: FindingKind::Orphaned {
                 of: model.collection,
                 owner,
                 seq,
             },
         }));
     }
-    Ok(found)
+    Ok(problems)
 }

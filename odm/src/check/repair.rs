@@ -1,33 +1,37 @@
-//! Mending what a check finds.
+//! The repair of findings.
 
 use std::{fmt, pin::Pin};
 
 use bson::RawBson;
 use serde::Serialize;
 
-use super::{Check, CheckToken, Fault, Finding, Findings, IntoCheckToken, declared};
+use super::{Check, CheckToken, Finding, FindingKind, Findings, IntoCheckToken, declared};
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     document::Document,
     maintain::{
-        Mending, Rule, compute_again, copy_again, count_again, list_once, mend, mend_orphan,
-        mend_overflow, rules,
+        DeleteRule, ReferenceRepair, delete_orphan, recompute_fields, recompute_parent,
+        refill_copy, remove_duplicates, repair_array, repair_reference, rules_targeting,
     },
-    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, OwnLink, Schema},
+    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, ReferenceLink, Schema},
     scope::AllScopes,
 };
 
-/// Mends what a [`Check`] finds; made by [`Database::repair`](crate::Database::repair).
+/// Repairs the findings of a [`Check`]; made by [`Database::repair`](crate::Database::repair).
 ///
-/// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
-/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, copies, counts, sums and the latest, and
-/// computed fields, which are made again: also of documents that were there before these were declared, and arrays that overflow. What else there is, the application
-/// has to mend: nobody knows what is meant.
+/// By default the repair writes nothing and reports the planned repairs. Call [`apply`](Self::apply) to write. The repair covers:
 ///
-/// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
-/// document or what it refers to was written to meanwhile.
-#[must_use = "nothing is looked at until it is awaited or streamed"]
+/// - links with sides that do not match: the reference decides
+/// - references to missing documents, by the `on_delete` rule
+/// - copies, rollups and computed fields, also in documents that are older than the declaration
+/// - overflow arrays
+///
+/// Other findings need a decision by the application.
+///
+/// The repair can run while the application writes. Each document is read again. The write does nothing if the document or the
+/// other document has changed meanwhile.
+#[must_use = "the repair starts when this value is awaited or streamed"]
 pub struct Repair<S> {
     check: Check<S>,
     applies: bool,
@@ -36,12 +40,12 @@ pub struct Repair<S> {
 impl<S: Schema> Repair<S> {
     pub(crate) fn new(access: &Access) -> Self {
         Self {
-            check: Check::of_operation(access, "repair"),
+            check: Check::for_operation(access, "repair"),
             applies: false,
         }
     }
 
-    /// Only the documents of this model are looked at; what mends them may be a write to others.
+    /// Checks only the documents of this model. The repair can write to documents of other models.
     pub fn only<T: Document>(mut self) -> Self
     where
         S: Contains<T, AllScopes>,
@@ -50,31 +54,31 @@ impl<S: Schema> Repair<S> {
         self
     }
 
-    /// Goes on behind the documents that were looked at before this [token](Repairs::token) was taken: see [`Check::after`].
+    /// Continues after the documents that were checked before this [token](Repairs::token) was taken. See [`Check::after`].
     pub fn after(mut self, token: impl IntoCheckToken) -> Self {
         self.check = self.check.after(token);
         self
     }
 
-    /// Writes what mends them, instead of only saying it.
+    /// Writes the repairs instead of only reporting them.
     pub fn apply(mut self) -> Self {
         self.applies = true;
         self
     }
 
-    /// What is found and done, one after the other.
+    /// Returns the findings and repairs one by one.
     pub fn stream(self) -> Repairs {
         Repairs {
             access: self.check.access.clone(),
             models: self.check.models.iter().map(|check| check.model).collect(),
-            leaves: false,
+            has_unrepaired: false,
             findings: self.check.stream(),
             applies: self.applies,
         }
     }
 }
 
-/// All of it.
+/// Returns all findings and repairs in a report.
 impl<S: Schema> IntoFuture for Repair<S> {
     type Output = Result<RepairReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
@@ -93,42 +97,45 @@ impl<S: Schema> IntoFuture for Repair<S> {
     }
 }
 
-/// What a [`Repair`] finds and does, one after the other.
-#[must_use = "nothing is looked at until `next` is called"]
+/// The findings and repairs of a [`Repair`], one by one.
+#[must_use = "the repair reads documents only when `next` is called"]
 pub struct Repairs {
     access: Access,
-    /// What it looks at.
+    /// The checked models.
     models: Vec<&'static Model>,
-    /// Whether something derived could not be mended.
-    leaves: bool,
+    /// Whether a finding about derived data is not repaired.
+    has_unrepaired: bool,
     findings: Findings,
     applies: bool,
 }
 
 impl Repairs {
-    /// The next step; none when everything has been looked at.
+    /// Returns the next step, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// Those of the backend, behind which it does not go on: begin again with [`Repair::after`] the [token](Self::token).
+    /// Errors of the backend. The repair does not continue after an error: start another repair with [`Repair::after`] and the
+    /// [token](Self::token).
     pub async fn next(&mut self) -> Option<Result<RepairStep>> {
         let finding = match self.findings.next().await {
             Some(Ok(finding)) => finding,
             Some(Err(error)) => return Some(Err(error)),
-            None => return self.end().await.err().map(Err),
+            None => return self.record_declarations().await.err().map(Err),
         };
-        let cure = Cure::of(&self.access, &finding);
-        let (remedy, outcome) = match cure {
-            Err(why) => (None, Ok(RepairOutcome::Impossible { why })),
-            Ok(cure) if !self.applies => (Some(cure.remedy), Ok(RepairOutcome::Planned)),
-            Ok(cure) => (Some(cure.remedy), cure.apply(&self.access).await),
+        let action = RepairAction::from_finding(&self.access, &finding);
+        let (remedy, outcome) = match action {
+            Err(reason) => (None, Ok(RepairOutcome::Impossible { why: reason })),
+            Ok(action) if !self.applies => (Some(action.remedy), Ok(RepairOutcome::Planned)),
+            Ok(action) => (Some(action.remedy), action.apply_repair(&self.access).await),
         };
         let is_derived = matches!(
-            finding.fault,
-            Fault::Stale { .. } | Fault::Miscounted { .. } | Fault::Miscomputed { .. }
+            finding.kind,
+            FindingKind::Stale { .. }
+                | FindingKind::WrongCount { .. }
+                | FindingKind::WrongComputedField { .. }
         );
-        let is_left = !matches!(outcome, Ok(RepairOutcome::Done | RepairOutcome::NotNeeded));
-        self.leaves |= is_derived && is_left;
+        let is_unrepaired = !matches!(outcome, Ok(RepairOutcome::Done | RepairOutcome::NotNeeded));
+        self.has_unrepaired |= is_derived && is_unrepaired;
         Some(outcome.map(|outcome| RepairStep {
             finding,
             remedy,
@@ -136,35 +143,35 @@ impl Repairs {
         }))
     }
 
-    /// All documents of these models are as they are declared now.
-    async fn end(&mut self) -> Result<()> {
+    /// Records the declarations of derived fields: all documents match these declarations now.
+    async fn record_declarations(&mut self) -> Result<()> {
         let models = std::mem::take(&mut self.models);
-        if self.applies && !self.leaves {
+        if self.applies && !self.has_unrepaired {
             for model in models {
-                declared::done(&self.access, model).await?;
+                declared::record_declared(&self.access, model).await?;
             }
         }
         Ok(())
     }
 
-    /// Where this is: see [`Findings::token`].
+    /// Returns the position of the repair. See [`Findings::token`].
     #[must_use]
     pub fn token(&self) -> Option<&CheckToken> {
         self.findings.token()
     }
 }
 
-/// What a [`Repair`] has found and done; as text, and by serde as JSON.
+/// The findings and repairs of a [`Repair`]. The report is available as text and, with serde, as JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct RepairReport {
-    /// How many documents were looked at.
+    /// The number of checked documents.
     pub documents: u64,
-    /// What was found, and done about it.
+    /// The findings, each with the repair.
     pub steps: Vec<RepairStep>,
 }
 
 impl RepairReport {
-    /// Whether nothing is left to mend.
+    /// Returns whether all findings are repaired.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let mut steps = self.steps.iter();
@@ -177,13 +184,13 @@ impl fmt::Display for RepairReport {
         for step in &self.steps {
             writeln!(f, "{step}")?;
         }
-        let count = |is_it: fn(&RepairOutcome) -> bool| {
+        let count = |matches: fn(&RepairOutcome) -> bool| {
             let steps = self.steps.iter();
-            steps.filter(|step| is_it(&step.outcome)).count()
+            steps.filter(|step| matches(&step.outcome)).count()
         };
         write!(
             f,
-            "{} documents: {} mended, {} can be mended, {} cannot",
+            "{} documents: {} repaired, {} can be repaired, {} cannot",
             self.documents,
             count(|outcome| matches!(outcome, RepairOutcome::Done | RepairOutcome::NotNeeded)),
             count(|outcome| matches!(outcome, RepairOutcome::Planned)),
@@ -192,56 +199,56 @@ impl fmt::Display for RepairReport {
     }
 }
 
-/// Something that was found, and what is done about it.
+/// A finding and the repair.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RepairStep {
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
-    /// What mends it; none if nobody but the application knows.
+    /// The repair. `None` if the application must decide.
     pub remedy: Option<Remedy>,
-    /// What has become of that.
+    /// The result of the repair.
     pub outcome: RepairOutcome,
 }
 
-/// What mends a [`Finding`].
+/// The way to repair a [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// The document is listed by the one that it refers to.
-    Enter,
-    /// A document that does not refer to this one leaves its list.
-    Leave,
-    /// What is listed more than once is listed once.
-    ListOnce,
-    /// The copy is taken again.
-    CopyAgain,
-    /// The documents that refer to it are counted again.
-    CountAgain,
-    /// The field is computed again.
-    ComputeAgain,
-    /// The elements of the array are put where they belong, and counted.
-    Straighten,
-    /// The reference that leads nowhere becomes null.
+    /// Adds the document to the inverse on the target.
+    AddToInverse,
+    /// Removes a document without a matching reference from the inverse.
+    RemoveFromInverse,
+    /// Removes duplicate entries from the inverse.
+    RemoveDuplicate,
+    /// Fills the copy again.
+    FillCopy,
+    /// Recomputes the rollup from all children.
+    RecomputeRollup,
+    /// Recomputes the field.
+    RecomputeField,
+    /// Moves the elements of the overflow array to the right documents and recomputes the count.
+    RebuildArray,
+    /// Sets a reference without a target to null.
     Nullify,
-    /// The reference that leads nowhere leaves its array.
+    /// Removes a reference without a target from the array.
     Pull,
-    /// The document goes as what it refers to has gone.
+    /// Deletes the document, by the cascade rule of a reference without a target.
     Delete,
 }
 
-/// What has become of a [`Remedy`].
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum RepairOutcome {
-    /// It was only looked for.
+    /// The repair was only reported.
     Planned,
-    /// It was written.
+    /// The repair was written.
     Done,
-    /// All was right when it was looked at again.
+    /// The finding had disappeared when the document was read again.
     NotNeeded,
-    /// The application has to mend it.
+    /// The application must repair the finding.
     Impossible {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -249,167 +256,186 @@ pub enum RepairOutcome {
 impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let remedy = self.remedy.map(|remedy| match remedy {
-            Remedy::Enter => "the other side lists it",
-            Remedy::Leave => "it leaves the list",
-            Remedy::ListOnce => "it is listed once",
-            Remedy::CopyAgain => "the copy is taken again",
-            Remedy::CountAgain => "it is counted again",
-            Remedy::ComputeAgain => "the field is computed again",
-            Remedy::Straighten => "its elements are put where they belong, and counted",
-            Remedy::Nullify => "the reference becomes null",
-            Remedy::Pull => "the reference leaves its array",
-            Remedy::Delete => "the document is deleted",
+            Remedy::AddToInverse => "add the document to the inverse",
+            Remedy::RemoveFromInverse => "remove the document from the inverse",
+            Remedy::RemoveDuplicate => "remove the duplicate from the inverse",
+            Remedy::FillCopy => "fill the copy again",
+            Remedy::RecomputeRollup => "recompute the rollup",
+            Remedy::RecomputeField => "recompute the field",
+            Remedy::RebuildArray => "rebuild the array",
+            Remedy::Nullify => "set the reference to null",
+            Remedy::Pull => "remove the reference from the array",
+            Remedy::Delete => "delete the document",
         });
         let remedy = remedy.unwrap_or_default();
         write!(f, "{}\n  ", self.finding)?;
         match &self.outcome {
-            RepairOutcome::Planned => write!(f, "to be done: {remedy}"),
+            RepairOutcome::Planned => write!(f, "planned: {remedy}"),
             RepairOutcome::Done => write!(f, "done: {remedy}"),
-            RepairOutcome::NotNeeded => write!(f, "nothing to be done any more"),
-            RepairOutcome::Impossible { why } => write!(f, "not mended: {why}"),
+            RepairOutcome::NotNeeded => write!(f, "no longer needed"),
+            RepairOutcome::Impossible { why: reason } => write!(f, "not repaired: {reason}"),
         }
     }
 }
 
-/// How a finding is mended.
-struct Cure {
+/// The repair of a finding.
+struct RepairAction {
     remedy: Remedy,
-    how: How,
+    method: RepairMethod,
 }
 
-enum How {
-    Link(Rule, Mending),
-    ListOnce(&'static Model, &'static InverseLink, RawBson),
-    CountAgain(&'static Model, bson::Bson),
-    Straighten(&'static Model, &'static OverflowField, bson::Bson),
+enum RepairMethod {
+    Link(DeleteRule, ReferenceRepair),
+    RemoveDuplicate(&'static Model, &'static InverseLink, RawBson),
+    RecomputeRollup(&'static Model, bson::Bson),
+    RebuildArray(&'static Model, &'static OverflowField, bson::Bson),
     DeleteOrphan(&'static Model, &'static OverflowField, bson::Bson),
-    CopyAgain {
+    FillCopy {
         model: &'static Model,
         document: RawBson,
         path: String,
         source: bson::Bson,
     },
-    ComputeAgain {
+    RecomputeField {
         model: &'static Model,
         document: RawBson,
         path: String,
-        holds: bson::Bson,
+        actual: bson::Bson,
     },
 }
 
-impl Cure {
-    /// Or why nobody can.
-    fn of(access: &Access, finding: &Finding) -> Result<Self, String> {
+impl RepairAction {
+    /// Returns the repair of a finding.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the application must repair the finding.
+    fn from_finding(access: &Access, finding: &Finding) -> Result<Self, String> {
         let raw =
             |id: &bson::Bson| RawBson::try_from(id.clone()).map_err(|error| error.to_string());
-        let (to, other) = match &finding.fault {
-            Fault::Dangling { to, id }
-            | Fault::OneSided { to, id }
-            | Fault::ListedTwice { to, id } => (*to, raw(id)?),
-            Fault::Stale { id, .. } => {
-                let how = How::CopyAgain {
-                    model: model_on(access, finding.collection)?,
+        let (target_model, target) = match &finding.kind {
+            FindingKind::Dangling {
+                to: target_model,
+                id,
+            }
+            | FindingKind::OneSided {
+                to: target_model,
+                id,
+            }
+            | FindingKind::DuplicateInverse {
+                to: target_model,
+                id,
+            } => (*target_model, raw(id)?),
+            FindingKind::Stale { id, .. } => {
+                let method = RepairMethod::FillCopy {
+                    model: model_of_collection(access, finding.collection)?,
                     document: raw(&finding.id)?,
                     path: finding.path.clone(),
                     source: id.clone(),
                 };
                 return Ok(Self {
-                    remedy: Remedy::CopyAgain,
-                    how,
+                    remedy: Remedy::FillCopy,
+                    method,
                 });
             }
-            Fault::Misflagged { .. }
-            | Fault::TooManyInside { .. }
-            | Fault::OutOfOrder
-            | Fault::OutOfSequence { .. } => {
-                return Self::straighten(access, finding).ok_or_else(no_array);
+            FindingKind::WrongFlag { .. }
+            | FindingKind::TooManyResident { .. }
+            | FindingKind::OutOfOrder
+            | FindingKind::OutOfSequence { .. } => {
+                return Self::rebuild_array(access, finding).ok_or_else(unknown_array_error);
             }
-            Fault::Orphaned { .. } => {
-                let arrays = access.models().iter().flat_map(|model| {
+            FindingKind::Orphaned { .. } => {
+                let arrays = access.schema_models().iter().flat_map(|model| {
                     let fields = model.overflows.iter();
                     fields.map(move |field| (*model, field))
                 });
-                let mut own =
-                    arrays.filter(|(_, field)| field.extras.collection == finding.collection);
-                let (model, field) = own.next().ok_or_else(no_array)?;
+                let mut owners =
+                    arrays.filter(|(_, field)| field.chunks.collection == finding.collection);
+                let (model, field) = owners.next().ok_or_else(unknown_array_error)?;
                 return Ok(Self {
                     remedy: Remedy::Delete,
-                    how: How::DeleteOrphan(model, field, finding.id.clone()),
+                    method: RepairMethod::DeleteOrphan(model, field, finding.id.clone()),
                 });
             }
-            Fault::Miscounted { .. } => {
-                if let Some(cure) = Self::straighten(access, finding) {
-                    return Ok(cure);
+            FindingKind::WrongCount { .. } => {
+                if let Some(action) = Self::rebuild_array(access, finding) {
+                    return Ok(action);
                 }
-                let model = model_on(access, finding.collection)?;
+                let model = model_of_collection(access, finding.collection)?;
                 return Ok(Self {
-                    remedy: Remedy::CountAgain,
-                    how: How::CountAgain(model, finding.id.clone()),
+                    remedy: Remedy::RecomputeRollup,
+                    method: RepairMethod::RecomputeRollup(model, finding.id.clone()),
                 });
             }
-            Fault::Miscomputed { is: None, .. } => {
-                return Err("change what it is computed from, so that it has room".to_owned());
+            FindingKind::WrongComputedField { expected: None, .. } => {
+                return Err(
+                    "change an input of the field, so that the value fits into an int64".to_owned(),
+                );
             }
-            Fault::Miscomputed { holds, .. } => {
-                let how = How::ComputeAgain {
-                    model: model_on(access, finding.collection)?,
+            FindingKind::WrongComputedField { actual, .. } => {
+                let method = RepairMethod::RecomputeField {
+                    model: model_of_collection(access, finding.collection)?,
                     document: raw(&finding.id)?,
                     path: finding.path.clone(),
-                    holds: (**holds).clone(),
+                    actual: (**actual).clone(),
                 };
                 return Ok(Self {
-                    remedy: Remedy::ComputeAgain,
-                    how,
+                    remedy: Remedy::RecomputeField,
+                    method,
                 });
             }
-            Fault::Blocked { .. } => {
-                return Err("let the document accept the write, then run `db.settle()`".to_owned());
+            FindingKind::Blocked { .. } => {
+                return Err(
+                    "change the rejecting document, then call `db.run_pending()`".to_owned(),
+                );
             }
-            Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
-                return Err("change the document, or let the model accept it".to_owned());
+            FindingKind::Unreadable { .. } | FindingKind::OutOfBounds { .. } => {
+                return Err("change the document or the model".to_owned());
             }
         };
-        let this = raw(&finding.id)?;
-        let model = model_on(access, finding.collection)?;
+        let document = raw(&finding.id)?;
+        let model = model_of_collection(access, finding.collection)?;
         let field = finding.path.split('.').next().unwrap_or_default();
         let mut inverses = model.inverses.iter();
-        if let Some(inverse) = inverses.find(|inverse| inverse.side.stored == field) {
-            if matches!(finding.fault, Fault::ListedTwice { .. }) {
-                let how = How::ListOnce(model, inverse, this);
+        if let Some(inverse) = inverses.find(|inverse| inverse.link_field.stored == field) {
+            if matches!(finding.kind, FindingKind::DuplicateInverse { .. }) {
+                let method = RepairMethod::RemoveDuplicate(model, inverse, document);
                 return Ok(Self {
-                    remedy: Remedy::ListOnce,
-                    how,
+                    remedy: Remedy::RemoveDuplicate,
+                    method,
                 });
             }
-            let link = inverse.own().ok_or("the schema has no such link")?;
-            let how = How::Link(
-                rule(access, model_on(access, to)?, link)?,
-                Mending::Agree {
-                    owner: other,
-                    target: this,
+            let link = inverse
+                .find_reference()
+                .ok_or_else(|| missing_in_schema("reference"))?;
+            let method = RepairMethod::Link(
+                find_delete_rule(access, model_of_collection(access, target_model)?, link)?,
+                ReferenceRepair::SyncInverse {
+                    referrer: target,
+                    target: document,
                 },
             );
             return Ok(Self {
-                remedy: Remedy::Leave,
-                how,
+                remedy: Remedy::RemoveFromInverse,
+                method,
             });
         }
         let mut links = model.links().iter();
-        let link = links.find(|link| link.side.is_at(&finding.path)).ok_or(
-            "a plain reference has no rule for this: say `on_delete`, or change the document",
+        let link = links.find(|link| link.link_field.is_path_of_reference(&finding.path)).ok_or(
+            "a reference without `on_delete` has no delete rule: declare `on_delete`, or change the document",
         )?;
-        let rule = rule(access, model, link)?;
-        if matches!(finding.fault, Fault::OneSided { .. }) {
-            let how = How::Link(
+        let rule = find_delete_rule(access, model, link)?;
+        if matches!(finding.kind, FindingKind::OneSided { .. }) {
+            let method = RepairMethod::Link(
                 rule,
-                Mending::Agree {
-                    owner: this,
-                    target: other,
+                ReferenceRepair::SyncInverse {
+                    referrer: document,
+                    target,
                 },
             );
             return Ok(Self {
-                remedy: Remedy::Enter,
-                how,
+                remedy: Remedy::AddToInverse,
+                method,
             });
         }
         let remedy = match link.on_delete {
@@ -417,54 +443,60 @@ impl Cure {
             OnDelete::Nullify => Remedy::Nullify,
             OnDelete::Pull => Remedy::Pull,
             OnDelete::Restrict | OnDelete::Keep => {
-                return Err("what it leads to must not have been deleted: insert it again, or change or delete this document".to_owned());
+                return Err("the delete rule does not allow a missing target: insert the target again, or change or delete this document".to_owned());
             }
         };
-        let how = How::Link(
+        let method = RepairMethod::Link(
             rule,
-            Mending::Part {
-                owner: this,
-                gone: other,
+            ReferenceRepair::DetachMissing {
+                referrer: document,
+                target,
             },
         );
-        Ok(Self { remedy, how })
+        Ok(Self { remedy, method })
     }
 
-    /// What mends an array that overflows; none of another field.
-    fn straighten(access: &Access, finding: &Finding) -> Option<Self> {
-        let model = model_on(access, finding.collection).ok()?;
+    /// Returns the repair of an overflow array. `None` if the path is not an overflow array.
+    fn rebuild_array(access: &Access, finding: &Finding) -> Option<Self> {
+        let model = model_of_collection(access, finding.collection).ok()?;
         let mut fields = model.overflows.iter();
         let field = fields.find(|field| field.stored == finding.path)?;
         Some(Self {
-            remedy: Remedy::Straighten,
-            how: How::Straighten(model, field, finding.id.clone()),
+            remedy: Remedy::RebuildArray,
+            method: RepairMethod::RebuildArray(model, field, finding.id.clone()),
         })
     }
 
-    async fn apply(self, access: &Access) -> Result<RepairOutcome> {
-        let done = match self.how {
-            How::Link(rule, mending) => mend(access, rule, mending).await,
-            How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
-            How::CountAgain(model, id) => count_again(access, model, &id).await,
-            How::Straighten(model, field, id) => mend_overflow(access, model, field, &id).await,
-            How::DeleteOrphan(model, field, id) => mend_orphan(access, model, field, &id).await,
-            How::CopyAgain {
+    async fn apply_repair(self, access: &Access) -> Result<RepairOutcome> {
+        let outcome = match self.method {
+            RepairMethod::Link(rule, repair) => repair_reference(access, rule, repair).await,
+            RepairMethod::RemoveDuplicate(model, inverse, id) => {
+                remove_duplicates(access, model, inverse, &id).await
+            }
+            RepairMethod::RecomputeRollup(model, id) => recompute_parent(access, model, &id).await,
+            RepairMethod::RebuildArray(model, field, id) => {
+                repair_array(access, model, field, &id).await
+            }
+            RepairMethod::DeleteOrphan(model, field, id) => {
+                delete_orphan(access, model, field, &id).await
+            }
+            RepairMethod::FillCopy {
                 model,
                 document,
                 path,
                 source,
-            } => copy_again(access, model, &document, &path, &source).await,
-            How::ComputeAgain {
+            } => refill_copy(access, model, &document, &path, &source).await,
+            RepairMethod::RecomputeField {
                 model,
                 document,
                 path,
-                holds,
-            } => compute_again(access, model, &document, &path, &holds).await,
+                actual,
+            } => recompute_fields(access, model, &document, &path, &actual).await,
         };
-        match done {
+        match outcome {
             Ok(true) => Ok(RepairOutcome::Done),
             Ok(false) => Ok(RepairOutcome::NotNeeded),
-            Err(error) if is_about_the_document(&error) => Ok(RepairOutcome::Impossible {
+            Err(error) if concerns_one_document(&error) => Ok(RepairOutcome::Impossible {
                 why: error.to_string(),
             }),
             Err(error) => Err(error),
@@ -472,8 +504,8 @@ impl Cure {
     }
 }
 
-/// Whether an error is one of what is to be mended, and others can be.
-fn is_about_the_document(error: &Error) -> bool {
+/// Whether an error concerns a single document, so that the repair can continue with the next finding.
+fn concerns_one_document(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Dangling
@@ -482,30 +514,39 @@ fn is_about_the_document(error: &Error) -> bool {
             | ErrorKind::TooManyElements
             | ErrorKind::Conflict
             | ErrorKind::Decode
-            // The document, or a derived document, rejects a write.
+            // The document or a dependent document rejects the write.
             | ErrorKind::DuplicateKey
             | ErrorKind::Invalid
-            | ErrorKind::Unsettled
+            | ErrorKind::StillPending
     )
 }
 
-fn no_array() -> String {
-    "the schema has no such array".to_owned()
+fn missing_in_schema(item: &str) -> String {
+    format!("the schema does not have this {item}: repair with the schema of the check")
 }
 
-fn model_on(access: &Access, collection: &str) -> Result<&'static Model, String> {
-    let mut models = access.models().iter();
+fn unknown_array_error() -> String {
+    missing_in_schema("array")
+}
+
+fn model_of_collection(access: &Access, collection: &str) -> Result<&'static Model, String> {
+    let mut models = access.schema_models().iter();
     let model = models.find(|model| model.collection == collection);
     model
         .copied()
-        .ok_or_else(|| "the schema has no such collection".to_owned())
+        .ok_or_else(|| missing_in_schema("collection"))
 }
 
-/// What the schema says of a reference from documents of a model.
-fn rule(access: &Access, from: &Model, link: &OwnLink) -> Result<Rule, String> {
-    let mut rules = rules(access, (link.side.model)());
+/// Returns the delete rule of a reference.
+fn find_delete_rule(
+    access: &Access,
+    from: &Model,
+    link: &ReferenceLink,
+) -> Result<DeleteRule, String> {
+    let mut rules = rules_targeting(access, (link.link_field.model)());
     let rule = rules.find(|rule| {
-        rule.model.collection == from.collection && rule.link.side.field == link.side.field
+        rule.model.collection == from.collection
+            && rule.link.link_field.field == link.link_field.field
     });
-    rule.ok_or_else(|| "the schema has no such reference".to_owned())
+    rule.ok_or_else(|| missing_in_schema("reference"))
 }

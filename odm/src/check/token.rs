@@ -1,16 +1,16 @@
-//! Where a check is.
+//! Tokens for the position of a check.
 
 use bson::{RawBson, RawDocument, rawdoc};
 
 use crate::{
     Error, ErrorKind, Result, decode,
     schema::Model,
-    token::{Token, token},
+    text_token::{Token, token},
 };
 
-/// A place between two documents that a check walks by, for [`Check::after`](super::Check::after).
+/// The position of a check between two documents, for [`Check::after`](super::Check::after).
 ///
-/// It can be kept as a text (`Display`, `FromStr`, serde).
+/// A token can be stored as text, by `Display` and `FromStr` or by serde.
 #[derive(Clone, PartialEq)]
 pub struct CheckToken {
     collection: String,
@@ -19,22 +19,25 @@ pub struct CheckToken {
 
 impl Eq for CheckToken {}
 
-/// What may stand for a token where a check begins: a token or an option of one, where `None` changes nothing.
+/// A token of a check, or an option of a token. `None` starts at the beginning.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no token of a check",
-    label = "neither a `CheckToken` nor an `Option` of one",
-    note = "a text is parsed into one, which may fail: `text.parse::<CheckToken>()?`"
+    message = "`{Self}` is not a check token",
+    label = "expected a `CheckToken` or an `Option<CheckToken>`",
+    note = "to use a text, parse the text first: `text.parse::<CheckToken>()?`"
 )]
 pub trait IntoCheckToken {
-    /// The token, if any.
+    /// Returns the token, if any.
     fn into_check_token(self) -> Option<CheckToken>;
 }
 
 impl CheckToken {
     pub(super) fn new(model: &Model, raw: &RawDocument) -> Result<Self> {
-        let id = decode::id(raw).map(RawBson::from);
+        let id = decode::stored_id(raw).map(RawBson::from);
         let id = id.ok_or_else(|| {
-            Error::new(ErrorKind::Decode, "a document came back without its `_id`")
+            Error::new(
+                ErrorKind::Decode,
+                "the backend returned a document without an `_id`",
+            )
         })?;
         Ok(Self {
             collection: model.collection.to_owned(),
@@ -58,7 +61,7 @@ impl Token for CheckToken {
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let raw = RawDocument::from_bytes(bytes).ok()?;
-        // All of it: what is no BSON further in would only be found by the database.
+        // Parse the whole document: invalid BSON in a nested value would otherwise only fail in the database.
         bson::Document::try_from(raw).ok()?;
         Some(Self {
             collection: raw.get_str("c").ok()?.to_owned(),
@@ -66,8 +69,11 @@ impl Token for CheckToken {
         })
     }
 
-    fn refused() -> Error {
-        Error::new(ErrorKind::Invalid, "the text is no token of a check")
+    fn invalid_token() -> Error {
+        Error::new(
+            ErrorKind::Invalid,
+            "the text is not a check token: pass the unchanged text of a `CheckToken`, or start without a token",
+        )
     }
 }
 

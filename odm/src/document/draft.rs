@@ -1,106 +1,106 @@
-//! A document that is to be inserted, before the framework has put into it what other documents have.
+//! Drafts of documents: inserts before the framework has filled copies and computed fields.
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::Stored;
-use crate::{Error, ErrorKind, Result, error, native, query::append};
+use crate::{Error, ErrorKind, Result, error, native, query::append_field};
 
-/// What is to be inserted: a document, or what the application knows of one.
+/// A document to insert, either complete or without copies and computed fields.
 #[derive(Debug)]
-pub struct Draft<T>(pub(crate) Drafted<T>);
+pub struct Draft<T>(pub(crate) DraftContent<T>);
 
 #[derive(Debug)]
-pub(crate) enum Drafted<T> {
-    /// Nothing is missing.
-    Whole(T),
-    /// What other documents have is still to be put in.
-    Raw(RawDocumentBuf),
+pub(crate) enum DraftContent<T> {
+    /// A complete document.
+    Complete(T),
+    /// The fields that the application knows, without copies and computed fields.
+    Partial(RawDocumentBuf),
 }
 
 impl<T> Draft<T> {
-    /// Nothing is missing.
+    /// Returns a draft of a complete document.
     #[doc(hidden)]
     pub fn of(document: T) -> Self {
-        Self(Drafted::Whole(document))
+        Self(DraftContent::Complete(document))
     }
 
-    /// Whether nothing is missing.
-    pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.0, Drafted::Whole(_))
+    /// Returns whether the document is complete.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.0, DraftContent::Complete(_))
     }
 
-    /// The document, if nothing is missing.
-    pub(crate) fn into_whole(self) -> Result<T> {
+    /// Returns the document, or an error if copies are missing.
+    pub(crate) fn into_document(self) -> Result<T> {
         match self.0 {
-            Drafted::Whole(document) => Ok(document),
-            Drafted::Raw(_) => Err(Error::new(
+            DraftContent::Complete(document) => Ok(document),
+            DraftContent::Partial(_) => Err(Error::new(
                 ErrorKind::Encode,
-                "what other documents have is not put in yet",
+                "the insert struct has no copies and computed fields yet, so no document can be built: insert the struct first",
             )),
         }
     }
 }
 
-/// The fields of a document that the application knows; derived code puts them in.
+/// Builder of a draft from the fields that the application knows. Used by derived code.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct RawDraft(RawDocumentBuf);
 
 impl RawDraft {
-    /// Puts in a field.
+    /// Adds a field.
     pub fn put<V: Serialize + ?Sized>(&mut self, name: &str, value: &V) -> Result<()> {
-        append(&mut self.0, name, encode_new(value)?)
+        append_field(&mut self.0, name, encode_new(value)?)
     }
 
-    /// What was put in.
+    /// Returns the draft.
     #[must_use]
     pub fn finish<T>(self) -> Draft<T> {
-        Draft(Drafted::Raw(self.0))
+        Draft(DraftContent::Partial(self.0))
     }
 }
 
-/// A value as it stands in a document.
+/// Encodes a value as a field of a document.
 #[doc(hidden)]
 pub fn encode_new<V: Serialize + ?Sized>(value: &V) -> Result<RawBson> {
     #[derive(Serialize)]
-    struct Inside<'a, V: ?Sized> {
+    struct DraftField<'a, V: ?Sized> {
         value: &'a V,
     }
-    let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
-    let document = RawDocument::from_bytes(&bytes).map_err(error::encode)?;
-    let value = document.get("value").map_err(error::encode)?;
+    let bytes = bson::serialize_to_vec(&DraftField { value }).map_err(error::from_bson)?;
+    let document = RawDocument::from_bytes(&bytes).map_err(error::from_bson)?;
+    let value = document.get("value").map_err(error::from_bson)?;
     Ok(value.map_or(RawBson::Null, RawBson::from))
 }
 
-/// A value of another crate's type, as it is stored.
+/// A value of another crate's type, which serializes to its stored form.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct NativeValue<'v, V>(pub &'v V);
 
 impl<V: Stored> Serialize for NativeValue<'_, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        native::Stored(self.0).serialize(serializer)
+        native::AsStored(self.0).serialize(serializer)
     }
 }
 
-/// The fields of an embedded struct that is new; derived code puts them in.
+/// Serializer of an insert struct for an embedded struct. Used by derived code.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct NewFields<S: Serializer>(S::SerializeMap);
 
 impl<S: Serializer> NewFields<S> {
-    /// None yet.
+    /// Starts the struct.
     pub fn new(serializer: S) -> Result<Self, S::Error> {
         serializer.serialize_map(None).map(Self)
     }
 
-    /// Puts in a field.
+    /// Adds a field.
     pub fn put<V: Serialize + ?Sized>(&mut self, name: &str, value: &V) -> Result<(), S::Error> {
         self.0.serialize_entry(name, value)
     }
 
-    /// The struct.
+    /// Ends the struct.
     pub fn end(self) -> Result<S::Ok, S::Error> {
         self.0.end()
     }

@@ -1,8 +1,8 @@
-//! Ids that are made of fields: `#[document(id = "{user}/account")]`.
+//! Ids that are composed of fields: `#[document(id = "{user}/account")]`.
 //!
-//! An id is a list of segments with slashes between them, always as many for one model, so that nothing but the model is
-//! needed to find its parts again. A text is one segment, in which a slash is escaped; a reference to a model whose ids are
-//! made of fields too is as many as those.
+//! An id is a list of segments with slashes between them. All ids of a model have the same number of segments, so the template is
+//! enough to split an id. A text is one segment, with slashes escaped. A reference to a model with composed ids has the segments
+//! of that id.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,8 +11,8 @@ use bson::{Uuid, oid::ObjectId};
 use super::{Document, Ref};
 use crate::{Error, ErrorKind, Result, error, query::IntoKey, schema::Model};
 
-/// A value of which an `_id` can be made: a text, an integer, an `ObjectId`, a `Uuid`, a [`Ref`] to a document with such
-/// an `_id`.
+/// A type that can be part of an `_id`: a text, an integer, an `ObjectId`, a `Uuid`, or a [`Ref`] to a document with such an
+/// `_id`.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -32,7 +32,7 @@ use crate::{Error, ErrorKind, Result, error, query::IntoKey, schema::Model};
 ///     id: String,
 ///     #[reference]
 ///     user: Ref<User>,
-///     /// The framework gives the next one of the user.
+/// // The framework assigns the next number for the user.
 ///     number: i64,
 ///     amount: i64,
 /// }
@@ -48,12 +48,12 @@ use crate::{Error, ErrorKind, Result, error, query::IntoKey, schema::Model};
 /// let payment = db.insert(NewPayment { user: user.to_ref(), amount: 50 }).await?;
 /// assert_eq!(payment.id, "users/jane%2Fdoe/payments/000001");
 ///
-/// // Without a query: made of its parts, and taken apart.
+/// // Without a query: build the id from its parts, and split the id.
 /// let payment = db.get(Payment::id_for(&user, 1)?).await?;
 /// let owner = Payment::parts_of(&payment.id)?.user;
 /// assert_eq!(User::parts_of(&owner)?.name, "jane/doe");
 ///
-/// // Those of one user, in the order of their ids; no index is needed but that of the `_id`.
+/// // The payments of one user, in the order of ids. The index of the `_id` is enough.
 /// let payments = db.find::<Payment>().under(&user).page(20).await?;
 /// assert_eq!(payments.items.len(), 1);
 ///
@@ -66,38 +66,39 @@ use crate::{Error, ErrorKind, Result, error, query::IntoKey, schema::Model};
 /// # fn main() {}
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "no `_id` can be made of a `{Self}`",
+    message = "a `{Self}` cannot be part of an `_id`",
     label = "not a part of an `_id`",
-    note = "an `_id` is made of a `String`, an `i32`, `i64`, `u32` or `u64`, an `ObjectId`, a `Uuid`, or a `Ref` to a document with such an `_id`"
+    note = "the parts of an `_id` are a `String`, an `i32`, `i64`, `u32` or `u64`, an `ObjectId`, a `Uuid`, or a `Ref` to a \
+         document with such an `_id`"
 )]
 pub trait IdPart: Sized {
-    /// How many segments it is.
+    /// The number of segments.
     #[doc(hidden)]
     const SEGMENTS: usize;
 
-    /// Writes it; what it cannot be is the error.
+    /// Appends the text of the value. Returns an error for a value that an id cannot contain.
     #[doc(hidden)]
-    fn write(&self, to: &mut String) -> Result<()>;
+    fn write(&self, output: &mut String) -> Result<()>;
 
-    /// Reads what was written so. Whether it was is told by writing it again.
+    /// Parses the text of a value. The caller verifies the result by writing the value again.
     #[doc(hidden)]
     fn read(text: &str) -> Option<Self>;
 }
 
-/// A value of one segment, which may be an `_id` by itself.
+/// A value with one segment, which may be an `_id` by itself.
 #[doc(hidden)]
 pub trait OneSegment: Sized {
-    /// As it is.
-    fn text(&self) -> Cow<'_, str>;
+    /// Returns the unescaped text.
+    fn segment_text(&self) -> Cow<'_, str>;
 
-    /// From what it is.
+    /// Parses the unescaped text.
     fn of_text(text: &str) -> Option<Self>;
 }
 
 macro_rules! one_segment {
     ($($type:ty: $parse:expr;)*) => {$(
         impl OneSegment for $type {
-            fn text(&self) -> Cow<'_, str> {
+            fn segment_text(&self) -> Cow<'_, str> {
                 Cow::Owned(self.to_string())
             }
             fn of_text(text: &str) -> Option<Self> {
@@ -116,7 +117,7 @@ one_segment! {
 }
 
 impl OneSegment for String {
-    fn text(&self) -> Cow<'_, str> {
+    fn segment_text(&self) -> Cow<'_, str> {
         Cow::Borrowed(self)
     }
     fn of_text(text: &str) -> Option<Self> {
@@ -127,17 +128,17 @@ impl OneSegment for String {
 #[diagnostic::do_not_recommend]
 impl<T: OneSegment> IdPart for T {
     const SEGMENTS: usize = 1;
-    fn write(&self, to: &mut String) -> Result<()> {
-        let text = self.text();
+    fn write(&self, output: &mut String) -> Result<()> {
+        let text = self.segment_text();
         if text.is_empty() {
-            let message = "the `_id` is made of this field, and it is empty: give it a text";
+            let message = "the field is part of the `_id` and is empty: set a text";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        escape(&text, to);
+        escape_text(&text, output);
         Ok(())
     }
     fn read(text: &str) -> Option<Self> {
-        Self::of_text(&unescape(text)?)
+        Self::of_text(&unescape_text(text)?)
     }
 }
 
@@ -147,13 +148,13 @@ impl<T: Document<Id: OneSegment>> IdPart for Ref<T> {
         0 => 1,
         segments => segments,
     };
-    fn write(&self, to: &mut String) -> Result<()> {
+    fn write(&self, output: &mut String) -> Result<()> {
         if T::ID_SEGMENTS == 0 {
-            return self.id().write(to);
+            return self.id().write(output);
         }
-        // It has slashes of its own, and as many as its model says.
+        // A composed id is not escaped, and has as many slashes as its template.
         T::check_id(self.id())?;
-        to.push_str(&self.id().text());
+        output.push_str(&self.id().segment_text());
         Ok(())
     }
     fn read(text: &str) -> Option<Self> {
@@ -165,15 +166,15 @@ impl<T: Document<Id: OneSegment>> IdPart for Ref<T> {
     }
 }
 
-/// What may stand for a part of an `_id`, a `T`: the value, or what obviously means it, such as a `&str` for a `String` or a document for a
-/// `Ref` to it.
+/// A value for a part of an `_id` of the type `T`: the value, or a value with an obvious conversion, such as a `&str` for a
+/// `String` or a document for a `Ref`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no `{T}`, of which the `_id` is made",
+    message = "`{Self}` is not a `{T}`, which is part of the `_id`",
     label = "expected a `{T}`",
-    note = "give the value or a reference to it; a text may be a `&str`, a `Ref` the document or its `_id`"
+    note = "pass the value or a reference to it; for a text also a `&str`, for a `Ref` also the document or its `_id`"
 )]
 pub trait IntoIdPart<T> {
-    /// The value.
+    /// Returns the part.
     fn into_id_part(self) -> T;
 }
 
@@ -185,9 +186,9 @@ impl<T: Document, K: IntoKey<T>> IntoIdPart<Ref<T>> for K {
 }
 
 macro_rules! parts {
-    ($($given:ty => $part:ty),* $(,)?) => {$(
+    ($($source:ty => $part:ty),* $(,)?) => {$(
         #[diagnostic::do_not_recommend]
-        impl IntoIdPart<$part> for $given {
+        impl IntoIdPart<$part> for $source {
             fn into_id_part(self) -> $part {
                 self.to_owned().into()
             }
@@ -204,38 +205,38 @@ parts! {
     String => String, &String => String, &str => String,
 }
 
-/// A number that the framework gives: `{#number}`.
+/// A number that the framework assigns: `{#number}`.
 #[diagnostic::on_unimplemented(
-    message = "the number in an `_id` is an integer, not a `{Self}`",
-    label = "no type of numbers",
-    note = "let it be an `i64`, an `i32`, a `u32` or a `u64`"
+    message = "the number in an `_id` must be an integer, not a `{Self}`",
+    label = "not an integer",
+    note = "use an `i64`, an `i32`, a `u32` or a `u64`"
 )]
 #[doc(hidden)]
-pub trait Number: Integer {
-    /// That of a document which has none yet.
+pub trait AssignedNumber: PaddedInteger {
+    /// The value before a number is assigned.
     const NONE: Self;
 
-    /// This number, if there is room for it.
-    fn of(number: i64) -> Option<Self>;
+    /// Converts the number, if the type can hold the number.
+    fn from_i64(number: i64) -> Option<Self>;
 }
 
-/// A number of digits: `{number:06}`.
+/// A number with a minimum number of digits: `{number:06}`.
 #[diagnostic::on_unimplemented(
-    message = "only an integer has digits, not a `{Self}`",
+    message = "only an integer can have a minimum number of digits, not a `{Self}`",
     label = "not an integer",
-    note = "leave the `:0…` out"
+    note = "remove the `:0…`"
 )]
 #[doc(hidden)]
-pub trait Integer: IdPart + fmt::Display {}
+pub trait PaddedInteger: IdPart + fmt::Display {}
 
 macro_rules! integers {
     ($($integer:ty)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl Integer for $integer {}
+        impl PaddedInteger for $integer {}
         #[diagnostic::do_not_recommend]
-        impl Number for $integer {
+        impl AssignedNumber for $integer {
             const NONE: Self = 0;
-            fn of(number: i64) -> Option<Self> {
+            fn from_i64(number: i64) -> Option<Self> {
                 number.try_into().ok()
             }
         }
@@ -243,25 +244,26 @@ macro_rules! integers {
 }
 integers!(i32 i64 u32 u64);
 
-/// The documents of the model have the same beginning of their ids as others of the same `First`.
+/// A model with ids that begin with a value of the type `First`.
 #[diagnostic::on_unimplemented(
-    message = "the documents of `{Self}` are under nothing: no part of their ids has another one behind it",
-    label = "has no `_id` that begins with something",
-    note = "`under` is for ids that begin with a parent's, `#[document(id = \"{{user}}/account\")]`; others are found by `filter`"
+    message = "the ids of `{Self}` do not begin with the id of a parent",
+    label = "has no `_id` with a prefix",
+    note = "`under` needs ids that begin with a parent's, `#[document(id = \"{{user}}/account\")]`; use `filter` for other \
+         documents"
 )]
 #[doc(hidden)]
 pub trait IdPrefix<First>: Document {
-    /// How the ids begin, with the slash.
+    /// Returns the common prefix of the ids, with the slash.
     fn prefix(first: &First) -> Result<String>;
 }
 
-/// What comes behind all ids that begin so, up to a slash; nothing if every id does.
-pub(crate) fn behind(prefix: &str) -> Option<String> {
-    // `0` is the character behind the slash.
+/// Returns the least text after all ids with this prefix, which ends with a slash. Returns `None` if every id has the prefix.
+pub(crate) fn upper_bound(prefix: &str) -> Option<String> {
+    // `0` is the character after the slash.
     Some(format!("{}0", prefix.strip_suffix('/')?))
 }
 
-/// An id as it is made; for derived code.
+/// Builder of an id. Used by derived code.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct IdText {
@@ -278,81 +280,81 @@ impl IdText {
         }
     }
 
-    /// A segment that is always the same.
+    /// Appends a constant segment.
     #[must_use]
-    pub fn text(mut self, text: &str) -> Self {
-        self.begin();
+    pub fn constant_segment(mut self, text: &str) -> Self {
+        self.begin_segment();
         self.text.push_str(text);
         self
     }
 
-    /// A field, stored as `field`, by the function that writes it: that its type has none is said once of all its uses.
+    /// Appends the field that is stored as `field`. The function `write` is a parameter, so that a missing implementation is a
+    /// single compile error.
     pub fn part<T>(
         mut self,
         field: &'static str,
         value: &T,
         write: fn(&T, &mut String) -> Result<()>,
     ) -> Result<Self> {
-        self.begin();
+        self.begin_segment();
         write(value, &mut self.text).map_err(|error| {
-            // That of a reference is about another model.
+            // An error with a model concerns the target of a reference.
             match error.model() {
-                None => error::of(self.model)(error.with_path(field)),
+                None => error::naming_model(self.model)(error.with_path(field)),
                 Some(_) => error,
             }
         })?;
         Ok(self)
     }
 
-    /// An integer, with zeros in front.
-    pub fn padded<T: Integer>(
+    /// Appends an integer, padded with zeros.
+    pub fn padded<T: PaddedInteger>(
         mut self,
         field: &'static str,
         width: usize,
         value: &T,
     ) -> Result<Self> {
-        self.begin();
+        self.begin_segment();
         let text = value.to_string();
         if text.starts_with('-') || text.len() > width {
             let message = format!(
-                "the `_id` has room for {width} digits of `{field}`, and this is {text}: with more, or below zero, the ids would not sort any \
-                 more; give it room, `{{{field}:0{}}}`, where there are no documents yet",
+                "the value {text} of `{field}` does not fit into the {width} digits of the `_id`, and ids with more digits or a minus sign would not sort: use a smaller number, or, while the collection is empty, more digits, `{{{field}:0{}}}`",
                 text.len().max(width + 1),
             );
             let error = Error::new(ErrorKind::Invalid, message).with_path(field);
-            return Err(error::of(self.model)(error));
+            return Err(error::naming_model(self.model)(error));
         }
         self.text.push_str(&format!("{text:0>width$}"));
         Ok(self)
     }
 
-    fn begin(&mut self) {
+    fn begin_segment(&mut self) {
         if !self.text.is_empty() {
             self.text.push('/');
         }
     }
 
-    /// The id.
+    /// Returns the id.
     #[must_use]
     pub fn finish(self) -> String {
         self.text
     }
 
-    /// What the ids of all documents with these parts begin with; nothing without any.
+    /// Returns the common prefix of all ids with these parts. Empty without parts.
     #[must_use]
     pub fn prefix(mut self) -> String {
-        self.begin();
+        self.begin_segment();
         self.text
     }
 }
 
-/// An id as it is taken apart; for derived code.
+/// Parser of an id. Used by derived code.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct IdReader<'i> {
     model: &'static Model,
     id: &'i str,
-    /// What has not been read yet.
+    /// The rest of the id.
     rest: Option<&'i str>,
 }
 
@@ -366,74 +368,73 @@ impl<'i> IdReader<'i> {
         }
     }
 
-    /// A segment that is always the same; whether it is, is told in the end.
-    pub fn text(&mut self, _: &str) {
-        self.take(1);
+    /// Skips a constant segment. `finish` verifies the text.
+    pub fn skip_constant_segment(&mut self, _: &str) {
+        self.take_segments(1);
     }
 
-    /// A field of so many segments, by the function that reads it.
-    pub fn part<T>(&mut self, segments: usize, read: fn(&str) -> Option<T>) -> Result<T> {
-        let text = self.take(segments);
-        text.and_then(read).ok_or_else(|| self.refuse())
+    /// Parses a field with this number of segments.
+    pub fn part<T>(&mut self, segments: usize, parse: fn(&str) -> Option<T>) -> Result<T> {
+        let text = self.take_segments(segments);
+        text.and_then(parse).ok_or_else(|| self.invalid_id())
     }
 
-    /// It is right if it is what would be made of the parts that were read.
+    /// Verifies the id by comparing it with `again`, the id that the parsed parts would have.
     pub fn finish(self, again: Result<String>) -> Result<()> {
         match again {
             Ok(again) if self.id == again => Ok(()),
-            // What none can be made of is of no document.
-            _ => Err(self.refuse()),
+            // Parts that cannot form an id belong to no document.
+            _ => Err(self.invalid_id()),
         }
     }
 
-    fn take(&mut self, segments: usize) -> Option<&'i str> {
+    fn take_segments(&mut self, segments: usize) -> Option<&'i str> {
         let rest = self.rest?;
         let slash = rest.match_indices('/').nth(segments - 1);
-        let (taken, rest) = match slash {
+        let (text, rest) = match slash {
             Some((at, _)) => (rest.get(..at)?, rest.get(at + 1..)),
             None => (rest, None),
         };
         self.rest = rest;
-        Some(taken)
+        Some(text)
     }
 
-    fn refuse(&self) -> Error {
+    fn invalid_id(&self) -> Error {
         let pattern = self.model.id.unwrap_or_default();
-        let message = format!("this is no `_id` of the model, whose ids are made as `{pattern}`");
-        error::of(self.model)(Error::new(ErrorKind::Invalid, message).with_id(self.id))
+        let message = format!("invalid `_id`: the ids of the model have the form `{pattern}`");
+        error::naming_model(self.model)(Error::new(ErrorKind::Invalid, message).with_id(self.id))
     }
 }
 
-/// A number that the framework has given, as the field holds it; for derived code.
+/// Returns an assigned number in the type of the field, or an error if the type is too small. Used by derived code.
 #[doc(hidden)]
-pub fn numbered<N>(
+pub fn assigned_number<N>(
     model: &'static Model,
     field: &'static str,
     number: i64,
-    held: Option<N>,
+    converted: Option<N>,
 ) -> Result<N> {
-    held.ok_or_else(|| {
-        let message =
-            format!("there is no room for the number {number}: let the field be an `i64`");
-        error::of(model)(Error::new(ErrorKind::Invalid, message).with_path(field))
+    converted.ok_or_else(|| {
+        let message = format!("the number {number} is out of range for the field: use an `i64`");
+        error::naming_model(model)(Error::new(ErrorKind::Invalid, message).with_path(field))
     })
 }
 
-/// The slash parts segments, and `%` begins what is escaped.
-fn escape(text: &str, to: &mut String) {
+/// Escapes slashes, which separate segments, `%`, which begins an escape, and control characters.
+fn escape_text(text: &str, output: &mut String) {
     for char in text.chars() {
         if matches!(char, '/' | '%') || char.is_control() {
             let mut bytes = [0; 4];
             for byte in char.encode_utf8(&mut bytes).bytes() {
-                to.push_str(&format!("%{byte:02X}"));
+                output.push_str(&format!("%{byte:02X}"));
             }
         } else {
-            to.push(char);
+            output.push(char);
         }
     }
 }
 
-fn unescape(text: &str) -> Option<Cow<'_, str>> {
+fn unescape_text(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }
@@ -452,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_one_segment_and_come_back() {
+    fn texts_round_trip_as_one_segment() {
         for (text, written) in [
             ("jane", "jane"),
             ("a/b", "a%2Fb"),
@@ -463,16 +464,16 @@ mod tests {
             ("{name}", "{name}"),
         ] {
             let mut escaped = String::new();
-            escape(text, &mut escaped);
+            escape_text(text, &mut escaped);
             assert_eq!(escaped, written);
-            assert_eq!(unescape(written).as_deref(), Some(text));
+            assert_eq!(unescape_text(written).as_deref(), Some(text));
         }
     }
 
     #[test]
-    fn what_nobody_escapes_so_is_no_text() {
+    fn invalid_escapes_are_rejected() {
         for broken in ["%", "%2", "a%zz", "%ü", "%FF"] {
-            assert_eq!(unescape(broken), None, "{broken}");
+            assert_eq!(unescape_text(broken), None, "{broken}");
         }
     }
 }

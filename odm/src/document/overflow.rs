@@ -1,22 +1,25 @@
-//! An array of which only the first elements are in its document.
+//! `Overflow`: an array with resident and spilled elements.
 
-use bson::{RawArray, RawBsonRef, RawDocument};
+use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Stored, kind};
 use crate::{
-    Error, ErrorKind, Result, decode,
-    field::{Checked, Overflowing, Path, Variants},
-    maintain, native, rule,
-    schema::{Closed, Copies, Model, Schema},
+    Error, ErrorKind, Result,
+    field::{CheckedPlace, OverflowPlace, Path, VariantMap},
+    maintain,
+    metadata::Metadata,
+    native,
+    schema::{Model, Schema, TargetsInSchema, TypeCopies},
+    validation,
 };
 
-/// An array that may have more elements than are good in one document: the first ones are in it, the others in documents of their own
-/// in another collection.
+/// An array that may outgrow a document: the first elements are resident in the document, and the rest spills into chunk
+/// documents of a separate collection.
 ///
-/// What is read of it with its document is what is there: [`resident`](Self::resident), whether there is [more](Self::has_more), and
-/// [how many](Self::len) there are. The others are read by [`Get::elements`](crate::action::Get::elements), and changed by updates,
-/// which are about all of them:
+/// Reading the document gives the resident elements ([`resident`](Self::resident)), whether the array [has more](Self::has_more),
+/// and the [total number](Self::len). [`Get::elements`](crate::action::Get::elements) reads all elements. Updates change resident
+/// and spilled elements alike:
 ///
 /// ```
 /// use odm::prelude::*;
@@ -55,77 +58,79 @@ use crate::{
 /// # fn main() {}
 /// ```
 ///
-/// As a document is inserted it has all of them, however many; one that was read and has more outside is not written, with an error of kind
-/// [`Invalid`](crate::ErrorKind::Invalid). To serde it is the array of those that are in the document, and what comes back from there, as from
-/// JSON, knows of no others: do not write it.
+/// Before an insert, the array holds all elements, in any number. After a read, an array with spilled elements is incomplete.
+/// Writing an incomplete array is an error of kind [`Invalid`](crate::ErrorKind::Invalid). Serde sees the array of resident
+/// elements. An array that was deserialized from such data, JSON for example, knows no spilled elements: do not write that array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Overflow<T> {
     resident: Vec<T>,
-    outside: u64,
+    spilled: u64,
 }
 
 impl<T> Overflow<T> {
-    /// Without elements.
+    /// Creates an array without elements.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The elements that are in the document: the first ones.
+    /// Returns the resident elements: the first elements of the array.
     #[must_use]
     pub fn resident(&self) -> &[T] {
         &self.resident
     }
 
-    /// The same, by value.
+    /// Converts the array into a vector of the resident elements.
     #[must_use]
     pub fn into_resident(self) -> Vec<T> {
         self.resident
     }
 
-    /// Whether there are others, outside of the document.
+    /// Returns whether the array has spilled elements.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        self.outside > 0
+        self.spilled > 0
     }
 
-    /// How many elements there are, wherever they are, as of when the document was read.
+    /// Returns the total number of elements, resident and spilled, at the time of the read.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.resident.len() as u64 + self.outside
+        self.resident.len() as u64 + self.spilled
     }
 
-    /// Whether there are none.
+    /// Returns whether the array has no elements at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Learns how many there are outside of the stored document; called by derived code.
+    /// Sets the number of spilled elements from the stored document. Called by derived code.
     #[doc(hidden)]
-    pub fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
-        self.outside = outside(raw, stored).unwrap_or(0);
-        // Of an array in an order some more may be there.
+    pub fn set_spilled_count(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
+        let metadata = Metadata::of(raw);
+        self.spilled = metadata.spilled_count(stored).unwrap_or(0);
+        // A sorted array may store more resident elements than `after`. Count the surplus as spilled.
         let mut fields = model.overflows.iter();
         let ordered = fields.find(|field| field.stored == stored && field.order.is_some());
-        if let Some(field) = ordered.filter(|_| !decode::is_new(raw)) {
-            self.outside += self.resident.len().saturating_sub(field.after) as u64;
-            self.resident.truncate(field.after);
+        if let Some(field) = ordered.filter(|_| !metadata.is_complete()) {
+            self.spilled += self.resident.len().saturating_sub(field.max_resident) as u64;
+            self.resident.truncate(field.max_resident);
         }
     }
 }
 
 impl<T> Overflow<T> {
-    /// An error if it was read and has elements that were not: written, it would lose them. `path` leads to it. Called by derived code.
+    /// Ensures that the array is complete: a write of an incomplete array would lose the spilled elements. `path` is the path of
+    /// the array. Called by derived code.
     #[doc(hidden)]
-    pub fn refuse_partial(&self, path: &Path) -> Result<()> {
-        if self.outside == 0 {
+    pub fn ensure_complete(&self, path: &Path) -> Result<()> {
+        if self.spilled == 0 {
             return Ok(());
         }
         let message = format!(
-            "{} of its elements are outside of the document with which the array was read, and would be lost: read all of them by \
-             `get(…).elements(…).all()`, and write those",
-            self.outside
+            "the array was read without {} of its elements, and writing the array would lose these elements; read all elements with \
+             `get(…).elements(…).all()`, and write the result",
+            self.spilled
         );
         let error = Error::new(ErrorKind::Invalid, message);
         Err(match path.is_root() {
@@ -136,52 +141,34 @@ impl<T> Overflow<T> {
 }
 
 impl<T: Stored> Overflow<T> {
-    /// Checks the elements that it has; called by derived code.
+    /// Validates the elements by their rules. Called by derived code.
     #[doc(hidden)]
-    pub fn validate_elements(&self, place: &Checked<'_>) -> Result<()> {
+    pub fn validate_elements(&self, place: &CheckedPlace<'_>) -> Result<()> {
         self.resident
             .iter()
             .try_for_each(|value| value.validate(place))
     }
 
-    /// Keeps what stays in a document that is inserted as this; called by derived code.
+    /// Keeps the elements that stay resident after the insert of this array. Called by derived code.
     #[doc(hidden)]
-    pub fn keep_inside(&mut self, model: &'static Model, stored: &str, raw: &RawDocument) {
-        let Some(kept) = maintain::kept_inside(model, stored, raw) else {
+    pub fn keep_resident(&mut self, model: &'static Model, stored: &str, raw: &RawDocument) {
+        let Some(positions) = maintain::resident_positions(model, stored, raw) else {
             return;
         };
-        self.outside = self.resident.len().saturating_sub(kept.len()) as u64;
-        let mut all: Vec<_> = self.resident.drain(..).map(Some).collect();
-        let kept = kept.into_iter();
-        self.resident = kept
-            .filter_map(|position| all.get_mut(position)?.take())
+        self.spilled = self.resident.len().saturating_sub(positions.len()) as u64;
+        let mut elements: Vec<_> = self.resident.drain(..).map(Some).collect();
+        let positions = positions.into_iter();
+        self.resident = positions
+            .filter_map(|position| elements.get_mut(position)?.take())
             .collect();
     }
-}
-
-/// How many elements a stored document says that there are outside of it.
-fn outside(raw: &RawDocument, stored: &str) -> Option<u64> {
-    let own = raw.get_document("_odm").ok()?;
-    let header = own.get_document("overflow").ok()?;
-    let header = header.get_document(stored).ok()?;
-    let count = header.get("count").ok().flatten();
-    let count = match count {
-        Some(RawBsonRef::Int64(count)) => u64::try_from(count).unwrap_or(0),
-        Some(RawBsonRef::Int32(count)) => u64::try_from(count).unwrap_or(0),
-        _ => 0,
-    };
-    let len = |array: Option<&RawArray>| array.map_or(0, |array| array.into_iter().count() as u64);
-    let tail = len(header.get_array("tail").ok());
-    let work = header.get_document("work").ok();
-    let block = len(work.and_then(|work| work.get_array("block").ok()));
-    Some(count + tail + block)
 }
 
 impl<T> Default for Overflow<T> {
     fn default() -> Self {
         Self {
             resident: Vec::new(),
-            outside: 0,
+            spilled: 0,
         }
     }
 }
@@ -190,7 +177,7 @@ impl<T> From<Vec<T>> for Overflow<T> {
     fn from(elements: Vec<T>) -> Self {
         Self {
             resident: elements,
-            outside: 0,
+            spilled: 0,
         }
     }
 }
@@ -220,26 +207,26 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Overflow<T> {
 }
 
 impl<T: Stored> Stored for Overflow<T> {
-    const RULES: rule::Rules = rule::Rules::of_elements::<T>();
+    const RULES: validation::Rules = validation::Rules::of_elements::<T>();
     type Kind = kind::Overflowing;
-    type Fields<M: 'static, R: 'static, S: 'static> = Overflowing<M, T, R, S>;
+    type Fields<M: 'static, R: 'static, S: 'static> = OverflowPlace<M, T, R, S>;
     type ShapeWithDefault<S: 'static> = S;
     type New = Overflow<T::New>;
-    const COPIES: &'static Copies = T::COPIES;
+    const COPIES: &'static TypeCopies = T::COPIES;
     const IS_ARRAY: bool = true;
-    const REWRITES: bool = T::REWRITES;
-    const ROUNDS: bool = T::ROUNDS;
+    const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
+    const ROUNDS_VALUES: bool = T::ROUNDS_VALUES;
 
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.resident.iter().map(native::Stored))
+        serializer.collect_seq(self.resident.iter().map(native::AsStored))
     }
 
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::<T>::deserialize_stored(deserializer).map(Self::from)
     }
 
-    fn validate(&self, place: &Checked<'_>) -> Result<()> {
-        self.refuse_partial(place.path())?;
+    fn validate(&self, place: &CheckedPlace<'_>) -> Result<()> {
+        self.ensure_complete(place.path())?;
         self.validate_elements(place)
     }
 
@@ -247,23 +234,23 @@ impl<T: Stored> Stored for Overflow<T> {
         self.resident.len()
     }
 
-    fn variants(&self, found: &mut Variants) {
+    fn variants(&self, variants: &mut VariantMap) {
         for (i, value) in self.resident.iter().enumerate() {
-            found.element(i, |found| value.variants(found));
+            variants.element(i, |variants| value.variants(variants));
         }
     }
 }
 
-impl<S: Schema, T: Closed<S>> Closed<S> for Overflow<T> {}
+impl<S: Schema, T: TargetsInSchema<S>> TargetsInSchema<S> for Overflow<T> {}
 
-/// An array whose elements can be outside of its document: an [`Overflow`].
+/// Implemented by arrays with spilled elements: by [`Overflow`].
 #[diagnostic::on_unimplemented(
-    message = "all elements of a `{Self}` are in its document",
-    label = "no array that overflows",
-    note = "read it with its document; to let it overflow, declare an `Overflow` with `#[embed(overflow(after = …, into = \"…\"))]`"
+    message = "`{Self}` is not an overflow array",
+    label = "all elements are in the document",
+    note = "read the array with its document; for an overflow array, declare an `Overflow` with `#[embed(overflow(after = …, into = \"…\"))]`"
 )]
 pub trait OverflowArray {
-    /// What it holds.
+    /// The element type.
     type Element: Stored;
 }
 

@@ -1,4 +1,4 @@
-//! Arrays: their own operators first, then those of any of their elements.
+//! Arrays: operators on the whole array, then operators on any element.
 
 use std::{marker::PhantomData, ops::Deref};
 
@@ -6,40 +6,41 @@ use bson::RawBson;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use super::{
-    Checked, FromPath, Path, Place, Queryable, Single, Variants, Writable, element, shape,
+    CheckedPlace, FromPath, Path, Place, Queryable, Single, VariantMap, Writable, element_filter,
+    shape,
 };
 use crate::{
     document::{Stored, kind},
     native,
-    query::{Expr, Filter, IntoFilter, IntoValue, Node, Root, test, values},
-    rule,
-    schema::{Closed, Copies, LinksInside, LinksWalk, Schema},
+    query::{Expr, Filter, FilterNode, IntoFilter, IntoValue, Root, encode_values, field_test},
+    schema::{EmbeddedLinks, LinkCollector, Schema, TargetsInSchema, TypeCopies},
+    validation,
 };
 
-/// The inside of an array element of `M`: what `any` speaks about.
+/// The scope of an array element of `M`, in the closure of `any`.
 #[derive(Debug)]
 pub struct Elem<M>(PhantomData<fn() -> M>);
 
 /// A place that holds an array of `T`.
 ///
-/// The elements' own fields and operators follow by deref and speak about any element: `p.tags().eq("rust")`,
-/// `p.comments().who().eq("jane")`. Where one has the name of an operator here, [`each`](Self::each) comes before it. Of an
-/// array inside an array they speak about any element of any of the inner ones.
-pub struct Array<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
+/// The fields and operators of the elements are available by deref and match any element: `p.tags().eq("rust")`,
+/// `p.comments().who().eq("jane")`. If an element field has the name of an array operator, use [`each`](Self::each). In an array
+/// of arrays they match any element of any inner array.
+pub struct ArrayPlace<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
     path: Path,
     each: T::Fields<M, R, shape::Many>,
-    /// Whether a document without the array reads as one in which it is empty.
+    /// Whether a document without the array reads as a document with an empty array.
     is_empty_if_missing: bool,
     of: PhantomData<fn() -> S>,
 }
 
-impl<M, T: Stored, R, S> FromPath for Array<M, T, R, S> {
+impl<M, T: Stored, R, S> FromPath for ArrayPlace<M, T, R, S> {
     fn from_path(path: Path) -> Self {
         let is_empty_if_missing = path.is_empty_if_missing();
-        let path = path.array();
+        let path = path.holding_array();
         Self {
             is_empty_if_missing,
-            each: FromPath::from_path(path.each()),
+            each: FromPath::from_path(path.any_element()),
             path,
             of: PhantomData,
         }
@@ -47,7 +48,7 @@ impl<M, T: Stored, R, S> FromPath for Array<M, T, R, S> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Place for Array<M, T, R, S> {
+impl<M, T: Stored, R, S> Place for ArrayPlace<M, T, R, S> {
     type Scope = M;
     type Value = Vec<T>;
     type Role = R;
@@ -57,15 +58,15 @@ impl<M, T: Stored, R, S> Place for Array<M, T, R, S> {
     }
 }
 
-impl<M, T: Stored, R, S> Deref for Array<M, T, R, S> {
+impl<M, T: Stored, R, S> Deref for ArrayPlace<M, T, R, S> {
     type Target = T::Fields<M, R, shape::Many>;
     fn deref(&self) -> &Self::Target {
         &self.each
     }
 }
 
-impl<M, T: Stored, R, S> Array<M, T, R, S> {
-    /// One and the same element meets all conditions: `$elemMatch`.
+impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
+    /// Matches if one element meets all conditions: `$elemMatch`.
     pub fn any<F>(
         &self,
         condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F,
@@ -74,97 +75,97 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
         F: IntoFilter<Elem<M>>,
         S: Queryable,
     {
-        element(&self.path, condition(FromPath::from_path(Path::ROOT)))
+        element_filter(&self.path, condition(FromPath::from_path(Path::ROOT)))
     }
 
-    /// One of the elements equals the value.
+    /// Matches if any element equals the value.
     pub fn contains(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path.each(), "$eq", value.into_value())
+        field_test(&self.path.any_element(), "$eq", value.into_value())
     }
 
-    /// None of the elements equals the value.
+    /// Matches if no element equals the value.
     pub fn excludes(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path.each(), "$ne", value.into_value())
+        field_test(&self.path.any_element(), "$ne", value.into_value())
     }
 
-    /// Each of the values equals one of the elements: `$all`.
-    pub fn contains_all<I>(&self, of: I) -> Filter<M>
+    /// Matches if every value equals some element: `$all`.
+    pub fn contains_all<I>(&self, items: I) -> Filter<M>
     where
         I: IntoIterator<Item: IntoValue<T>>,
         S: Queryable,
     {
-        test(&self.path.each(), "$all", values(of))
+        field_test(&self.path.any_element(), "$all", encode_values(items))
     }
 
-    /// The array has these elements in this order and no others.
+    /// Matches if the array has exactly these elements in this order.
     pub fn equals(&self, value: impl IntoValue<Vec<T>>) -> Filter<M>
     where
         S: Queryable,
     {
         let value = value.into_value();
-        let is_empty = matches!(&value, Ok(RawBson::Array(of)) if of.is_empty());
-        self.or_missing(is_empty, test(&self.path, "$eq", value))
+        let is_empty = matches!(&value, Ok(RawBson::Array(items)) if items.is_empty());
+        self.or_missing(is_empty, field_test(&self.path, "$eq", value))
     }
 
-    /// The condition, or that the array is missing and reads as an empty one.
+    /// Adds missing arrays to the condition if a missing array reads as empty.
     fn or_missing(&self, is_empty: bool, condition: Filter<M>) -> Filter<M> {
         match is_empty && self.is_empty_if_missing {
-            true => condition | test(&self.path, "$exists", Ok(false.into())),
+            true => condition | field_test(&self.path, "$exists", Ok(false.into())),
             false => condition,
         }
     }
 
-    /// The array has exactly this many elements: `$size`.
+    /// Matches if the array has exactly this many elements: `$size`.
     pub fn has_len(&self, len: u32) -> Filter<M>
     where
         S: Queryable,
     {
-        let has_len = test(&self.path, "$size", Ok(i64::from(len).into()));
+        let has_len = field_test(&self.path, "$size", Ok(i64::from(len).into()));
         self.or_missing(len == 0, has_len)
     }
 
-    /// The document has the array, if only an empty one: `$exists`.
+    /// Matches if the document has the array, even an empty array: `$exists`.
     pub fn exists(&self) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path, "$exists", Ok(true.into()))
+        field_test(&self.path, "$exists", Ok(true.into()))
     }
 
-    /// How many elements the array has, for a comparison with another field: `$size`.
+    /// Returns the number of elements, for a comparison with another field: `$size`.
     ///
-    /// An array that is missing or null has none. [`has_len`](Self::has_len) compares with a number.
+    /// A missing or null array has 0 elements. [`has_len`](Self::has_len) compares with a number.
     pub fn len(&self) -> Expr<M, i64>
     where
         M: Root,
         S: Single,
     {
-        Expr::len(&self.path)
+        Expr::array_len(&self.path)
     }
 
-    /// The element at an index, counted from 0.
+    /// Returns the element at an index, starting with 0.
     pub fn at(&self, index: usize) -> T::Fields<M, R, S> {
-        FromPath::from_path(self.path.at(index))
+        FromPath::from_path(self.path.element_at(index))
     }
 
-    /// Every element, for an update: `$[]`.
+    /// Selects every element, for an update: `$[]`.
     pub fn all(&self) -> T::Fields<M, R, shape::Every>
     where
         S: Writable,
     {
-        FromPath::from_path(self.path.every())
+        FromPath::from_path(self.path.every_element())
     }
 
-    /// The elements that meet the condition, for an update: `$[name]`, with an array filter.
+    /// Selects the elements that meet the condition, for an update: `$[name]`, with an array filter.
     ///
-    /// A document without such an element stays as it is, though the update counts it as matched. `None` as the
-    /// condition means [every](Self::all) element.
+    /// A document without such an element stays unchanged, but counts as matched. `None` as the condition selects
+    /// [every](Self::all) element.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -189,21 +190,22 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         FromPath::from_path(match condition.map(Filter::into_node) {
-            Some(condition) => self.path.matching(condition),
-            None => self.path.every(),
+            Some(condition) => self.path.matching_elements(condition),
+            None => self.path.every_element(),
         })
     }
 
-    /// The first element that meets the condition, for an update: `$`.
+    /// Selects the first element that meets the condition, for an update: `$`.
     ///
-    /// The condition becomes one of the update: a document without such an element is not changed, and
-    /// [`applied`](crate::action::Updated::applied) tells so; an update of many documents changes the first such
-    /// element of each that has one.
+    /// The condition becomes part of the update's filter. A document without such an element is not changed, and
+    /// [`applied`](crate::action::Updated::applied) returns false. An update of many documents changes the first such element of
+    /// each matching document.
     ///
-    /// One update can name one such element, as often as it likes, and has no other condition that an element of an array
-    /// meets, because MongoDB does not say which of the two `$` would be: that is an error of kind
-    /// [`Invalid`](crate::ErrorKind::Invalid), and nothing is sent. Say more about the element in its own condition. Where
-    /// an array with a `max` inside the element grows, there must be room in every element that meets the condition.
+    /// One update can use one such element, any number of times. The update must not have other conditions on array elements,
+    /// because MongoDB does not define which element `$` would select; such an update is an error of kind
+    /// [`Invalid`](crate::ErrorKind::Invalid), and no request is sent. Put further requirements into the condition of the
+    /// element. If the update grows an array with a `max` inside the element, every element that meets the condition must have
+    /// room.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -232,65 +234,68 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
         S: Single,
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
-        let condition = condition.map_or(Node::All, Filter::into_node);
-        FromPath::from_path(self.path.first(condition))
+        let condition = condition.map_or(FilterNode::All, Filter::into_node);
+        FromPath::from_path(self.path.first_matching_element(condition))
     }
 
-    /// Any element's own fields, where an operator of the array has the same name.
+    /// Returns the fields of any element, for names that an array operator has too.
     pub fn each(&self) -> &T::Fields<M, R, shape::Many> {
         &self.each
     }
 }
 
 impl<T: Stored> Stored for Vec<T> {
-    const LINKS: LinksInside = T::LINKS.in_array();
-    const RULES: rule::Rules = rule::Rules::of_elements::<T>();
+    const LINKS: EmbeddedLinks = T::LINKS.in_array();
+    const RULES: validation::Rules = validation::Rules::of_elements::<T>();
     type Kind = <T::Kind as kind::Element>::Many;
-    type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
+    type Fields<M: 'static, R: 'static, S: 'static> = ArrayPlace<M, T, R, S>;
     type ShapeWithDefault<S: 'static> = S;
     type New = Vec<T::New>;
-    const COPIES: &'static Copies = T::COPIES;
+    const COPIES: &'static TypeCopies = T::COPIES;
     const IS_ARRAY: bool = true;
-    const REWRITES: bool = T::REWRITES;
-    const ROUNDS: bool = T::ROUNDS;
+    const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
+    const ROUNDS_VALUES: bool = T::ROUNDS_VALUES;
 
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(native::Stored))
+        serializer.collect_seq(self.iter().map(native::AsStored))
     }
 
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = Vec::<native::Owned<T>>::deserialize(deserializer)?;
+        let values = Vec::<native::FromStored<T>>::deserialize(deserializer)?;
         Ok(values.into_iter().map(|value| value.0).collect())
     }
 
-    fn validate(&self, place: &Checked<'_>) -> crate::Result<()> {
+    fn validate(&self, place: &CheckedPlace<'_>) -> crate::Result<()> {
         let path = place.path();
         self.iter()
             .enumerate()
-            .try_for_each(|(i, value)| value.validate(place).map_err(|e| at_index(e, path, i)))
+            .try_for_each(|(i, value)| value.validate(place).map_err(|e| with_index(e, path, i)))
     }
 
     fn count(&self) -> usize {
         self.len()
     }
 
-    fn links(found: &mut LinksWalk) {
-        found.elements(T::links);
+    fn links(links: &mut LinkCollector) {
+        links.visit_elements(T::links);
     }
 
-    fn variants(&self, found: &mut Variants) {
+    fn variants(&self, variants: &mut VariantMap) {
         for (i, value) in self.iter().enumerate() {
-            found.element(i, |found| value.variants(found));
+            variants.element(i, |variants| value.variants(variants));
         }
     }
 }
 
-impl<S: Schema, T: Closed<S>> Closed<S> for Vec<T> {}
+impl<S: Schema, T: TargetsInSchema<S>> TargetsInSchema<S> for Vec<T> {}
 
-/// The path is made longer only where there is something to report.
-fn at_index(error: crate::Error, path: &Path, index: usize) -> crate::Error {
-    let below = error.path().unwrap_or_default();
-    let own = path.to_string();
-    let rest = below.strip_prefix(own.as_str()).unwrap_or(below).to_owned();
-    error.with_path(format!("{own}.{index}{rest}"))
+/// Adds an index to the path of an error. The path is built only for errors, to keep validation cheap.
+fn with_index(error: crate::Error, path: &Path, index: usize) -> crate::Error {
+    let subpath = error.path().unwrap_or_default();
+    let array_path = path.to_string();
+    let rest = subpath
+        .strip_prefix(array_path.as_str())
+        .unwrap_or(subpath)
+        .to_owned();
+    error.with_path(format!("{array_path}.{index}{rest}"))
 }

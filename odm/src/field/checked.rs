@@ -1,46 +1,46 @@
-//! What is checked of a document that is written.
+//! Places during validation of a write.
 
 use super::Path;
 use crate::{Error, Result};
 
-/// A place in a document that is checked, and the paths that are written: what stands elsewhere is stored already, and
-/// stays as it is.
+/// A place in a document during validation, with the paths that a save writes. Values at other paths are stored already and stay
+/// unchanged, so their violations are not reported.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
-pub struct Checked<'w> {
+pub struct CheckedPlace<'w> {
     path: Path,
-    /// None if the whole document is written.
+    /// The written paths; `None` if the whole document is written.
     written: Option<&'w [String]>,
 }
 
-impl<'w> Checked<'w> {
+impl<'w> CheckedPlace<'w> {
     /// A value or a document that is written as a whole.
-    pub const WHOLE: Checked<'static> = Checked {
+    pub const WHOLE: CheckedPlace<'static> = CheckedPlace {
         path: Path::ROOT,
         written: None,
     };
 
-    /// A document of which these paths are written.
-    pub(crate) fn written(paths: &'w [String]) -> Self {
+    /// Returns the root of a document with these written paths.
+    pub(crate) fn with_written_paths(paths: &'w [String]) -> Self {
         Self {
             path: Path::ROOT,
             written: Some(paths),
         }
     }
 
-    /// A field of it.
+    /// Returns the place of a field.
     #[must_use]
-    pub fn then(&self, name: &'static str) -> Self {
+    pub fn subfield(&self, name: &'static str) -> Self {
         Self {
-            path: self.path.then(name),
+            path: self.path.subfield(name),
             ..*self
         }
     }
 
-    /// A value of a map in it.
-    pub(crate) fn key(&self, key: &str) -> Self {
+    /// Returns the place of a map value.
+    pub(crate) fn map_value(&self, key: &str) -> Self {
         Self {
-            path: self.path.append(key),
+            path: self.path.append_name(key),
             ..*self
         }
     }
@@ -49,8 +49,8 @@ impl<'w> Checked<'w> {
         &self.path
     }
 
-    /// The error of this place, with its path; none if the place is not written.
-    pub(crate) fn refuse(&self, error: Error) -> Result<()> {
+    /// Returns the error with the path of this place, or `Ok` if the place is not written.
+    pub(crate) fn fail_if_written(&self, error: Error) -> Result<()> {
         let path = self.path.to_string();
         let is_at = |written: &String| {
             let rest = path.strip_prefix(written.as_str());

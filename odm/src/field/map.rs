@@ -1,4 +1,4 @@
-//! Maps: documents whose keys are not known beforehand.
+//! Maps: documents with arbitrary keys.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,26 +8,28 @@ use std::{
 
 use bson::RawBson;
 
-use super::{Checked, FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
+use super::{
+    CheckedPlace, FromPath, Marker, Path, Place, Queryable, VariantMap, path::ensure_map_key, shape,
+};
 use crate::{
     Result,
     backend::operation::Direction,
     document::{Stored, kind},
-    query::{Filter, IntoValue, Sort, test},
-    rule,
-    schema::{Closed, Copies, LinksInside, Schema},
+    query::{Filter, IntoValue, Sort, field_test},
+    schema::{EmbeddedLinks, Schema, TargetsInSchema, TypeCopies},
+    validation,
 };
 
-/// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
+/// A place that holds a map from text to `T`; `V` is the map type, a `BTreeMap` or a `HashMap`.
 ///
-/// Its values are asked for by their keys. MongoDB cannot ask for a value under any key, and no index could serve that: what
-/// is to be found by its value is an element of an array.
-pub struct Map<M, T, V, R, S = shape::One> {
+/// Filters and updates access values by key. MongoDB has no condition on a value under any key, and no index could serve such a
+/// condition. Store values that must be searchable as elements of an array.
+pub struct MapPlace<M, T, V, R, S = shape::One> {
     path: Path,
     of: Marker<(M, T, V, R, S)>,
 }
 
-impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {
+impl<M, T, V, R, S> FromPath for MapPlace<M, T, V, R, S> {
     fn from_path(path: Path) -> Self {
         Self {
             path,
@@ -37,7 +39,7 @@ impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T, V: Stored, R, S> Place for Map<M, T, V, R, S> {
+impl<M, T, V: Stored, R, S> Place for MapPlace<M, T, V, R, S> {
     type Scope = M;
     type Value = V;
     type Role = R;
@@ -47,77 +49,77 @@ impl<M, T, V: Stored, R, S> Place for Map<M, T, V, R, S> {
     }
 }
 
-impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S> {
-    /// The value of a key.
+impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> MapPlace<M, T, V, R, S> {
+    /// Returns the value of a key.
     ///
-    /// A key that is empty, has a dot or a null byte or begins with a dollar sign makes the operation that uses it an
-    /// error of kind [`Invalid`](crate::ErrorKind::Invalid): it never becomes a path or an operator.
+    /// An operation with an empty key, or a key that contains a dot or a null byte or begins with a dollar sign, returns an error
+    /// of kind [`Invalid`](crate::ErrorKind::Invalid). A key is never read as a path or an operator.
     pub fn key(&self, key: &str) -> T::Fields<M, R, S> {
-        FromPath::from_path(self.path.key(key).optional(T::IS_ARRAY))
+        FromPath::from_path(self.path.map_key(key).mark_nullable(T::IS_ARRAY))
     }
 
-    /// The map has the key.
+    /// Matches if the map has the key.
     pub fn contains_key(&self, key: &str) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path.key(key), "$exists", Ok(true.into()))
+        field_test(&self.path.map_key(key), "$exists", Ok(true.into()))
     }
 
-    /// Equal to the value, in the order of keys too.
+    /// Matches if the map equals the value, including the order of keys.
     pub fn eq(&self, value: impl IntoValue<V>) -> Filter<M>
     where
         S: Queryable,
     {
         let value = value.into_value();
-        match self.is_read_from_nothing(&value) {
-            true => test(&self.path, "$eq", value) | self.is_missing(),
-            false => test(&self.path, "$eq", value),
+        match self.equals_missing(&value) {
+            true => field_test(&self.path, "$eq", value) | self.missing_filter(),
+            false => field_test(&self.path, "$eq", value),
         }
     }
 
-    /// Whether a document without the map reads as one with this value.
-    fn is_read_from_nothing(&self, value: &Result<RawBson>) -> bool {
+    /// Returns whether a document without the map reads as a document with this value.
+    fn equals_missing(&self, value: &Result<RawBson>) -> bool {
         let is_empty = matches!(value, Ok(RawBson::Document(map)) if map.is_empty());
         is_empty && self.path.is_empty_if_missing()
     }
 
-    fn is_missing(&self) -> Filter<M> {
-        test(&self.path, "$exists", Ok(false.into()))
+    fn missing_filter(&self) -> Filter<M> {
+        field_test(&self.path, "$exists", Ok(false.into()))
     }
 
-    /// Not equal to the value, in the order of keys too, or missing.
+    /// Matches if the map differs from the value, including the order of keys, or is missing.
     pub fn ne(&self, value: impl IntoValue<V>) -> Filter<M>
     where
         S: Queryable,
     {
         let value = value.into_value();
-        match self.is_read_from_nothing(&value) {
-            true => test(&self.path, "$ne", value) & !self.is_missing(),
-            false => test(&self.path, "$ne", value),
+        match self.equals_missing(&value) {
+            true => field_test(&self.path, "$ne", value) & !self.missing_filter(),
+            false => field_test(&self.path, "$ne", value),
         }
     }
 
-    /// The document has the map, if only an empty one: `$exists`.
+    /// Matches if the document has the map, even an empty map: `$exists`.
     pub fn exists(&self) -> Filter<M>
     where
         S: Queryable,
     {
-        test(&self.path, "$exists", Ok(true.into()))
+        field_test(&self.path, "$exists", Ok(true.into()))
     }
 }
 
-/// What documents can be sorted by as a whole: no map.
+/// Types by which documents can be sorted as a whole: no map.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "no order by a map",
+    message = "cannot sort by a map",
     label = "has one value for each key",
     note = "sort by the value of a key, `p.scores().key(\"art\").asc()`"
 )]
 pub trait Sole {}
 
-impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S> {
-    /// Not there: see [`Sole`].
+impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> MapPlace<M, T, V, R, S> {
+    /// Does not compile: see [`Sole`].
     #[doc(hidden)]
     pub fn asc(&self) -> Sort<M>
     where
@@ -126,7 +128,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
         Sort::new(self.path.clone(), Direction::Ascending, V::BRACKETS)
     }
 
-    /// Not there: see [`Sole`].
+    /// Does not compile: see [`Sole`].
     #[doc(hidden)]
     pub fn desc(&self) -> Sort<M>
     where
@@ -136,31 +138,31 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
     }
 }
 
-/// Maps whose single keys an update can remove.
+/// Maps with keys that an update can remove.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no map",
+    message = "`{Self}` is not a map",
     label = "has no keys to remove",
-    note = "`unset` removes an `Option` field, `pull` elements of an array"
+    note = "`unset` removes an `Option` field, `pull` removes elements of an array"
 )]
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
-    const LINKS: LinksInside = T::LINKS.out_of_reach();
-    const RULES: rule::Rules = rule::Rules::of_values::<T>();
+    const LINKS: EmbeddedLinks = T::LINKS.as_unreachable();
+    const RULES: validation::Rules = validation::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
-    type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type Fields<M: 'static, R: 'static, S: 'static> = MapPlace<M, T, Self, R, S>;
     type ShapeWithDefault<S: 'static> = S;
     type New = Self;
-    const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
-    const REWRITES: bool = T::REWRITES;
+    const COPIES: &'static TypeCopies = TypeCopies::in_map(T::COPIES);
+    const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
 
-    fn validate(&self, place: &Checked<'_>) -> Result<()> {
-        validate(self.iter(), place)
+    fn validate(&self, place: &CheckedPlace<'_>) -> Result<()> {
+        validate_entries(self.iter(), place)
     }
 
-    fn variants(&self, found: &mut Variants) {
+    fn variants(&self, variants: &mut VariantMap) {
         for (key, value) in self {
-            found.field(key, |found| value.variants(found));
+            variants.field(key, |variants| value.variants(variants));
         }
     }
 }
@@ -171,25 +173,25 @@ impl<T: Stored> Keyed for BTreeMap<String, T> {}
 #[diagnostic::do_not_recommend]
 impl<K: Keyed> Keyed for Option<K> {}
 
-impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
+impl<S: Schema, T: TargetsInSchema<S>> TargetsInSchema<S> for BTreeMap<String, T> {}
 
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
-    const LINKS: LinksInside = T::LINKS.out_of_reach();
-    const RULES: rule::Rules = rule::Rules::of_values::<T>();
+    const LINKS: EmbeddedLinks = T::LINKS.as_unreachable();
+    const RULES: validation::Rules = validation::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
-    type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type Fields<M: 'static, R: 'static, S: 'static> = MapPlace<M, T, Self, R, S>;
     type ShapeWithDefault<S: 'static> = S;
     type New = Self;
-    const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
-    const REWRITES: bool = T::REWRITES;
+    const COPIES: &'static TypeCopies = TypeCopies::in_map(T::COPIES);
+    const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
 
-    fn validate(&self, place: &Checked<'_>) -> Result<()> {
-        validate(self.iter(), place)
+    fn validate(&self, place: &CheckedPlace<'_>) -> Result<()> {
+        validate_entries(self.iter(), place)
     }
 
-    fn variants(&self, found: &mut Variants) {
+    fn variants(&self, variants: &mut VariantMap) {
         for (key, value) in self {
-            found.field(key, |found| value.variants(found));
+            variants.field(key, |variants| value.variants(variants));
         }
     }
 }
@@ -197,14 +199,14 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
 #[diagnostic::do_not_recommend]
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Keyed for HashMap<String, T, H> {}
 
-impl<S: Schema, T: Closed<S>, H> Closed<S> for HashMap<String, T, H> {}
+impl<S: Schema, T: TargetsInSchema<S>, H> TargetsInSchema<S> for HashMap<String, T, H> {}
 
-fn validate<'a, T: Stored>(
+fn validate_entries<'a, T: Stored>(
     mut entries: impl Iterator<Item = (&'a String, &'a T)>,
-    place: &Checked<'_>,
+    place: &CheckedPlace<'_>,
 ) -> Result<()> {
     entries.try_for_each(|(key, value)| {
-        refuse_key(key).or_else(|error| place.refuse(error))?;
-        value.validate(&place.key(key))
+        ensure_map_key(key).or_else(|error| place.fail_if_written(error))?;
+        value.validate(&place.map_value(key))
     })
 }

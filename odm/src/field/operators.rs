@@ -1,24 +1,25 @@
-//! What Rust's own operators are told on fields: a condition is made by a method.
+//! Compile errors for Rust's operators on fields: conditions are made by methods.
 //!
-//! No value is [`Comparable`], so none of these operators can be used: they are here for the message, which without them is
-//! that Rust does not know how to compare a field. Arrays and options have none: their trait methods would hide those of what is inside.
+//! No type implements [`Comparable`], so Rust's operators never compile. The implementations only exist for the error message;
+//! without them rustc reports a missing `PartialEq`. Arrays and options have no implementations, which would hide the methods of
+//! the inner fields.
 
 use std::{cmp::Ordering, ops::Not};
 
 use super::Field;
 use crate::query::Expr;
 
-/// What a field can be compared with by an operator of Rust: nothing.
+/// Types that Rust operators can compare with a field; no type implements the trait.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a condition is made by a method, not by an operator of Rust",
-    label = "compares here and now, and not in the database",
-    note = "`==` is `p.votes().eq(3)`, `!=` is `ne`, `<` is `lt`, `<=` is `lte`, `>` is `gt`, `>=` is `gte`; conditions are combined by `&`, \
-            `|` and `!`"
+    message = "a condition is a method call, not an operator of Rust",
+    label = "would compare in Rust, not in the database",
+    note = "`==` is `p.votes().eq(3)`, `!=` is `ne`, `<` is `lt`, `<=` is `lte`, `>` is `gt`, `>=` is `gte`; combine conditions \
+         by `&`, `|` and `!`"
 )]
 pub trait Comparable {}
 
-/// What `!` makes of a field: no condition.
+/// The result of `!` on a field, which is not a condition.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct NotACondition;

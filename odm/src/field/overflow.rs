@@ -1,35 +1,36 @@
-//! Arrays whose elements overflow into another collection.
+//! Typed places of overflow arrays.
 
 use std::marker::PhantomData;
 
-use super::{Array, Elem, FromPath, Path, Place, Queryable, Single, Writable, role, shape};
+use super::{ArrayPlace, Elem, FromPath, Path, Place, Queryable, Single, Writable, role, shape};
 use crate::{
     document::{Document, Overflow, Stored, kind},
-    query::{Filter, IntoFilter, IntoValue, Node},
+    metadata::overflow::{BLOCK, COUNT, TAIL, WORK, manifest_in},
+    query::{Filter, FilterNode, IntoFilter, IntoValue},
 };
 
-/// Arrays whose elements a filter of documents finds: none that overflows.
+/// Arrays with all elements in the document, so that a filter can find a document by any element.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a filter of documents does not see the elements that are outside of them",
-    label = "not all elements are in the document",
-    note = "ask for an element first, wherever it is, and filter by the answer: `db.arrays::<…>().any(|d| d.…(), |element| …).await?`",
-    note = "a filter of those that are in the document is one of `.resident()`"
+    message = "a filter cannot find documents by the spilled elements of an overflow array",
+    label = "some elements are in chunk documents",
+    note = "search all elements first, and filter by the result: `db.arrays::<…>().any(|d| d.…(), |element| …).await?`",
+    note = "to filter by the resident elements alone, use `.resident()`"
 )]
-pub trait AllInside {}
+pub trait FullyResident {}
 #[diagnostic::do_not_recommend]
-impl<T: Stored<Kind: Inside>> AllInside for T {}
+impl<T: Stored<Kind: ResidentKind>> FullyResident for T {}
 
-/// The kinds of values that are in their document as a whole.
+/// The kinds of values that are stored completely in their document.
 #[doc(hidden)]
-pub trait Inside {}
-macro_rules! inside {
+pub trait ResidentKind {}
+macro_rules! resident_kinds {
     ($($kind:ident),*) => {$(
         #[diagnostic::do_not_recommend]
-        impl Inside for kind::$kind {}
+        impl ResidentKind for kind::$kind {}
     )*};
 }
-inside!(
+resident_kinds!(
     Value,
     Struct,
     Enum,
@@ -42,30 +43,30 @@ inside!(
     References
 );
 
-/// What a place is of, without having any of it.
-type Of<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
+/// Type parameters of a place without a value of these types.
+type PlaceMarker<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
 
-/// A place that holds an array of `T` of which only the first elements are in the document.
+/// A place with an overflow array of `T`.
 ///
-/// An update pushes to it, pulls from it and changes its elements, wherever they are. A filter of documents sees what is in them:
-/// [`resident`](Self::resident); one of elements wherever they are is a question of its own, [`Arrays::any`](crate::action::Arrays::any).
-/// [`Get::elements`](crate::action::Get::elements) asks for all of them.
-pub struct Overflowing<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
+/// An update pushes, pulls and changes elements, resident and spilled. A filter sees only the resident elements: see
+/// [`resident`](Self::resident). To find documents by any element, use [`Arrays::any`](crate::action::Arrays::any). To read all
+/// elements, use [`Get::elements`](crate::action::Get::elements).
+pub struct OverflowPlace<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
     path: Path,
-    of: Of<M, T, R, S>,
+    of: PlaceMarker<M, T, R, S>,
 }
 
-impl<M, T: Stored, R, S> FromPath for Overflowing<M, T, R, S> {
+impl<M, T: Stored, R, S> FromPath for OverflowPlace<M, T, R, S> {
     fn from_path(path: Path) -> Self {
         Self {
-            path: path.array(),
+            path: path.holding_array(),
             of: PhantomData,
         }
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Place for Overflowing<M, T, R, S> {
+impl<M, T: Stored, R, S> Place for OverflowPlace<M, T, R, S> {
     type Scope = M;
     type Value = Overflow<T>;
     type Role = R;
@@ -75,51 +76,52 @@ impl<M, T: Stored, R, S> Place for Overflowing<M, T, R, S> {
     }
 }
 
-impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
-    /// The elements that are in the document, for a filter: the first ones. Of an array in an order these may be some more than
-    /// [`Overflow::resident`](crate::Overflow::resident) shows.
+impl<M, T: Stored, R, S> OverflowPlace<M, T, R, S> {
+    /// Returns the resident elements as an array, for a filter.
     ///
-    /// A filter by them costs no more than any other, and finds no document by an element that is outside of it:
-    /// [`Arrays::any`](crate::action::Arrays::any) does.
-    pub fn resident(&self) -> Array<M, T, role::Resident, S> {
+    /// Such a filter is as cheap as any filter on an array. A spilled element does not match:
+    /// [`Arrays::any`](crate::action::Arrays::any) finds documents by spilled elements. A sorted array may have a few resident
+    /// elements more than [`Overflow::resident`](crate::Overflow::resident) returns.
+    pub fn resident(&self) -> ArrayPlace<M, T, role::Resident, S> {
         FromPath::from_path(self.path.clone())
     }
 
-    /// The document has elements outside of it; of an array in an order also where there are more in it than are shown of it.
+    /// Filters for documents with spilled elements. In a sorted array, the surplus of resident elements counts as spilled.
     pub fn has_more(&self) -> Filter<M>
     where
         M: Document,
         S: Single,
     {
-        // It may be looked at from outside of its document, as in a change.
+        // The path may have a prefix, as in a change event.
         let path = self.path.to_string();
-        let (before, name) = path.rsplit_once('.').unwrap_or(("", &path));
-        let document = match before {
+        let (prefix, name) = path.rsplit_once('.').unwrap_or(("", &path));
+        let document = match prefix {
             "" => Path::ROOT,
-            before => Path::ROOT.append(before),
+            prefix => Path::ROOT.append_name(prefix),
         };
-        let header = document.append(&format!("_odm.overflow.{name}"));
+        let manifest = manifest_in(&document, name);
         let ordered = M::MODEL
             .overflow_on(name)
             .filter(|field| field.order.is_some());
-        let at = |place: &str| header.append(place);
-        let exists = |place: Path| Node::Test(place, "$exists", true.into());
-        // It stands there a while longer than something is outside.
-        let outside = Node::Or(vec![
-            Node::Test(at("count"), "$gt", 0_i64.into()),
-            exists(at("tail.0")),
-            exists(at("work.block.0")),
+        let count = manifest.append_name(COUNT);
+        let block = manifest.append_name(WORK).append_name(BLOCK);
+        let exists = |place: Path| FilterNode::Test(place, "$exists", true.into());
+        // The manifest exists for a while after the last element was folded, so test the number of elements.
+        let has_spilled = FilterNode::Or(vec![
+            FilterNode::Test(count, "$gt", 0_i64.into()),
+            exists(manifest.append_name(TAIL).append_name("0")),
+            exists(block.append_name("0")),
         ]);
         Filter::from_node(match ordered {
             Some(field) => {
-                let hidden = document.append(&format!("{name}.{}", field.after));
-                Node::Or(vec![outside, exists(hidden)])
+                let surplus_path = document.append_name(&format!("{name}.{}", field.max_resident));
+                FilterNode::Or(vec![has_spilled, exists(surplus_path)])
             }
-            None => outside,
+            None => has_spilled,
         })
     }
 
-    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    /// Not available: [`resident`](Self::resident) has this filter for the resident elements.
     #[doc(hidden)]
     pub fn any<F>(
         &self,
@@ -128,42 +130,42 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
     where
         F: IntoFilter<Elem<M>>,
         S: Queryable,
-        Overflow<T>: AllInside,
+        Overflow<T>: FullyResident,
     {
         self.resident().any(condition)
     }
 
-    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    /// Not available: [`resident`](Self::resident) has this filter for the resident elements.
     #[doc(hidden)]
     pub fn contains(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
-        Overflow<T>: AllInside,
+        Overflow<T>: FullyResident,
     {
         self.resident().contains(value)
     }
 
-    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    /// Not available: [`resident`](Self::resident) has this filter for the resident elements.
     #[doc(hidden)]
     pub fn excludes(&self, value: impl IntoValue<T>) -> Filter<M>
     where
         S: Queryable,
-        Overflow<T>: AllInside,
+        Overflow<T>: FullyResident,
     {
         self.resident().excludes(value)
     }
 
-    /// Every element, wherever it is, for an update: `$[]`.
+    /// Returns every element, resident and spilled, for an update: `$[]`.
     pub fn all(&self) -> T::Fields<M, R, shape::Every>
     where
         S: Writable,
     {
-        FromPath::from_path(self.path.every().spilling())
+        FromPath::from_path(self.path.every_element().with_spilled_elements())
     }
 
-    /// The elements that meet the condition, wherever they are, for an update: `$[name]`, with an array filter.
+    /// Returns the elements that meet the condition, resident and spilled, for an update: `$[name]`, with an array filter.
     ///
-    /// A document without such an element stays as it is, though the update counts it as matched.
+    /// A document without a matching element stays unchanged, but counts as matched.
     pub fn matching<F>(
         &self,
         condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F,
@@ -174,8 +176,11 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         FromPath::from_path(match condition.map(Filter::into_node) {
-            Some(condition) => self.path.matching(condition).spilling(),
-            None => self.path.every().spilling(),
+            Some(condition) => self
+                .path
+                .matching_elements(condition)
+                .with_spilled_elements(),
+            None => self.path.every_element().with_spilled_elements(),
         })
     }
 }

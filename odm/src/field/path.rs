@@ -1,76 +1,76 @@
-//! The way from a document to a place in it.
+//! Paths from a document to a place.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use bson::RawBson;
 
 use super::Tag;
-use crate::{Error, ErrorKind, Result, query::Node};
+use crate::{Error, ErrorKind, Result, query::FilterNode};
 
-/// A dotted path of stored names, with what is known of the place that it leads to.
+/// A dotted path of stored names, with properties of the place.
 #[derive(Debug, Clone)]
 pub struct Path {
     dotted: Cow<'static, str>,
     max: Option<usize>,
-    /// Whether serde leaves a value out of a document.
+    /// Whether serde's `skip_serializing_if` leaves a value out of a document.
     omits: Option<fn(&RawBson) -> bool>,
-    /// The field has serde's `default`.
+    /// Whether the field has serde's `default`.
     has_default: bool,
-    /// A key that no path can hold, found when the path was made and reported when it is used.
-    refused: Option<Error>,
-    /// The place is inside of an enum's variant: it is written only where this holds.
-    only_where: Option<Box<Node>>,
-    /// The place has fields of one value and the tag of an enum side by side, and holds neither alone.
+    /// The error of an invalid map key, found when the path is built and returned when the path is used.
+    error: Option<Error>,
+    /// The condition on the enum variants around the place: the place is written only where the condition holds.
+    only_where: Option<Box<FilterNode>>,
+    /// The place consists of the fields beside an enum's tag, so no single path holds the value.
     beside_tag: bool,
-    /// What in the path is no name, by where it begins in the text.
-    steps: Vec<(usize, Step)>,
-    /// The places on the way that may hold nothing, by where they end in the text.
-    holders: Vec<(usize, Holder)>,
-    /// It leads to elements of an array that overflows: some of them may be in chunk documents.
+    /// The array steps in the path, with their byte positions in the text.
+    steps: Vec<(usize, PathStep)>,
+    /// The nullable places on the path, with the byte positions of their ends in the text.
+    holders: Vec<(usize, NullableKind)>,
+    /// The path selects elements of an overflow array, which may be spilled.
     may_spill: bool,
-    array: InArray,
+    array: ArrayPosition,
 }
 
-/// What a place holds if it holds anything: below a null or missing value there is no place to write to.
+/// The content of a nullable place. Below a null or missing value an update has nothing to write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holder {
-    /// A document with fields of its own, of which an update must not make only some.
+pub(crate) enum NullableKind {
+    /// A document with fields. An update must not create a document with only some of the fields.
     Document,
     Array,
-    /// A map, which an update may make: any keys are a whole map.
+    /// A map. An update may create the map, because every set of keys is valid.
     Map,
 }
 
-/// A part of a path that is no name.
+/// An array step of a path.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
-    /// One element of an array, by its index.
+pub(crate) enum PathStep {
+    /// One element of an array, by index.
     At(usize),
-    /// Any element of an array, where what follows is seen from there: it has no text.
-    Inside,
+    /// Any element of an array, as the root of the rest of the path; without text.
+    Element,
     /// Every element: `$[]`.
     Every,
-    /// The elements that meet a condition: `$[name]`, and an array filter of that name.
-    Matching(Arc<Node>),
-    /// The first element that meets a condition: `$`, and the condition in the filter.
-    First(Arc<Node>),
+    /// The elements that meet a condition: `$[name]`, with an array filter.
+    Matching(Arc<FilterNode>),
+    /// The first element that meets a condition: `$`, with the condition in the filter.
+    First(Arc<FilterNode>),
 }
 
-/// Where a path is in an array, if it is in one.
+/// The position of a path relative to arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InArray {
+enum ArrayPosition {
     No,
-    /// An array that queries look through, or a field somewhere below one.
+    /// An array that queries traverse, or a field below such an array.
     Yes,
-    /// An array that they do not look through, because it is an element.
+    /// An array that queries do not traverse, because the array is an element.
     Inner,
-    /// Any element of an array that they look through.
+    /// Any element of an array that queries traverse.
     Any,
-    /// One element, or any of an inner array.
+    /// One element, or any element of an inner array.
     Element,
 }
 
-/// The text of elements that have no name before the update is put together.
+/// The text of an element step before the update assigns a name.
 const UNNAMED: &str = "$[]";
 
 impl Path {
@@ -80,47 +80,47 @@ impl Path {
         max: None,
         omits: None,
         has_default: false,
-        refused: None,
+        error: None,
         only_where: None,
         beside_tag: false,
         steps: Vec::new(),
         holders: Vec::new(),
         may_spill: false,
-        array: InArray::No,
+        array: ArrayPosition::No,
     };
 
-    /// The path to a field of what this one leads to.
+    /// Returns the path of a field at this place.
     #[must_use]
-    pub fn then(&self, name: &'static str) -> Self {
+    pub fn subfield(&self, name: &'static str) -> Self {
         if self.dotted.is_empty() {
             Self {
                 dotted: Cow::Borrowed(name),
                 max: None,
                 omits: None,
                 has_default: false,
-                refused: self.refused.clone(),
+                error: self.error.clone(),
                 only_where: self.only_where.clone(),
                 beside_tag: false,
                 steps: self.steps.clone(),
                 holders: self.holders.clone(),
                 may_spill: self.may_spill,
-                array: self.array.below(),
+                array: self.array.below_position(),
             }
         } else {
-            self.append(name)
+            self.append_name(name)
         }
     }
 
-    /// The path to an array in a field, which holds at most `max` elements.
+    /// Returns the path of an array field with at most `max` elements.
     #[must_use]
-    pub fn then_bounded(&self, name: &'static str, max: usize) -> Self {
+    pub fn bounded_subfield(&self, name: &'static str, max: usize) -> Self {
         Self {
             max: Some(max),
-            ..self.then(name)
+            ..self.subfield(name)
         }
     }
 
-    /// The path to a field that serde leaves out of a document for some values: `skip_serializing_if`.
+    /// Marks a field that serde leaves out for some values: `skip_serializing_if`.
     #[must_use]
     pub fn omitting(self, omits: fn(&RawBson) -> bool) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Path {
         }
     }
 
-    /// The path to a field with serde's `default`.
+    /// Marks a field with serde's `default`.
     #[must_use]
     pub fn with_default(self) -> Self {
         Self {
@@ -138,40 +138,41 @@ impl Path {
         }
     }
 
-    /// Whether a document without the place has an array or a map there that is empty.
+    /// Returns whether a document without the place reads as a document with an empty array or map.
     ///
-    /// It is not so of an optional one, which is `None`, nor of one in an element, as a filter that asks for a missing field asks all elements.
+    /// False for an optional field, which reads as `None`, and for a field of an array element, where a filter for a missing
+    /// field would test all elements.
     pub(super) fn is_empty_if_missing(&self) -> bool {
         let is_optional = self
             .holders
             .last()
             .is_some_and(|(end, _)| *end == self.dotted.len());
-        self.has_default && !is_optional && self.array == InArray::No
+        self.has_default && !is_optional && self.array == ArrayPosition::No
     }
 
-    /// Whether serde leaves this value out of a document.
-    pub(crate) fn omits(&self, value: &RawBson) -> bool {
+    /// Returns whether serde leaves this value out of a document.
+    pub(crate) fn is_omitted(&self, value: &RawBson) -> bool {
         self.omits.is_some_and(|omits| omits(value))
     }
 
-    /// The path to the value of a map's key, which may come from a user.
-    pub(crate) fn key(&self, key: &str) -> Self {
-        let mut path = self.append(key);
+    /// Returns the path of a map key, which may come from user input.
+    pub(crate) fn map_key(&self, key: &str) -> Self {
+        let mut path = self.append_name(key);
         if let Some((end, holder)) = path.holders.last_mut()
             && *end == self.dotted.len()
         {
-            *holder = Holder::Map;
+            *holder = NullableKind::Map;
         }
-        if path.refused.is_none() {
-            path.refused = refuse_key(key)
+        if path.error.is_none() {
+            path.error = ensure_map_key(key)
                 .err()
                 .map(|e| e.with_path(self.dotted.clone()));
         }
         path
     }
 
-    /// The path to a field, whatever its name.
-    pub(crate) fn append(&self, name: &str) -> Self {
+    /// Returns the path of a field with any name.
+    pub(crate) fn append_name(&self, name: &str) -> Self {
         let dotted = if self.dotted.is_empty() {
             name.to_owned()
         } else {
@@ -182,34 +183,34 @@ impl Path {
             max: None,
             omits: None,
             has_default: false,
-            refused: self.refused.clone(),
+            error: self.error.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: self.steps.clone(),
             holders: self.holders.clone(),
             may_spill: self.may_spill,
-            array: self.array.below(),
+            array: self.array.below_position(),
         }
     }
 
-    /// The same elements, of which some may be in chunk documents.
-    pub(super) fn spilling(self) -> Self {
+    /// Marks the elements as possibly spilled.
+    pub(super) fn with_spilled_elements(self) -> Self {
         Self {
             may_spill: true,
             ..self
         }
     }
 
-    /// Whether it leads to elements of which some may be in chunk documents.
+    /// Returns whether the path selects elements that may be spilled.
     pub(crate) fn may_spill(&self) -> bool {
         self.may_spill
     }
 
-    /// The same place, which may hold nothing.
-    pub(super) fn optional(mut self, is_array: bool) -> Self {
+    /// Marks the place as nullable.
+    pub(super) fn mark_nullable(mut self, is_array: bool) -> Self {
         let holder = match is_array {
-            true => Holder::Array,
-            false => Holder::Document,
+            true => NullableKind::Array,
+            false => NullableKind::Document,
         };
         if self
             .holders
@@ -221,8 +222,8 @@ impl Path {
         self
     }
 
-    /// The same place, which is there only where the condition holds.
-    pub(crate) fn only_where(&self, condition: Node) -> Self {
+    /// Restricts the place to documents that meet the condition.
+    pub(crate) fn only_where(&self, condition: FilterNode) -> Self {
         let condition = match self.only_where.as_deref() {
             Some(before) => before.clone().and(condition),
             None => condition,
@@ -233,45 +234,46 @@ impl Path {
         }
     }
 
-    /// The condition on which the place is there, if it is inside of an enum's variant.
-    pub(crate) fn condition(&self) -> Option<&Node> {
+    /// Returns the condition on the enum variants around the place.
+    pub(crate) fn variant_condition(&self) -> Option<&FilterNode> {
         self.only_where.as_deref()
     }
 
-    /// The enums that the place is inside of, by their paths, and of which variants they must be; the outermost first.
-    pub(crate) fn variants(&self) -> Vec<(&Self, Tag)> {
-        fn find<'n>(node: &'n Node, found: &mut Vec<(&'n Path, Tag)>) {
+    /// Returns the enums around the place, by path, with their required variants; the outermost first.
+    pub(crate) fn enclosing_variants(&self) -> Vec<(&Self, Tag)> {
+        fn collect_variants<'n>(node: &'n FilterNode, variants: &mut Vec<(&'n Path, Tag)>) {
             match node {
-                Node::Variant(path, tag) => found.push((path, *tag)),
-                Node::And(nodes) => nodes.iter().for_each(|node| find(node, found)),
+                FilterNode::Variant(path, tag) => variants.push((path, *tag)),
+                FilterNode::And(nodes) => nodes
+                    .iter()
+                    .for_each(|node| collect_variants(node, variants)),
                 _ => {}
             }
         }
-        let mut found = Vec::new();
-        if let Some(condition) = self.condition() {
-            find(condition, &mut found);
+        let mut variants = Vec::new();
+        if let Some(condition) = self.variant_condition() {
+            collect_variants(condition, &mut variants);
         }
-        found
+        variants
     }
 
-    /// An error for a place inside of a variant: what is there in other documents is not known.
+    /// Ensures that the place is not inside an enum variant, because documents of other variants may store any type there.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid).
-    pub(crate) fn refuse_variant(&self) -> Result<()> {
+    pub(crate) fn ensure_not_in_variant(&self) -> Result<()> {
         match &self.only_where {
             None => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Invalid,
-                "nothing is calculated or compared with a field inside of an enum's variant, as documents of other variants \
-                 may have anything there: compare it with values, or use a `pipeline`",
+                "a field inside an enum variant cannot be used in an expression, because documents of other variants may store anything at this path: compare the field with values, or use a `pipeline`",
             )
             .with_path(self.dotted.clone())),
         }
     }
 
-    /// The same place as one of fields that are beside an enum's tag.
+    /// Marks the place as the fields beside an enum's tag.
     pub(crate) fn beside_tag(self) -> Self {
         Self {
             beside_tag: true,
@@ -279,89 +281,88 @@ impl Path {
         }
     }
 
-    /// The path as an expression reads it: `$author.name`.
+    /// Returns the path in an expression: `$author.name`.
     ///
     /// # Errors
     ///
-    /// As [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array, where an expression
-    /// looks for a field, and for a place inside of a variant, which in other documents may be one of another variant.
-    pub(crate) fn expression(&self) -> Result<String> {
+    /// The errors of [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array, where expressions
+    /// expect a field, and for a place inside an enum variant.
+    pub(crate) fn to_expression(&self) -> Result<String> {
         let dotted = self.dotted()?;
         if !self.steps.is_empty() {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "an aggregate is of a field, not of one element of an array: use a `pipeline`",
+                "an aggregate needs a field, not one element of an array: use a `pipeline`",
             )
             .with_path(dotted));
         }
-        self.refuse_variant()?;
+        self.ensure_not_in_variant()?;
         Ok(format!("${dotted}"))
     }
 
-    /// The same place, known to hold an array.
+    /// Marks the place as an array.
     ///
-    /// Queries look through an array on their way, but not through one that is an element of it: that has a step of its
-    /// own.
-    pub(crate) fn array(mut self) -> Self {
+    /// Queries traverse an array on the path, but not an array that is an element of an array, which needs a step of its own.
+    pub(crate) fn holding_array(mut self) -> Self {
         self.array = match self.array {
-            InArray::Any => {
-                self.steps.push((self.dotted.len(), Step::Inside));
-                InArray::Inner
+            ArrayPosition::Any => {
+                self.steps.push((self.dotted.len(), PathStep::Element));
+                ArrayPosition::Inner
             }
-            InArray::Element | InArray::Inner => InArray::Inner,
-            // The element that a condition speaks about.
-            InArray::No if self.is_root() => InArray::Inner,
-            InArray::No | InArray::Yes => InArray::Yes,
+            ArrayPosition::Element | ArrayPosition::Inner => ArrayPosition::Inner,
+            // The element in the closure of an element condition.
+            ArrayPosition::No if self.is_root() => ArrayPosition::Inner,
+            ArrayPosition::No | ArrayPosition::Yes => ArrayPosition::Yes,
         };
         self
     }
 
-    /// Any element of the array at this place.
-    pub(super) fn each(&self) -> Self {
+    /// Returns the path of any element of the array.
+    pub(super) fn any_element(&self) -> Self {
         let mut path = Self {
             max: None,
             omits: None,
             has_default: false,
-            array: InArray::Any,
+            array: ArrayPosition::Any,
             ..self.clone()
         };
-        if self.array == InArray::Inner {
-            path.steps.push((self.dotted.len(), Step::Inside));
-            path.array = InArray::Element;
+        if self.array == ArrayPosition::Inner {
+            path.steps.push((self.dotted.len(), PathStep::Element));
+            path.array = ArrayPosition::Element;
         }
         path
     }
 
-    /// The element of the array at this place with this index.
-    pub(super) fn at(&self, index: usize) -> Self {
-        self.element(&index.to_string(), Step::At(index))
+    /// Returns the path of the element with this index.
+    pub(super) fn element_at(&self, index: usize) -> Self {
+        self.element_path(&index.to_string(), PathStep::At(index))
     }
 
-    /// Every element of the array at this place.
-    pub(super) fn every(&self) -> Self {
-        self.element(UNNAMED, Step::Every)
+    /// Returns the path of every element, for an update.
+    pub(super) fn every_element(&self) -> Self {
+        self.element_path(UNNAMED, PathStep::Every)
     }
 
-    /// The elements of the array at this place that meet the condition.
-    pub(super) fn matching(&self, condition: Node) -> Self {
-        self.element(UNNAMED, Step::Matching(Arc::new(condition)))
+    /// Returns the path of the elements that meet the condition, for an update.
+    pub(super) fn matching_elements(&self, condition: FilterNode) -> Self {
+        self.element_path(UNNAMED, PathStep::Matching(Arc::new(condition)))
     }
 
-    /// The first element of the array at this place that meets the condition.
-    pub(super) fn first(&self, condition: Node) -> Self {
-        self.element("$", Step::First(Arc::new(condition)))
+    /// Returns the path of the first element that meets the condition, for an update.
+    pub(super) fn first_matching_element(&self, condition: FilterNode) -> Self {
+        self.element_path("$", PathStep::First(Arc::new(condition)))
     }
 
-    fn element(&self, text: &str, step: Step) -> Self {
-        let mut path = self.append(text);
+    fn element_path(&self, text: &str, step: PathStep) -> Self {
+        let mut path = self.append_name(text);
         let at = path.dotted.len() - text.len();
         path.steps.push((at, step));
-        path.array = InArray::Element;
+        path.array = ArrayPosition::Element;
         path
     }
 
-    /// The same place, seen from outside: what this path speaks about is at `name`.
-    pub(crate) fn inside(&self, name: &str) -> Self {
+    /// Returns the path with `name` before it.
+    pub(crate) fn with_prefix(&self, name: &str) -> Self {
         let shift = name.len() + usize::from(!self.dotted.is_empty());
         let mut path = self.clone();
         path.dotted = Cow::Owned(match self.dotted.is_empty() {
@@ -377,26 +378,25 @@ impl Path {
         path
     }
 
-    /// The path as MongoDB writes it: stored names, with dots between them.
+    /// Returns the path in MongoDB's notation: stored names, separated by dots.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if a map's key on the way cannot stand in a path, and for the whole of what is
-    /// stored beside the tag of an enum.
+    /// [`Invalid`](ErrorKind::Invalid) for an invalid map key on the path, and for the whole content of an internally tagged
+    /// variant, which is stored beside the tag.
     pub fn dotted(&self) -> Result<&str> {
-        match &self.refused {
+        match &self.error {
             Some(error) => Err(error.clone()),
             None if self.beside_tag => Err(Error::new(
                 ErrorKind::Invalid,
-                "the content of an internally tagged variant is stored beside the tag, so nothing holds it alone: speak of \
-                 its fields, or of the enum as a whole",
+                "the content of an internally tagged variant is stored beside the tag, so the content has no path: use the fields of the content, or the whole enum",
             )
             .with_path(self.dotted.clone())),
             None => Ok(&self.dotted),
         }
     }
 
-    /// How many elements the array at this place may hold, where that was declared.
+    /// Returns the declared maximum length of the array at this place.
     #[must_use]
     pub fn max(&self) -> Option<usize> {
         self.max
@@ -406,62 +406,68 @@ impl Path {
         self.dotted.is_empty() && !self.beside_tag
     }
 
-    /// Whether the path leads to an array or into one.
+    /// Returns whether the path is an array or passes through an array.
     pub(crate) fn meets_array(&self) -> bool {
-        self.array != InArray::No
+        self.array != ArrayPosition::No
     }
 
-    /// The parts of the path between the steps that are no names: each part, with the step behind it. The last part has
-    /// none.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, Option<&Step>)> {
+    /// Splits the path at its array steps: each part, with the step that follows. The last part has no step.
+    pub(crate) fn split_at_steps(&self) -> impl Iterator<Item = (&str, Option<&PathStep>)> {
         let mut from = 0;
         let ends = self.steps.iter().map(|(at, step)| (*at, Some(step)));
         ends.chain([(self.dotted.len(), None)])
             .map(move |(end, step)| {
                 let part = self.dotted.get(from..end).unwrap_or_default();
-                from = end + step.map_or(0, Step::len);
+                from = end + step.map_or(0, PathStep::text_len);
                 (part.trim_matches('.'), step)
             })
     }
 
-    /// The parts of the path that are seen from one place: the document, or an element of an array that an update names.
-    pub(crate) fn levels(&self) -> Vec<PathLevel<'_>> {
+    /// Splits the path into levels: the document, and each array element that an update selects.
+    pub(crate) fn selection_levels(&self) -> Vec<PathLevel<'_>> {
         let mut levels = Vec::new();
         let mut start = 0;
-        let named = self.steps.iter().filter(|(_, step)| step.names_elements());
+        let named = self
+            .steps
+            .iter()
+            .filter(|(_, step)| step.selects_elements());
         let ends = named.map(|(at, step)| (*at, Some(step)));
         for (end, elements) in ends.chain([(self.dotted.len(), None)]) {
-            let is_here = |place: usize| (start..=end).contains(&place);
-            let text = |to: usize| {
-                let text = self.dotted.get(start..to).unwrap_or_default();
+            let is_in_part = |place: usize| (start..=end).contains(&place);
+            let text = |end_place: usize| {
+                let text = self.dotted.get(start..end_place).unwrap_or_default();
                 text.trim_matches('.')
             };
             let holders = self.holders.iter().copied();
-            // What the path ends at is written, not gone through.
-            let on_the_way = holders.filter(|(place, _)| *place < self.dotted.len());
-            let on_the_way = on_the_way.filter(|(place, _)| is_here(*place));
+            // The update writes the end of the path, so the end may be null.
+            let nullable = holders.filter(|(place, _)| *place < self.dotted.len());
+            let nullable = nullable.filter(|(place, _)| is_in_part(*place));
             let indexes = self.steps.iter().filter_map(|(at, step)| match step {
-                Step::At(_) => Some(at + step.len()),
+                PathStep::At(_) => Some(at + step.text_len()),
                 _ => None,
             });
             levels.push(PathLevel {
                 place: text(end),
-                holders: on_the_way
+                holders: nullable
                     .map(|(place, holder)| (text(place), holder))
                     .collect(),
-                indexes: indexes.filter(|place| is_here(*place)).map(text).collect(),
+                indexes: indexes
+                    .filter(|place| is_in_part(*place))
+                    .map(text)
+                    .collect(),
                 elements,
             });
-            start = end + elements.map_or(0, Step::len);
+            start = end + elements.map_or(0, PathStep::text_len);
         }
         levels
     }
 
-    /// The place in an array inside an array, taken apart: the outer array, and the place seen from its element.
-    pub(crate) fn inner(&self) -> Option<(Self, Self)> {
-        let inside = |(_, (_, step)): &(usize, &(usize, Step))| matches!(step, Step::Inside);
-        let (nth, (at, _)) = self.steps.iter().enumerate().find(inside)?;
-        let steps = |steps: &[(usize, Step)], shift: usize| {
+    /// Splits a path through an array of arrays: the outer array, and the place as seen from an element of the outer array.
+    pub(crate) fn split_nested_array(&self) -> Option<(Self, Self)> {
+        let is_element_step =
+            |(_, (_, step)): &(usize, &(usize, PathStep))| matches!(step, PathStep::Element);
+        let (nth, (at, _)) = self.steps.iter().enumerate().find(is_element_step)?;
+        let steps = |steps: &[(usize, PathStep)], shift: usize| {
             let moved = steps
                 .iter()
                 .map(|(at, step)| (at.saturating_sub(shift), step.clone()));
@@ -472,14 +478,14 @@ impl Path {
             max: None,
             omits: None,
             has_default: false,
-            refused: self.refused.clone(),
+            error: self.error.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: steps(&self.steps[..nth], 0),
-            // Queries do not ask for them.
+            // Queries do not use nullable places.
             holders: Vec::new(),
             may_spill: false,
-            array: InArray::Yes,
+            array: ArrayPosition::Yes,
         };
         let rest = self.dotted.get(*at..).unwrap_or_default();
         let dot = usize::from(rest.starts_with('.'));
@@ -493,21 +499,21 @@ impl Path {
     }
 }
 
-/// A part of a path, seen from the document or from an element of an array.
+/// A part of a path, as seen from the document or from an array element.
 #[derive(Debug)]
 pub(crate) struct PathLevel<'p> {
-    /// The place that the part leads to: the array of which the next part names elements, or the end of the path.
+    /// The end of the part: the array with the elements of the next part, or the end of the path.
     pub(crate) place: &'p str,
-    /// The places on the way that may hold nothing.
-    pub(crate) holders: Vec<(&'p str, Holder)>,
-    /// The elements on the way that are named by their index.
+    /// The nullable places in the part.
+    pub(crate) holders: Vec<(&'p str, NullableKind)>,
+    /// The array elements in the part that are selected by index.
     pub(crate) indexes: Vec<&'p str>,
-    /// Which elements of the array the next part is of; none at the end.
-    pub(crate) elements: Option<&'p Step>,
+    /// The selection of elements before the next part; `None` at the end.
+    pub(crate) elements: Option<&'p PathStep>,
 }
 
-impl InArray {
-    fn below(self) -> Self {
+impl ArrayPosition {
+    fn below_position(self) -> Self {
         match self {
             Self::No => Self::No,
             Self::Yes | Self::Inner | Self::Any | Self::Element => Self::Yes,
@@ -515,17 +521,17 @@ impl InArray {
     }
 }
 
-impl Step {
-    /// Whether it names elements by what they are.
-    fn names_elements(&self) -> bool {
+impl PathStep {
+    /// Returns whether the step selects elements by a condition, or all elements.
+    fn selects_elements(&self) -> bool {
         matches!(self, Self::Every | Self::Matching(_) | Self::First(_))
     }
 
-    /// The length of its text in a path.
-    fn len(&self) -> usize {
+    /// Returns the length of the step's text in a path, in bytes.
+    fn text_len(&self) -> usize {
         match self {
             Self::At(index) => index.to_string().len(),
-            Self::Inside => 0,
+            Self::Element => 0,
             Self::Every | Self::Matching(_) => UNNAMED.len(),
             Self::First(_) => 1,
         }
@@ -544,9 +550,10 @@ impl fmt::Display for Path {
     }
 }
 
-/// A key with a dot would be a path, one with a dollar an operator, and BSON ends a key at a null byte.
-pub(crate) fn refuse_key(key: &str) -> Result<()> {
-    let what = if key.is_empty() {
+/// Ensures that a map key is valid. A dot would separate a path, a dollar sign would be an operator, and BSON ends a key at a
+/// null byte.
+pub(crate) fn ensure_map_key(key: &str) -> Result<()> {
+    let problem = if key.is_empty() {
         "is empty"
     } else if key.contains('.') {
         "has a dot"
@@ -560,7 +567,7 @@ pub(crate) fn refuse_key(key: &str) -> Result<()> {
     Err(Error::new(
         ErrorKind::Invalid,
         format!(
-            "the map key {key:?} {what}: no document can be asked for it, so it is not stored; encode such keys"
+            "the map key {key:?} {problem}, so no filter could find the value: encode such keys"
         ),
     ))
 }

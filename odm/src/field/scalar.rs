@@ -1,58 +1,54 @@
-//! The types that are stored as one value, and what each can be asked.
+//! Types that are stored as one value, and their operators.
 
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::ObjectId};
 
 use super::Field;
 use crate::{
     document::{Stored, kind},
-    projection::{Projection, Reads},
+    projection::{ProjectedFields, Projection},
     query::Brackets,
-    schema::{Closed, Schema},
+    schema::{Schema, TargetsInSchema},
 };
 
-/// What can be compared by `gt` and its like.
+/// Types with an order, for `gt` and similar operators.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no order to compare by",
+    message = "`{Self}` has no order for comparisons",
     label = "use `eq`, `ne`, `is_in` or `exists`"
 )]
 pub trait Ordered {}
 #[diagnostic::do_not_recommend]
 impl<T: Ordered> Ordered for Option<T> {}
 
-/// What the elements of an array that overflows can be in the order of.
+/// Types by which the elements of an overflow array can be sorted.
 #[diagnostic::on_unimplemented(
-    message = "no array is kept in the order of a `{Self}`",
-    label = "numbers, `String`, dates, `ObjectId`, `Uuid`, and an `Option` of these, are what elements are ordered by",
-    note = "a decimal number can be kept as a whole number of its smallest unit"
+    message = "an overflow array cannot be sorted by a `{Self}`",
+    label = "elements are sorted by numbers, `String`, dates, `ObjectId`, `Uuid`, or an `Option` of these",
+    note = "store a decimal number as an integer of its smallest unit"
 )]
-pub trait Sorts: Ordered {}
+pub trait ElementSortKey: Ordered {}
 #[diagnostic::do_not_recommend]
-impl<T: Sorts> Sorts for Option<T> {}
+impl<T: ElementSortKey> ElementSortKey for Option<T> {}
 
-/// What can be asked for prefixes and patterns.
+/// Types that support prefixes and patterns.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no text",
-    label = "prefixes and patterns are for `String`",
-    note = "use `eq`, `is_in`, or `between` for what has an order"
+    message = "`{Self}` is not a text",
+    label = "prefixes and patterns need a `String`",
+    note = "use `eq`, `is_in`, or `between` for ordered types"
 )]
 pub trait Text {}
 #[diagnostic::do_not_recommend]
 impl Text for String {}
 
-/// What `inc`, `mul`, `min` and `max` can change by a value of its own type.
+/// Types that `bit_and`, `bit_or` and `bit_xor` can change.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no number",
-    label = "only numbers can be calculated with"
+    message = "`{Self}` is not an integer",
+    label = "has no bits to change"
 )]
-pub trait Numeric {}
-
-/// What `bit_and`, `bit_or` and `bit_xor` can change.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no integer", label = "has no bits to change")]
 pub trait Bits {}
 
-/// What `touch` can set to the server's time.
+/// Types that `current_date` can set to the server's time.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no date",
+    message = "`{Self}` is not a date",
     label = "cannot hold a time",
     note = "a date is a `DateTime` or an `Option<DateTime>`"
 )]
@@ -63,7 +59,7 @@ impl Date for DateTime {}
 impl Date for Option<DateTime> {}
 
 macro_rules! scalars {
-    ($($t:ty $([$($bracket:ident)*])?: $($is:ident)*;)*) => {$(
+    ($($t:ty $([$($bracket:ident)*])?: $($property:ident)*;)*) => {$(
         #[diagnostic::do_not_recommend]
         impl Stored for $t {
             type Kind = kind::Value;
@@ -72,38 +68,38 @@ macro_rules! scalars {
             type New = Self;
             $(const BRACKETS: Brackets = Brackets::NONE$(.or(Brackets::$bracket))*;)?
         }
-        impl<S: Schema> Closed<S> for $t {}
+        impl<S: Schema> TargetsInSchema<S> for $t {}
         #[diagnostic::do_not_recommend]
         impl Projection for $t {
             type Of = Self;
-            const READS: Reads = Reads::Whole;
+            const FIELDS: ProjectedFields = ProjectedFields::Whole;
         }
         $(
             #[diagnostic::do_not_recommend]
-            impl $is for $t {}
+            impl $property for $t {}
         )*
     )*};
 }
 
-// Integers of more than 63 bits have no place in BSON: a `u64` is stored as an int64, or refused when it is too large.
+// BSON has no integers above 63 bits: a `u64` is stored as an int64, and a larger value is an encoding error.
 scalars! {
     bool [BOOL]:;
-    i8 [NUMBER]: Ordered Sorts Numeric Bits;
-    i16 [NUMBER]: Ordered Sorts Numeric Bits;
-    i32 [NUMBER]: Ordered Sorts Numeric Bits;
-    i64 [NUMBER]: Ordered Sorts Numeric Bits;
-    u8 [NUMBER]: Ordered Sorts Numeric Bits;
-    u16 [NUMBER]: Ordered Sorts Numeric Bits;
-    u32 [NUMBER]: Ordered Sorts Numeric Bits;
-    u64 [NUMBER]: Ordered Sorts Numeric Bits;
-    f32 [NAN NUMBER]: Ordered Sorts Numeric;
-    f64 [NAN NUMBER]: Ordered Sorts Numeric;
-    Decimal128 [NAN NUMBER]: Ordered Numeric;
-    String [STRING]: Ordered Sorts;
-    ObjectId [OBJECT_ID]: Ordered Sorts;
-    DateTime [DATE]: Ordered Sorts;
-    Timestamp [TIMESTAMP]: Ordered Sorts;
-    Uuid [BINARY]: Ordered Sorts;
+    i8 [NUMBER]: Ordered ElementSortKey Bits;
+    i16 [NUMBER]: Ordered ElementSortKey Bits;
+    i32 [NUMBER]: Ordered ElementSortKey Bits;
+    i64 [NUMBER]: Ordered ElementSortKey Bits;
+    u8 [NUMBER]: Ordered ElementSortKey Bits;
+    u16 [NUMBER]: Ordered ElementSortKey Bits;
+    u32 [NUMBER]: Ordered ElementSortKey Bits;
+    u64 [NUMBER]: Ordered ElementSortKey Bits;
+    f32 [NAN NUMBER]: Ordered ElementSortKey;
+    f64 [NAN NUMBER]: Ordered ElementSortKey;
+    Decimal128 [NAN NUMBER]: Ordered;
+    String [STRING]: Ordered ElementSortKey;
+    ObjectId [OBJECT_ID]: Ordered ElementSortKey;
+    DateTime [DATE]: Ordered ElementSortKey;
+    Timestamp [TIMESTAMP]: Ordered ElementSortKey;
+    Uuid [BINARY]: Ordered ElementSortKey;
     Binary [BINARY]:;
     Bson:;
     Document [OBJECT]:;

@@ -1,4 +1,4 @@
-//! What an update is to change.
+//! The changes of an update, for hooks.
 
 use std::{
     fmt,
@@ -8,85 +8,92 @@ use std::{
 use super::Selection;
 use crate::{
     Result,
-    action::{Operators, Optional},
+    action::{OptionalValue, UpdateOperators},
     decode,
     document::Document,
     error,
-    field::{Assignable, In, Place, Settable, Writable},
+    field::{Assignable, Place, SameScope, Settable, Writable},
     query::IntoValue,
 };
 
-/// What an update or a save is to change, and of which documents: that is the [`Selection`] to which this leads by deref.
+/// The changes of an update or a save, for hooks. Dereferences to the [`Selection`] of the documents to change.
 pub struct Changes<T: Document> {
     pub(crate) selection: Selection<T>,
-    pub(crate) operators: Operators,
+    pub(crate) operators: UpdateOperators,
     pub(crate) is_save: bool,
 }
 
 impl<T: Document> Changes<T> {
-    /// Whether it is a [`save`](crate::Session::save) or a [`modify`](crate::Session::modify), and no `update`.
+    /// Returns whether the write is a [`save`](crate::Session::save) or a [`modify`](crate::Session::modify) instead of an
+    /// `update`.
     #[must_use]
     pub fn is_save(&self) -> bool {
         self.is_save
     }
 
-    /// The value that the field is set to, if it is; not of one that an operator such as `inc` changes, or that is set along with what it
-    /// is in.
+    /// Returns the new value of a field that the write sets. Returns `None` for a field that an operator such as `inc` changes,
+    /// or that is set as part of its parent.
     ///
     /// # Errors
     ///
-    /// [`Decode`](crate::ErrorKind::Decode), and [`Invalid`](crate::ErrorKind::Invalid) for what is no path.
-    pub fn sets<P>(&self, field: impl FnOnce(T::Fields) -> P) -> Result<Option<P::Value>>
+    /// [`Decode`](crate::ErrorKind::Decode) for a value that does not fit the field, [`Invalid`](crate::ErrorKind::Invalid) for
+    /// an invalid path.
+    pub fn value<P>(&self, field: impl FnOnce(T::Fields) -> P) -> Result<Option<P::Value>>
     where
-        P: Place<Scope: In<T>>,
+        P: Place<Scope: SameScope<T>>,
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
         let set = self
             .operators
-            .each()
-            .rfind(|(operator, at, _)| *operator == "$set" && *at == path);
-        set.map(|(_, _, value)| decode::value(value))
+            .iter_operators()
+            .rfind(|(operator, changed_path, _)| *operator == "$set" && *changed_path == path);
+        set.map(|(_, _, value)| decode::decode_value(value))
             .transpose()
             .map_err(|error| error::of_model::<T>(error).with_path(path))
     }
 
-    /// Whether something is changed at the field, in it, or around it.
-    pub fn touches<P>(&self, field: impl FnOnce(T::Fields) -> P) -> bool
+    /// Returns whether the write changes the field, a part of the field, or a parent of the field.
+    pub fn contains<P>(&self, field: impl FnOnce(T::Fields) -> P) -> bool
     where
-        P: Place<Scope: In<T>>,
+        P: Place<Scope: SameScope<T>>,
     {
         let path = field(T::fields()).path();
-        self.operators.each().any(|(operator, at, value)| {
-            let renamed = match (operator, value.as_raw_bson_ref()) {
-                ("$rename", bson::RawBsonRef::String(to)) => overlap(to, &path.to_string()),
-                _ => false,
-            };
-            renamed || overlap(at, &path.to_string())
-        })
+        self.operators
+            .iter_operators()
+            .any(|(operator, changed_path, value)| {
+                let renamed = match (operator, value.as_raw_bson_ref()) {
+                    ("$rename", bson::RawBsonRef::String(target)) => {
+                        paths_overlap(target, &path.to_string())
+                    }
+                    _ => false,
+                };
+                renamed || paths_overlap(changed_path, &path.to_string())
+            })
     }
 
-    /// Sets another field too, or another value than was to be set.
+    /// Sets a further field, or replaces the new value of a field.
     pub fn set<P, V>(&mut self, field: impl FnOnce(T::Fields) -> P, value: V)
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Assignable>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Assignable>,
         V: IntoValue<P::Value>,
     {
         self.operators
-            .set_again(&field(T::fields()).path(), value.into_value());
+            .replace_with_set(&field(T::fields()).path(), value.into_value());
     }
 
-    /// Removes another field too.
+    /// Removes a further field.
     pub fn unset<P>(&mut self, field: impl FnOnce(T::Fields) -> P)
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Optional>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: OptionalValue>,
     {
-        self.operators.unset_again(&field(T::fields()).path());
+        self.operators
+            .replace_with_unset(&field(T::fields()).path());
     }
 }
 
-/// Whether one path is the other, or leads there; elements of an array may be any.
-fn overlap(a: &str, b: &str) -> bool {
+/// Whether one path is a prefix of the other. A placeholder for array elements matches any part.
+fn paths_overlap(a: &str, b: &str) -> bool {
     let mut pairs = a.split('.').zip(b.split('.'));
     pairs.all(|(a, b)| a == b || a.starts_with('$') || b.starts_with('$'))
 }
@@ -106,7 +113,7 @@ impl<T: Document> DerefMut for Changes<T> {
 
 impl<T: Document> fmt::Debug for Changes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changes = self.operators.each();
+        let changes = self.operators.iter_operators();
         let changes: Vec<_> = changes
             .map(|(operator, path, _)| (operator, path))
             .collect();

@@ -1,4 +1,5 @@
-//! Hooks of a model whose type knows them, for writes that know the model only as a document.
+//! Hooks without the `Hooks` trait bound. A write only knows that its model is a `Document`, not that the model implements
+//! `Hooks`.
 
 use std::marker::PhantomData;
 
@@ -7,7 +8,7 @@ use crate::{
     Result, access::Access, backend::BoxFuture, document::Document, error, session::Session,
 };
 
-/// The hooks of a model.
+/// The hooks of a model, as an object.
 #[doc(hidden)]
 pub trait RunHooks<T: Document>: Send + Sync {
     fn before_insert<'a>(&self, document: &'a mut T, tx: &'a Access) -> BoxFuture<'a, Result<()>>;
@@ -27,37 +28,37 @@ pub trait RunHooks<T: Document>: Send + Sync {
     ) -> BoxFuture<'a, Result<()>>;
     fn before_delete<'a>(
         &self,
-        which: &'a mut Selection<T>,
+        selection: &'a mut Selection<T>,
         tx: &'a Access,
     ) -> BoxFuture<'a, Result<()>>;
     fn after_delete<'a>(
         &self,
-        which: &'a Selection<T>,
+        selection: &'a Selection<T>,
         tx: &'a Access,
     ) -> BoxFuture<'a, Result<()>>;
     fn after_commit(&self, event: Committed<T>, db: Access) -> BoxFuture<'static, Result<()>>;
 }
 
-/// The hooks of `T`.
+/// Runs the hooks of `T`.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Erased<T>(pub PhantomData<fn() -> T>);
+pub struct ErasedHooks<T>(pub PhantomData<fn() -> T>);
 
-/// The session that a hook gets: one level deeper.
-fn session<T: Hooks>(access: &Access) -> Result<Session<T::Schema, T::Scope>> {
-    let access = access.deeper_for(&T::MODEL);
+/// Makes the session of a hook, a nesting level deeper than the write.
+fn hook_session<T: Hooks>(access: &Access) -> Result<Session<T::Schema, T::Scope>> {
+    let access = access.for_hook(&T::MODEL);
     access.map(Session::new).map_err(error::of_model::<T>)
 }
 
 macro_rules! hooks {
     ($($hook:ident($value:ty);)*) => {$(
         fn $hook<'a>(&self, value: $value, tx: &'a Access) -> BoxFuture<'a, Result<()>> {
-            Box::pin(async move { T::$hook(value, &session::<T>(tx)?).await })
+            Box::pin(async move { T::$hook(value, &hook_session::<T>(tx)?).await })
         }
     )*};
 }
 
-impl<T: Hooks> RunHooks<T> for Erased<T> {
+impl<T: Hooks> RunHooks<T> for ErasedHooks<T> {
     hooks! {
         before_insert(&'a mut T);
         before_validate(&'a mut T);
@@ -70,6 +71,6 @@ impl<T: Hooks> RunHooks<T> for Erased<T> {
     }
 
     fn after_commit(&self, event: Committed<T>, db: Access) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async move { T::after_commit(event, &session::<T>(&db)?).await })
+        Box::pin(async move { T::after_commit(event, &hook_session::<T>(&db)?).await })
     }
 }

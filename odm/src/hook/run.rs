@@ -1,4 +1,4 @@
-//! A write with the hooks behind it.
+//! Runs a write and the hooks after the write.
 
 use super::{Committed, RunHooks};
 use crate::{
@@ -7,67 +7,76 @@ use crate::{
     backend::BoxFuture,
     document::Document,
     error, task,
-    unit::{self, Behind},
+    transaction_scope::{self, PostCommit},
 };
 
-/// The hooks of a model.
-pub(crate) type Hooks<T> = &'static dyn RunHooks<T>;
+/// The hooks of a model, as an object.
+pub(crate) type ModelHooks<T> = &'static dyn RunHooks<T>;
 
-/// A write that was carried out.
-pub(crate) struct Written<T: Document, R> {
+/// The result of a write with hooks.
+pub(crate) struct HookedWrite<T: Document, R> {
     pub(crate) done: R,
-    /// What the hooks behind it said.
-    pub(crate) after: Result<()>,
-    /// What is to be told once it is committed.
+    /// The result of the hooks after the write.
+    pub(crate) after_hooks: Result<()>,
+    /// The events for [`after_commit`](super::Hooks::after_commit).
     pub(crate) events: Vec<Committed<T>>,
 }
 
-impl<T: Document, R> Written<T, R> {
-    /// A write that has found nothing to do: it has no hooks behind it.
-    pub(crate) fn nothing(done: R) -> Self {
+impl<T: Document, R> HookedWrite<T, R> {
+    /// Makes the result of a write that matched no document, for which no hooks run.
+    pub(crate) fn without_match(outcome: R) -> Self {
         Self {
-            done,
-            after: Ok(()),
+            done: outcome,
+            after_hooks: Ok(()),
             events: Vec::new(),
         }
     }
 }
 
-/// Carries out a write and the hooks behind it in a task of their own, so that a caller that is dropped does not come between.
-pub(crate) async fn written<T, R, W, F>(access: Access, hooks: Hooks<T>, write: W) -> Result<R>
+/// Runs a write and the hooks after the write in a task, so that a caller that drops the future cannot stop between the two.
+pub(crate) async fn run_with_after_hooks<T, R, W, F>(
+    access: Access,
+    hooks: ModelHooks<T>,
+    write: W,
+) -> Result<R>
 where
     T: Document,
     R: Send + 'static,
     W: FnOnce(Access) -> F,
-    F: Future<Output = Result<Written<T, R>>> + Send + 'static,
+    F: Future<Output = Result<HookedWrite<T, R>>> + Send + 'static,
 {
-    unit::refuse_outside(&access).map_err(error::of(&T::MODEL))?;
+    transaction_scope::ensure_in_transaction(&access).map_err(error::naming_model(&T::MODEL))?;
     let write = write(access.clone());
-    // As an object: a task is compiled for each kind of future that it is made of.
+    // Boxed as a trait object: a task is compiled once per type of future.
     let task: BoxFuture<'static, Result<R>> = Box::pin(async move {
         let written = write.await?;
         let scope = access.scope();
-        let events = written.events.into_iter().map(|event| -> Behind {
+        let events = written.events.into_iter().map(|event| -> PostCommit {
             let scope = scope.clone();
             Box::new(move |database| {
                 Box::pin(async move {
-                    let told = hooks.after_commit(event, database.within(scope)).await;
-                    told.map_err(Error::of_hook_behind)
+                    let result = hooks.after_commit(event, database.with_scope(scope)).await;
+                    result.map_err(Error::of_post_commit_hook)
                 })
             })
         });
-        match access.unit() {
-            Some(unit) => {
-                written.after.map_err(|error| access.fail(error))?;
-                events.for_each(|event| unit.then(event));
+        match access.transaction_scope() {
+            Some(transaction) => {
+                written
+                    .after_hooks
+                    .map_err(|error| access.fail_transaction(error))?;
+                events.for_each(|event| transaction.add_post_commit(event));
             }
             None => {
                 let events = events.collect();
-                let told = unit::finish(access.clone(), events).await;
-                written.after.map_err(Error::of_hook_behind).and(told)?;
+                let result = transaction_scope::run_post_commit(access.clone(), events).await;
+                written
+                    .after_hooks
+                    .map_err(Error::of_post_commit_hook)
+                    .and(result)?;
             }
         }
         Ok(written.done)
     });
-    task::run(task).await
+    task::run_to_end(task).await
 }

@@ -1,4 +1,4 @@
-//! Which documents a write is about.
+//! The documents that a write selects, for hooks.
 
 use std::fmt;
 
@@ -6,78 +6,81 @@ use bson::{RawArrayBuf, RawBson};
 
 use crate::{
     Result,
-    backend::operation::Find,
+    backend::operation::FindOperation,
     document::Document,
     error,
     field::Path,
-    query::{Filter, Node, Sort, document, encode, sort_to_raw},
+    query::{Filter, FilterNode, Sort, encode_value, single_field_document, sort_to_raw},
     schema::upgrade,
     session::Session,
-    soft_delete::Sight,
+    soft_delete::Visibility,
 };
 
-/// Which documents an update or a delete is about, for its hooks.
+/// The documents that an update or a delete selects, for hooks.
 pub struct Selection<T: Document> {
-    pub(crate) condition: Node,
-    /// Which of the documents the write sees that may be deleted by a mark.
-    pub(crate) sight: Sight,
+    pub(crate) condition: FilterNode,
+    /// The documents that the write sees: live, soft-deleted, or both.
+    pub(crate) visibility: Visibility,
     pub(crate) id: Option<T::Id>,
     pub(crate) is_many: bool,
     pub(crate) sort: Vec<Sort<T>>,
-    /// The ids that have been asked for, or that are known.
+    /// The ids that [`ids`](Self::ids) has read, or that the write returned.
     pub(crate) ids: Option<Vec<T::Id>>,
-    /// Whether the write is about them alone.
-    pub(crate) is_pinned: bool,
+    /// Whether the write is restricted to `ids`.
+    pub(crate) is_restricted: bool,
 }
 
 impl<T: Document> Selection<T> {
-    /// The id, where the write is by one. A condition may still keep it from the document.
+    /// Returns the id of a write by id. The document may still fail the condition of the write.
     #[must_use]
     pub fn id(&self) -> Option<&T::Id> {
         self.id.as_ref()
     }
 
-    /// Whether the write is about all documents that meet the condition, and not the first alone.
+    /// Returns whether the write changes all documents that meet the condition, and not only the first.
     #[must_use]
     pub fn is_many(&self) -> bool {
         self.is_many
     }
 
-    /// The condition, with the id if there is one: `tx.find::<User>().filter(|_| changes.filter())` gives the documents as they
-    /// are. Behind an update they may not meet it any more; ask for the [`ids`](Self::ids) before it. In a model with a
-    /// [soft delete](crate::SoftDelete) what is restored, or was deleted, is found by `with_deleted` alone.
+    /// Returns the condition of the write, with the id if the write has an id. `tx.find::<User>().filter(|_| changes.filter())`
+    /// reads the documents. After an update the documents may no longer meet the condition; read the [`ids`](Self::ids) before
+    /// the update. In a model with a [soft delete](crate::SoftDelete), use `with_deleted` to find documents that are restored or
+    /// were deleted.
     pub fn filter(&self) -> Filter<T> {
         Filter::from_node(self.condition.clone())
     }
 
-    /// The ids of the documents that are concerned, which costs a query the first time. From then on, the write is about these documents
-    /// alone, whatever others meet its condition meanwhile.
+    /// Returns the ids of the selected documents. The first call costs a query. From then on the write changes only these
+    /// documents, even if further documents meet the condition.
     ///
     /// # Errors
     ///
-    /// Those of the query.
+    /// Errors of the query.
     pub async fn ids<S, C>(&mut self, tx: &Session<S, C>) -> Result<&[T::Id]> {
-        if !self.is_pinned {
-            let access = tx.access().clone().seeing(self.sight);
-            let find = Find {
+        if !self.is_restricted {
+            let access = tx.access().clone().with_visibility(self.visibility);
+            let find = FindOperation {
                 collection: T::COLLECTION.into(),
                 filter: self.filter().to_raw().map_err(error::of_model::<T>)?,
-                projection: Some(document("_id", 1)?),
+                projection: Some(single_field_document("_id", 1)?),
                 sort: sort_to_raw(&self.sort).map_err(error::of_model::<T>)?,
                 limit: (!self.is_many).then_some(1),
-                max_time: None,
+                options: Default::default(),
             };
-            upgrade::before_write(&access, &T::MODEL, &find.filter).await?;
-            let found = access.find_all(&T::MODEL, find).await?;
-            let ids = found.iter().map(|raw| crate::action::id_of::<T>(raw));
+            upgrade::upgrade_before_write(&access, &T::MODEL, &find.filter).await?;
+            let documents = access.find_all(&T::MODEL, find).await?;
+            let ids = documents
+                .iter()
+                .map(|raw| crate::action::decode_id::<T>(raw));
             self.ids = Some(ids.collect::<Result<_>>()?);
-            self.is_pinned = true;
+            self.is_restricted = true;
         }
         Ok(self.ids.as_deref().unwrap_or_default())
     }
 
-    /// The ids that are known without a query: of a write by id, and those that [`ids`](Self::ids) has found. Behind an
-    /// `update_first` or a `delete_first` that of the document, unless a projection has left it out.
+    /// Returns the ids that are known without a query: the id of a write by id, and the ids that [`ids`](Self::ids) has read.
+    /// After `update_first` or `delete_first`, also the id of the document, unless a projection leaves the id out.
     #[must_use]
     pub fn known_ids(&self) -> Option<&[T::Id]> {
         match (&self.ids, &self.id) {
@@ -87,17 +90,21 @@ impl<T: Document> Selection<T> {
         }
     }
 
-    /// The condition that it is one of the documents whose ids were asked for.
-    pub(crate) fn pinned(&self) -> Result<Option<Node>> {
-        let (true, Some(ids)) = (self.is_pinned, &self.ids) else {
+    /// Returns the condition that restricts the write to the ids, if a hook has read the ids.
+    pub(crate) fn ids_condition(&self) -> Result<Option<FilterNode>> {
+        let (true, Some(ids)) = (self.is_restricted, &self.ids) else {
             return Ok(None);
         };
         let mut values = RawArrayBuf::new();
         for id in ids {
-            values.push(encode(id).map_err(error::of_model::<T>)?);
+            values.push(encode_value(id).map_err(error::of_model::<T>)?);
         }
         let values = RawBson::Array(values);
-        Ok(Some(Node::Test(Path::ROOT.then("_id"), "$in", values)))
+        Ok(Some(FilterNode::Test(
+            Path::ROOT.subfield("_id"),
+            "$in",
+            values,
+        )))
     }
 }
 

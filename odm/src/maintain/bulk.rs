@@ -1,9 +1,10 @@
-//! Writes that are sent together.
+//! Bulk writes: several writes in one command.
 
 use tracing::Instrument;
 
 use super::{
-    Effect, Means, Removal, Sources, carry_out, computed, copy, fill, link, narrow, overflow, tally,
+    DeleteMode, Footprint, HardOrSoftDelete, SourceCache, add_managed_fields, computed, copy,
+    ensure_unique_indexes, link, narrow_filter, overflow, rollup, run_stages,
 };
 use crate::{
     Error, Result,
@@ -11,207 +12,233 @@ use crate::{
     backend::{
         operation,
         operation::{
-            BulkItem, BulkWrite, BulkWritten, Deleted, Insert, Unmatched, Updated, Written,
+            BulkItem, BulkItemOutcome, BulkWrite, BulkWriteResult, DeleteResult, InsertOperation,
+            Unmatched, UpdateResult,
         },
     },
     error,
     schema::{Model, upgrade},
-    task, unit,
+    task, transaction_scope,
 };
 
-/// One of several writes, with what the framework fills.
+/// A write of a bulk, with managed fields.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct BulkWriteEntry {
     access: Access,
     model: &'static Model,
     item: BulkItem,
-    is_mark: bool,
+    is_soft_delete: bool,
 }
 
-impl Planned {
+impl BulkWriteEntry {
+    /// Creates a write of a bulk.
+    ///
     /// # Errors
     ///
-    /// As [`Plan::new`], and that of what cannot be asked for.
+    /// As [`WriteRequest::new`](super::WriteRequest::new), and the errors of an invalid delete.
     pub(crate) fn new(
         access: &Access,
         model: &'static Model,
         mut item: BulkItem,
-        means: Means,
+        mode: DeleteMode,
     ) -> Result<Self> {
-        let mut is_mark = false;
-        if let operation::Write::Delete(delete) = item.write {
-            let removal = Removal::new(model, delete, means)?;
-            is_mark = matches!(removal, Removal::Mark(_));
-            item.write = removal.into();
+        let mut is_soft_delete = false;
+        if let operation::BulkOperation::Delete(delete) = item.write {
+            let delete = HardOrSoftDelete::new(model, delete, mode)?;
+            is_soft_delete = matches!(delete, HardOrSoftDelete::Soft(_));
+            item.write = delete.into();
         }
         match &mut item.write {
-            operation::Write::Insert { document, .. } => upgrade::mark(model, document)?,
-            operation::Write::Update(update) => fill(&mut update.change, model)?,
-            operation::Write::Delete(_) => {}
+            operation::BulkOperation::Insert { document, .. } => {
+                upgrade::add_version(model, document)?
+            }
+            operation::BulkOperation::Update(update) => {
+                add_managed_fields(&mut update.change, model)?
+            }
+            operation::BulkOperation::Delete(_) => {}
         }
         Ok(Self {
             access: access.clone(),
             model,
             item,
-            is_mark,
+            is_soft_delete,
         })
     }
 
-    /// The write, about documents of its model in today's form.
+    /// Narrows the filter of the write to the model, the scope and the current version of documents.
     ///
-    /// It is narrowed by its own access: that of a bulk may be one of another scope.
-    pub(crate) async fn narrow(mut self) -> Result<Narrowed> {
+    /// The access of the write applies, not the access of the bulk: each write may come from another scope.
+    pub(crate) async fn into_narrowed(mut self) -> Result<NarrowedBulkWrite> {
         let (access, model) = (&self.access, self.model);
         match &mut self.item.write {
-            operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => {
-                narrow(access, model, &mut update.filter, !update.multi).await?;
+            operation::BulkOperation::Insert { .. } => {}
+            operation::BulkOperation::Update(update) => {
+                narrow_filter(access, model, &mut update.filter, !update.multi).await?;
             }
-            operation::Write::Delete(delete) => {
-                narrow(access, model, &mut delete.filter, !delete.multi).await?;
+            operation::BulkOperation::Delete(delete) => {
+                narrow_filter(access, model, &mut delete.filter, !delete.multi).await?;
             }
         }
-        let effect = match &self.item.write {
-            operation::Write::Insert { document, .. } => {
-                Effect::Inserts(std::slice::from_ref(document))
+        let footprint = match &self.item.write {
+            operation::BulkOperation::Insert { document, .. } => {
+                Footprint::Inserts(std::slice::from_ref(document))
             }
-            operation::Write::Update(update) => Effect::Changes(&update.change),
-            operation::Write::Delete(_) => Effect::Removes,
+            operation::BulkOperation::Update(update) => Footprint::Changes(&update.change),
+            operation::BulkOperation::Delete(_) => Footprint::Removes,
         };
-        let mut is_linking = link::is_linking(access, model, &effect)
-            || copy::concerns(access, model, &effect)
-            || tally::concerns(access, model, &effect)
-            || overflow::concerns(model, &effect)
-            || matches!(effect, Effect::Removes) && !model.overflows.is_empty();
-        if let (operation::Write::Update(update), false) = (&mut self.item.write, is_linking) {
-            is_linking = !computed::at_once(access, model, &mut update.change)?;
+        let mut needs_stages = link::may_change_references(access, model, &footprint)
+            || copy::may_affect_copies(access, model, &footprint)
+            || rollup::may_affect_rollups(access, model, &footprint)
+            || overflow::is_affected(model, &footprint)
+            || matches!(footprint, Footprint::Removes) && !model.overflows.is_empty();
+        if let (operation::BulkOperation::Update(update), false) =
+            (&mut self.item.write, needs_stages)
+        {
+            needs_stages = !computed::try_as_one_update(access, model, &mut update.change)?;
         }
-        Ok(Narrowed {
-            is_linking,
+        Ok(NarrowedBulkWrite {
+            needs_stages,
             access: self.access,
             model,
             item: self.item,
-            is_mark: self.is_mark,
+            is_soft_delete: self.is_soft_delete,
         })
     }
 }
 
-/// One of several writes, as it is sent.
+/// A write of a bulk with a narrowed filter, ready to send.
 #[derive(Debug, Clone)]
-pub(crate) struct Narrowed {
+pub(crate) struct NarrowedBulkWrite {
     access: Access,
     model: &'static Model,
     item: BulkItem,
-    is_mark: bool,
-    /// Whether something follows from it: on the other sides of links, in copies, or in what is computed by an update of its own.
-    is_linking: bool,
+    is_soft_delete: bool,
+    /// Whether the write needs stages of its own: references, copies, rollups, overflow arrays, or a second update for computed
+    /// fields.
+    needs_stages: bool,
 }
 
-impl Narrowed {
-    /// What it may be sent with: others of the same kind and, where something follows from it, nothing.
-    pub(crate) fn kind(&self) -> SentWith {
-        if self.is_linking {
-            SentWith::Nothing
-        } else if self.is_mark {
-            SentWith::Marks
+impl NarrowedBulkWrite {
+    /// Returns the kind of batch that can contain the write. A write with stages of its own is sent alone.
+    pub(crate) fn batch_kind(&self) -> BatchKind {
+        if self.needs_stages {
+            BatchKind::Alone
+        } else if self.is_soft_delete {
+            BatchKind::SoftDeletes
         } else {
-            SentWith::Others
+            BatchKind::Plain
         }
     }
 
-    /// Carries it out with what follows from it.
-    async fn run(self) -> Result<BulkWritten> {
+    /// Runs the write alone, with all stages.
+    async fn run_alone(self) -> Result<BulkWriteResult> {
         let unmatched = self.item.unmatched;
-        let mut done = BulkWritten::default();
-        let written = match self.link(&mut done).await {
-            Ok(0) if unmatched != Unmatched::Fine => Written::NotApplied,
-            Ok(_) => Written::Applied,
-            Err(error) => Written::Failed(error),
+        let mut totals = BulkWriteResult::default();
+        let result = match self.run_stages_into(&mut totals).await {
+            Ok(0) if unmatched != Unmatched::Ignore => BulkItemOutcome::NotApplied,
+            Ok(_) => BulkItemOutcome::Applied,
+            Err(error) => BulkItemOutcome::Failed(error),
         };
-        done.results = vec![written];
-        Ok(done)
+        totals.results = vec![result];
+        Ok(totals)
     }
 
-    /// Gives how many documents it was about.
-    async fn link(self, done: &mut BulkWritten) -> Result<u64> {
+    /// Runs all stages of the write. Returns the number of affected documents.
+    async fn run_stages_into(self, totals: &mut BulkWriteResult) -> Result<u64> {
         let (access, model) = (self.access, self.model);
         Ok(match self.item.write {
-            operation::Write::Insert {
+            operation::BulkOperation::Insert {
                 collection,
                 document,
             } => {
-                let insert = Insert {
+                let insert = InsertOperation {
                     collection,
                     documents: vec![document],
                     ordered: true,
                 };
-                let inserted = carry_out(access, model, insert.into(), Sources::default()).await;
-                done.inserted = inserted.map_err(Error::without_inserted)?.into();
-                done.inserted
+                let inserted =
+                    run_stages(access, model, insert.into(), SourceCache::default()).await;
+                totals.inserted = inserted.map_err(Error::without_inserted)?.into();
+                totals.inserted
             }
-            operation::Write::Update(update) => {
-                let updated = carry_out(access, model, update.into(), Sources::default()).await?;
-                let updated = Updated::from(updated);
-                (done.matched, done.modified) = (updated.matched, updated.modified);
+            operation::BulkOperation::Update(update) => {
+                let updated =
+                    run_stages(access, model, update.into(), SourceCache::default()).await?;
+                let updated = UpdateResult::from(updated);
+                (totals.matched, totals.modified) = (updated.matched, updated.modified);
                 updated.matched
             }
-            operation::Write::Delete(delete) => {
-                let removal = Removal::ForGood(delete);
-                let removed = carry_out(access, model, removal.into(), Sources::default()).await?;
-                done.deleted = Deleted::from(removed).deleted;
-                done.deleted
+            operation::BulkOperation::Delete(delete) => {
+                let delete = HardOrSoftDelete::Hard(delete);
+                let deleted =
+                    run_stages(access, model, delete.into(), SourceCache::default()).await?;
+                totals.deleted = DeleteResult::from(deleted).deleted;
+                totals.deleted
             }
         })
     }
 }
 
-/// What a write of a bulk can be sent with.
+/// A kind of batch: writes that one command can contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SentWith {
-    Others,
-    /// Deletes that set a mark: what they match is deleted, not changed.
-    Marks,
-    /// It has a transaction of its own.
-    Nothing,
+pub(crate) enum BatchKind {
+    Plain,
+    /// Soft deletes, which are updates: the result counts the matched documents as deleted.
+    SoftDeletes,
+    /// A batch with a single write, which runs in a transaction of its own.
+    Alone,
 }
 
-/// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
+/// Runs a batch of writes in a task of its own. A bulk must not stop half-way when the caller drops the future.
 ///
-/// All are of one [kind](SentWith): a backend counts together what it has changed.
+/// All writes are of one [kind](BatchKind), because a backend returns only totals.
 pub(crate) async fn run_bulk(
     access: Access,
-    narrowed: Vec<Narrowed>,
+    narrowed_writes: Vec<NarrowedBulkWrite>,
     ordered: bool,
-) -> Result<BulkWritten> {
-    unit::refuse_outside(&access)?;
-    let told = access.clone();
-    let kind = narrowed.first().map(Narrowed::kind);
-    let parts = narrowed.iter().map(|write| write.model);
-    let models: Vec<_> = parts.collect();
+) -> Result<BulkWriteResult> {
+    transaction_scope::ensure_in_transaction(&access)?;
+    let inserts = |write: &&NarrowedBulkWrite| {
+        matches!(write.item.write, operation::BulkOperation::Insert { .. })
+    };
+    for write in narrowed_writes.iter().filter(inserts) {
+        ensure_unique_indexes(&access, write.model).await?;
+    }
+    let metrics = access.clone();
+    let kind = narrowed_writes.first().map(NarrowedBulkWrite::batch_kind);
+    let models: Vec<_> = narrowed_writes.iter().map(|write| write.model).collect();
     let run = async move {
-        let mut narrowed = narrowed;
-        match (kind, narrowed.pop()) {
-            (Some(SentWith::Nothing), Some(one)) if narrowed.is_empty() => one.run().await,
+        let mut narrowed_writes = narrowed_writes;
+        match (kind, narrowed_writes.pop()) {
+            (Some(BatchKind::Alone), Some(write)) if narrowed_writes.is_empty() => {
+                write.run_alone().await
+            }
             (_, last) => {
-                let writes = narrowed.into_iter().chain(last).map(|write| write.item);
+                let writes = narrowed_writes
+                    .into_iter()
+                    .chain(last)
+                    .map(|write| write.item);
                 let writes = writes.collect();
                 let bulk = BulkWrite { writes, ordered };
                 access.executor().bulk_write(bulk).await
             }
         }
     };
-    let done = task::run(run.instrument(told.told().span().clone())).await;
-    told.told().writes();
-    let mut done = done?;
-    told.told().had(done.inserted + done.matched + done.deleted);
-    if kind == Some(SentWith::Marks) {
-        done.deleted += std::mem::take(&mut done.matched);
-        done.modified = 0;
+    let outcome =
+        task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone())).await;
+    metrics.operation_metrics().add_write();
+    let mut outcome = outcome?;
+    metrics
+        .operation_metrics()
+        .add_documents(outcome.inserted + outcome.matched + outcome.deleted);
+    if kind == Some(BatchKind::SoftDeletes) {
+        outcome.deleted += std::mem::take(&mut outcome.matched);
+        outcome.modified = 0;
     }
-    for (result, model) in done.results.iter_mut().zip(models) {
-        if let Written::Failed(error) = result {
-            *error = error::of(model)(computed::said(error.clone()));
+    for (result, model) in outcome.results.iter_mut().zip(models) {
+        if let BulkItemOutcome::Failed(error) = result {
+            *error = error::naming_model(model)(computed::expression_error(error.clone()));
         }
     }
-    Ok(done)
+    Ok(outcome)
 }

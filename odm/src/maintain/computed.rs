@@ -1,9 +1,10 @@
-//! Computed fields: each is a function of other fields of its document, and right behind every write.
+//! Computed fields: each field is a function of other fields of the document, and correct after every write.
 //!
-//! A document that is inserted is computed here (`computed/evaluate.rs`). An update that changes what a field is computed from becomes a
-//! pipeline, which computes in the same atomic operation (`computed/expression.rs`): its operators are translated where expressions say
-//! exactly the same (`computed/translate.rs`). Where none do, the operators and the computation are two updates of one transaction.
-//! Either is the last that happens to a write, as links and copies look at its operators.
+//! A document is computed in this process before an insert (`computed/evaluate.rs`). An update that changes an input becomes a
+//! pipeline, which computes the field in the same atomic operation (`computed/expression.rs`). The update operators are
+//! translated if expressions have exactly the same result (`computed/translate.rs`). Otherwise the operators and the computation
+//! are two updates in one transaction. This stage is the last of the write path, because the stages for references and copies
+//! read the update operators.
 
 mod check;
 mod condition;
@@ -13,123 +14,124 @@ mod translate;
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-pub(crate) use check::{Miscomputed, compute_again, miscomputed};
-use translate::Changes;
+pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
+use translate::UpdateTree;
 
 use super::{
-    Write, copy,
-    link::linked::one_of,
-    stored::{close, open, overlap, raw},
+    WriteOperation, copy,
+    link::linked_document::one_of,
+    metadata_update::{parse_document, paths_overlap, to_raw_document, to_raw_value},
 };
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also, found_by},
-    backend::operation::{Change, Find, Update},
+    access::{Access, add_condition, find_matching},
+    backend::operation::{DocumentChange, FindOperation, UpdateOperation},
     decode, error,
-    query::{append, document},
-    schema::{Input, Model},
-    unit,
+    query::{append_field, single_field_document},
+    schema::{ComputedInput, Model},
+    transaction_scope,
 };
 
-/// What is computed has no room in its field.
-const TOO_LARGE: &str = "what is computed is beyond an int64, and nothing was written";
+/// The message for a result outside the range of an int64.
+const OUT_OF_RANGE_MESSAGE: &str = "the computed value does not fit into an int64, and nothing was written: write smaller values to the fields of the formula";
 
-/// With what the text begins of an error that an expression makes.
-const SAID: &str = "odm: ";
+/// The beginning of the message of an error that an expression raises.
+const ERROR_MESSAGE_START: &str = "odm: ";
 
-/// What stands behind it there: the type of a value.
-const TYPE: &str = "; type ";
+/// The end of the message of an error that an expression raises; the server appends the type of a value.
+const ERROR_MESSAGE_END: &str = "; type ";
 
-/// Computes the fields of a document that is inserted.
-pub(crate) fn fill(model: &Model, whole: &mut RawDocumentBuf) -> Result<()> {
+/// Computes the fields of a document before an insert.
+pub(crate) fn compute_fields(model: &Model, document: &mut RawDocumentBuf) -> Result<()> {
     for field in model.computed {
-        let value = evaluate::value(field, whole).map_err(error::of(model))?;
-        *whole = with(whole, field.stored, raw(&value)?)?;
+        let value =
+            evaluate::evaluate_field(field, document).map_err(error::naming_model(model))?;
+        *document = with_field(document, field.stored, to_raw_value(&value)?)?;
     }
     Ok(())
 }
 
-/// The same for one that is changed before it is encoded.
-pub(crate) fn fill_open(model: &Model, document: &mut Document) -> Result<()> {
+/// Computes the fields of a decoded document.
+pub(crate) fn compute_document(model: &Model, document: &mut Document) -> Result<()> {
     if model.computed.is_empty() {
         return Ok(());
     }
-    let mut whole = close(document)?;
-    fill(model, &mut whole)?;
-    *document = open(&whole)?;
+    let mut raw = to_raw_document(document)?;
+    compute_fields(model, &mut raw)?;
+    *document = parse_document(&raw)?;
     Ok(())
 }
 
-/// The document with another value in a field.
-fn with(raw: &RawDocument, field: &str, value: RawBson) -> Result<RawDocumentBuf> {
-    let mut whole = RawDocumentBuf::new();
+/// Returns the document with a new value in a field.
+fn with_field(raw: &RawDocument, field: &str, value: RawBson) -> Result<RawDocumentBuf> {
+    let mut result = RawDocumentBuf::new();
     let mut new = Some(value);
-    for own in raw.iter() {
-        let (name, old) = own.map_err(error::encode)?;
+    for entry in raw.iter() {
+        let (name, old) = entry.map_err(error::from_bson)?;
         match new.take_if(|_| name == field) {
-            Some(new) => append(&mut whole, field, new)?,
-            None => append(&mut whole, name.as_str(), RawBson::from(old))?,
+            Some(new) => append_field(&mut result, field, new)?,
+            None => append_field(&mut result, name.as_str(), RawBson::from(old))?,
         }
     }
     if let Some(new) = new {
-        append(&mut whole, field, new)?;
+        append_field(&mut result, field, new)?;
     }
-    Ok(whole)
+    Ok(result)
 }
 
-/// The stored names of the fields that an update by these operators changes: they are computed from what it writes.
-pub(super) fn changed(model: &Model, update: &RawDocument) -> Vec<&'static str> {
+/// Returns the stored names of the computed fields that an update changes.
+pub(super) fn changed_fields(model: &Model, update: &RawDocument) -> Vec<&'static str> {
     if model.computed.is_empty() {
         return Vec::new();
     }
-    let mut written = Vec::new();
+    let mut paths = Vec::new();
     for (operator, fields) in update.iter().flatten() {
         for (path, value) in fields.as_document().into_iter().flatten().flatten() {
-            written.push(path.as_str());
+            paths.push(path.as_str());
             if operator == "$rename" {
-                written.extend(value.as_str());
+                paths.extend(value.as_str());
             }
         }
     }
     let mut changed = Vec::new();
-    // Each stands behind those that it is computed from.
+    // The schema lists each computed field after the computed fields that are inputs.
     for field in model.computed {
-        let inputs = (field.computation)().inputs();
+        let inputs = (field.computation)().list_inputs();
         let mut inputs = inputs.iter();
-        if inputs.any(|input| written.iter().any(|path| touches(path, input))) {
-            written.push(field.stored);
+        if inputs.any(|input| paths.iter().any(|path| affects_input(path, input))) {
+            paths.push(field.stored);
             changed.push(field.stored);
         }
     }
     changed
 }
 
-/// Whether what is written at a path may change what is computed from an input: one of them is inside of the other.
-fn touches(path: &str, input: &Input) -> bool {
-    if let Input::Len(array) = input
+/// Whether a write at a path can change an input: one path contains the other.
+fn affects_input(path: &str, input: &ComputedInput) -> bool {
+    if let ComputedInput::Len(array) = input
         && path
             .strip_prefix(&**array)
-            .is_some_and(|behind| behind.starts_with(".$"))
+            .is_some_and(|suffix| suffix.starts_with(".$"))
     {
-        // As many elements are there as before.
+        // An update of array elements does not change the length.
         return false;
     }
-    overlap(path, input.path())
+    paths_overlap(path, input.path())
 }
 
-/// The stages that compute these fields, each in one behind those that it is computed from.
-fn stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
+/// Returns the pipeline stages that compute these fields. A field that depends on another computed field is in a later stage.
+fn computing_stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
     let mut stages: Vec<Document> = Vec::new();
     for field in model.computed {
         if !fields.contains(&field.stored) {
             continue;
         }
-        let inputs = (field.computation)().inputs();
+        let inputs = (field.computation)().list_inputs();
         let depends = |stage: &Document| {
             let mut inputs = inputs.iter();
             inputs.any(|input| stage.contains_key(input.path()))
         };
-        let expression = expression::expression(field);
+        let expression = expression::field_expression(field);
         match stages.last_mut().filter(|stage| !depends(stage)) {
             Some(stage) => {
                 stage.insert(field.stored, expression);
@@ -141,164 +143,178 @@ fn stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
             ),
         }
     }
-    stages.iter().map(set).collect()
+    stages.iter().map(set_stage).collect()
 }
 
-fn set(fields: &Document) -> Result<RawDocumentBuf> {
-    document("$set", close(fields)?)
+fn set_stage(fields: &Document) -> Result<RawDocumentBuf> {
+    single_field_document("$set", to_raw_document(fields)?)
 }
 
-/// How an update is carried out.
-enum How {
-    /// As it is: nothing is computed from what it changes.
-    AsItIs,
-    /// As these stages.
-    Stages(Vec<RawDocumentBuf>),
-    /// As it is, and these stages behind it, for this field.
-    InTwo(Vec<RawDocumentBuf>, &'static str),
+/// The form in which an update runs.
+enum ComputedUpdate {
+    /// Runs the unchanged update: no computed field has a changed input.
+    Unchanged,
+    /// Runs the update as a pipeline.
+    Pipeline(Vec<RawDocumentBuf>),
+    /// Runs the unchanged update, followed by a pipeline. Errors name the field.
+    TwoUpdates(Vec<RawDocumentBuf>, &'static str),
 }
 
-fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
-    let Change::Operators {
+fn plan_update(
+    access: &Access,
+    model: &'static Model,
+    change: &DocumentChange,
+) -> Result<ComputedUpdate> {
+    let DocumentChange::Operators {
         update,
         array_filters,
     } = change
     else {
         if model.computed.is_empty() {
-            return Ok(How::AsItIs);
+            return Ok(ComputedUpdate::Unchanged);
         }
-        let message = "fields are computed behind update operators alone";
-        return Err(error::of(model)(Error::new(
+        let message = "computed fields cannot be maintained by a replacement: use update operators";
+        return Err(error::naming_model(model)(Error::new(
             ErrorKind::Unsupported,
             message,
         )));
     };
-    let changed = changed(model, update);
-    let copied = copy::written(access, model, update, &changed);
+    let changed = changed_fields(model, update);
+    let copied = copy::copied_paths_written(access, model, update, &changed);
     if changed.is_empty() && copied.is_empty() {
-        return Ok(How::AsItIs);
+        return Ok(ComputedUpdate::Unchanged);
     }
-    let computing = stages(model, &changed)?;
-    let update = open(update)?;
-    // The backend refuses an update with conflicting operators, with its own error.
-    let Some(changes) = Changes::of(&update) else {
-        return Ok(How::AsItIs);
+    let computing = computing_stages(model, &changed)?;
+    let update = parse_document(update)?;
+    // The backend rejects an update with conflicting operators, with an error of its own.
+    let Some(changes) = UpdateTree::from_update(&update) else {
+        return Ok(ComputedUpdate::Unchanged);
     };
-    let filters = array_filters.iter().map(|filter| open(filter));
+    let filters = array_filters.iter().map(|filter| parse_document(filter));
     let filters = filters.collect::<Result<Vec<_>>>()?;
-    Ok(match (changes.stage(&filters), changed.first()) {
+    Ok(match (changes.to_stage(&filters), changed.first()) {
         (Some(mut stage), _) => {
-            let again = |update: &Document| Changes::of(update)?.stage(&filters);
-            copy::only_if_changed(&copied, &changed, &update, &mut stage, again);
-            let mut all = vec![set(&stage)?];
-            all.extend(computing);
-            How::Stages(all)
+            let to_stage = |update: &Document| UpdateTree::from_update(update)?.to_stage(&filters);
+            copy::mark_only_if_changed(&copied, &changed, &update, &mut stage, to_stage);
+            let mut stages = vec![set_stage(&stage)?];
+            stages.extend(computing);
+            ComputedUpdate::Pipeline(stages)
         }
-        (None, Some(first)) => How::InTwo(computing, first),
-        (None, None) => How::AsItIs,
+        (None, Some(first)) => ComputedUpdate::TwoUpdates(computing, first),
+        (None, None) => ComputedUpdate::Unchanged,
     })
 }
 
-/// Makes a change one that computes what it has to, if that is one operation; false if it is not.
-pub(super) fn at_once(access: &Access, model: &'static Model, change: &mut Change) -> Result<bool> {
-    Ok(match how(access, model, change)? {
-        How::AsItIs => true,
-        How::Stages(stages) => {
-            *change = Change::Pipeline(stages);
+/// Adds the computation to a change if one operation is enough. Returns `false` if two operations are necessary; the change then
+/// stays as before.
+pub(super) fn try_as_one_update(
+    access: &Access,
+    model: &'static Model,
+    change: &mut DocumentChange,
+) -> Result<bool> {
+    Ok(match plan_update(access, model, change)? {
+        ComputedUpdate::Unchanged => true,
+        ComputedUpdate::Pipeline(stages) => {
+            *change = DocumentChange::Pipeline(stages);
             true
         }
-        How::InTwo(..) => false,
+        ComputedUpdate::TwoUpdates(..) => false,
     })
 }
 
-/// Carries out a write, with what is computed from what it changes. There is no other way from an update to a backend.
-pub(super) async fn run<W: Write>(
+/// Runs a write together with the computation of changed fields. Every update reaches the backend through this function.
+pub(super) async fn run_write<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     mut write: W,
-) -> Result<W::Done> {
-    let how = match write.change() {
-        None => How::AsItIs,
-        Some(change) => how(access, model, change)?,
+) -> Result<W::Outcome> {
+    let computed_update = match write.change_mut() {
+        None => ComputedUpdate::Unchanged,
+        Some(change) => plan_update(access, model, change)?,
     };
-    let done = match how {
-        How::AsItIs => return write.run(&**access.executor()).await,
-        How::Stages(stages) => {
-            if let Some(change) = write.change() {
-                *change = Change::Pipeline(stages);
+    let result = match computed_update {
+        ComputedUpdate::Unchanged => return write.run_on(&**access.executor()).await,
+        ComputedUpdate::Pipeline(stages) => {
+            if let Some(change) = write.change_mut() {
+                *change = DocumentChange::Pipeline(stages);
             }
-            write.run(&**access.executor()).await
+            write.run_on(&**access.executor()).await
         }
-        How::InTwo(_, field) if !access.has_transactions() => {
-            Err(error::of(model)(not_at_once(field)))
+        ComputedUpdate::TwoUpdates(_, field) if !access.has_transactions() => {
+            Err(error::naming_model(model)(needs_transaction_error(field)))
         }
-        How::InTwo(stages, _) => {
+        ComputedUpdate::TwoUpdates(stages, _) => {
             let work = |access: Access| {
                 let (write, stages) = (write.clone(), stages.clone());
                 async move {
-                    let done = in_two(&access, model, write, stages).await;
-                    done.map_err(|error| access.fail(error))
+                    let result = run_two_updates(&access, model, write, stages).await;
+                    result.map_err(|error| access.fail_transaction(error))
                 }
             };
-            access.together(unit::ATTEMPTS, work).await
+            access
+                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+                .await
         }
     };
-    done.map_err(said)
+    result.map_err(expression_error)
 }
 
-/// Carries out a write and then computes, in one transaction.
-async fn in_two<W: Write>(
+/// Runs a write and then the computation, in one transaction.
+async fn run_two_updates<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     mut write: W,
     stages: Vec<RawDocumentBuf>,
-) -> Result<W::Done> {
-    let (sort, is_of_one) = (write.order().map(RawDocument::to_owned), write.is_of_one());
-    let filter = write.filter().cloned().unwrap_or_default();
-    let find = Find {
-        projection: Some(document("_id", 1)?),
+) -> Result<W::Outcome> {
+    let (sort, is_single) = (
+        write.sort_order().map(RawDocument::to_owned),
+        write.affects_at_most_one(),
+    );
+    let filter = write.filter_mut().cloned().unwrap_or_default();
+    let find = FindOperation {
+        projection: Some(single_field_document("_id", 1)?),
         sort,
-        limit: is_of_one.then_some(1),
-        ..found_by(&model.collection.into(), &filter)
+        limit: is_single.then_some(1),
+        ..find_matching(&model.collection.into(), &filter)
     };
-    let found = access.to_everything().find_all(model, find).await?;
-    let ids = found
+    let documents = access.with_full_visibility().find_all(model, find).await?;
+    let ids = documents
         .iter()
-        .filter_map(|raw| decode::id(raw).map(RawBson::from));
+        .filter_map(|raw| decode::stored_id(raw).map(RawBson::from));
     let ids = one_of(&ids.collect::<Vec<_>>())?;
-    if let Some(filter) = write.filter() {
-        also(filter, "_id", ids.clone())?;
+    if let Some(filter) = write.filter_mut() {
+        add_condition(filter, "_id", ids.clone())?;
     }
-    let computing = Update {
+    let update = UpdateOperation {
         collection: model.collection.into(),
-        filter: document("_id", ids)?,
-        change: Change::Pipeline(stages),
+        filter: single_field_document("_id", ids)?,
+        change: DocumentChange::Pipeline(stages),
         multi: true,
         upsert: false,
     };
-    access.told().writes();
-    write.run_before(&**access.executor(), computing).await
+    access.operation_metrics().add_write();
+    write.run_followed_by(&**access.executor(), update).await
 }
 
-fn not_at_once(field: &str) -> Error {
+fn needs_transaction_error(field: &str) -> Error {
     let message = format!(
-        "`{field}` is computed from what this update changes, which no single operation does with it, and without transactions, as on \
-         this standalone server, there are no two; nothing was written: name elements by `all`, `at` or `matching` with plain \
-         comparisons instead of `first_matching`, use `set` instead of `rename` and bits, or `modify`, which computes with what it read"
+        "`{field}` is computed from a field that this update changes, which needs a second operation; this standalone server has no \
+         transactions, and nothing was written: address elements by `all`, `at` or `matching` with plain \
+         comparisons instead of `first_matching`, use `set` instead of `rename` and bit operators, or use `modify`"
     );
     Error::new(ErrorKind::Unsupported, message).with_path(field)
 }
 
-/// What an expression has said by failing.
-pub(super) fn said(error: Error) -> Error {
-    let said = error.message().split_once(SAID);
-    match said.and_then(|(_, said)| said.split_once(TYPE)) {
-        Some((said, _)) => Error::new(ErrorKind::Invalid, said),
+/// Turns an error that an expression raised into an [`Invalid`](ErrorKind::Invalid) error with the message of the expression.
+pub(super) fn expression_error(error: Error) -> Error {
+    let message = error.message().split_once(ERROR_MESSAGE_START);
+    match message.and_then(|(_, message)| message.split_once(ERROR_MESSAGE_END)) {
+        Some((message, _)) => Error::new(ErrorKind::Invalid, message),
         None => error,
     }
 }
 
-/// A value as it is written in a condition.
-fn as_found(value: &Bson) -> Result<RawDocumentBuf> {
-    document("$eq", raw(value)?)
+/// Returns the condition that a field equals a value.
+fn equality_condition(value: &Bson) -> Result<RawDocumentBuf> {
+    single_field_document("$eq", to_raw_value(value)?)
 }

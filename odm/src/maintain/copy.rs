@@ -1,119 +1,108 @@
-//! Copies: fields that are taken from other documents, and follow them.
+//! Copies: fields that are filled from a source document and kept up to date.
 //!
-//! A *source* has a revision, which each write of a copied field raises; a *dependent* remembers of each reference the revision that
-//! its copies are of. A copy is only ever written over an older one, and that condition is part of the write: so it does not matter who
-//! carries what is owed out, how often, and in which order.
+//! A *source* has a version, which every write to a copied field increments. A *dependent* records the source version of its
+//! copies for each reference. A write replaces a copy only if the copy is older, and the write itself compares the versions.
+//! Pending work can therefore run in any process, more than once, and in any order.
 //!
-//! - A write of a copied field says in the same write that its copies are to follow: the *fan-out* (`copy/fan.rs`). It begins behind the
-//!   write, finds every dependent that is there by then, and is taken back by the token with which it was read.
-//! - A write that makes a reference visible in a place where it was not fills its copies (`copy/fill.rs`), and says that they are to be
-//!   looked at again: the *verification*. The source may have changed since it was read, and its fan-out have passed already.
+//! - A write to a copied field records a pending *fan-out* in the same operation (`copy/fan_out.rs`). The fan-out starts after
+//!   the write and updates all dependents that exist by then. At the end it removes the pending record by the token that it read.
+//! - A write that adds a reference fills the copies (`copy/fill.rs`) and records a pending *revalidation* (`copy/revalidate.rs`).
+//!   The source may have changed after the read, and the fan-out of that change may have finished before the dependent existed.
 //!
-//! So a dependent that the fan-out has not seen is one whose verification sees the change.
+//! If a fan-out misses a new dependent, the revalidation of that dependent sees the change.
 
 mod check;
-mod current;
 mod drift;
-mod fan;
+mod fan_out;
 mod fill;
-mod group;
 mod index;
+mod layout;
 mod lease;
-mod owed;
+mod pending;
+mod refresh;
+mod revalidate;
 mod save;
 mod source;
 mod unchanged;
-mod verify;
 
 use std::{
     collections::BTreeMap,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use check::{StaleCopy, copy_again, stale};
-pub(crate) use current::bring_current;
-pub(crate) use drift::{drifted, projection as snapshots};
-pub(super) use fan::{Deleted, clear};
-pub(super) use fill::put;
-pub(crate) use fill::resolve;
-use group::{dependents, groups, groups_apart};
-pub(crate) use index::{Searched, with_indexes};
-pub(crate) use owed::{Followed, Owed, settle};
-pub(crate) use save::of_a_save;
-pub(super) use source::Source;
-pub(crate) use source::Sources;
-pub(super) use unchanged::{only_if_changed, written};
+pub(crate) use check::{StaleCopy, find_stale_copies, refill_copy};
+pub(crate) use drift::{find_drifted, snapshot_projection};
+pub(super) use fan_out::{DeletedSource, clear_copies};
+use fill::put_field;
+pub(crate) use fill::resolve_drafts;
+pub(crate) use index::{IndexedReferences, with_copy_indexes};
+use layout::{copy_groups, dependent_groups, split_overflow_groups};
+pub(crate) use pending::{FanOutProgress, PendingCopies, recover_model};
+pub(crate) use refresh::refresh_copies;
+pub(crate) use save::prepare_save;
+pub(crate) use source::SourceCache;
+pub(super) use source::SourceState;
+pub(super) use unchanged::{copied_paths_written, mark_only_if_changed};
 
 use bson::{RawBsonRef, RawDocument};
 
 use super::{
-    Effect, Promise, Write,
-    scope::can_refer,
-    stored::{close, open},
+    Footprint, WriteOperation,
+    metadata_update::{parse_document, to_raw_document},
+    reference_scope::can_add_reference,
 };
-use crate::{Error, ErrorKind, Result, access::Access, backend::operation::Change, schema::Model};
+use crate::{
+    Error, ErrorKind, Result, access::Access, backend::operation::DocumentChange,
+    metadata::copy::SOURCE_VERSION, schema::Model,
+};
 
-/// The revision of what can be copied from a document.
-const REVISION: &str = "_odm.rev";
+/// The budget of a bounded fan-out: the maximum number of dependents that are updated before the write returns.
+pub(crate) const MAX_BOUNDED_DEPENDENTS: usize = 500;
 
-/// The revision that the copies through a reference are of; in the struct that has the reference.
-const FROM: &str = "_odm.from";
-
-/// Of which document a snapshot was taken, and when; in the struct that has the snapshot.
-const TAKEN: &str = "_odm.taken";
-
-/// What a document says while its copies are to follow: a token, and when others may see to it.
-const FAN: Promise = Promise::FAN;
-
-/// What a document says while its own copies are to be looked at again.
-const VERIFY: Promise = Promise::VERIFY;
-
-/// How many dependents follow before a write is answered, unless its copies say otherwise.
-pub(crate) const FEW: usize = 500;
-
-/// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
+/// Returns a version for a new document, higher than the version of any earlier document with the same `_id`.
 ///
-/// The clock's milliseconds, and behind them its nanoseconds: no document changes so often that its revision comes before the clock.
-pub(super) fn first_revision() -> i64 {
+/// The upper bits hold the clock time in milliseconds, the lower 20 bits the nanoseconds. No document changes often enough for
+/// the version to overtake the clock.
+pub(super) fn first_version() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
     let millis = i64::try_from(now.as_millis()).unwrap_or(i64::MAX >> 20);
     (millis << 20) + i64::from(now.subsec_nanos() % 1_000_000)
 }
 
-/// Whether a change makes references lead elsewhere whose copies follow them.
-pub(crate) fn brings_copies(model: &Model, change: &Change) -> bool {
-    let Change::Operators { update, .. } = change else {
+/// Whether an update can write a reference with copies or a struct that contains one.
+pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) -> bool {
+    let DocumentChange::Operators { update, .. } = change else {
         return false;
     };
-    if !model.copies.is_filled() {
+    if !model.copies.has_filled() {
         return false;
     }
-    let groups = groups(model);
+    let groups = copy_groups(model);
     let fields = update.iter().flatten();
     let mut fields = fields.filter_map(|(_, fields)| fields.as_document());
     fields.any(|fields| {
         let mut paths = fields.iter().flatten();
         paths.any(|(path, _)| {
             let mut groups = groups.iter();
-            groups.any(|group| group.meets(path.as_str()) != group::Meets::Nothing)
+            groups.any(|group| group.relation_to(path.as_str()) != layout::PathRelation::Disjoint)
         })
     })
 }
 
-/// A path at which an update may put a reference with copies to a document that shares the scope of the model.
-pub(super) fn new_reference(model: &Model, update: &RawDocument) -> Option<String> {
-    let groups = groups(model);
+/// Returns a path at which an update can store a copied reference between models with a shared scope.
+pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+    let groups = copy_groups(model);
     let fields = update.iter().flatten();
     for (operator, fields) in fields {
         for (path, operand) in fields.as_document().into_iter().flatten().flatten() {
             let is_null = operand == RawBsonRef::Null;
             let mut groups = groups.iter();
-            let leads = groups.any(|group| {
-                group.meets(path.as_str()) != group::Meets::Nothing
-                    && can_refer(model, (group.model)(), operator.as_str(), is_null)
+            let stores_reference = groups.any(|group| {
+                group.relation_to(path.as_str()) != layout::PathRelation::Disjoint
+                    && can_add_reference(model, (group.source_model)(), operator.as_str(), is_null)
             });
-            if leads {
+            if stores_reference {
                 return Some(path.as_str().to_owned());
             }
         }
@@ -121,122 +110,143 @@ pub(super) fn new_reference(model: &Model, update: &RawDocument) -> Option<Strin
     None
 }
 
-/// Whether the documents of a model may have copies that are to be looked at again.
+/// Whether documents of a model have copies that need revalidation.
 pub(super) fn is_dependent(model: &Model) -> bool {
-    model.copies.is_filled() && groups(model).iter().any(group::Group::is_following)
+    model.copies.has_filled()
+        && copy_groups(model)
+            .iter()
+            .any(layout::CopyGroup::has_fan_out)
 }
 
-/// The copies of a model that follow, each with what it is of.
-pub(crate) fn copied(model: &Model) -> BTreeMap<String, String> {
-    let mut copied = BTreeMap::new();
-    for group in groups(model) {
-        for taken in group.following() {
-            let source = (group.model)().collection;
-            let of = format!("copy of {source}.{} by {}", taken.from, group.reference);
-            copied.insert(group.path(taken.stored), of);
+/// Returns the copies of a model by path, each with a description of the source field.
+pub(crate) fn declared_copies(model: &Model) -> BTreeMap<String, String> {
+    let mut descriptions = BTreeMap::new();
+    for group in copy_groups(model) {
+        for field in group.fan_out_fields() {
+            let source = (group.source_model)().collection;
+            let description = format!(
+                "copy of {source}.{} by {}",
+                field.source_path, group.reference
+            );
+            descriptions.insert(group.field_path(field.stored), description);
         }
     }
-    copied
+    descriptions
 }
 
-/// Whether others may copy from the documents of a model.
+/// Whether other models copy from this model.
 pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
-    dependents(access.models(), model).next().is_some()
+    dependent_groups(access.schema_models(), model)
+        .next()
+        .is_some()
 }
 
-/// Whether others have copies of the documents of a model that become null when these are deleted.
-pub(super) fn is_cleared(access: &Access, model: &'static Model) -> bool {
-    dependents(access.models(), model).any(|(_, group)| group.is_clearing())
+/// Whether a delete of documents of this model sets copies in other models to null.
+pub(super) fn has_clearing_dependents(access: &Access, model: &'static Model) -> bool {
+    dependent_groups(access.schema_models(), model).any(|(_, group)| group.is_clearing())
 }
 
-/// Returns the path of a copy in `model` that a deletion of the source document clears.
-pub(crate) fn cleared(model: &Model, source: &Model) -> Option<String> {
-    let groups = groups(model).into_iter();
-    let mut groups = groups.filter(|group| (group.model)().collection == source.collection);
+/// Returns the path of a copy in `model` that a delete of the source document sets to null.
+pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
+    let groups = copy_groups(model).into_iter();
+    let mut groups = groups.filter(|group| (group.source_model)().collection == source.collection);
     groups.find_map(|group| {
-        let mut fields = group.following();
-        let cleared = fields.find(|taken| taken.clears)?;
-        Some(group.path(cleared.stored))
+        let mut fields = group.fan_out_fields();
+        let cleared = fields.find(|field| field.clears)?;
+        Some(group.field_path(cleared.stored))
     })
 }
 
-/// Whether a write may have to do with copies.
-pub(super) fn concerns(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
-    let is_removal = matches!(effect, Effect::Removes);
-    !is_removal && (model.copies.is_filled() || is_source(access, model))
+/// Whether a write can affect copies, in the written documents or in dependents. A delete affects copies through
+/// [`clear_copies`].
+pub(super) fn may_affect_copies(
+    access: &Access,
+    model: &'static Model,
+    footprint: &Footprint<'_>,
+) -> bool {
+    let is_delete = matches!(footprint, Footprint::Removes);
+    !is_delete && (model.copies.has_filled() || is_source(access, model))
 }
 
-/// Fills what is new in arrays that overflow, before it is known where it goes: nothing in their elements follows.
-pub(super) async fn fill_elements<W: Write>(
+/// Fills new elements of overflow arrays, before the write decides between the owner document and chunk documents. Elements have
+/// only snapshots, so the write gets no pending record.
+pub(super) async fn fill_elements<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     write: &mut W,
-    sources: &mut Sources,
+    sources: &mut SourceCache,
 ) -> Result<()> {
-    let (_, own) = groups_apart(model);
-    if own.is_empty() {
+    let (_, groups) = split_overflow_groups(model);
+    if groups.is_empty() {
         return Ok(());
     }
     if let Some(documents) = write.documents_to_insert() {
-        fill::insert(access, model, &own, documents, sources).await?;
-    } else if let Some(Change::Operators { update, .. }) = write.change() {
-        fill::update(access, model, &own, update, sources).await?;
+        fill::fill_inserted(access, model, &groups, documents, sources).await?;
+    } else if let Some(DocumentChange::Operators { update, .. }) = write.change_mut() {
+        fill::fill_update(access, model, &groups, update, sources).await?;
     }
     Ok(())
 }
 
-/// What a write owes, and what it is to be with that said in it.
-pub(super) async fn prepare<W: Write>(
+/// Fills the copies that a write adds, and adds the pending records to the write. Returns the follow-up work.
+pub(super) async fn prepare_write<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     write: &mut W,
-    sources: &mut Sources,
-) -> Result<Owed> {
-    let mut owed = Owed::default();
-    if !concerns(access, model, &write.effect()) {
-        return Ok(owed);
+    sources: &mut SourceCache,
+) -> Result<PendingCopies> {
+    let mut pending = PendingCopies::default();
+    if !may_affect_copies(access, model, &write.footprint()) {
+        return Ok(pending);
     }
-    let (own, _) = groups_apart(model);
-    let dependents: Vec<_> = dependents(access.models(), model).collect();
+    let (groups, _) = split_overflow_groups(model);
+    let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     if let Some(documents) = write.documents_to_insert() {
-        if !own.is_empty() {
-            owed.verify = fill::insert(access, model, &own, documents, sources).await?;
-            if owed.verify.is_some() {
-                owed.taken = Some(sources.revisions(&own)?);
+        if !groups.is_empty() {
+            pending.revalidation =
+                fill::fill_inserted(access, model, &groups, documents, sources).await?;
+            if pending.revalidation.is_some() {
+                pending.sources = Some(sources.source_versions(&groups)?);
             }
         }
         if !dependents.is_empty() {
             for raw in documents {
-                put(raw, REVISION, first_revision().into())?;
+                put_field(raw, SOURCE_VERSION, first_version().into())?;
             }
         }
-        return Ok(owed);
+        return Ok(pending);
     }
-    let Some(change) = write.change() else {
-        return Ok(owed);
+    let Some(change) = write.change_mut() else {
+        return Ok(pending);
     };
-    let Change::Operators { update, .. } = change else {
-        let message = "copies follow only from update operators";
+    let DocumentChange::Operators { update, .. } = change else {
+        let message = "copies cannot be maintained by a replacement, and nothing was written: use update operators";
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
-    if !own.is_empty() {
-        owed.verify = fill::update(access, model, &own, update, sources).await?;
+    if !groups.is_empty() {
+        pending.revalidation = fill::fill_update(access, model, &groups, update, sources).await?;
     }
-    if let Some(fan) = owed::say(model, &dependents, update)? {
-        index::refuse_without(access, &dependents).await?;
-        owed.fan = Some(fan);
+    if let Some(fan_out) = pending::add_pending_fan_out(model, &dependents, update)? {
+        index::ensure_indexed(access, &dependents).await?;
+        pending.fan_out = Some(fan_out);
     }
-    Ok(owed)
+    Ok(pending)
 }
 
-/// Takes the copies beside references away that a change makes null, and says what that owes to others.
-pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change) -> Result<Owed> {
-    let mut owed = Owed::default();
-    let (Change::Operators { update, .. }, true) = (change, model.copies.is_filled()) else {
-        return Ok(owed);
+/// Sets the copies beside a reference to null when an update removes the reference. Returns the follow-up work for copies of
+/// these copies.
+pub(super) fn clear_detached_copies(
+    access: &Access,
+    model: &'static Model,
+    change: &mut DocumentChange,
+) -> Result<PendingCopies> {
+    let mut pending = PendingCopies::default();
+    let (DocumentChange::Operators { update, .. }, true) = (change, model.copies.has_filled())
+    else {
+        return Ok(pending);
     };
-    fill::leave(model, update)?;
-    let dependents: Vec<_> = dependents(access.models(), model).collect();
-    owed.fan = owed::say(model, &dependents, update)?;
-    Ok(owed)
+    fill::null_copies(model, update)?;
+    let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
+    pending.fan_out = pending::add_pending_fan_out(model, &dependents, update)?;
+    Ok(pending)
 }

@@ -1,29 +1,32 @@
-//! References with rules, and two-way links: what a reference leads to is there, and the inverse follows it.
+//! References with delete rules, and two-way links.
 //!
-//! The reference is the truth; what lists the documents that refer to another one is made from it, here and nowhere else. A
-//! write that may change a reference is carried out together with what follows from it, in one transaction or, where there is none,
-//! by a promise (`link/promise.rs`). In a transaction, what the documents refer to is read before the write, and behind it unless the
-//! write alone tells; what is in one list and not in the other enters or leaves the other sides. An update of one document that tells
-//! does not read before either: it gives the document back as it was.
-//! Two changes of one reference meet in its document, a deletion and a new reference to what is deleted in the document that it leads
-//! to, whose fence each of them changes: the second to come is tried again.
+//! A reference is authoritative. Only this module writes the inverse on the target, and derives the inverse from references.
 //!
-//! What was entered before is left though nobody sees it any more: it may be of another scope, or deleted by a mark. Entered is only
-//! what the writer sees.
+//! - With transactions, a write and the changes of inverses commit together. The module compares the references before and after
+//!   the write: ids that appear are added to inverses, ids that disappear are removed.
+//! - An update of a single document usually needs no prior read. The command returns the old document, and the operators
+//!   determine the new references.
+//! - Without transactions, an intent record in the referrer lets any process finish or undo the write (`link/intent.rs`).
+//!
+//! Two changes of a reference conflict in the referrer. A delete and a new reference to the deleted document conflict in the
+//! target, because a new reference changes the inverse version of the target. The later transaction runs again.
+//!
+//! Removal from an inverse ignores scope and visibility: the target may be soft-deleted by now. Addition requires a target that
+//! the writer's session sees.
 
-mod consequences;
-mod deletion;
-mod effect;
-mod going;
-pub(super) mod linked;
-mod listing;
-mod mend;
-mod outside;
-mod parting;
-mod promise;
-mod refusal;
-mod sides;
+mod delete_preview;
+mod delete_rule;
+mod delete_set;
+mod detach;
+mod footprint;
+mod intent;
+mod inverse_batch;
+pub(super) mod linked_document;
+mod overflow_inverse;
+mod overflow_references;
+mod repair;
 mod upgrade;
+mod validate;
 
 use std::{
     borrow::Cow,
@@ -31,574 +34,669 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
-pub use consequences::Consequences;
-pub(crate) use consequences::consequences;
-pub(crate) use deletion::{Rule, rules};
-pub(crate) use effect::{Effect, is_linking, new_reference};
-pub(crate) use linked::ids_at;
-pub(crate) use listing::listed;
-pub(crate) use mend::{Mending, list_once, mend};
-pub(super) use outside::{enter_all, is_promised, refer, rule_of};
-pub(crate) use promise::Settling;
-pub(crate) use refusal::refuse_another;
-pub(crate) use upgrade::bring_up;
+pub use delete_preview::DeletePreview;
+pub(crate) use delete_preview::preview_delete;
+pub(super) use delete_rule::add_tombstone_lease_index;
+pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
+pub(crate) use footprint::{Footprint, may_change_references, path_of_new_reference};
+pub(crate) use intent::ActiveRecoveries;
+pub(crate) use linked_document::ids_at;
+pub(crate) use overflow_inverse::ids_of_side;
+pub(super) use overflow_references::{
+    add_to_inverses, is_intent_write, rule_of_array, write_references,
+};
+pub(crate) use repair::{ReferenceRepair, remove_duplicates, repair_reference};
+pub(crate) use upgrade::upgrade_document;
+pub(crate) use validate::ensure_same_variant;
 
 use super::{
-    Means, Promise, Rejection, Removal, Write,
+    DeleteMode, HardOrSoftDelete, PendingKind, Rejection, WriteOperation,
     blocked::{self, is_blocking},
-    computed, copy, narrow, overflow, tally,
+    computed, copy, narrow_filter, overflow, rollup,
 };
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also, found_by},
-    backend::operation::{Change, Delete, Find, Update},
-    batches::id_batches,
+    access::{Access, add_condition, find_matching},
+    backend::operation::{DeleteOperation, DocumentChange, FindOperation, UpdateOperation},
     error,
-    query::{append, document},
-    schema::{Model, OwnLink},
-    soft_delete::Sight,
-    unit,
+    id_batches::id_batches,
+    metadata::references::{INVERSE_VERSION, LEASE, tombstone},
+    query::{append_field, single_field_document},
+    schema::{Model, ReferenceLink},
+    soft_delete::Visibility,
+    transaction_scope,
 };
-use deletion::take_leave;
-use going::Going;
-use linked::{Fate, Id, Linked, array, by_id, one_of, read};
-use refusal::{dangling, deciding};
-use sides::Sides;
+use delete_rule::detach_referrers;
+use delete_set::DeleteSet;
+use inverse_batch::InverseBatch;
+use linked_document::{
+    LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, one_of, read_linked,
+};
+use overflow_references::add_conditions;
+use validate::{delete_undecided, missing_target};
 
-/// Carries out a write, and what follows from it.
-pub(super) async fn run<W: Write>(
+/// Runs a write with the changes of inverses and the delete rules that follow.
+pub(super) async fn run_write<W: WriteOperation>(
     access: Access,
     model: &'static Model,
     write: W,
-) -> Result<W::Done> {
+) -> Result<W::Outcome> {
     if !access.has_transactions() {
-        return promise::run(&access, model, write).await;
+        return intent::run_standalone(&access, model, write).await;
     }
-    let is_insert = matches!(write.effect(), Effect::Inserts(_));
-    let run = || Box::pin(whole(&access, model, &write));
-    let done = past_what_is_left(&access, run).await;
-    match done {
-        Ok(Some(done)) => Ok(done),
-        Ok(None) => in_parts(&access, model, &write).await,
-        // They go together.
+    let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
+    let run = || Box::pin(run_in_transaction(&access, model, &write));
+    let outcome = retry_after_recovery(&access, run).await;
+    match outcome {
+        Ok(Some(outcome)) => Ok(outcome),
+        Ok(None) => delete_in_batches(&access, model, &write).await,
+        // All documents of an insert commit together, so a failure inserts zero documents.
         Err(error) if is_insert => Err(error.with_inserted(0)),
         Err(error) => Err(error),
     }
 }
 
-/// Carries out a deletion as where there are no transactions: each document is marked first.
-pub(super) async fn run_marked<W: Write>(
+/// Runs a delete in two phases, as without transactions. For callers whose concurrent work must see a tombstone before the
+/// delete.
+pub(super) async fn run_two_phase<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     write: W,
-) -> Result<W::Done> {
-    promise::run(access, model, write).await
+) -> Result<W::Outcome> {
+    intent::run_standalone(access, model, write).await
 }
 
-/// Carries out what may meet something that was begun and that nobody is at any more: then it is finished, and this carried out again.
-pub(super) async fn past_what_is_left<R, F>(access: &Access, run: impl Fn() -> F) -> Result<R>
+/// Runs an operation, and runs the operation again after recovery of abandoned work.
+///
+/// A tombstone or an intent record of a crashed process causes the same conflict in every attempt. Recovery removes the cause.
+pub(super) async fn retry_after_recovery<R, F>(access: &Access, run: impl Fn() -> F) -> Result<R>
 where
     F: Future<Output = Result<R>>,
 {
-    let done = run().await;
-    if let Err(error) = &done
+    let outcome = run().await;
+    if let Err(error) = &outcome
         && error.is_conflict()
-        && !error.is_passing()
-        && access.unit().is_none()
+        && !error.is_transient()
+        && access.transaction_scope().is_none()
         && access.has_transactions()
-        && settle_all(&access.to_everything()).await? > 0
+        && recover_all_models(&access.with_full_visibility()).await? > 0
     {
         return run().await;
     }
-    done
+    outcome
 }
 
-/// Finishes all that was begun and left.
-async fn settle_all(access: &Access) -> Result<u64> {
-    let mut settled = Finished::default();
-    for model in access.models() {
-        if !model.links().is_empty() || rules(access, model).next().is_some() {
-            settle(access, model, &mut settled).await?;
+/// Recovers abandoned work on the references of all models. Returns the number of recovered documents.
+async fn recover_all_models(access: &Access) -> Result<u64> {
+    let mut report = RecoveryReport::default();
+    for model in access.schema_models() {
+        if !model.links().is_empty() || rules_targeting(access, model).next().is_some() {
+            recover_model(access, model, &mut report).await?;
         }
     }
-    Ok(settled.documents)
+    Ok(report.recovered)
 }
 
-/// Carries out a write in one transaction; none if that is too large, and nothing is done.
-async fn whole<W: Write>(
+/// Runs a write in a single transaction. Returns `None`, and writes no document, if a delete set exceeds
+/// [`MAX_TRANSACTION_DELETES`].
+async fn run_in_transaction<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     write: &W,
-) -> Result<Option<W::Done>> {
-    // What the caller commits is whole, whatever its size.
-    let is_limited = access.unit().is_none() && matches!(write.effect(), Effect::Removes);
+) -> Result<Option<W::Outcome>> {
+    // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
+    let is_limited =
+        access.transaction_scope().is_none() && matches!(write.footprint(), Footprint::Removes);
     let is_too_large = AtomicBool::new(false);
-    let work = |access: Access| {
-        let whole = Whole {
-            all: access.to_everything(),
+    let run_transaction = |access: Access| {
+        let transaction = TransactionalWrite {
+            full_access: access.with_full_visibility(),
             access,
-            room: is_limited.then_some(LARGE),
-            is_too_large: &is_too_large,
+            max_documents: is_limited.then_some(MAX_TRANSACTION_DELETES),
+            exceeds_limit: &is_too_large,
         };
-        whole.run(model, write.clone())
+        transaction.run_attempt(model, write.clone())
     };
-    match access.together(unit::ATTEMPTS, work).await {
+    match access
+        .run_transactional(
+            transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
+            run_transaction,
+        )
+        .await
+    {
         Err(_) if is_too_large.load(Ordering::Relaxed) => Ok(None),
-        done => done.map(Some),
+        outcome => outcome.map(Some),
     }
 }
 
-/// Carries out a deletion that is too large for one transaction: some documents at a time, each of them if these take too many with
-/// them, and one that does so itself as where there are no transactions.
-async fn in_parts<W: Write>(access: &Access, model: &'static Model, write: &W) -> Result<W::Done> {
-    let mut done = W::done(0);
-    let mut all = write.clone();
-    let mut filter = all.filter().cloned().unwrap_or_default();
-    // Somebody else has begun with it.
-    not_gone(&mut filter)?;
+/// Deletes in batches if a single transaction is too small for the delete set.
+///
+/// A batch with too many cascaded documents is split into single documents. A single document with too many cascaded documents is
+/// deleted in two phases, as without transactions.
+async fn delete_in_batches<W: WriteOperation>(
+    access: &Access,
+    model: &'static Model,
+    write: &W,
+) -> Result<W::Outcome> {
+    let mut total = W::outcome_of(0);
+    let mut request = write.clone();
+    let mut filter = request.filter_mut().cloned().unwrap_or_default();
+    // Another delete already removes the documents with a final tombstone.
+    exclude_final_tombstones(&mut filter)?;
     let pinned = |ids: &[&RawBson]| -> Result<W> {
-        let mut part = write.clone();
-        if let Some(filter) = part.filter() {
-            also(filter, "_id", one_of(ids.iter().copied())?)?;
+        let mut batch = write.clone();
+        if let Some(filter) = batch.filter_mut() {
+            add_condition(filter, "_id", one_of(ids.iter().copied())?)?;
         }
-        Ok(part)
+        Ok(batch)
     };
     loop {
-        let find = Find {
-            limit: Some(if write.is_of_one() { 1 } else { BATCH as u64 }),
-            sort: write.order().map(RawDocument::to_owned),
-            ..found_by(&model.collection.into(), &filter)
+        let find = FindOperation {
+            limit: Some(if write.affects_at_most_one() {
+                1
+            } else {
+                MAX_LINK_QUERY_DOCUMENTS as u64
+            }),
+            sort: write.sort_order().map(RawDocument::to_owned),
+            ..find_matching(&model.collection.into(), &filter)
         };
-        let found = read(access, model, find).await?;
-        let together: Vec<_> = ids(&found).collect();
-        if let [_, _, ..] = together.as_slice()
-            && let Some(own) = whole(access, model, &pinned(&together)?).await?
+        let found = read_linked(access, model, find).await?;
+        let batch_ids: Vec<_> = document_ids(&found).collect();
+        if let [_, _, ..] = batch_ids.as_slice()
+            && let Some(outcome) = run_in_transaction(access, model, &pinned(&batch_ids)?).await?
         {
-            W::add(&mut done, own);
+            W::add_outcome(&mut total, outcome);
             continue;
         }
-        for id in together {
-            let part = pinned(&[id])?;
-            let own = match whole(access, model, &part).await? {
-                Some(own) => own,
-                None => promise::run(access, model, part).await?,
+        for id in batch_ids {
+            let single = pinned(&[id])?;
+            let outcome = match run_in_transaction(access, model, &single).await? {
+                Some(outcome) => outcome,
+                None => intent::run_standalone(access, model, single).await?,
             };
-            W::add(&mut done, own);
+            W::add_outcome(&mut total, outcome);
         }
-        if found.is_empty() || write.is_of_one() {
-            return Ok(done);
+        if found.is_empty() || write.affects_at_most_one() {
+            return Ok(total);
         }
     }
 }
 
-/// How many documents a deletion takes with it in one transaction: none of a server is without bounds.
-const LARGE: usize = 10_000;
+/// The maximum number of documents that a delete removes in one transaction. Every server limits the size of a transaction.
+pub(super) const MAX_TRANSACTION_DELETES: usize = 10_000;
 
-/// A write in a transaction, with all that follows from it.
-struct Whole<'r> {
+/// A write in a transaction, with the changes of inverses and the delete rules.
+struct TransactionalWrite<'r> {
     access: Access,
-    /// Sees whom it may concern.
-    all: Access,
-    /// How many documents there may be; any number if none is said.
-    room: Option<usize>,
-    is_too_large: &'r AtomicBool,
+    /// Access to documents of all scopes, including soft-deleted documents: for follow-up writes.
+    full_access: Access,
+    /// The maximum number of documents in the delete set. `None` means no limit.
+    max_documents: Option<usize>,
+    exceeds_limit: &'r AtomicBool,
 }
 
-impl Whole<'_> {
-    async fn run<W: Write>(self, model: &'static Model, mut write: W) -> Result<W::Done> {
-        let at_once = self.at_once(&self.access, model, &write).await;
-        if let Some(done) = at_once.map_err(|error| self.access.fail(error))? {
-            return Ok(done);
+impl TransactionalWrite<'_> {
+    async fn run_attempt<W: WriteOperation>(
+        self,
+        model: &'static Model,
+        mut write: W,
+    ) -> Result<W::Outcome> {
+        let outcome = self.try_find_and_modify(&self.access, model, &write).await;
+        if let Some(outcome) = outcome.map_err(|error| self.access.fail_transaction(error))? {
+            return Ok(outcome);
         }
-        let before = self.look(model, &mut write).await?;
-        let going = match write.effect() {
-            Effect::Removes => Some(self.all_that_goes(model, &before).await?),
-            Effect::Inserts(_) | Effect::Changes(_) => None,
+        let before = self.pin_matches(model, &mut write).await?;
+        let delete_set = match write.footprint() {
+            Footprint::Removes => Some(self.collect_delete_set(model, &before).await?),
+            Footprint::Inserts(_) | Footprint::Changes(_) => None,
         };
-        let done = async {
-            let done = self.carry_out(&self.access, model, write, &before).await?;
-            if let Some(going) = going {
-                self.delete_with_it(model, &before, &going).await?;
+        let write_all = async {
+            let outcome = self
+                .write_with_inverses(&self.access, model, write, &before)
+                .await?;
+            if let Some(delete_set) = delete_set {
+                self.delete_cascaded(model, &before, &delete_set).await?;
             }
-            Ok(done)
+            Ok(outcome)
         };
-        // The caller cannot keep one side without the other.
-        done.await.map_err(|error| self.access.fail(error))
+        // The caller's transaction must not commit a reference without the matching change of the inverse.
+        write_all
+            .await
+            .map_err(|error| self.access.fail_transaction(error))
     }
 
-    /// Carries out an update of one document that gives back what it was, if that and the update tell what it refers to now.
-    async fn at_once<W: Write>(
+    /// Updates a single document without a prior read. The command returns the old document, and the operators determine the new
+    /// references.
+    ///
+    /// Returns `None` if the operators do not determine the new references.
+    async fn try_find_and_modify<W: WriteOperation>(
         &self,
         access: &Access,
         model: &'static Model,
         write: &W,
-    ) -> Result<Option<W::Done>> {
-        let (Some(mut modify), Effect::Changes(change)) = (write.giving_back(), write.effect())
+    ) -> Result<Option<W::Outcome>> {
+        let (Some(mut modify), Footprint::Changes(change)) =
+            (write.as_find_and_modify(), write.footprint())
         else {
             return Ok(None);
         };
-        if effect::predicted(change, model, &[]).is_none() {
+        if footprint::predict_references(change, model, &[]).is_none() {
             return Ok(None);
         }
-        also(&mut modify.filter, GOING, document("$exists", false)?)?;
-        // Whether it has changed anything is told by all that it may have changed.
-        if model.upgrade.is_none() && effect::is_of_links_alone(change, model) {
-            modify.projection = Some(linked::sides(model, |side| side.stored)?);
+        add_condition(
+            &mut modify.filter,
+            tombstone::TOKEN,
+            single_field_document("$exists", false)?,
+        )?;
+        // The comparison below needs every field that the update can change.
+        if model.upgrade.is_none() && footprint::changes_only_references(change, model) {
+            modify.projection = Some(linked_document::link_projection(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let Some(raw) = computed::run(access, model, modify).await? else {
-            return Ok(Some(W::done(0)));
+        let Some(raw) = computed::run_write(access, model, modify).await? else {
+            return Ok(Some(W::outcome_of(0)));
         };
-        let before = [Linked::of(model, &raw)?];
-        let after = effect::predicted(change, model, &before).unwrap_or_default();
-        self.follow(access, model, &before, &after, true).await?;
-        let refers_to_others = (0..model.links().len()).any(|link| {
-            let held = |all: &[Linked]| all.first().map(|document| document.held(link));
-            held(&before) != held(&after)
+        let before = [LinkedDocument::from_stored(model, &raw)?];
+        let after = footprint::predict_references(change, model, &before).unwrap_or_default();
+        self.update_inverses(access, model, &before, &after, true)
+            .await?;
+        let references_changed = (0..model.links().len()).any(|link| {
+            let targets = |documents: &[LinkedDocument]| {
+                let document = documents.first();
+                document.map(|document| document.targets_of(link))
+            };
+            targets(&before) != targets(&after)
         });
-        if refers_to_others {
-            return Ok(Some(W::done_to_one(true)));
+        if references_changed {
+            return Ok(Some(W::outcome_of_one(true)));
         }
-        let now = Find {
+        let find = FindOperation {
             projection,
-            ..found_by(
+            ..find_matching(
                 &model.collection.into(),
-                &document("_id", one_of(ids(&before))?)?,
+                &single_field_document("_id", one_of(document_ids(&before))?)?,
             )
         };
-        let now = self.all.find_all(model, now).await?;
-        Ok(Some(W::done_to_one(now.first() != Some(&raw))))
+        let found = self.full_access.find_all(model, find).await?;
+        Ok(Some(W::outcome_of_one(found.first() != Some(&raw))))
     }
 
-    /// The documents that a write is about, as they are; it is about no others from now on.
-    async fn look<W: Write>(&self, model: &'static Model, write: &mut W) -> Result<Vec<Linked>> {
-        let sort = write.order().map(RawDocument::to_owned);
-        let is_of_one = write.is_of_one();
-        let Some(filter) = write.filter() else {
+    /// Reads the documents that match a write, and pins the filter of the write to the ids of these documents.
+    async fn pin_matches<W: WriteOperation>(
+        &self,
+        model: &'static Model,
+        write: &mut W,
+    ) -> Result<Vec<LinkedDocument>> {
+        let sort = write.sort_order().map(RawDocument::to_owned);
+        let affects_at_most_one = write.affects_at_most_one();
+        let Some(filter) = write.filter_mut() else {
             return Ok(Vec::new());
         };
-        not_gone(filter)?;
-        let limit = self.room.map(|room| room as u64 + 1);
-        let find = Find {
+        exclude_final_tombstones(filter)?;
+        // One document more than the maximum shows that the delete set exceeds the maximum.
+        let limit = self.max_documents.map(|max| max as u64 + 1);
+        let find = FindOperation {
             sort,
-            limit: if is_of_one { Some(1) } else { limit },
-            ..found_by(&model.collection.into(), filter)
+            limit: if affects_at_most_one { Some(1) } else { limit },
+            ..find_matching(&model.collection.into(), filter)
         };
-        let found = read(&self.access, model, find).await?;
-        let mut undecided = found.iter().filter(|found| found.fate == Fate::Undecided);
+        let found = read_linked(&self.access, model, find).await?;
+        let mut undecided = found
+            .iter()
+            .filter(|found| found.tombstone == TombstoneState::Provisional);
         if let Some(document) = undecided.next() {
-            return Err(deciding(model, &document.id));
+            return Err(delete_undecided(model, &document.id));
         }
-        also(filter, "_id", one_of(ids(&found))?)?;
+        add_condition(filter, "_id", one_of(document_ids(&found))?)?;
         Ok(found)
     }
 
-    /// What goes with these documents, which nothing keeps from going.
-    async fn all_that_goes(&self, model: &'static Model, before: &[Linked]) -> Result<Going> {
-        let mut going = Going::new(false);
-        let first = before.to_vec();
-        if !going.spread(&self.all, model, first, self.room).await? {
-            self.is_too_large.store(true, Ordering::Relaxed);
-            let message = "too much for one transaction";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        going.refuse_restricted(&self.all).await?;
-        Ok(going)
-    }
-
-    /// Deletes what goes with documents that are deleted, and takes all of these out of what refers to them.
-    async fn delete_with_it(
+    /// Collects the delete set of the given documents, and checks that no `restrict` rule forbids the delete.
+    async fn collect_delete_set(
         &self,
         model: &'static Model,
-        deleted: &[Linked],
-        going: &Going,
+        before: &[LinkedDocument],
+    ) -> Result<DeleteSet> {
+        let mut delete_set = DeleteSet::new(false);
+        let roots = before.to_vec();
+        if !delete_set
+            .collect_cascade(&self.full_access, model, roots, self.max_documents)
+            .await?
+        {
+            self.exceeds_limit.store(true, Ordering::Relaxed);
+            let message = "the delete set is too large for one transaction";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        delete_set.ensure_unrestricted(&self.full_access).await?;
+        Ok(delete_set)
+    }
+
+    /// Deletes the cascaded documents of a delete set, then detaches all deleted documents from the remaining referrers.
+    async fn delete_cascaded(
+        &self,
+        model: &'static Model,
+        deleted: &[LinkedDocument],
+        delete_set: &DeleteSet,
     ) -> Result<()> {
-        let all = &self.all;
-        for goes in going.all() {
-            let but = if goes.model.collection == model.collection {
+        let full_access = &self.full_access;
+        for part in delete_set.by_model() {
+            let excluded = if part.model.collection == model.collection {
                 deleted
             } else {
                 &[]
             };
-            let others = Going::others(goes, but);
-            if others.is_empty() {
+            let cascaded = DeleteSet::documents_except(part, excluded);
+            if cascaded.is_empty() {
                 continue;
             }
-            let delete = Delete {
-                collection: goes.model.collection.into(),
-                filter: document("_id", one_of(ids(&others))?)?,
+            let delete = DeleteOperation {
+                collection: part.model.collection.into(),
+                filter: single_field_document("_id", one_of(document_ids(&cascaded))?)?,
                 multi: true,
             };
-            let removal = Removal::new(goes.model, delete, Means::ForGood)?;
-            self.carry_out(all, goes.model, removal, &others).await?;
+            let hard_delete = HardOrSoftDelete::new(part.model, delete, DeleteMode::Hard)?;
+            self.write_with_inverses(full_access, part.model, hard_delete, &cascaded)
+                .await?;
         }
-        for goes in going.all() {
-            take_leave(all, goes.model, &goes.documents).await?;
+        for part in delete_set.by_model() {
+            detach_referrers(full_access, part.model, &part.documents).await?;
         }
         Ok(())
     }
 
-    /// Carries out a write that sees what `access` does, and brings the other sides of its documents' links up to date.
-    async fn carry_out<W: Write>(
+    /// Runs a write with the visibility of `access`, and updates inverses for the references that changed.
+    async fn write_with_inverses<W: WriteOperation>(
         &self,
         access: &Access,
         model: &'static Model,
         write: W,
-        before: &[Linked],
-    ) -> Result<W::Done> {
-        let all = &self.all;
+        before: &[LinkedDocument],
+    ) -> Result<W::Outcome> {
+        let full_access = &self.full_access;
         let mut after = Vec::new();
         let (mut is_change, mut predicted) = (false, None);
-        match write.effect() {
-            Effect::Inserts(documents) => {
-                let all = documents.iter().map(|raw| Linked::of(model, raw));
-                after = all.collect::<Result<_>>()?;
+        match write.footprint() {
+            Footprint::Inserts(documents) => {
+                let inserted = documents
+                    .iter()
+                    .map(|raw| LinkedDocument::from_stored(model, raw));
+                after = inserted.collect::<Result<_>>()?;
             }
-            Effect::Changes(change) => {
+            Footprint::Changes(change) => {
                 is_change = true;
-                predicted = effect::predicted(change, model, before);
+                predicted = footprint::predict_references(change, model, before);
             }
-            Effect::Removes => {}
+            Footprint::Removes => {}
         }
-        let leaving = match write.effect() {
-            Effect::Removes => tally::leaving(all, model, ids(before)).await?,
-            Effect::Inserts(_) | Effect::Changes(_) => None,
+        let deleted_children = match write.footprint() {
+            Footprint::Removes => {
+                rollup::read_deleted_children(full_access, model, document_ids(before)).await?
+            }
+            Footprint::Inserts(_) | Footprint::Changes(_) => None,
         };
         let mut before = Cow::Borrowed(before);
-        if matches!(write.effect(), Effect::Removes) {
-            outside::complete(all, model, &mut before).await?;
-            overflow::leave_all(all, model, ids(&before)).await?;
+        if matches!(write.footprint(), Footprint::Removes) {
+            overflow_references::load_spilled_targets(full_access, model, &mut before).await?;
+            overflow::delete_chunks_of_ids(full_access, model, document_ids(&before)).await?;
         }
-        let done = computed::run(access, model, write).await?;
-        if let Some(leaving) = leaving {
-            let missing = tally::left(all, model, leaving).await?;
-            missing.look_behind(all);
+        let outcome = computed::run_write(access, model, write).await?;
+        if let Some(children) = deleted_children {
+            let missing = rollup::subtract_deleted_children(full_access, model, children).await?;
+            missing.recompute_after_commit(full_access);
         }
         let before = before.as_ref();
         if let Some(predicted) = predicted {
             after = predicted;
         } else if is_change && !before.is_empty() {
-            let those = document("_id", one_of(ids(before))?)?;
-            after = read(all, model, found_by(&model.collection.into(), &those)).await?;
-        }
-        self.follow(access, model, before, &after, is_change)
+            let filter = single_field_document("_id", one_of(document_ids(before))?)?;
+            after = read_linked(
+                full_access,
+                model,
+                find_matching(&model.collection.into(), &filter),
+            )
             .await?;
-        Ok(done)
+        }
+        self.update_inverses(access, model, before, &after, is_change)
+            .await?;
+        Ok(outcome)
     }
 
-    /// Leaves what documents do not refer to any more, and enters what they do from now on, for whoever sees what `access` does.
-    async fn follow(
+    /// Updates inverses for the difference between two states of documents. A new target must be visible to `access`.
+    async fn update_inverses(
         &self,
         access: &Access,
         model: &'static Model,
-        before: &[Linked],
-        after: &[Linked],
+        before: &[LinkedDocument],
+        after: &[LinkedDocument],
         is_change: bool,
     ) -> Result<()> {
-        let all = &self.all;
-        // Whoever restores a document sees those that are deleted, and refers to none of them.
-        let present = access.clone().seeing(Sight::Present);
-        let mut sides = Sides::new(&present, all);
+        let full_access = &self.full_access;
+        // The session of a restore sees soft-deleted documents, and must not add references to them.
+        let present = access.clone().with_visibility(Visibility::Present);
+        let mut inverse_batch = InverseBatch::new(&present, full_access);
         for (position, link) in model.links().iter().enumerate() {
-            // A change of what overflows is followed where it is kept apart.
-            if is_change && model.overflow_of(&link.side).is_some() {
+            // `link/overflow_references.rs` updates the inverses for an update of an overflow array.
+            if is_change && model.overflow_of(&link.link_field).is_some() {
                 continue;
             }
-            let left = only_in(before, after, position);
-            sides
-                .follow(link, left, only_in(after, before, position))
-                .await?;
+            let removed = targets_only_in(before, after, position);
+            let added = targets_only_in(after, before, position);
+            inverse_batch.queue_changes(link, removed, added).await?;
         }
-        sides.write().await
+        inverse_batch.write_all().await
     }
 }
 
-fn ids(documents: &[Linked]) -> impl Iterator<Item = &RawBson> {
+fn document_ids(documents: &[LinkedDocument]) -> impl Iterator<Item = &RawBson> {
     documents.iter().map(|document| &document.id)
 }
 
-/// What each write of an inverse, and each new reference to a document in a transaction, changes in it.
-const FENCE: &str = "_odm.fence";
-
-/// The document is going: a deletion that is not one transaction has marked it.
-pub(super) const GOING: &str = "_odm.going";
-
-/// Whether it is going is not known yet: something may refer to it, or to what goes with it, that must not lose it.
-pub(super) const CLOSING: &str = "_odm.closing";
-
-/// By what a document says what a deletion has made of it.
-pub(super) const FATE: [&str; 2] = [GOING, CLOSING];
-
-/// Leaves out what is as good as gone.
-fn not_gone(filter: &mut RawDocumentBuf) -> Result<()> {
-    let mut gone = document(GOING, document("$exists", true)?)?;
-    append(&mut gone, CLOSING, document("$exists", false)?)?;
-    let mut none = RawArrayBuf::new();
-    none.push(gone);
-    if filter.get("$nor").is_ok_and(|other| other.is_none()) {
-        return append(filter, "$nor", none);
-    }
-    let mut both = RawArrayBuf::new();
-    both.push(std::mem::take(filter));
-    both.push(document("$nor", none)?);
-    append(filter, "$and", both)
+/// Excludes documents with a final tombstone from a filter.
+fn exclude_final_tombstones(filter: &mut RawDocumentBuf) -> Result<()> {
+    add_conditions(filter, tombstone::not_final_raw()?)
 }
 
-/// What a document has under `_odm` while something is to be done to it or to what it refers to.
-pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
-
-/// Whether documents of a model may say that something is to be done to their references, or to those that lead to them.
-pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
+/// Whether documents of a model can have an intent record or a tombstone.
+pub(super) fn can_have_unfinished_work(access: &Access, model: &'static Model) -> bool {
     !model.links().is_empty()
-        || rules(access, model).next().is_some()
-        || tally::is_member(access, model)
+        || rules_targeting(access, model).next().is_some()
+        || rollup::is_child_model(access, model)
         || !model.overflows.is_empty()
-        || copy::is_cleared(access, model)
+        || copy::has_clearing_dependents(access, model)
 }
 
-/// What has become of writes that were begun.
+/// The result of a recovery run.
 #[derive(Debug, Default)]
-pub(crate) struct Finished {
-    /// How many were finished.
-    pub(crate) documents: u64,
-    /// Why the first of the others was not.
-    pub(crate) failed: Option<Error>,
+pub(crate) struct RecoveryReport {
+    /// The number of recovered documents.
+    pub(crate) recovered: u64,
+    /// The error of the first document that could not be recovered.
+    pub(crate) first_error: Option<Error>,
 }
 
-impl Finished {
-    /// Keeps why one of them was not; an error if nobody is reached, as without a database.
-    pub(crate) fn fail(&mut self, error: Error) -> Result<()> {
+impl RecoveryReport {
+    /// Records the error of a document that could not be recovered.
+    ///
+    /// # Errors
+    ///
+    /// Returns a connection error without a document id: the database is unreachable, so the run ends.
+    pub(crate) fn record_error(&mut self, error: Error) -> Result<()> {
         if error.id().is_none() && error.kind() == ErrorKind::Connection {
             return Err(error);
         }
-        self.failed.get_or_insert(error);
+        self.first_error.get_or_insert(error);
         Ok(())
     }
 }
 
-/// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
-pub(crate) async fn settle(
+/// Recovers abandoned work on the references of a model. A failure in one document does not stop the recovery of the rest.
+pub(crate) async fn recover_model(
     access: &Access,
     model: &'static Model,
-    settled: &mut Finished,
+    report: &mut RecoveryReport,
 ) -> Result<()> {
-    if !is_promising(access, model) {
-        // It may have had links before: then it has their index.
+    if !can_have_unfinished_work(access, model) {
+        // An earlier version of the model may have had links. Then the lease index of these links still exists.
         let indexes = access.backend().list_indexes(model.collection).await;
-        let indexes = indexes.map_err(error::of(model))?;
-        if !indexes
-            .iter()
-            .any(|index| index.keys.iter().any(|(path, _)| path == promise::DUE))
-        {
+        let indexes = indexes.map_err(error::naming_model(model))?;
+        let mut keys = indexes.iter().flat_map(|index| &index.keys);
+        if !keys.any(|(path, _)| path == LEASE) {
             return Ok(());
         }
     }
-    let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
+    let (mut seen, mut failed_ids) = (BTreeSet::new(), Vec::new());
     loop {
-        let mut filter = document(promise::DUE, document("$lte", DateTime::now())?)?;
-        if !left.is_empty() {
-            append(&mut filter, "_id", document("$nin", array(&left))?)?;
+        let mut filter =
+            single_field_document(LEASE, single_field_document("$lte", DateTime::now())?)?;
+        if !failed_ids.is_empty() {
+            append_field(
+                &mut filter,
+                "_id",
+                single_field_document("$nin", id_array(&failed_ids))?,
+            )?;
         }
-        let find = Find {
-            projection: Some(document("_id", 1)?),
-            sort: Some(document(promise::DUE, 1)?),
-            limit: Some(BATCH as u64),
-            ..found_by(&model.collection.into(), &filter)
+        let find = FindOperation {
+            projection: Some(single_field_document("_id", 1)?),
+            sort: Some(single_field_document(LEASE, 1)?),
+            limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
+            ..find_matching(&model.collection.into(), &filter)
         };
-        let due = access.find_all(model, find).await?;
-        if due.is_empty() {
+        let abandoned = access.find_all(model, find).await?;
+        if abandoned.is_empty() {
             return Ok(());
         }
-        for raw in &due {
-            let id = Linked::of(model, raw)?.id;
-            if !seen.insert(Id::of(&id)) {
-                left.push(id);
+        for raw in &abandoned {
+            let id = LinkedDocument::from_stored(model, raw)?.id;
+            if !seen.insert(OrderedId::from_id(&id)) {
+                failed_ids.push(id);
                 continue;
             }
-            match promise::settle(access, model, &id).await {
-                Ok(()) => settled.documents += 1,
+            match intent::recover_document(access, model, &id).await {
+                Ok(()) => report.recovered += 1,
                 Err(error) => {
                     if is_blocking(&error) {
-                        let owing = by_id(&id)?;
-                        let id = Bson::try_from(id).map_err(error::encode)?;
-                        let by = Rejection::all_of(&error, model, &id);
-                        blocked::note(access, model, Promise::LINK, owing, &by).await?;
+                        let pending_filter = id_filter(&id)?;
+                        let id = Bson::try_from(id).map_err(error::from_bson)?;
+                        let rejections = Rejection::from_error(&error, model, &id);
+                        blocked::record_rejections(
+                            access,
+                            model,
+                            PendingKind::REFERENCES,
+                            pending_filter,
+                            &rejections,
+                        )
+                        .await?;
                     }
-                    settled.fail(error)?;
+                    report.record_error(error)?;
                 }
             }
         }
     }
 }
 
-/// How many documents are looked for at once.
-const BATCH: usize = 1_000;
+/// The maximum number of documents that one query of this module reads.
+const MAX_LINK_QUERY_DOCUMENTS: usize = 1_000;
 
-/// By document: those that refer to it in one state and do not in another one, in order.
-fn only_in(state: &[Linked], other: &[Linked], link: usize) -> BTreeMap<Id, Vec<RawBson>> {
+/// Returns the references that `state` has and `other` lacks: referrer ids in order, by target.
+fn targets_only_in(
+    state: &[LinkedDocument],
+    other: &[LinkedDocument],
+    link: usize,
+) -> BTreeMap<OrderedId, Vec<RawBson>> {
     let other: BTreeMap<_, _> = other
         .iter()
-        .map(|document| (Id::of(&document.id), document.held(link)))
+        .map(|document| (OrderedId::from_id(&document.id), document.targets_of(link)))
         .collect();
-    let mut found = BTreeMap::<_, Vec<_>>::new();
+    let mut referrers = BTreeMap::<_, Vec<_>>::new();
     for document in state {
-        let held = other.get(&Id::of(&document.id));
-        for target in document.held(link) {
-            if held.is_none_or(|held| !held.contains(&target)) {
-                found.entry(target).or_default().push(document.id.clone());
+        let other_targets = other.get(&OrderedId::from_id(&document.id));
+        for target in document.targets_of(link) {
+            if other_targets.is_none_or(|targets| !targets.contains(&target)) {
+                referrers
+                    .entry(target)
+                    .or_default()
+                    .push(document.id.clone());
             }
         }
     }
-    found
+    referrers
 }
 
-/// Sees to it that documents which are referred to stay there until this is committed: who deletes one meets this write.
-async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
-    let model = (link.side.model)();
-    for some in id_batches(&targets, BATCH) {
-        let ids = some.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
-        let mut those = document("_id", one_of(&ids)?)?;
-        append(&mut those, GOING, document("$exists", false)?)?;
-        let change = document("$set", document(FENCE, ObjectId::new())?)?;
-        if update(access, model, those.clone(), change).await? == ids.len() as u64 {
+/// Guards the targets of new references until the commit. Each target gets a write, which conflicts with a concurrent delete.
+///
+/// # Errors
+///
+/// [`Dangling`](ErrorKind::Dangling) if a target is missing or counts as deleted, and [`Conflict`](ErrorKind::Conflict) if the
+/// delete of a target is undecided.
+async fn guard_targets(
+    access: &Access,
+    link: &ReferenceLink,
+    targets: Vec<OrderedId>,
+) -> Result<()> {
+    let model = (link.link_field.model)();
+    for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
+        let ids = batch
+            .iter()
+            .map(OrderedId::to_value)
+            .collect::<Result<Vec<_>>>()?;
+        let mut filter = single_field_document("_id", one_of(&ids)?)?;
+        append_field(
+            &mut filter,
+            tombstone::TOKEN,
+            single_field_document("$exists", false)?,
+        )?;
+        let change = single_field_document(
+            "$set",
+            single_field_document(INVERSE_VERSION, ObjectId::new())?,
+        )?;
+        if update_metadata(access, model, filter.clone(), change).await? == ids.len() as u64 {
             continue;
         }
-        let those = document("_id", one_of(&ids)?)?;
-        let there = read(access, model, found_by(&model.collection.into(), &those)).await?;
-        let there: BTreeMap<_, _> = there
+        let filter = single_field_document("_id", one_of(&ids)?)?;
+        let found_targets = read_linked(
+            access,
+            model,
+            find_matching(&model.collection.into(), &filter),
+        )
+        .await?;
+        let found_targets: BTreeMap<_, _> = found_targets
             .iter()
-            .map(|found| (Id::of(&found.id), found))
+            .map(|found| (OrderedId::from_id(&found.id), found))
             .collect();
-        for id in some {
-            match there.get(id).map(|found| found.fate) {
-                Some(Fate::Stays) => {}
-                // It may be refused yet.
-                Some(Fate::Undecided) => return Err(deciding(model, &id.value()?)),
-                Some(Fate::Goes) | None => return Err(dangling(link, &id.value()?)),
+        for id in batch {
+            match found_targets.get(id).map(|found| found.tombstone) {
+                Some(TombstoneState::Live) => {}
+                // The other delete may still be rolled back.
+                Some(TombstoneState::Provisional) => {
+                    return Err(delete_undecided(model, &id.to_value()?));
+                }
+                Some(TombstoneState::Final) | None => {
+                    return Err(missing_target(link, &id.to_value()?));
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
-async fn update(
+/// Updates metadata of documents. The version and the modification time of the documents stay the same.
+async fn update_metadata(
     access: &Access,
     model: &'static Model,
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {
-    narrow(access, model, &mut filter, false).await?;
-    let update = Update {
+    narrow_filter(access, model, &mut filter, false).await?;
+    let update = UpdateOperation {
         collection: model.collection.into(),
         filter,
-        change: Change::operators(change),
+        change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
     };
-    access.told().writes();
-    let done = access.executor().update(update).await;
-    Ok(done.map_err(error::of(model))?.matched)
+    access.operation_metrics().add_write();
+    let outcome = access.executor().update(update).await;
+    Ok(outcome.map_err(error::naming_model(model))?.matched)
 }

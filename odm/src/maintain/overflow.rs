@@ -1,159 +1,161 @@
-//! Arrays of which only the first elements are in their document; the others are in documents of their own in another collection.
+//! Maintenance of overflow arrays: the owner document has the resident elements, and chunk documents have the spilled elements.
 //!
-//! An owner with elements outside of it has a header, in order: which documents have them (a generation, and numbers below the next one),
-//! a block that goes there, and a tail. A push at the end is one operation: to the array in the document as long as there is no header
-//! and room, else to the tail. A tail that is full is frozen as a block, and becomes a document.
+//! An owner with spilled elements has a manifest: the chunks (a generation, and numbers below the next number), a frozen block
+//! that becomes the next chunk, and a tail. A push to the end is a single operation. Without a manifest and with enough capacity,
+//! the push goes to the resident array, and otherwise to the tail. A full tail is frozen as a block, which then becomes a chunk.
 //!
-//! All else is one thing at a time: the owner says what is being done (`overflow/header.rs`), by the operation that does it in the owner
-//! itself, and whoever comes upon it finishes it (`overflow/work.rs`). A step that comes late finds neither the key nor the version that
-//! it was made for. What is frozen, and what is filled before it is published, does not change: so it does not matter who writes it, nor
-//! how often.
+//! Every further kind of change runs as pending work, and an array has a single pending work at a time. The first operation
+//! changes the owner and records the work there (`overflow/manifest.rs`). Any process can complete the work
+//! (`overflow/array_work.rs`), but the filling of chunks is completed by the writer alone: other processes reclaim the chunks.
+//! A late step has no effect: the token or the version in its condition no longer matches. Frozen blocks and unpublished chunks
+//! never change, so repeated writes by several processes are harmless.
 //!
-//! Elements can be in the order of a field of theirs (`overflow/order.rs`): then those in the document are the first of all.
+//! Elements can be sorted by a field (`overflow/order.rs`). The resident elements are then the first in that order.
 //!
-//! Documents of elements come into being before they are for sure their owner's. Until then they say so (`overflow/extras.rs`), and who
-//! finds one that is overdue asks its owner: nobody registers the space that they need again after that, as generations and keys never
-//! come back.
+//! New chunks are provisional until the owner has adopted the chunks (`overflow/chunks.rs`). Recovery finds expired provisional
+//! chunks and confirms or deletes each chunk by the state of its owner. This is safe because generations and tokens are never
+//! reused.
 
-mod anywhere;
-mod asked;
+mod array_work;
+mod capacity;
 mod check;
-mod extras;
+mod chunks;
+mod delete;
+mod element_search;
 mod fold;
+mod footprint;
 mod insert;
-mod removal;
+mod recover;
 mod rewrite;
-mod room;
-mod settle;
-mod work;
-mod write;
+mod update;
 
-use std::time::SystemTime;
+use bson::{Bson, RawBson, RawDocumentBuf, doc};
 
-use bson::{Bson, DateTime, RawBson, RawDocumentBuf, doc};
-
-pub(crate) use anywhere::anywhere;
-pub(super) use anywhere::owners_of;
+use array_work::{ArrayHandle, write_attempts};
+pub(crate) use capacity::too_long_or_large;
+pub(super) use capacity::{nothing_spilled, resident_room};
 pub(crate) use check::{
-    Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
+    ArrayFinding, ArrayProblem, check_arrays, delete_orphan, find_orphan_chunks, repair_array,
 };
-pub(super) use extras::for_one_pull;
-pub(crate) use fold::{Folded, fold};
-pub(crate) use insert::kept_inside;
-pub(super) use removal::{leave_all, leave_found, run as remove};
-pub(crate) use room::too_long_or_large;
-pub(super) use room::{has_room, is_whole};
-pub(super) use settle::settle;
-use work::{At, attempts};
+pub(super) use chunks::split_for_pulls;
+pub(super) use delete::{delete_chunks_of_ids, delete_chunks_of_matching, delete_with_chunks};
+pub(crate) use element_search::any_element_condition;
+pub(super) use element_search::owners_with_element;
+pub(crate) use fold::{FoldOutcome, fold_array};
+pub(crate) use insert::resident_positions;
+pub(super) use recover::recover_arrays;
 
-use super::{Any, Effect, LEASE, Promise, Sources, Write, inside, link::rule_of, stored::close};
+use super::{
+    AnyWrite, Footprint, PendingKind, SourceCache, WriteOperation,
+    link::{self, rule_of_array},
+    metadata_update::to_raw_document,
+    run_from_copies,
+};
 use crate::{
     Result,
     access::Access,
     backend::{
         BoxFuture,
-        operation::{Direction, Index, Update, Updated},
+        operation::{Direction, Index, UpdateOperation, UpdateResult},
+    },
+    metadata::overflow::{
+        ABANDONED_INSERT, BLOCK, CHUNK_GENERATION, PROVISIONAL, PROVISIONAL_LEASE, TAIL,
     },
     overflow::{
-        Reading,
-        header::{self, Work},
-        order, read, room_in_tail,
+        ArrayReader,
+        manifest::{self, ArrayWork},
+        max_tail_elements, order, read,
     },
     schema::{Model, OverflowField},
 };
 
-/// How large what goes into a document of its own is, and what one update names: nowhere near what a document can hold.
-const MAX_PART: usize = 256 * 1024;
+/// The maximum size of a chunk, and of the data that one update names. Far below the 16 MiB limit of a document.
+const MAX_CHUNK_BYTES: usize = 256 * 1024;
 
-/// How often something is tried that others are writing to.
-const ATTEMPTS: u32 = 100;
+/// The maximum number of attempts when concurrent writes change the same array.
+const MAX_WRITE_ATTEMPTS: u32 = 100;
 
-/// A place in what an owner knows of its elements.
-fn place(field: &OverflowField, name: &str) -> String {
-    format!("{}.{name}", field.header)
-}
-
-/// When others may see to what is begun now.
-fn due() -> DateTime {
-    DateTime::from_system_time(SystemTime::now() + LEASE)
-}
-
-/// When others may take elements away whose document is to be inserted and is not: nobody waits for them, and of many an insert takes long.
-fn due_of_insert() -> DateTime {
-    DateTime::from_system_time(SystemTime::now() + 60 * LEASE)
-}
-
-/// Whether a write is about arrays that overflow, so that it is more than itself.
-pub(super) fn concerns(model: &Model, effect: &Effect<'_>) -> bool {
+/// Returns whether a write changes overflow arrays and so needs more than one operation.
+pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
     if model.overflows.is_empty() {
         return false;
     }
-    match effect {
-        Effect::Inserts(documents) => insert::is_any(model, documents),
-        Effect::Changes(change) => asked::is_any(model, change),
-        // They take along what is outside of them.
-        Effect::Removes => false,
+    match footprint {
+        Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
+        Footprint::Changes(change) => footprint::changes_array(model, change),
+        // A delete handles the chunks on a path of its own.
+        Footprint::Removes => false,
     }
 }
 
-/// Carries out such a write.
-pub(super) async fn run<W: Write>(
+/// Runs a write that changes overflow arrays.
+pub(super) async fn run_write<W: WriteOperation>(
     access: Access,
     model: &'static Model,
     mut write: W,
-    sources: Sources,
-) -> Result<W::Done> {
+    sources: SourceCache,
+) -> Result<W::Outcome> {
     match write.documents_to_insert() {
         Some(documents) => {
-            insert::refuse_too_large(model, documents)?;
-            insert::run(access, model, write, sources).await
+            insert::ensure_elements_fit(model, documents)?;
+            insert::run_insert(access, model, write, sources).await
         }
-        None => write::run(access, model, write, sources).await,
+        None => update::run_update(access, model, write, sources).await,
     }
 }
 
-/// Changes an array of a document by what follows from a write to another one, which may lead here itself: so this says what it gives.
-pub(super) fn follow(
+/// Changes an array as follow-up work of another write. The future is boxed because such a write can lead back here.
+pub(super) fn run_follow_up(
     access: &Access,
     model: &'static Model,
-    update: Update,
-) -> BoxFuture<'static, Result<Updated>> {
+    update: UpdateOperation,
+) -> BoxFuture<'static, Result<UpdateResult>> {
     let access = access.clone();
     Box::pin(async move {
-        let done = write::run(access, model, Any::from(update), Sources::default());
+        let done = update::run_update(
+            access,
+            model,
+            AnyWrite::from(update),
+            SourceCache::default(),
+        );
         done.await.map(Into::into)
     })
 }
 
-/// All elements of an array, in order; nothing without a document.
-pub(super) async fn all(
+/// Returns all elements of an array in order. Returns none without a document.
+pub(super) async fn read_all_elements(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     filter: RawDocumentBuf,
 ) -> Result<Vec<Bson>> {
-    let all = reading(access, model, field, filter).all().await?;
-    Ok(all.unwrap_or_default())
+    let elements = array_reader(access, model, field, filter)
+        .read_all()
+        .await?;
+    Ok(elements.unwrap_or_default())
 }
 
-/// Those of some values that elements of an array equal.
-pub(super) async fn among(
+/// Returns the given values that are elements of the array.
+pub(super) async fn values_present(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     filter: RawDocumentBuf,
     values: &[Bson],
 ) -> Result<Vec<Bson>> {
-    reading(access, model, field, filter).among(values).await
+    array_reader(access, model, field, filter)
+        .values_present(values)
+        .await
 }
 
-fn reading(
+/// Returns a reader of the array in the document that the filter matches.
+fn array_reader(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     filter: RawDocumentBuf,
-) -> Reading {
-    Reading {
+) -> ArrayReader {
+    ArrayReader {
         access: access.clone(),
         model,
         field,
@@ -161,94 +163,99 @@ fn reading(
     }
 }
 
-/// Sees to it that the elements outside of a document are as those in it say.
-pub(super) async fn rest(
+/// Completes a pending element change, so that spilled elements agree with the resident ones.
+pub(super) async fn complete_element_change(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &RawBson,
 ) -> Result<()> {
-    let id = Bson::try_from(id.clone()).map_err(crate::error::encode)?;
-    let at = At {
+    let id = Bson::try_from(id.clone()).map_err(crate::error::from_bson)?;
+    let array = ArrayHandle {
         access,
         model,
         field,
         id: &id,
     };
-    for attempt in attempts() {
-        let owner = at.owner().await?;
-        match owner.filter(|owner| owner.work().is_some_and(Work::is_change)) {
+    for attempt in write_attempts() {
+        let owner = array.read_state().await?;
+        match owner.filter(|owner| {
+            owner
+                .pending_work()
+                .is_some_and(ArrayWork::is_element_change)
+        }) {
             None => return Ok(()),
-            Some(owner) => at.help(owner, attempt).await?,
+            Some(owner) => array.complete_or_wait(owner, attempt).await?,
         }
     }
-    Err(at.busy())
+    Err(array.contention_error())
 }
 
-/// How many elements are added to a set at once.
-pub(super) fn most_added(field: &OverflowField) -> usize {
-    room_in_tail(field)
+/// Returns the maximum number of elements that one write adds to a set.
+pub(super) fn max_added_elements(field: &OverflowField) -> usize {
+    max_tail_elements(field)
 }
 
-/// The declared indexes, with those by which the elements of an owner, and what is owed, are found: of the models, and of the
-/// collections into which they overflow.
-pub(crate) fn with_indexes(
+/// Returns the declared indexes, and the indexes for the chunks and the pending work of overflow arrays: on the models, and on
+/// the chunk collections.
+pub(crate) fn with_overflow_indexes(
     mut declared: Vec<(&'static Model, Vec<Index>)>,
 ) -> Vec<(&'static Model, Vec<Index>)> {
-    let mut extras = Vec::new();
+    let mut chunk_indexes = Vec::new();
     for (model, indexes) in &mut declared {
         for field in model.overflows {
-            indexes.push(Index::sparse_on(Promise(field.work).due()));
-            // Where there are no transactions a document is marked before it is deleted.
-            let due = Index::sparse_on(Promise::LINK.due());
-            if !indexes.contains(&due) {
-                indexes.push(due);
-            }
+            indexes.push(Index::sparse_on(
+                PendingKind::overflow_array(field).lease_path(),
+            ));
+            // Without transactions, a delete first writes a tombstone into the document.
+            link::add_tombstone_lease_index(indexes);
             let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
-            let in_order = [field.owner, extras::GENERATION, field.seq].map(ascending);
-            let own = Index::sparse_on(format!("{}.due", extras::OWN));
-            let mut outside = vec![Index::new(in_order.to_vec()), own];
-            if rule_of(model, field).is_some() {
-                // By them those are found that refer to a document outside of theirs.
-                indexes.push(Index::sparse_on(place(field, "tail")));
-                indexes.push(Index::sparse_on(place(field, "work.block")));
-                outside.push(Index::new(vec![ascending(field.elements)]));
+            let in_order = [field.owner, CHUNK_GENERATION, field.seq].map(ascending);
+            let provisional = Index::sparse_on(PROVISIONAL_LEASE);
+            let mut indexes_of_chunks = vec![Index::new(in_order.to_vec()), provisional];
+            if rule_of_array(model, field).is_some() {
+                // A delete rule finds the referrers among spilled elements by these indexes.
+                indexes.push(Index::sparse_on(field.manifest_path(TAIL)));
+                indexes.push(Index::sparse_on(field.work_path(BLOCK)));
+                indexes_of_chunks.push(Index::new(vec![ascending(field.elements)]));
             }
-            extras.push((field.extras, outside));
+            chunk_indexes.push((field.chunks, indexes_of_chunks));
         }
     }
-    declared.extend(extras);
+    declared.extend(chunk_indexes);
     declared
 }
 
-/// Lets an array overflow that is longer in its document than it should be; tells whether it was.
-pub(crate) async fn spill(
+/// Spills the surplus elements of an array that has too many resident elements. Returns whether the array had surplus elements.
+pub(crate) async fn spill_array(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let at = At {
+    let array = ArrayHandle {
         access,
         model,
         field,
         id,
     };
-    rewrite::spill_over(&at).await
+    rewrite::spill_or_sort(&array).await
 }
 
-/// The paths of a model that a save must not change.
-pub(super) fn fixed(model: &Model) -> impl Iterator<Item = &'static str> {
+/// Returns the paths that a save must not change.
+pub(super) fn unsavable_paths(model: &Model) -> impl Iterator<Item = &'static str> {
     model.overflows.iter().map(|field| field.stored)
 }
 
-/// Which of these there is something to do about: what is only remembered for a while is over by itself.
-pub(crate) fn owing_outside() -> Result<RawDocumentBuf> {
-    close(&doc! { extras::GIVEN_UP: { "$exists": false } })
+/// Returns the filter for chunks that need recovery. A record of an abandoned insert expires by itself.
+pub(crate) fn unfinished_chunks_filter() -> Result<RawDocumentBuf> {
+    to_raw_document(&doc! { ABANDONED_INSERT: { "$exists": false } })
 }
 
-/// Which documents may be no array's: what says so, and where.
-pub(crate) fn owed_outside(model: &Model) -> impl Iterator<Item = (&'static Model, Promise)> {
+/// Returns the chunk collections, with the field that marks a provisional chunk.
+pub(crate) fn provisional_chunks(
+    model: &Model,
+) -> impl Iterator<Item = (&'static Model, PendingKind)> {
     let fields = model.overflows.iter();
-    fields.map(|field| (field.extras, Promise(extras::OWN)))
+    fields.map(|field| (field.chunks, PendingKind(PROVISIONAL)))
 }

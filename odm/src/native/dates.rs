@@ -1,22 +1,22 @@
-//! Dates, to the millisecond.
+//! Dates of other crates, with a precision of milliseconds.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::tagged::own_or_bson;
+use super::tagged::deserialize_own_or_bson;
 use crate::{
     __private::Timestamp,
     document::{Stored, kind},
-    field::{Date, Field, Ordered, Sorts},
-    projection::{Projection, Reads},
+    field::{Date, ElementSortKey, Field, Ordered},
+    projection::{ProjectedFields, Projection},
     query::{Brackets, Operand},
-    schema::{Closed, Schema},
+    schema::{Schema, TargetsInSchema},
 };
 
-/// A date of another crate.
-trait Native: Sized {
-    /// Milliseconds since 1970, rounded down.
-    fn millis(&self) -> Option<i64>;
-    /// `None` for a date that the type cannot hold.
+/// A date type of another crate.
+trait NativeDate: Sized {
+    /// Returns the milliseconds since 1970, rounded down.
+    fn to_millis(&self) -> Option<i64>;
+    /// Returns `None` for a date out of range of the type.
     fn from_millis(millis: i64) -> Option<Self>;
 }
 
@@ -29,14 +29,14 @@ macro_rules! dates {
             type ShapeWithDefault<S: 'static> = crate::field::shape::Defaulted<S>;
             type New = Self;
             const BRACKETS: Brackets = Brackets::DATE;
-            const ROUNDS: bool = true;
+            const ROUNDS_VALUES: bool = true;
 
             fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 if serializer.is_human_readable() {
                     return self.serialize(serializer);
                 }
-                let millis = self.millis().ok_or_else(|| {
-                    serde::ser::Error::custom(format!("{self} is too far away for a date"))
+                let millis = self.to_millis().ok_or_else(|| {
+                    serde::ser::Error::custom(format!("{self} is out of range for a BSON date"))
                 })?;
                 bson::DateTime::from_millis(millis).serialize(serializer)
             }
@@ -46,20 +46,20 @@ macro_rules! dates {
             ) -> Result<Self, D::Error> {
                 let convert = |date: bson::DateTime| {
                     Self::from_millis(date.timestamp_millis()).ok_or_else(|| {
-                        format!("{date} is too far away for a `{}`", stringify!($date))
+                        format!("{date} is out of range for a `{}`", stringify!($date))
                     })
                 };
                 if deserializer.is_human_readable() {
-                    return own_or_bson(deserializer, convert);
+                    return deserialize_own_or_bson(deserializer, convert);
                 }
                 convert(bson::DateTime::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
-        impl<S: Schema> Closed<S> for $date {}
+        impl<S: Schema> TargetsInSchema<S> for $date {}
         #[diagnostic::do_not_recommend]
         impl Projection for $date {
             type Of = Self;
-            const READS: Reads = Reads::Whole;
+            const FIELDS: ProjectedFields = ProjectedFields::Whole;
         }
         #[diagnostic::do_not_recommend]
         impl Operand for $date {
@@ -68,15 +68,15 @@ macro_rules! dates {
         #[diagnostic::do_not_recommend]
         impl Ordered for $date {}
         #[diagnostic::do_not_recommend]
-        impl Sorts for $date {}
+        impl ElementSortKey for $date {}
         #[diagnostic::do_not_recommend]
         impl Date for $date {}
         #[diagnostic::do_not_recommend]
         impl Date for Option<$date> {}
         #[diagnostic::do_not_recommend]
         impl Timestamp for $date {
-            fn at(moment: bson::DateTime) -> Self {
-                // Each of these types can hold the present time.
+            fn from_datetime(moment: bson::DateTime) -> Self {
+                // Every supported type can hold the current time.
                 Self::from_millis(moment.timestamp_millis()).unwrap_or(<$date>::UNIX_EPOCH)
             }
         }
@@ -84,8 +84,8 @@ macro_rules! dates {
 }
 
 #[cfg(feature = "chrono")]
-impl Native for chrono::DateTime<chrono::Utc> {
-    fn millis(&self) -> Option<i64> {
+impl NativeDate for chrono::DateTime<chrono::Utc> {
+    fn to_millis(&self) -> Option<i64> {
         Some(self.timestamp_millis())
     }
     fn from_millis(millis: i64) -> Option<Self> {
@@ -96,24 +96,24 @@ impl Native for chrono::DateTime<chrono::Utc> {
 dates!(chrono::DateTime<chrono::Utc>);
 
 #[cfg(any(feature = "time", feature = "jiff"))]
-const NANOS: i128 = 1_000_000;
+const NANOS_PER_MILLI: i128 = 1_000_000;
 
 #[cfg(feature = "time")]
-impl Native for time::OffsetDateTime {
-    fn millis(&self) -> Option<i64> {
-        i64::try_from(self.unix_timestamp_nanos().div_euclid(NANOS)).ok()
+impl NativeDate for time::OffsetDateTime {
+    fn to_millis(&self) -> Option<i64> {
+        i64::try_from(self.unix_timestamp_nanos().div_euclid(NANOS_PER_MILLI)).ok()
     }
     fn from_millis(millis: i64) -> Option<Self> {
-        Self::from_unix_timestamp_nanos(i128::from(millis) * NANOS).ok()
+        Self::from_unix_timestamp_nanos(i128::from(millis) * NANOS_PER_MILLI).ok()
     }
 }
 #[cfg(feature = "time")]
 dates!(time::OffsetDateTime);
 
 #[cfg(feature = "jiff")]
-impl Native for jiff::Timestamp {
-    fn millis(&self) -> Option<i64> {
-        i64::try_from(self.as_nanosecond().div_euclid(NANOS)).ok()
+impl NativeDate for jiff::Timestamp {
+    fn to_millis(&self) -> Option<i64> {
+        i64::try_from(self.as_nanosecond().div_euclid(NANOS_PER_MILLI)).ok()
     }
     fn from_millis(millis: i64) -> Option<Self> {
         Self::from_millisecond(millis).ok()

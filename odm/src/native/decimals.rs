@@ -1,4 +1,4 @@
-//! Decimals.
+//! Decimals of the crate `rust_decimal`.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,14 +6,14 @@ use bson::{Decimal128, RawBson};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
-use super::tagged::own_or_bson;
+use super::tagged::deserialize_own_or_bson;
 use crate::{
     action::{Arithmetic, Increment, OutOfRange},
     document::{Stored, kind},
-    field::{Field, Numeric, Ordered},
-    projection::{Projection, Reads},
-    query::{Brackets, encode},
-    schema::{Closed, Schema},
+    field::{Field, Ordered},
+    projection::{ProjectedFields, Projection},
+    query::{Brackets, encode_value},
+    schema::{Schema, TargetsInSchema},
 };
 
 impl Stored for Decimal {
@@ -33,26 +33,27 @@ impl Stored for Decimal {
 
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            return own_or_bson(deserializer, convert);
+            return deserialize_own_or_bson(deserializer, to_decimal);
         }
-        convert(Decimal128::deserialize(deserializer)?).map_err(D::Error::custom)
+        to_decimal(Decimal128::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
-/// The decimal with the digits that the type holds: 28 or 29, where BSON's has 34. Arithmetic of the type rounds in the same way.
-fn convert(decimal: Decimal128) -> Result<Decimal, String> {
+/// Converts a decimal to the 28 or 29 digits of the type; BSON decimals have 34. Rounds as arithmetic of the type does.
+fn to_decimal(decimal: Decimal128) -> Result<Decimal, String> {
     let text = decimal.to_string();
-    let wrong = |error: &dyn fmt::Display| {
+    let invalid = |error: &dyn fmt::Display| {
         format!("{text} does not fit a `rust_decimal::Decimal`: {error}")
     };
-    let plain = without_exponent(&text).ok_or_else(|| wrong(&"it is too large"))?;
-    plain.parse().map_err(|error| wrong(&error))
+    let plain = without_exponent(&text).ok_or_else(|| invalid(&"too large"))?;
+    plain.parse().map_err(|error| invalid(&error))
 }
 
-/// A number without an exponent; none if it has more digits before its point than any decimal. Other texts stay unchanged.
+/// Returns a number without an exponent, or `None` if the integer part is too long for any decimal. Returns other texts
+/// unchanged.
 fn without_exponent(text: &str) -> Option<Cow<'_, str>> {
-    /// More zeros than this make the number too large, or 0.
-    const MAX_ZEROS: usize = 100;
+    /// With more zeros, the number is out of range, or rounds to 0.
+    const MAX_PADDING_ZEROS: usize = 100;
     let Some((mantissa, exponent)) = text.split_once('E') else {
         return Some(text.into());
     };
@@ -61,44 +62,42 @@ fn without_exponent(text: &str) -> Option<Cow<'_, str>> {
         Some(digits) => ("-", digits),
         None => ("", mantissa),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let digits = format!("{whole}{fraction}");
-    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent);
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{integer}{fraction}");
+    let point = i64::try_from(integer.len()).ok()? + i64::from(exponent);
     let plain = match usize::try_from(point) {
-        Ok(point) if point > digits.len() + MAX_ZEROS => return None,
+        Ok(point) if point > digits.len() + MAX_PADDING_ZEROS => return None,
         Ok(point) => {
             let zeros = "0".repeat(point.saturating_sub(digits.len()));
-            let whole = digits.get(..point).unwrap_or(&digits);
+            let integer = digits.get(..point).unwrap_or(&digits);
             let fraction = digits.get(point..).unwrap_or_default();
-            format!("{sign}0{whole}{zeros}.{fraction}0")
+            format!("{sign}0{integer}{zeros}.{fraction}0")
         }
         Err(_) => {
-            let zeros = usize::try_from(-point).ok()?.min(MAX_ZEROS);
+            let zeros = usize::try_from(-point).ok()?.min(MAX_PADDING_ZEROS);
             format!("{sign}0.{}{digits}", "0".repeat(zeros))
         }
     };
     Some(plain.into())
 }
 
-impl<S: Schema> Closed<S> for Decimal {}
+impl<S: Schema> TargetsInSchema<S> for Decimal {}
 #[diagnostic::do_not_recommend]
 impl Projection for Decimal {
     type Of = Self;
-    const READS: Reads = Reads::Whole;
+    const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 #[diagnostic::do_not_recommend]
 impl Ordered for Decimal {}
-#[diagnostic::do_not_recommend]
-impl Numeric for Decimal {}
 
 #[diagnostic::do_not_recommend]
 impl Increment<Decimal> for Decimal {
-    fn amount(by: Decimal) -> crate::Result<RawBson> {
-        encode(&by)
+    fn encode_amount(by: Decimal) -> crate::Result<RawBson> {
+        encode_value(&by)
     }
 
     fn out_of_range(operation: Arithmetic, by: &Decimal) -> Option<OutOfRange> {
-        // Bounds are whole numbers: rounding could move a number beyond the range into it.
+        // Bounds are integers: rounding could move a number from outside of the range to a bound.
         let (less, greater) = match operation {
             Arithmetic::Add if by.is_zero() => return None,
             Arithmetic::Add if by.is_sign_positive() => (None, Some(Self::MAX - by.ceil())),
@@ -109,7 +108,7 @@ impl Increment<Decimal> for Decimal {
                 (Some(-bound), Some(bound))
             }
         };
-        let stored = |bound: Self| encode(&bound).ok();
+        let stored = |bound: Self| encode_value(&bound).ok();
         Some(OutOfRange {
             less_than: less.and_then(stored),
             greater_than: greater.and_then(stored),
@@ -121,8 +120,8 @@ impl Increment<Decimal> for Decimal {
 }
 #[diagnostic::do_not_recommend]
 impl Increment<Decimal> for Option<Decimal> {
-    fn amount(by: Decimal) -> crate::Result<RawBson> {
-        encode(&by)
+    fn encode_amount(by: Decimal) -> crate::Result<RawBson> {
+        encode_value(&by)
     }
 
     fn out_of_range(operation: Arithmetic, by: &Decimal) -> Option<OutOfRange> {
@@ -134,9 +133,9 @@ impl Increment<Decimal> for Option<Decimal> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, String> {
+    fn read_decimal(text: &str) -> Result<String, String> {
         let decimal: Decimal128 = text.parse().unwrap();
-        convert(decimal).map(|decimal| decimal.normalize().to_string())
+        to_decimal(decimal).map(|decimal| decimal.normalize().to_string())
     }
 
     #[test]
@@ -161,7 +160,7 @@ mod tests {
             ("4E-29", "0"),
             ("-1E-6000", "0"),
         ] {
-            assert_eq!(read(text).as_deref(), Ok(plain), "{text}");
+            assert_eq!(read_decimal(text).as_deref(), Ok(plain), "{text}");
         }
         for text in [
             "79228162514264337593543950336",
@@ -170,7 +169,7 @@ mod tests {
             "NaN",
             "Infinity",
         ] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(read_decimal(text).is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values inside of enums with a tag.
+//! Values of other crates inside tagged enums.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,11 +10,11 @@ use serde::{
     },
 };
 
-/// Reads a `T` in its own form, or from a `B` of BSON.
+/// Deserializes a `T` from its own form, or from a `B` of BSON.
 ///
-/// Before serde knows the variant of an enum it puts the fields aside, and from then on takes BSON for a text format. A
-/// value of BSON is a document there (`{"$date": …}`), which is none of these types in its own form.
-pub(super) fn own_or_bson<'de, T, B, D, E>(
+/// For a tagged enum, serde buffers the fields before it knows the variant, and then treats BSON as a text format. A BSON date is
+/// then a document (`{"$date": …}`), which differs from the type's own form.
+pub(super) fn deserialize_own_or_bson<'de, T, B, D, E>(
     deserializer: D,
     convert: fn(B) -> Result<T, E>,
 ) -> Result<T, D::Error>
@@ -35,7 +35,7 @@ struct OwnOrBson<T, B, E> {
     of: PhantomData<T>,
 }
 
-macro_rules! own {
+macro_rules! visit_values {
     ($($visit:ident: $value:ty),*) => {$(
         fn $visit<X: Error>(self, value: $value) -> Result<T, X> {
             T::deserialize(value.into_deserializer())
@@ -52,7 +52,7 @@ impl<'de, T: Deserialize<'de>, B: Deserialize<'de>, E: fmt::Display> Visitor<'de
         f.write_str("a date or a number")
     }
 
-    own!(visit_str: &str, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+    visit_values!(visit_str: &str, visit_i64: i64, visit_u64: u64, visit_f64: f64);
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<T, A::Error> {
         T::deserialize(SeqAccessDeserializer::new(seq))
@@ -63,23 +63,23 @@ impl<'de, T: Deserialize<'de>, B: Deserialize<'de>, E: fmt::Display> Visitor<'de
         let is_bson = key
             .as_deref()
             .is_some_and(|key| key.starts_with("$date") || key.starts_with("$numberDecimal"));
-        let map = MapAccessDeserializer::new(Again { key, rest });
+        let map = MapAccessDeserializer::new(ReplayedMap { key, rest });
         if is_bson {
             (self.convert)(B::deserialize(map)?).map_err(Error::custom)
         } else {
-            // A number of `serde_json` with arbitrary precision.
+            // A `serde_json` number with arbitrary precision.
             T::deserialize(map)
         }
     }
 }
 
-/// A map whose first key has been read already.
-struct Again<A> {
+/// A map with a key that has been read already.
+struct ReplayedMap<A> {
     key: Option<String>,
     rest: A,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Again<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for ReplayedMap<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(

@@ -1,91 +1,101 @@
-//! The order of elements by a field of theirs.
+//! Overflow arrays that are sorted by a field of their elements.
 //!
-//! In the document are the first of all elements, in order; outside of it they are in any order, and sorted as they are read. An owner
-//! knows a bound: what is in the document comes before it, and nothing that is outside does. So a push knows where its elements belong
-//! without looking at others.
+//! The resident elements are the first of all elements, in order. Spilled elements have no order in storage, and reads sort them.
+//! The manifest stores a bound: resident elements sort before the bound, and no spilled element does. With the bound, a push
+//! places new elements without reading the existing ones.
 
 use std::cmp::Ordering;
 
 use bson::{Bson, Document, doc};
 
-use super::room_in_tail;
-use crate::{schema::OverflowField, stored::get};
+use super::max_tail_elements;
+use crate::{metadata::overflow::BOUND, schema::OverflowField, stored::value_at};
 
-/// In which order the elements of an array are.
+/// The sort order of an array's elements.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
-    by: String,
+pub(crate) struct ArrayOrder {
+    key_path: String,
     is_descending: bool,
 }
 
-impl Order {
-    pub(crate) fn of(field: &OverflowField) -> Option<Self> {
+impl ArrayOrder {
+    /// Returns the sort order of an array, or `None` if the elements have the order of the pushes.
+    pub(crate) fn from_field(field: &OverflowField) -> Option<Self> {
         let order = field.order?;
         Some(Self {
-            by: (order.by)().to_string(),
+            key_path: (order.by)().to_string(),
             is_descending: order.is_descending,
         })
     }
 
-    /// The field of an element.
-    pub(crate) fn by(&self) -> &str {
-        &self.by
+    /// Returns the path of the sort field in an element.
+    pub(crate) fn key_path(&self) -> &str {
+        &self.key_path
     }
 
-    /// What an element is ordered by.
-    pub(crate) fn key(&self, element: &Bson) -> Bson {
-        let key = element.as_document().and_then(|own| get(own, &self.by));
+    /// Returns the sort key of an element.
+    pub(crate) fn sort_key(&self, element: &Bson) -> Bson {
+        let key = element
+            .as_document()
+            .and_then(|fields| value_at(fields, &self.key_path));
         key.cloned().unwrap_or(Bson::Null)
     }
 
-    /// As the servers sort.
-    pub(crate) fn sort(&self, elements: &mut [Bson]) {
-        elements.sort_by(|a, b| self.compare(&self.key(a), &self.key(b)));
+    /// Sorts elements as the server does.
+    pub(crate) fn sort_elements(&self, elements: &mut [Bson]) {
+        elements.sort_by(|a, b| self.compare_keys(&self.sort_key(a), &self.sort_key(b)));
     }
 
-    /// Where elements are, in their order.
-    pub(crate) fn positions(&self, elements: &[Bson]) -> Vec<usize> {
-        let keys: Vec<_> = elements.iter().map(|element| self.key(element)).collect();
+    /// Returns the positions of the elements in sorted order.
+    pub(crate) fn sorted_positions(&self, elements: &[Bson]) -> Vec<usize> {
+        let keys: Vec<_> = elements
+            .iter()
+            .map(|element| self.sort_key(element))
+            .collect();
         let mut positions: Vec<_> = (0..keys.len()).collect();
         let key = |position: &usize| keys.get(*position).unwrap_or(&Bson::Null);
-        positions.sort_by(|a, b| self.compare(key(a), key(b)));
+        positions.sort_by(|a, b| self.compare_keys(key(a), key(b)));
         positions
     }
 
+    /// Returns whether the elements are sorted.
     pub(crate) fn is_sorted(&self, elements: &[Bson]) -> bool {
-        elements.is_sorted_by(|a, b| self.compare(&self.key(a), &self.key(b)).is_le())
+        elements.is_sorted_by(|a, b| {
+            self.compare_keys(&self.sort_key(a), &self.sort_key(b))
+                .is_le()
+        })
     }
 
-    /// Whether an element comes before a bound.
+    /// Returns whether an element sorts before a bound.
     pub(crate) fn is_before(&self, element: &Bson, bound: &Bson) -> bool {
-        self.compare(&self.key(element), bound).is_lt()
+        self.compare_keys(&self.sort_key(element), bound).is_lt()
     }
 
-    /// Whether it comes behind it.
-    pub(crate) fn is_behind(&self, element: &Bson, bound: &Bson) -> bool {
-        self.compare(&self.key(element), bound).is_gt()
+    /// Returns whether an element sorts after a bound.
+    pub(crate) fn is_after(&self, element: &Bson, bound: &Bson) -> bool {
+        self.compare_keys(&self.sort_key(element), bound).is_gt()
     }
 
-    /// The bound between elements in the document and those outside of it, both in order.
-    pub(crate) fn bound(&self, inside: &[Bson], outside: &[Bson]) -> Bson {
-        let nearest = outside.first().or_else(|| inside.last());
-        nearest.map_or(Bson::Null, |element| self.key(element))
+    /// Returns the bound between resident and spilled elements. Both lists are sorted.
+    pub(crate) fn bound_between(&self, resident: &[Bson], spilled: &[Bson]) -> Bson {
+        let nearest = spilled.first().or_else(|| resident.last());
+        nearest.map_or(Bson::Null, |element| self.sort_key(element))
     }
 
-    /// Those of some elements that come before a bound, and those that do not.
-    pub(crate) fn split(&self, elements: &[Bson], bound: &Bson) -> (Vec<Bson>, Vec<Bson>) {
+    /// Splits elements into those before a bound and the rest.
+    pub(crate) fn split_at_bound(&self, elements: &[Bson], bound: &Bson) -> (Vec<Bson>, Vec<Bson>) {
         let elements = elements.iter().cloned();
         elements.partition(|element| self.is_before(element, bound))
     }
 
-    /// The same of fields for a `$sort`, and for the stage of that name with what is before their names.
-    pub(crate) fn sort_by(&self, before: &str) -> Document {
+    /// Returns the document of a `$sort`. `prefix` is the path prefix of the sort field: empty for the `$sort` of a push.
+    pub(crate) fn sort_document(&self, prefix: &str) -> Document {
         let direction = if self.is_descending { -1 } else { 1 };
-        doc! { format!("{before}{}", self.by): direction }
+        doc! { format!("{prefix}{}", self.key_path): direction }
     }
 
-    fn compare(&self, a: &Bson, b: &Bson) -> Ordering {
-        let order = compare(a, b);
+    fn compare_keys(&self, a: &Bson, b: &Bson) -> Ordering {
+        let order = compare_values(a, b);
         if self.is_descending {
             order.reverse()
         } else {
@@ -94,36 +104,39 @@ impl Order {
     }
 }
 
-/// Elements as they are kept.
-pub(crate) fn in_order(field: &OverflowField, elements: &mut [Bson]) {
-    if let Some(order) = Order::of(field) {
-        order.sort(elements);
+/// Sorts elements if the array has a sort order.
+pub(crate) fn sort_if_ordered(field: &OverflowField, elements: &mut [Bson]) {
+    if let Some(order) = ArrayOrder::from_field(field) {
+        order.sort_elements(elements);
     }
 }
 
-/// The condition that an array is perhaps not in its order, in the document or beside what is outside of it.
-pub(crate) fn unsorted(field: &OverflowField) -> Option<Document> {
-    let order = Order::of(field)?;
+/// Returns the filter for documents with a possibly unsorted array, or with a manifest that lacks a bound.
+pub(crate) fn unsorted_filter(field: &OverflowField) -> Option<Document> {
+    let order = ArrayOrder::from_field(field)?;
     let stored = format!("${}", field.stored);
-    let sorted = doc! { "$sortArray": { "input": &stored, "sortBy": order.sort_by("") } };
-    let bound = format!("{}.bound", field.header);
+    let sorted = doc! { "$sortArray": { "input": &stored, "sortBy": order.sort_document("") } };
+    let bound = field.manifest_path(BOUND);
     Some(doc! { "$or": [
         { "$expr": { "$ne": [stored, sorted] } },
-        { field.header: { "$exists": true }, bound: { "$exists": false } },
+        { field.manifest: { "$exists": true }, bound: { "$exists": false } },
     ] })
 }
 
-/// How many elements may be in a document: of those in an order some more than stay there, which go at once when these are too many.
-pub(crate) fn most_inside(field: &OverflowField) -> usize {
+/// Returns the maximum number of resident elements.
+///
+/// A sorted array may keep more than `after` resident elements, so that a push need not spill each time. A full array spills all
+/// surplus elements at once.
+pub(crate) fn max_resident_elements(field: &OverflowField) -> usize {
     match field.order {
-        Some(_) => field.after + room_in_tail(field) / 2,
-        None => field.after,
+        Some(_) => field.max_resident + max_tail_elements(field) / 2,
+        None => field.max_resident,
     }
 }
 
-/// The order of the values that elements are ordered by.
-fn compare(a: &Bson, b: &Bson) -> Ordering {
-    let ranks = rank(a).cmp(&rank(b));
+/// Compares two sort keys as the server does.
+fn compare_values(a: &Bson, b: &Bson) -> Ordering {
+    let ranks = type_rank(a).cmp(&type_rank(b));
     ranks.then_with(|| match (a, b) {
         (Bson::String(a), Bson::String(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Bson::DateTime(a), Bson::DateTime(b)) => a.cmp(b),
@@ -132,15 +145,18 @@ fn compare(a: &Bson, b: &Bson) -> Ordering {
             (a.time, a.increment).cmp(&(b.time, b.increment))
         }
         (Bson::Binary(a), Bson::Binary(b)) => {
-            let key = |of: &bson::Binary| (of.bytes.len(), u8::from(of.subtype));
-            key(a).cmp(&key(b)).then_with(|| a.bytes.cmp(&b.bytes))
+            let length_and_subtype =
+                |binary: &bson::Binary| (binary.bytes.len(), u8::from(binary.subtype));
+            length_and_subtype(a)
+                .cmp(&length_and_subtype(b))
+                .then_with(|| a.bytes.cmp(&b.bytes))
         }
-        _ => numbers(a, b),
+        _ => compare_numbers(a, b),
     })
 }
 
-/// Which types come before which.
-fn rank(value: &Bson) -> u8 {
+/// Returns the rank of a BSON type in the server's sort order.
+fn type_rank(value: &Bson) -> u8 {
     match value {
         Bson::Null | Bson::Undefined => 0,
         Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => 1,
@@ -150,61 +166,61 @@ fn rank(value: &Bson) -> u8 {
         Bson::Boolean(_) => 5,
         Bson::DateTime(_) => 6,
         Bson::Timestamp(_) => 7,
-        // Nothing is ordered by it.
+        // No sort field has such a type.
         _ => 8,
     }
 }
 
-/// The order of numbers of any width: what is no number comes first.
-fn numbers(a: &Bson, b: &Bson) -> Ordering {
-    let whole = |value: &Bson| match value {
+/// Compares numbers of any width by value. NaN comes first.
+fn compare_numbers(a: &Bson, b: &Bson) -> Ordering {
+    let integer = |value: &Bson| match value {
         Bson::Int32(number) => Some(i64::from(*number)),
         Bson::Int64(number) => Some(*number),
         _ => None,
     };
-    match (a, whole(a), b, whole(b)) {
+    match (a, integer(a), b, integer(b)) {
         (_, Some(a), _, Some(b)) => a.cmp(&b),
-        (Bson::Double(a), None, Bson::Double(b), None) => doubles(*a, *b),
-        (_, Some(a), Bson::Double(b), None) => mixed(a, *b),
-        (Bson::Double(a), None, _, Some(b)) => mixed(b, *a).reverse(),
+        (Bson::Double(a), None, Bson::Double(b), None) => compare_doubles(*a, *b),
+        (_, Some(a), Bson::Double(b), None) => compare_integer_with_double(a, *b),
+        (Bson::Double(a), None, _, Some(b)) => compare_integer_with_double(b, *a).reverse(),
         _ => Ordering::Equal,
     }
 }
 
-fn doubles(a: f64, b: f64) -> Ordering {
+fn compare_doubles(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b)
         .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
-/// A whole number beside a double: exact, where one of both has no place among the others.
-fn mixed(whole: i64, double: f64) -> Ordering {
-    // Two to the power of 63, which every `i64` is below.
-    const END: f64 = 9_223_372_036_854_775_808.0;
-    if double.is_nan() || double < -END {
+/// Compares an integer with a double exactly.
+fn compare_integer_with_double(integer: i64, double: f64) -> Ordering {
+    // 2^63: the first number above every `i64`.
+    const I64_UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if double.is_nan() || double < -I64_UPPER_BOUND {
         return Ordering::Greater;
     }
-    if double >= END {
+    if double >= I64_UPPER_BOUND {
         return Ordering::Less;
     }
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "it is in range, and what is behind the point is looked at"
+        reason = "the value is in range, and the fraction is compared separately"
     )]
     let truncated = double.trunc() as i64;
-    whole
+    integer
         .cmp(&truncated)
-        .then_with(|| doubles(0.0, double.fract()))
+        .then_with(|| compare_doubles(0.0, double.fract()))
 }
 
 #[cfg(test)]
 mod tests {
     use bson::{Bson, DateTime, oid::ObjectId};
 
-    use super::compare;
+    use super::compare_values;
 
-    /// As documented by MongoDB: the order of types, and of numbers whatever their width.
+    /// The documented order of MongoDB: first by type, and numbers by value, independent of width.
     #[test]
-    fn values_are_in_the_order_of_the_server() {
+    fn values_sort_as_on_the_server() {
         let ordered = [
             Bson::Null,
             Bson::Double(f64::NAN),
@@ -229,10 +245,10 @@ mod tests {
         ];
         for (i, a) in ordered.iter().enumerate() {
             for (j, b) in ordered.iter().enumerate() {
-                assert_eq!(compare(a, b), i.cmp(&j), "{a} and {b}");
+                assert_eq!(compare_values(a, b), i.cmp(&j), "{a} and {b}");
             }
         }
-        assert!(compare(&Bson::Int32(1), &Bson::Double(1.0)).is_eq());
-        assert!(compare(&Bson::Double(-0.0), &Bson::Int64(0)).is_eq());
+        assert!(compare_values(&Bson::Int32(1), &Bson::Double(1.0)).is_eq());
+        assert!(compare_values(&Bson::Double(-0.0), &Bson::Int64(0)).is_eq());
     }
 }

@@ -1,128 +1,139 @@
-//! Reading all elements of an array: those in the document, and those outside of it where there are some.
+//! Reads all elements of an overflow array: the resident elements, and the spilled elements if there are any.
 
 use std::collections::VecDeque;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    extras::{self, in_order, of_owner},
-    header::{Owner, integer},
-    order::{self, Order},
-    same::ElementSet,
+    chunks::{self, find_in_order, live_chunks_filter},
+    element_set::ElementSet,
+    manifest::{ArrayState, integer_or_zero},
+    order::{self, ArrayOrder},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::{Cursor, operation::Aggregate},
-    decode, error,
-    query::{Node, array_filter, by_id},
+    backend::{Cursor, operation::AggregateOperation},
+    error,
+    metadata::{
+        self,
+        overflow::{BLOCK, GENERATION, NEXT, TAIL, WORK, WORK_HEAD},
+    },
+    query::{FilterNode, id_filter, render_array_filter},
     retry,
     schema::{Model, OverflowField},
-    stored::{close, open, raw, set},
+    stored::{parse_document, set_at, to_raw_document, to_raw_value},
 };
 
-/// How often it is read again that was replaced meanwhile.
-pub(crate) const ATTEMPTS: u32 = 10;
+/// The number of attempts to read an array that concurrent writes replace.
+pub(crate) const MAX_READ_ATTEMPTS: u32 = 10;
 
-/// An array of the document that a filter finds.
+/// A reader of one overflow array, in the document that a filter matches.
 #[derive(Debug, Clone)]
-pub(crate) struct Reading {
+pub(crate) struct ArrayReader {
     pub(crate) access: Access,
     pub(crate) model: &'static Model,
     pub(crate) field: &'static OverflowField,
     pub(crate) filter: RawDocumentBuf,
 }
 
-impl Reading {
-    /// The array of a document, with what this knows of it; none if all elements are in it.
-    pub(crate) fn of(
+impl ArrayReader {
+    /// Returns a reader and the state of the array in a document. Returns `None` if all elements are resident.
+    pub(crate) fn from_document(
         access: &Access,
         model: &'static Model,
         field: &'static OverflowField,
         document: &RawDocument,
-    ) -> Result<Option<(Self, Owner)>> {
-        let owner = Owner::of(field, document)?;
-        if owner.header.is_none() {
+    ) -> Result<Option<(Self, ArrayState)>> {
+        let owner = ArrayState::from_document(field, document)?;
+        if owner.manifest.is_none() {
             return Ok(None);
         }
-        let reading = Self {
+        let reader = Self {
             access: access.clone(),
             model,
             field,
-            filter: by_id(&raw(&owner.id)?)?,
+            filter: id_filter(&to_raw_value(&owner.id)?)?,
         };
-        Ok(Some((reading, owner)))
+        Ok(Some((reader, owner)))
     }
 
-    /// What the document knows; none if there is none.
-    pub(crate) async fn owner(&self) -> Result<Option<Owner>> {
-        Owner::find(&self.access, self.model, self.field, &self.filter).await
+    /// Reads the state of the array, or `None` if there is no document.
+    pub(crate) async fn read_state(&self) -> Result<Option<ArrayState>> {
+        ArrayState::read_matching(&self.access, self.model, self.field, &self.filter).await
     }
 
-    /// Whether the documents are others now than those that were read.
-    pub(crate) async fn was_replaced(&self, owner: &Owner) -> Result<bool> {
-        let generation = |owner: &Owner| owner.header.as_ref()?.generation;
-        let now = self.owner().await?;
-        Ok(now.is_none_or(|now| generation(&now) != generation(owner)))
+    /// Returns whether the array has other chunks now than in `owner`.
+    pub(crate) async fn was_replaced(&self, owner: &ArrayState) -> Result<bool> {
+        let generation = |owner: &ArrayState| owner.manifest.as_ref()?.generation;
+        let current = self.read_state().await?;
+        Ok(current.is_none_or(|current| generation(&current) != generation(owner)))
     }
 
-    /// All elements, in order; none without a document.
-    pub(crate) async fn all(&self) -> Result<Option<Vec<Bson>>> {
-        for attempt in 1..=ATTEMPTS {
-            let Some(owner) = self.owner().await? else {
+    /// Reads all elements in order. Returns `None` if there is no document.
+    pub(crate) async fn read_all(&self) -> Result<Option<Vec<Bson>>> {
+        for attempt in 1..=MAX_READ_ATTEMPTS {
+            let Some(owner) = self.read_state().await? else {
                 return Ok(None);
             };
-            let mut all = owner.resident.clone();
-            let before = all.len();
-            if let Some(those) = of_owner(self.field, &owner) {
-                let find = in_order(self.field, &those)?;
-                for raw in self.access.find_all(self.field.extras, find).await? {
-                    all.extend(self.elements_of(&open(&raw)?));
+            let mut elements = owner.resident.clone();
+            let resident_count = elements.len();
+            if let Some(filter) = live_chunks_filter(self.field, &owner) {
+                let find = find_in_order(self.field, &filter)?;
+                for raw in self.access.find_all(self.field.chunks, find).await? {
+                    elements.extend(self.chunk_elements(&parse_document(&raw)?));
                 }
             }
-            if self.is_whole(&owner, all.len() - before).await? {
-                all.extend(behind(&owner).cloned());
-                order::in_order(self.field, &mut all);
-                return Ok(Some(all));
+            let chunk_elements = elements.len() - resident_count;
+            if self.is_complete(&owner, chunk_elements).await? {
+                elements.extend(buffered_elements(&owner).cloned());
+                order::sort_if_ordered(self.field, &mut elements);
+                return Ok(Some(elements));
             }
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
-        Err(self.replaced())
+        Err(self.contention_error())
     }
 
-    /// Whether what is outside of a document is still what it was when that was read.
-    pub(super) async fn is_same(&self, owner: &Owner) -> Result<bool> {
-        Ok(of_owner(self.field, owner).is_none() || !self.was_replaced(owner).await?)
+    /// Returns whether `owner` still has the same chunks.
+    pub(super) async fn has_same_chunks(&self, owner: &ArrayState) -> Result<bool> {
+        Ok(live_chunks_filter(self.field, owner).is_none() || !self.was_replaced(owner).await?)
     }
 
-    /// Whether so many elements outside are all of them, or it is still the same array.
-    pub(crate) async fn is_whole(&self, owner: &Owner, outside: usize) -> Result<bool> {
-        let count = owner.header.as_ref().map_or(0, |header| header.count);
-        Ok(i64::try_from(outside) == Ok(count) || !self.was_replaced(owner).await?)
-    }
-
-    /// The documents with elements of an owner; of an array in an order, and of those that meet a condition, rows of one each.
-    pub(super) async fn open(
+    /// Returns whether `chunk_elements` is the number of all elements in chunks, or `owner` still has the same chunks.
+    pub(crate) async fn is_complete(
         &self,
-        owner: &Owner,
-        condition: Option<&Node>,
+        owner: &ArrayState,
+        chunk_elements: usize,
+    ) -> Result<bool> {
+        let count = owner.manifest.as_ref().map_or(0, |manifest| manifest.count);
+        Ok(i64::try_from(chunk_elements) == Ok(count) || !self.was_replaced(owner).await?)
+    }
+
+    /// Opens a cursor over the chunks of `owner`. With a sort order or a condition, each row has a single element.
+    pub(super) async fn open_chunks(
+        &self,
+        owner: &ArrayState,
+        condition: Option<&FilterNode>,
     ) -> Result<Option<Box<dyn Cursor>>> {
-        let Some(those) = of_owner(self.field, owner) else {
+        let Some(filter) = live_chunks_filter(self.field, owner) else {
             return Ok(None);
         };
-        let extras = self.field.extras;
-        let order = Order::of(self.field);
+        let chunk_model = self.field.chunks;
+        let order = ArrayOrder::from_field(self.field);
         if order.is_some() || condition.is_some() {
-            let pipeline = rows(self.field, those, order.as_ref(), condition)?;
-            let cursor = self.access.aggregate(extras, aggregation(extras, pipeline));
+            let pipeline = element_pipeline(self.field, filter, order.as_ref(), condition)?;
+            let cursor = self
+                .access
+                .aggregate(chunk_model, pipeline_operation(chunk_model, pipeline));
             return cursor.await.map(Some);
         }
-        let find = in_order(self.field, &those)?;
-        self.access.find(extras, find).await.map(Some)
+        let find = find_in_order(self.field, &filter)?;
+        self.access.find(chunk_model, find).await.map(Some)
     }
 
-    /// The elements of a document outside, or the one that a row of sorted ones is.
-    pub(crate) fn elements_of(&self, document: &Document) -> Vec<Bson> {
+    /// Returns the elements of a chunk, or the single element of a sorted row.
+    pub(crate) fn chunk_elements(&self, document: &Document) -> Vec<Bson> {
         match document.get(self.field.elements) {
             Some(Bson::Array(elements)) => elements.clone(),
             Some(element) if self.field.order.is_some() => vec![element.clone()],
@@ -130,385 +141,407 @@ impl Reading {
         }
     }
 
-    /// Of some elements in order, those that come before one: they are taken out.
-    pub(crate) fn before(&self, element: &Bson, sorted: &mut VecDeque<Bson>) -> Vec<Bson> {
-        let Some(order) = Order::of(self.field) else {
+    /// Removes and returns the elements of `sorted` that come before `element`.
+    pub(crate) fn take_before(&self, element: &Bson, sorted: &mut VecDeque<Bson>) -> Vec<Bson> {
+        let Some(order) = ArrayOrder::from_field(self.field) else {
             return Vec::new();
         };
-        let key = order.key(element);
-        let count = sorted
+        let key = order.sort_key(element);
+        let before = sorted
             .iter()
             .take_while(|other| order.is_before(other, &key));
-        let count = count.count();
+        let count = before.count();
         sorted.drain(..count).collect()
     }
 
-    /// The elements of an owner behind those that are in documents of the extras, or in order, to be read among these.
-    pub(crate) fn late(&self, owner: &Owner) -> VecDeque<Bson> {
-        let mut late: Vec<_> = behind(owner).cloned().collect();
-        order::in_order(self.field, &mut late);
-        late.into()
+    /// Returns the block and the tail of an array, sorted if the array has an order. Reads merge them with the chunks.
+    pub(crate) fn sorted_buffer(&self, owner: &ArrayState) -> VecDeque<Bson> {
+        let mut buffer: Vec<_> = buffered_elements(owner).cloned().collect();
+        order::sort_if_ordered(self.field, &mut buffer);
+        buffer.into()
     }
 
-    /// The elements from one position on, so many of them.
-    pub(crate) async fn range(&self, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
-        for attempt in 1..=ATTEMPTS {
-            let Some(owner) = self.owner().await? else {
+    /// Reads `len` elements from position `from` on.
+    pub(crate) async fn read_range(&self, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
+        for attempt in 1..=MAX_READ_ATTEMPTS {
+            let Some(owner) = self.read_state().await? else {
                 return Ok(None);
             };
-            if let Some(found) = self.range_of(&owner, from, len).await? {
+            if let Some(found) = self.try_read_range(&owner, from, len).await? {
                 return Ok(Some(found));
             }
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
-        Err(self.replaced())
+        Err(self.contention_error())
     }
 
-    /// None if the array was replaced meanwhile.
-    async fn range_of(&self, owner: &Owner, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
-        if let Some(order) = Order::of(self.field) {
-            return self.range_in_order(owner, &order, from, len).await;
+    /// Reads a range of an unsorted array, or returns `None` if the array was replaced meanwhile.
+    async fn try_read_range(
+        &self,
+        owner: &ArrayState,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Vec<Bson>>> {
+        if let Some(order) = ArrayOrder::from_field(self.field) {
+            return self.try_read_ordered_range(owner, &order, from, len).await;
         }
-        let mut left = usize::try_from(from).unwrap_or(usize::MAX);
+        let mut remaining_skip = usize::try_from(from).unwrap_or(usize::MAX);
         let mut found = Vec::new();
-        let mut take = |some: &[Bson], left: &mut usize| {
-            let own = some.iter().skip(*left).take(len - found.len());
-            found.extend(own.cloned());
-            *left = left.saturating_sub(some.len());
+        let mut take = |elements: &[Bson], remaining_skip: &mut usize| {
+            let selected = elements
+                .iter()
+                .skip(*remaining_skip)
+                .take(len - found.len());
+            found.extend(selected.cloned());
+            *remaining_skip = remaining_skip.saturating_sub(elements.len());
             found.len() == len
         };
-        if take(&owner.resident, &mut left) {
+        if take(&owner.resident, &mut remaining_skip) {
             return Ok(Some(found));
         }
-        if let Some(those) = of_owner(self.field, owner) {
-            let mut wanted = Vec::new();
-            let (mut skipped, mut reached) = (left, 0);
-            let mut all = 0;
-            for (seq, count) in self.lengths(&those).await? {
-                all += count;
-                if wanted.is_empty() && skipped >= count {
-                    skipped -= count;
-                } else if reached < skipped.saturating_add(len) {
-                    wanted.push(Bson::Int64(seq));
-                    reached += count;
+        if let Some(filter) = live_chunks_filter(self.field, owner) {
+            // The numbers of the chunks with elements of the range, and the number of elements in these chunks.
+            let (mut numbers, mut selected_elements) = (Vec::new(), 0);
+            let mut chunk_elements = 0;
+            for (seq, count) in self.chunk_lengths(&filter).await? {
+                chunk_elements += count;
+                if numbers.is_empty() && remaining_skip >= count {
+                    remaining_skip -= count;
+                } else if selected_elements < remaining_skip.saturating_add(len) {
+                    numbers.push(Bson::Int64(seq));
+                    selected_elements += count;
                 }
             }
-            if !self.is_whole(owner, all).await? {
+            if !self.is_complete(owner, chunk_elements).await? {
                 return Ok(None);
             }
-            if wanted.is_empty() {
-                left = skipped;
-            } else {
-                let mut those = those;
-                let count = wanted.len();
-                those.insert(self.field.seq, doc! { "$in": wanted });
-                let find = in_order(self.field, &those)?;
-                let documents = self.access.find_all(self.field.extras, find).await?;
+            if !numbers.is_empty() {
+                let mut filter = filter;
+                let count = numbers.len();
+                filter.insert(self.field.seq, doc! { "$in": numbers });
+                let find = find_in_order(self.field, &filter)?;
+                let documents = self.access.find_all(self.field.chunks, find).await?;
                 if documents.len() < count {
                     return Ok(None);
                 }
-                let mut some = Vec::new();
+                let mut elements = Vec::new();
                 for raw in documents {
-                    some.extend(self.elements_of(&open(&raw)?));
+                    elements.extend(self.chunk_elements(&parse_document(&raw)?));
                 }
-                left = skipped;
-                if take(&some, &mut left) {
+                if take(&elements, &mut remaining_skip) {
                     return Ok(Some(found));
                 }
             }
         }
-        let behind: Vec<_> = behind(owner).cloned().collect();
-        take(&behind, &mut left);
+        let buffered: Vec<_> = buffered_elements(owner).cloned().collect();
+        take(&buffered, &mut remaining_skip);
         Ok(Some(found))
     }
 
-    /// The same where the elements outside are sorted as they are read.
-    async fn range_in_order(
+    /// Reads a range of a sorted array. The server sorts the spilled elements.
+    async fn try_read_ordered_range(
         &self,
-        owner: &Owner,
-        order: &Order,
+        owner: &ArrayState,
+        order: &ArrayOrder,
         from: u64,
         len: usize,
     ) -> Result<Option<Vec<Bson>>> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let inside = owner.resident.iter().skip(from).take(len);
-        let mut found: Vec<_> = inside.cloned().collect();
-        let left = len - found.len();
+        let resident = owner.resident.iter().skip(from).take(len);
+        let mut range: Vec<_> = resident.cloned().collect();
+        let remaining = len - range.len();
         let from = from.saturating_sub(owner.resident.len());
-        if left == 0 {
-            return Ok(Some(found));
+        if remaining == 0 {
+            return Ok(Some(range));
         }
-        let mut outside: Vec<_> = self.late(owner).into();
-        // So many of those in documents come before it at least.
-        let skipped = from.saturating_sub(outside.len());
-        if let Some(those) = of_owner(self.field, owner) {
-            let mut pipeline = rows(self.field, those, Some(order), None)?;
+        let mut spilled: Vec<_> = self.sorted_buffer(owner).into();
+        // At least this many elements of chunks come before the range.
+        let skipped = from.saturating_sub(spilled.len());
+        if let Some(filter) = live_chunks_filter(self.field, owner) {
+            let mut pipeline = element_pipeline(self.field, filter, Some(order), None)?;
             if skipped > 0 {
-                pipeline.push(close(
+                pipeline.push(to_raw_document(
                     &doc! { "$skip": i64::try_from(skipped).unwrap_or(i64::MAX) },
                 )?);
             }
-            let wanted = (from - skipped).saturating_add(left);
-            let wanted = i64::try_from(wanted).unwrap_or(i64::MAX);
-            pipeline.push(close(&doc! { "$limit": wanted })?);
-            for row in self.aggregate(self.field.extras, pipeline).await? {
-                outside.extend(self.elements_of(&row));
+            let limit = (from - skipped).saturating_add(remaining);
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            pipeline.push(to_raw_document(&doc! { "$limit": limit })?);
+            for row in self.run_pipeline(self.field.chunks, pipeline).await? {
+                spilled.extend(self.chunk_elements(&row));
             }
             if self.was_replaced(owner).await? {
                 return Ok(None);
             }
         }
-        order.sort(&mut outside);
-        let outside = outside.into_iter().skip(from - skipped).take(left);
-        found.extend(outside);
-        Ok(Some(found))
+        order.sort_elements(&mut spilled);
+        let spilled = spilled.into_iter().skip(from - skipped).take(remaining);
+        range.extend(spilled);
+        Ok(Some(range))
     }
 
-    /// How many elements each document has, in order.
-    async fn lengths(&self, those: &Document) -> Result<Vec<(i64, usize)>> {
+    /// Returns the number and the length of each chunk, in order.
+    async fn chunk_lengths(&self, filter: &Document) -> Result<Vec<(i64, usize)>> {
         let size = doc! { "$size": format!("${}", self.field.elements) };
         let pipeline = vec![
-            close(&doc! { "$match": those.clone() })?,
-            close(&doc! { "$sort": { self.field.seq: 1 } })?,
-            close(
+            to_raw_document(&doc! { "$match": filter.clone() })?,
+            to_raw_document(&doc! { "$sort": { self.field.seq: 1 } })?,
+            to_raw_document(
                 &doc! { "$project": { "_id": 0, "seq": format!("${}", self.field.seq), "count": size } },
             )?,
         ];
-        let rows = self.aggregate(self.field.extras, pipeline).await?;
+        let rows = self.run_pipeline(self.field.chunks, pipeline).await?;
         let rows = rows.iter().map(|row| {
-            let count = usize::try_from(integer(row.get("count"))).unwrap_or(0);
-            (integer(row.get("seq")), count)
+            let count = usize::try_from(integer_or_zero(row.get("count"))).unwrap_or(0);
+            (integer_or_zero(row.get("seq")), count)
         });
         Ok(rows.collect())
     }
 
-    /// What the document knows, and those of its elements that meet a condition: the first ones, and those behind all that are in
-    /// documents of the extras. All of it is of one moment, so that nothing that goes from one place to another is missed or there twice.
-    pub(super) async fn matching_inside(
+    /// Returns the state of the array and its matching elements in the owner document: the resident elements, and the elements of
+    /// the block and the tail. A single pipeline reads everything. Two reads could miss or repeat an element that moves in
+    /// between.
+    pub(super) async fn read_matching_in_owner(
         &self,
-        condition: &Node,
-    ) -> Result<Option<(Owner, Vec<Bson>, Vec<Bson>)>> {
-        let matches = document_of(array_filter(condition, "e")?)?;
-        let at = |name: &str| format!("${}.{name}", self.field.header);
-        let array = |path: String| doc! { "$cond": [{ "$isArray": &path }, &path, []] };
-        // It stands between the elements, and is found whatever these are.
-        let mark = ObjectId::new();
-        let header = doc! {
-            "generation": at("generation"),
-            "next": at("next"),
-            "work": { "key": at("work.key"), "due": at("work.due"), "kind": at("work.kind") },
+        condition: &FilterNode,
+    ) -> Result<Option<(ArrayState, Vec<Bson>, Vec<Bson>)>> {
+        let matches = open_filter(render_array_filter(condition, "e")?)?;
+        let array = |path: &str| {
+            let value = format!("${path}");
+            doc! { "$cond": [{ "$isArray": &value }, &value, []] }
         };
-        let between = doc! { "mark": mark, "_id": "$_id", "header": header };
+        // A marker between the resident and the buffered elements. A fresh id never equals an element.
+        let marker_id = ObjectId::new();
+        let mut manifest = Document::new();
+        for name in [GENERATION, NEXT] {
+            manifest.insert(name, format!("${}", self.field.manifest_path(name)));
+        }
+        let mut work = Document::new();
+        for name in WORK_HEAD {
+            work.insert(name, format!("${}", self.field.work_path(name)));
+        }
+        manifest.insert(WORK, work);
+        let marker = doc! { "mark": marker_id, "_id": "$_id", "manifest": manifest };
         let parts = vec![
-            Bson::from(array(format!("${}", self.field.stored))),
-            Bson::from(vec![Bson::from(between)]),
-            Bson::from(array(at("work.block"))),
-            Bson::from(array(at("tail"))),
+            Bson::from(array(self.field.stored)),
+            Bson::from(vec![Bson::from(marker)]),
+            Bson::from(array(&self.field.work_path(BLOCK))),
+            Bson::from(array(&self.field.manifest_path(TAIL))),
         ];
         let stages = vec![
-            close(&doc! { "$match": document_of(self.filter.clone())? })?,
-            close(&doc! { "$limit": 1 })?,
-            close(&doc! { "$project": { "_id": 0, "e": { "$concatArrays": parts } } })?,
-            close(&doc! { "$unwind": "$e" })?,
-            close(&doc! { "$match": { "$or": [matches, { "e.mark": mark }] } })?,
+            to_raw_document(&doc! { "$match": open_filter(self.filter.clone())? })?,
+            to_raw_document(&doc! { "$limit": 1 })?,
+            to_raw_document(&doc! { "$project": { "_id": 0, "e": { "$concatArrays": parts } } })?,
+            to_raw_document(&doc! { "$unwind": "$e" })?,
+            to_raw_document(&doc! { "$match": { "$or": [matches, { "e.mark": marker_id }] } })?,
         ];
-        let rows = self.aggregate(self.model, stages).await?;
-        let mut found: Vec<_> = rows
+        let rows = self.run_pipeline(self.model, stages).await?;
+        let mut resident: Vec<_> = rows
             .into_iter()
             .filter_map(|mut row| row.remove("e"))
             .collect();
-        let is_mark = |element: &Bson| {
+        let is_marker = |element: &Bson| {
             let element = element.as_document();
-            element.is_some_and(|element| element.get_object_id("mark").is_ok_and(|id| id == mark))
+            element.is_some_and(|element| {
+                element
+                    .get_object_id("mark")
+                    .is_ok_and(|id| id == marker_id)
+            })
         };
-        let Some(position) = found.iter().position(is_mark) else {
+        let Some(position) = resident.iter().position(is_marker) else {
             return Ok(None);
         };
-        let behind = found.split_off(position + 1);
-        let Some(Bson::Document(mut between)) = found.pop() else {
+        let buffered = resident.split_off(position + 1);
+        let Some(Bson::Document(mut marker)) = resident.pop() else {
             return Ok(None);
         };
         let mut owner = Document::new();
-        owner.insert("_id", between.remove("_id"));
-        if let Some(header) = between.remove("header") {
-            set(&mut owner, self.field.header, header);
+        owner.insert("_id", marker.remove("_id"));
+        if let Some(manifest) = marker.remove("manifest") {
+            set_at(&mut owner, self.field.manifest, manifest);
         }
         Ok(Some((
-            Owner::of(self.field, &close(&owner)?)?,
-            found,
-            behind,
+            ArrayState::from_document(self.field, &to_raw_document(&owner)?)?,
+            resident,
+            buffered,
         )))
     }
 
-    async fn aggregate(
+    async fn run_pipeline(
         &self,
         model: &'static Model,
         pipeline: Vec<RawDocumentBuf>,
     ) -> Result<Vec<Document>> {
         let rows = self
             .access
-            .aggregate_all(model, aggregation(model, pipeline));
+            .aggregate_all(model, pipeline_operation(model, pipeline));
         let rows = rows.await?;
-        rows.iter().map(|row| open(row)).collect()
+        rows.iter().map(|row| parse_document(row)).collect()
     }
 
-    /// Whether one of the elements equals a value; none without a document.
-    pub(crate) async fn contains(&self, value: &Bson) -> Result<Option<bool>> {
-        for attempt in 1..=ATTEMPTS {
-            let Some(owner) = self.owner().await? else {
+    /// Returns whether an element equals the value, or `None` if there is no document.
+    pub(crate) async fn contains_element(&self, value: &Bson) -> Result<Option<bool>> {
+        for attempt in 1..=MAX_READ_ATTEMPTS {
+            let Some(owner) = self.read_state().await? else {
                 return Ok(None);
             };
-            let inside = owner.resident.iter().chain(behind(&owner));
-            if ElementSet::of(inside)?.has(value)? {
+            let unchunked = owner.resident.iter().chain(buffered_elements(&owner));
+            if ElementSet::from_elements(unchunked)?.contains_element(value)? {
                 return Ok(Some(true));
             }
-            let Some(mut those) = of_owner(self.field, &owner) else {
+            let Some(mut filter) = live_chunks_filter(self.field, &owner) else {
                 return Ok(Some(false));
             };
-            those.insert(self.field.elements, doc! { "$in": [value.clone()] });
-            let count = crate::backend::operation::Count {
-                collection: self.field.extras.collection.into(),
-                filter: close(&those)?,
+            filter.insert(self.field.elements, doc! { "$in": [value.clone()] });
+            let count = crate::backend::operation::CountOperation {
+                collection: self.field.chunks.collection.into(),
+                filter: to_raw_document(&filter)?,
                 limit: Some(1),
-                max_time: None,
+                options: Default::default(),
             };
-            if self.access.count(self.field.extras, count).await? > 0 {
+            if self.access.count(self.field.chunks, count).await? > 0 {
                 return Ok(Some(true));
             }
             if !self.was_replaced(&owner).await? {
                 return Ok(Some(false));
             }
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
-        Err(self.replaced())
+        Err(self.contention_error())
     }
 
-    /// Those of some values that elements equal; none without a document.
-    pub(crate) async fn among(&self, values: &[Bson]) -> Result<Vec<Bson>> {
-        for attempt in 1..=ATTEMPTS {
-            let Some(owner) = self.owner().await? else {
+    /// Returns the given values that are elements of the array. Returns none without a document.
+    pub(crate) async fn values_present(&self, values: &[Bson]) -> Result<Vec<Bson>> {
+        for attempt in 1..=MAX_READ_ATTEMPTS {
+            let Some(owner) = self.read_state().await? else {
                 return Ok(Vec::new());
             };
-            let mut found = ElementSet::of(owner.resident.iter().chain(behind(&owner)))?;
-            let missing = found.missing(values.to_vec())?;
-            let outside = of_owner(self.field, &owner).filter(|_| !missing.is_empty());
-            let is_any_outside = outside.is_some();
-            if let Some(mut those) = outside {
-                those.insert(self.field.elements, doc! { "$in": missing });
-                let find = in_order(self.field, &those)?;
-                for raw in self.access.find_all(self.field.extras, find).await? {
-                    for element in self.elements_of(&open(&raw)?) {
-                        found.insert(&element)?;
+            let mut elements =
+                ElementSet::from_elements(owner.resident.iter().chain(buffered_elements(&owner)))?;
+            let missing = elements.filter_missing(values.to_vec())?;
+            let filter = live_chunks_filter(self.field, &owner).filter(|_| !missing.is_empty());
+            let has_chunks = filter.is_some();
+            if let Some(mut filter) = filter {
+                filter.insert(self.field.elements, doc! { "$in": missing });
+                let find = find_in_order(self.field, &filter)?;
+                for raw in self.access.find_all(self.field.chunks, find).await? {
+                    for element in self.chunk_elements(&parse_document(&raw)?) {
+                        elements.insert(&element)?;
                     }
                 }
             }
-            if !is_any_outside || !self.was_replaced(&owner).await? {
-                let mut among = Vec::new();
+            if !has_chunks || !self.was_replaced(&owner).await? {
+                let mut present = Vec::new();
                 for value in values {
-                    if found.has(value)? {
-                        among.push(value.clone());
+                    if elements.contains_element(value)? {
+                        present.push(value.clone());
                     }
                 }
-                return Ok(among);
+                return Ok(present);
             }
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
-        Err(self.replaced())
+        Err(self.contention_error())
     }
 
-    pub(crate) fn replaced(&self) -> Error {
+    /// The error after too many attempts to read an array that concurrent writes replace.
+    pub(crate) fn contention_error(&self) -> Error {
         let message = format!(
-            "`{}` was replaced again and again while it was read: read it again",
+            "too much contention on `{}`: each attempt to read was interrupted by a replacement of the array; retry",
             self.field.field
         );
-        error::of(self.model)(Error::new(ErrorKind::Conflict, message))
+        error::naming_model(self.model)(Error::new(ErrorKind::Conflict, message))
     }
 }
 
-/// The elements behind those of the documents.
-pub(crate) fn behind(owner: &Owner) -> impl Iterator<Item = &Bson> {
-    let header = owner.header.as_ref();
-    let block = header.and_then(|header| header.work.as_ref());
-    let block = block.into_iter().flat_map(|work| &work.block);
-    block.chain(header.into_iter().flat_map(|header| &header.tail))
+/// Returns the elements between the chunks and the end of the array: the frozen block, then the tail.
+pub(crate) fn buffered_elements(owner: &ArrayState) -> impl Iterator<Item = &Bson> {
+    let manifest = owner.manifest.as_ref();
+    let work = manifest.and_then(|manifest| manifest.work.as_ref());
+    let block = work.into_iter().flat_map(|work| &work.block);
+    block.chain(manifest.into_iter().flat_map(|manifest| &manifest.tail))
 }
 
-/// The stages that give the elements of documents one by one, in order: all, or those that meet a condition.
-fn rows(
+/// Returns the stages that unwind the elements, in order. With a condition, only matching elements are returned.
+fn element_pipeline(
     field: &OverflowField,
-    those: Document,
-    order: Option<&Order>,
-    condition: Option<&Node>,
+    filter: Document,
+    order: Option<&ArrayOrder>,
+    condition: Option<&FilterNode>,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let mut stages = vec![doc! { "$match": those }];
+    let mut stages = vec![doc! { "$match": filter }];
     if order.is_none() {
         stages.push(doc! { "$sort": { field.seq: 1 } });
     }
     stages.push(doc! { "$project": { "_id": 0, field.elements: 1 } });
     stages.push(doc! { "$unwind": format!("${}", field.elements) });
     if let Some(condition) = condition {
-        let matches = document_of(array_filter(condition, field.elements)?)?;
+        let matches = open_filter(render_array_filter(condition, field.elements)?)?;
         stages.push(doc! { "$match": matches });
     }
     if let Some(order) = order {
-        stages.push(doc! { "$sort": order.sort_by(&format!("{}.", field.elements)) });
+        stages.push(doc! { "$sort": order.sort_document(&format!("{}.", field.elements)) });
     }
-    stages.iter().map(close).collect()
+    stages.iter().map(to_raw_document).collect()
 }
 
-/// The first of the elements in documents of an owner.
-pub(crate) async fn first_outside(
+/// Returns the first element in chunks by the sort order.
+pub(crate) async fn first_chunk_element(
     access: &Access,
     field: &'static OverflowField,
-    owner: &Owner,
-    order: &Order,
+    owner: &ArrayState,
+    order: &ArrayOrder,
 ) -> Result<Option<Bson>> {
-    let Some(those) = of_owner(field, owner) else {
+    let Some(filter) = live_chunks_filter(field, owner) else {
         return Ok(None);
     };
-    let mut pipeline = rows(field, those, Some(order), None)?;
-    pipeline.push(close(&doc! { "$limit": 1 })?);
-    let rows = access.aggregate_all(field.extras, aggregation(field.extras, pipeline));
+    let mut pipeline = element_pipeline(field, filter, Some(order), None)?;
+    pipeline.push(to_raw_document(&doc! { "$limit": 1 })?);
+    let rows = access.aggregate_all(field.chunks, pipeline_operation(field.chunks, pipeline));
     let rows = rows.await?;
-    let first = rows.first().map(|row| open(row)).transpose()?;
+    let first = rows.first().map(|row| parse_document(row)).transpose()?;
     Ok(first.and_then(|mut row| row.remove(field.elements)))
 }
 
-fn aggregation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> Aggregate {
-    Aggregate {
+fn pipeline_operation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> AggregateOperation {
+    AggregateOperation {
         collection: model.collection.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-fn document_of(raw: RawDocumentBuf) -> Result<Document> {
-    open(&raw)
+fn open_filter(raw: RawDocumentBuf) -> Result<Document> {
+    parse_document(&raw)
 }
 
-/// A stored document with all elements of an array in it, as it would be inserted.
-pub(crate) async fn with_all(
+/// Returns a stored document with all elements of an array in place, as for an insert.
+pub(crate) async fn with_all_elements(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     document: &RawDocument,
 ) -> Result<RawDocumentBuf> {
-    let Some((reading, _)) = Reading::of(access, model, field, document)? else {
+    let Some((reader, _)) = ArrayReader::from_document(access, model, field, document)? else {
         return Ok(document.to_owned());
     };
-    let all = reading.all().await?.unwrap_or_default();
-    let mut whole = open(document)?;
-    set(&mut whole, field.stored, all);
-    set(&mut whole, field.header, Document::new());
-    set(&mut whole, decode::NEW, true);
-    close(&whole)
+    let elements = reader.read_all().await?.unwrap_or_default();
+    let mut complete = parse_document(document)?;
+    set_at(&mut complete, field.stored, elements);
+    set_at(&mut complete, field.manifest, Document::new());
+    set_at(&mut complete, metadata::COMPLETE, true);
+    to_raw_document(&complete)
 }
 
-/// How many elements documents have that a filter finds.
-pub(crate) async fn count(access: &Access, field: &OverflowField, owner: &Owner) -> Result<i64> {
-    match of_owner(field, owner) {
-        Some(those) => extras::count(access, field, &those).await,
+/// Counts the elements in the chunks of `owner`.
+pub(crate) async fn count_chunk_elements(
+    access: &Access,
+    field: &OverflowField,
+    owner: &ArrayState,
+) -> Result<i64> {
+    match live_chunks_filter(field, owner) {
+        Some(filter) => chunks::count_elements(access, field, &filter).await,
         None => Ok(0),
     }
 }

@@ -1,4 +1,4 @@
-//! Expressions: fields compared with fields of the same document, and computed with.
+//! Expressions: comparisons and arithmetic with fields of the same document.
 
 use std::{marker::PhantomData, ops, time::Duration};
 
@@ -7,23 +7,23 @@ use bson::{
 };
 
 use super::{
-    filter::{Filter, Node},
-    render::document,
-    value::encode,
+    filter::{Filter, FilterNode},
+    render::single_field_document,
+    value::encode_value,
 };
 use crate::{
     Error, ErrorKind, Result,
     document::{Document, Embedded, Ref, Stored},
-    field::{Field, Maybe, Ordered, Path, Single, Step},
+    field::{Field, OptionalPlace, Ordered, Path, PathStep, Single},
 };
 
 /// A value that the backend computes from the fields of a document of the model `M`: `a.credits().value() - a.debits()`.
 ///
-/// Made by [`Field::value`] and [`Array::len`](crate::field::Array::len); a comparison makes a [`Filter`] of it, to be
-/// combined with others by `&`, `|` and `!`. Where it stands beside conditions that an index serves, only the documents that
-/// these find are computed with.
+/// [`Field::value`] and [`ArrayPlace::len`](crate::field::ArrayPlace::len) create expressions. A comparison turns an expression
+/// into a [`Filter`], which `&`, `|` and `!` combine with other filters. Next to conditions with an index, the backend evaluates
+/// the expression only for documents that meet these conditions.
 ///
-/// Integers of all widths are one type, `i64`; a sum or product beyond that is a floating-point number. The difference of
+/// Integers of all widths have the type `i64`; a sum or product beyond the range is a floating-point number. The difference of
 /// two dates is a [`Duration`], and a duration can be added to a date.
 ///
 /// ```
@@ -50,14 +50,13 @@ use crate::{
 ///
 /// # Missing and null
 ///
-/// Other than a condition on one field, a comparison holds between any two values, also between those of different types:
-/// MongoDB has one order for them all, in which a missing field comes before null, null before numbers, numbers before
-/// texts, and so on. So two fields that are both missing are equal, one that is missing and one that is null are not, and a
-/// field that is missing or null is *less* than any number. What is computed with missing or null is null. Where a field
-/// may have no value, ask for one as well, as `dissolved` above.
+/// Unlike a condition on one field, a comparison between two fields is defined for all values, also of different types: MongoDB
+/// orders missing before null, null before numbers, numbers before texts, and so on. Two missing fields are equal; a missing
+/// field and a null field are not. A missing or null field is *less* than any number. Arithmetic with missing or null yields
+/// null. If a field may lack a value, test for the value as well, as `dissolved` above.
 ///
-/// What is computed with a value of another type, in a document that does not fit its model, makes the whole operation
-/// fail on the backend.
+/// Arithmetic with a value of an unexpected type, in a document that does not fit its model, makes the whole operation fail on
+/// the backend.
 #[must_use = "an expression does nothing until it is compared"]
 pub struct Expr<M, T> {
     expression: Result<RawBson>,
@@ -71,58 +70,58 @@ impl<M, T> Clone for Expr<M, T> {
 }
 
 impl<M, T> Expr<M, T> {
-    /// Equal: `$eq`.
+    /// Matches if both values are equal: `$eq`.
     pub fn eq(self, other: impl IntoExpr<M, T>) -> Filter<M> {
-        self.compare("$eq", other)
+        self.comparison_filter("$eq", other)
     }
 
-    /// Not equal: `$ne`.
+    /// Matches if the values differ: `$ne`.
     pub fn ne(self, other: impl IntoExpr<M, T>) -> Filter<M> {
-        self.compare("$ne", other)
+        self.comparison_filter("$ne", other)
     }
 
-    /// Greater: `$gt`.
+    /// Matches if this value is greater than the other: `$gt`.
     pub fn gt(self, other: impl IntoExpr<M, T>) -> Filter<M>
     where
         T: Ordered,
     {
-        self.compare("$gt", other)
+        self.comparison_filter("$gt", other)
     }
 
-    /// Greater or equal: `$gte`.
+    /// Matches if this value is greater than or equal to the other: `$gte`.
     pub fn gte(self, other: impl IntoExpr<M, T>) -> Filter<M>
     where
         T: Ordered,
     {
-        self.compare("$gte", other)
+        self.comparison_filter("$gte", other)
     }
 
-    /// Less: `$lt`.
+    /// Matches if this value is less than the other: `$lt`.
     pub fn lt(self, other: impl IntoExpr<M, T>) -> Filter<M>
     where
         T: Ordered,
     {
-        self.compare("$lt", other)
+        self.comparison_filter("$lt", other)
     }
 
-    /// Less or equal: `$lte`.
+    /// Matches if this value is less than or equal to the other: `$lte`.
     pub fn lte(self, other: impl IntoExpr<M, T>) -> Filter<M>
     where
         T: Ordered,
     {
-        self.compare("$lte", other)
+        self.comparison_filter("$lte", other)
     }
 
-    fn compare(self, operator: &'static str, other: impl IntoExpr<M, T>) -> Filter<M> {
-        let compared: Expr<M, bool> = self.with(operator, other.into_expr());
+    fn comparison_filter(self, operator: &'static str, other: impl IntoExpr<M, T>) -> Filter<M> {
+        let compared: Expr<M, bool> = self.combine(operator, other.into_expr());
         Filter::from_node(match compared.expression {
-            Ok(expression) => Node::Expression(expression),
-            Err(error) => Node::Refused(error),
+            Ok(expression) => FilterNode::Expression(expression),
+            Err(error) => FilterNode::Invalid(error),
         })
     }
 
-    fn with<U, V>(self, operator: &'static str, other: Expr<M, U>) -> Expr<M, V> {
-        let both = || call(operator, [self.expression?, other.expression?]);
+    fn combine<U, V>(self, operator: &'static str, other: Expr<M, U>) -> Expr<M, V> {
+        let both = || operator_call(operator, [self.expression?, other.expression?]);
         Expr::new(both())
     }
 
@@ -133,82 +132,90 @@ impl<M, T> Expr<M, T> {
         }
     }
 
-    /// The value at a place.
-    pub(crate) fn field(path: &Path) -> Self {
-        Self::new(read(path))
+    /// Returns the value at a path.
+    pub(crate) fn from_path(path: &Path) -> Self {
+        Self::new(render_path(path))
     }
 
-    /// A value, which stays one whatever it looks like.
-    fn literal(value: Result<RawBson>) -> Self {
-        Self::new(value.and_then(|value| Ok(document("$literal", value)?.into())))
+    /// Returns a constant. `$literal` prevents MongoDB from reading the value as an expression.
+    fn from_value(value: Result<RawBson>) -> Self {
+        Self::new(value.and_then(|value| Ok(single_field_document("$literal", value)?.into())))
     }
 }
 
 impl<M> Expr<M, i64> {
-    /// The number of elements of an array, of which nothing has none.
-    pub(crate) fn len(path: &Path) -> Self {
+    /// Returns the number of elements of an array; 0 for a missing array.
+    pub(crate) fn array_len(path: &Path) -> Self {
         let len = || {
-            let array = read(path)?;
-            let is_array = call("$isArray", [array.clone()])?;
-            let size = document("$size", array)?;
-            call("$cond", [is_array, size.into(), 0.into()])
+            let array = render_path(path)?;
+            let is_array = operator_call("$isArray", [array.clone()])?;
+            let size = single_field_document("$size", array)?;
+            operator_call("$cond", [is_array, size.into(), 0.into()])
         };
         Self::new(len())
     }
 }
 
-/// The place as an expression reads it: a number in a path names no element there, so each is asked for by `$arrayElemAt`.
-fn read(path: &Path) -> Result<RawBson> {
+/// Renders a path as an expression. Expressions cannot index arrays by a number in the path, so each index becomes an
+/// `$arrayElemAt`.
+fn render_path(path: &Path) -> Result<RawBson> {
     let dotted = path.dotted()?;
-    path.refuse_variant()?;
+    path.ensure_not_in_variant()?;
     let mut element: Option<RawBson> = None;
-    for (part, step) in path.parts() {
-        let here = match element {
+    for (part, step) in path.split_at_steps() {
+        let value = match element {
             None => format!("${part}").into(),
             Some(element) if part.is_empty() => element,
             Some(element) => {
-                let mut binding = document("vars", document("element", element)?)?;
-                super::render::append(&mut binding, "in", format!("$$element.{part}"))?;
-                document("$let", binding)?.into()
+                let mut binding =
+                    single_field_document("vars", single_field_document("element", element)?)?;
+                super::render::append_field(&mut binding, "in", format!("$$element.{part}"))?;
+                single_field_document("$let", binding)?.into()
             }
         };
         element = Some(match step {
-            None => here,
-            Some(Step::At(index)) => {
+            None => value,
+            Some(PathStep::At(index)) => {
                 let index = i32::try_from(*index).map_err(|_| {
-                    let message = "no array has so many elements";
+                    let message = "the index is out of range for an array: use an index below 2^31";
                     Error::new(ErrorKind::Invalid, message).with_path(dotted)
                 })?;
-                call("$arrayElemAt", [here, index.into()])?
+                operator_call("$arrayElemAt", [value, index.into()])?
             }
             Some(_) => {
-                let message = "an expression takes one value, not one for each element";
+                let message = "an expression needs one value, not one for each element: select an element by `at`";
                 return Err(Error::new(ErrorKind::Invalid, message).with_path(dotted));
             }
         });
     }
-    element.ok_or_else(|| Error::new(ErrorKind::Invalid, "the document itself is no value"))
+    element.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            "an expression needs a field, not the document itself",
+        )
+    })
 }
 
-fn call<const N: usize>(operator: &str, operands: [RawBson; N]) -> Result<RawBson> {
+fn operator_call<const N: usize>(operator: &str, operands: [RawBson; N]) -> Result<RawBson> {
     let operands: RawArrayBuf = operands.into_iter().collect();
-    Ok(document(operator, operands)?.into())
+    Ok(single_field_document(operator, operands)?.into())
 }
 
-/// What has fields that can be compared with each other: a document, not the inside of an array element.
+/// A scope in which fields can be compared with each other: a document, but not an array element.
 #[diagnostic::on_unimplemented(
     message = "a condition on an element of an array cannot compare fields with each other",
     label = "not a field of the document",
-    note = "MongoDB has no `$expr` there; compare with a value, or take one element of the document by its index: `p.comments().at(0).votes().value()`"
+    note = "MongoDB does not support `$expr` there; compare with a value, or select one element of the document by its index: \
+         `p.comments().at(0).votes().value()`"
 )]
 pub trait Root {}
 #[diagnostic::do_not_recommend]
 impl<T: Document> Root for T {}
 
-/// Types whose values can be compared with those of another field.
+/// Types with values that expressions can compare.
 #[diagnostic::on_unimplemented(
     message = "fields of the type `{Self}` cannot be compared with each other",
-    label = "no value to compute with"
+    label = "not usable in expressions"
 )]
 pub trait Operand: Stored {
     /// The type in an expression: `i64` for integers of all widths.
@@ -226,10 +233,10 @@ impl<T: Document> Operand for Ref<T> {
 }
 
 macro_rules! operands {
-    ($($t:ty => $as:ty),* $(,)?) => {$(
+    ($($t:ty => $target:ty),* $(,)?) => {$(
         #[diagnostic::do_not_recommend]
         impl Operand for $t {
-            type As = $as;
+            type As = $target;
         }
     )*};
 }
@@ -241,15 +248,15 @@ operands! {
     DateTime => DateTime, Timestamp => Timestamp, Binary => Binary, Bson => Bson, bson::Document => bson::Document,
 }
 
-/// What an expression of the type `T` can be compared and computed with: a value, a field of the same document, another
-/// expression.
+/// An operand for an expression of the type `T`: a value, a field of the same document, or another expression.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be compared or computed with a `{T}` of `{M}`",
-    label = "neither such a value, nor such a field of the same document",
-    note = "numbers go with numbers of the same type, where integers of all widths are `i64`; dates with dates, and what is between two of them is a `std::time::Duration`"
+    label = "not a value, a field or an expression of this type from the same document",
+    note = "numbers need the same type, where integers of all widths are `i64`; dates need dates, and the difference of two \
+         dates is a `std::time::Duration`"
 )]
 pub trait IntoExpr<M, T> {
-    /// The expression.
+    /// Returns the operand as an expression.
     fn into_expr(self) -> Expr<M, T>;
 }
 
@@ -262,36 +269,36 @@ impl<M, T> IntoExpr<M, T> for Expr<M, T> {
 
 impl<M: Root, T: Operand, R, S: Single> IntoExpr<M, T::As> for Field<M, T, R, S> {
     fn into_expr(self) -> Expr<M, T::As> {
-        Expr::field(&crate::field::Place::path(&self))
+        Expr::from_path(&crate::field::Place::path(&self))
     }
 }
 
-impl<M: Root, T: Operand, R, S: Single> IntoExpr<M, T::As> for Maybe<M, T, R, S> {
+impl<M: Root, T: Operand, R, S: Single> IntoExpr<M, T::As> for OptionalPlace<M, T, R, S> {
     fn into_expr(self) -> Expr<M, T::As> {
-        Expr::field(&crate::field::Place::path(&self))
+        Expr::from_path(&crate::field::Place::path(&self))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<M, T: Operand<As = T>> IntoExpr<M, T> for T {
     fn into_expr(self) -> Expr<M, T> {
-        Expr::literal(encode(&self))
+        Expr::from_value(encode_value(&self))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<M, T: Operand<As = T>> IntoExpr<M, T> for &T {
     fn into_expr(self) -> Expr<M, T> {
-        Expr::literal(encode(self))
+        Expr::from_value(encode_value(self))
     }
 }
 
 macro_rules! values {
-    ($($given:ty => $as:ty),* $(,)?) => {$(
+    ($($source:ty => $target:ty),* $(,)?) => {$(
         #[diagnostic::do_not_recommend]
-        impl<M> IntoExpr<M, $as> for $given {
-            fn into_expr(self) -> Expr<M, $as> {
-                Expr::literal(encode(&self))
+        impl<M> IntoExpr<M, $target> for $source {
+            fn into_expr(self) -> Expr<M, $target> {
+                Expr::from_value(encode_value(&self))
             }
         }
     )*};
@@ -304,24 +311,26 @@ values! {
 #[diagnostic::do_not_recommend]
 impl<M> IntoExpr<M, String> for &str {
     fn into_expr(self) -> Expr<M, String> {
-        Expr::literal(Ok(self.into()))
+        Expr::from_value(Ok(self.into()))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<M> IntoExpr<M, Duration> for Duration {
     fn into_expr(self) -> Expr<M, Duration> {
-        Expr::literal(millis(self))
+        Expr::from_value(duration_millis(self))
     }
 }
 
-/// Dates have milliseconds, and so has what is between them.
-fn millis(duration: Duration) -> Result<RawBson> {
+/// Converts a duration to milliseconds, the precision of BSON dates.
+fn duration_millis(duration: Duration) -> Result<RawBson> {
     match i64::try_from(duration.as_millis()) {
         Ok(millis) if duration.subsec_nanos().is_multiple_of(1_000_000) => Ok(millis.into()),
         _ => Err(Error::new(
             ErrorKind::Invalid,
-            format!("{duration:?} is no whole number of milliseconds, as dates have them"),
+            format!(
+                "{duration:?} is not a whole number of milliseconds, the precision of BSON dates"
+            ),
         )),
     }
 }
@@ -329,54 +338,56 @@ fn millis(duration: Duration) -> Result<RawBson> {
 macro_rules! operations {
     ($(
         $(#[$doc:meta])*
-        $operation:ident $plus:ident::$sum:ident by $add:ident::$method:ident;
+        $operation:ident $trait_name:ident::$output:ident by $operator_trait:ident::$method:ident;
     )*) => {$(
         $(#[$doc])*
-        pub trait $plus<M, T> {
+        pub trait $trait_name<M, T> {
             /// The type of the result.
-            type $sum;
+            type $output;
             #[doc(hidden)]
-            fn operand(self) -> Expr<M, Self::$sum>;
+            fn operand(self) -> Expr<M, Self::$output>;
         }
 
-        impl<M, T, X: $plus<M, T>> ops::$add<X> for Expr<M, T> {
-            type Output = Expr<M, X::$sum>;
+        impl<M, T, X: $trait_name<M, T>> ops::$operator_trait<X> for Expr<M, T> {
+            type Output = Expr<M, X::$output>;
             fn $method(self, other: X) -> Self::Output {
-                self.with(concat!("$", stringify!($operation)), other.operand())
+                self.combine(concat!("$", stringify!($operation)), other.operand())
             }
         }
     )*};
 }
 operations! {
-    /// What can be added to an expression of the type `T`.
+    /// A value that can be added to an expression of the type `T`.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot be added to a `{T}` of `{M}`",
-        label = "neither such a number, nor such a field of the same document",
-        note = "numbers are added to numbers of the same type, where integers of all widths are `i64`; a `std::time::Duration` is added to a date"
+        label = "not a number, a field or an expression of this type from the same document",
+        note = "numbers need the same type, where integers of all widths are `i64`; a `std::time::Duration` can be added to a \
+             date"
     )]
     add Plus::Sum by Add::add;
-    /// What can be subtracted from an expression of the type `T`.
+    /// A value that can be subtracted from an expression of the type `T`.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot be subtracted from a `{T}` of `{M}`",
-        label = "neither such a number, nor such a field of the same document",
-        note = "numbers are subtracted from numbers of the same type, where integers of all widths are `i64`; dates and `std::time::Duration`s from dates"
+        label = "not a number, a field or an expression of this type from the same document",
+        note = "numbers need the same type, where integers of all widths are `i64`; dates and `std::time::Duration`s can be \
+             subtracted from dates"
     )]
     subtract Minus::Difference by Sub::sub;
-    /// What an expression of the type `T` can be multiplied by.
+    /// A value that can multiply an expression of the type `T`.
     #[diagnostic::on_unimplemented(
         message = "a `{T}` of `{M}` cannot be multiplied by `{Self}`",
-        label = "neither such a number, nor such a field of the same document",
-        note = "numbers are multiplied by numbers of the same type, where integers of all widths are `i64`"
+        label = "not a number, a field or an expression of this type from the same document",
+        note = "numbers need the same type, where integers of all widths are `i64`"
     )]
     multiply Times::Product by Mul::mul;
 }
 
-/// `Trait::Result for T by U`: a `U` goes with a `T` and makes a result.
+/// `Trait::Result { T, U => R }`: combining a `T` with a `U` yields an `R`.
 macro_rules! arithmetic {
-    ($($plus:ident::$sum:ident { $($t:ty, $by:ty => $result:ty;)* })*) => {$($(
+    ($($trait_name:ident::$output:ident { $($t:ty, $argument:ty => $result:ty;)* })*) => {$($(
         #[diagnostic::do_not_recommend]
-        impl<M, X: IntoExpr<M, $by>> $plus<M, $t> for X {
-            type $sum = $result;
+        impl<M, X: IntoExpr<M, $argument>> $trait_name<M, $t> for X {
+            type $output = $result;
             fn operand(self) -> Expr<M, $result> {
                 Expr::new(self.into_expr().expression)
             }
@@ -404,14 +415,15 @@ arithmetic! {
     }
 }
 
-/// From a date, another date can be subtracted or a duration: two types of results, so each operand stands for itself.
+/// Subtracts from a date: a date yields a duration, and a duration yields a date. With two result types, each operand type needs
+/// its own implementation.
 macro_rules! from_dates {
-    ($([$($parameter:tt)*] $operand:ty, $by:ty => $result:ty;)*) => {$(
+    ($([$($parameter:tt)*] $operand:ty, $argument:ty => $result:ty;)*) => {$(
         #[diagnostic::do_not_recommend]
         impl<M: Root, $($parameter)*> Minus<M, DateTime> for $operand {
             type Difference = $result;
             fn operand(self) -> Expr<M, $result> {
-                let operand: Expr<M, $by> = self.into_expr();
+                let operand: Expr<M, $argument> = self.into_expr();
                 Expr::new(operand.expression)
             }
         }
@@ -426,7 +438,7 @@ from_dates! {
 }
 from_dates! {
     [R, S: Single] Field<M, DateTime, R, S>, DateTime => Duration;
-    [R, S: Single] Maybe<M, DateTime, R, S>, DateTime => Duration;
+    [R, S: Single] OptionalPlace<M, DateTime, R, S>, DateTime => Duration;
 }
 
 #[diagnostic::do_not_recommend]

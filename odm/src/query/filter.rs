@@ -1,4 +1,4 @@
-//! Conditions on documents.
+//! Filters: conditions on documents.
 
 use std::{marker::PhantomData, ops};
 
@@ -10,10 +10,10 @@ use crate::{
     field::{Path, Tag},
 };
 
-/// A condition on documents of the model `M`, or on elements of one of its arrays.
+/// A condition on documents of the model `M`, or on elements of an array of `M`.
 ///
-/// Made by the operators of fields and combined by `&`, `|` and `!`. A value in it is always a value: it cannot become
-/// an operator, wherever it comes from.
+/// Field operators create filters; `&`, `|` and `!` combine filters. A value in a filter is never read as an operator, even if
+/// the value is user input.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -28,55 +28,56 @@ use crate::{
 /// ```
 #[must_use = "a filter does nothing until it is given to a query or an update"]
 pub struct Filter<M> {
-    node: Node,
+    node: FilterNode,
     of: PhantomData<fn() -> M>,
 }
 
-/// The tree behind a [`Filter`].
+/// The expression tree of a [`Filter`].
 #[derive(Debug, Clone)]
-pub(crate) enum Node {
-    /// Every document.
+pub(crate) enum FilterNode {
+    /// Matches every document.
     All,
-    /// One operator with its value, at a path.
+    /// Applies an operator with a value at a path.
     Test(Path, &'static str, RawBson),
-    /// The value at a path is of a variant of its enum.
+    /// The value at a path is of this variant of an enum.
     Variant(Path, Tag),
     /// One element of the array at a path meets the condition.
-    Element(Path, Box<Node>),
-    /// An expression that is true of the document: `$expr`.
+    Element(Path, Box<FilterNode>),
+    /// An expression that is true for the document: `$expr`.
     Expression(RawBson),
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Not(Box<Node>),
-    /// A value that could not be encoded, reported when the filter is used.
-    Refused(Error),
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
+    Not(Box<FilterNode>),
+    /// A value with an encoding error, which is returned when the filter is used.
+    Invalid(Error),
 }
 
 impl<M> Filter<M> {
-    /// Every document: for `update_many` and `delete_many`, which ask for a condition so that none is left out by mistake.
+    /// Returns a filter that matches every document. `update_many` and `delete_many` require a filter, so that a forgotten
+    /// condition does not change all documents.
     pub fn all() -> Self {
-        Self::from_node(Node::All)
+        Self::from_node(FilterNode::All)
     }
 
-    pub(crate) fn from_node(node: Node) -> Self {
+    pub(crate) fn from_node(node: FilterNode) -> Self {
         Self {
             node,
             of: PhantomData,
         }
     }
 
-    pub(crate) fn into_node(self) -> Node {
+    pub(crate) fn into_node(self) -> FilterNode {
         self.node
     }
 
-    /// The filter as MongoDB reads it.
+    /// Returns the filter document for MongoDB.
     ///
     /// # Errors
     ///
-    /// [`Encode`](crate::ErrorKind::Encode) or [`Invalid`](crate::ErrorKind::Invalid) for a value, a pattern or a map's
-    /// key that cannot be asked for.
+    /// [`Encode`](crate::ErrorKind::Encode) or [`Invalid`](crate::ErrorKind::Invalid) for a value, a pattern or a map key that a
+    /// filter cannot contain.
     pub fn to_raw(&self) -> Result<RawDocumentBuf> {
-        render::filter(&self.node)
+        render::render_filter(&self.node)
     }
 }
 
@@ -90,7 +91,7 @@ impl<M> std::fmt::Debug for Filter<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let readable = self
             .to_raw()
-            .and_then(|raw| bson::Document::try_from(raw).map_err(error::encode));
+            .and_then(|raw| bson::Document::try_from(raw).map_err(error::from_bson));
         match readable {
             Ok(document) => write!(f, "Filter({document})"),
             Err(error) => write!(f, "Filter({error:?})"),
@@ -109,16 +110,16 @@ impl<M> ops::BitOr for Filter<M> {
     type Output = Self;
     fn bitor(self, other: Self) -> Self {
         Self::from_node(match (self.node, other.node) {
-            (Node::All, _) | (_, Node::All) => Node::All,
-            (Node::Or(mut a), Node::Or(b)) => {
+            (FilterNode::All, _) | (_, FilterNode::All) => FilterNode::All,
+            (FilterNode::Or(mut a), FilterNode::Or(b)) => {
                 a.extend(b);
-                Node::Or(a)
+                FilterNode::Or(a)
             }
-            (Node::Or(mut a), b) => {
+            (FilterNode::Or(mut a), b) => {
                 a.push(b);
-                Node::Or(a)
+                FilterNode::Or(a)
             }
-            (a, b) => Node::Or(vec![a, b]),
+            (a, b) => FilterNode::Or(vec![a, b]),
         })
     }
 }
@@ -126,11 +127,11 @@ impl<M> ops::BitOr for Filter<M> {
 impl<M> ops::Not for Filter<M> {
     type Output = Self;
     fn not(self) -> Self {
-        Self::from_node(Node::Not(Box::new(self.node)))
+        Self::from_node(FilterNode::Not(Box::new(self.node)))
     }
 }
 
-impl Node {
+impl FilterNode {
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, node) | (node, Self::All) => node,
@@ -147,14 +148,14 @@ impl Node {
     }
 }
 
-impl Node {
-    /// Both, where `ways` are alternatives.
+impl FilterNode {
+    /// Combines the node with alternatives.
     ///
-    /// What is the same for all of them is said in each. A database then looks for each way by itself, in an index that
-    /// begins with the common fields, and not for all that they have in common.
-    pub(crate) fn and_each(self, ways: Self) -> Self {
-        let Self::Or(ways) = ways else {
-            return self.and(ways);
+    /// The equality conditions are repeated in each alternative. A database can then use an index with the common fields first
+    /// for each alternative, instead of reading all documents with the common fields.
+    pub(crate) fn and_alternatives(self, alternatives: Self) -> Self {
+        let Self::Or(alternatives) = alternatives else {
+            return self.and(alternatives);
         };
         let nodes = match self {
             Self::And(nodes) => nodes,
@@ -162,9 +163,9 @@ impl Node {
         };
         let is_equality = |node: &Self| matches!(node, Self::Test(_, "$eq", _));
         let (common, rest): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_equality);
-        let each = ways.into_iter().map(|way| {
+        let each = alternatives.into_iter().map(|alternative| {
             let common = common.iter().cloned();
-            common.fold(Self::All, Self::and).and(way)
+            common.fold(Self::All, Self::and).and(alternative)
         });
         rest.into_iter()
             .fold(Self::All, Self::and)
@@ -172,14 +173,15 @@ impl Node {
     }
 }
 
-/// What a filter closure may return: a filter, or an option of one, where `None` asks for nothing.
+/// The result of a filter closure: a filter, or an option of a filter, where `None` means no condition.
 #[diagnostic::on_unimplemented(
     message = "expected a condition on `{M}`, got `{Self}`",
     label = "not a `Filter<{M}>`",
-    note = "conditions come from a field's operators, such as `p.votes().gt(3)`, and are combined by `&`, `|` and `!`, not by `&&` and `||`"
+    note = "conditions come from a field's operators, such as `p.votes().gt(3)`; combine them by `&`, `|` and `!`, not by `&&` \
+         and `||`"
 )]
 pub trait IntoFilter<M> {
-    /// The filter, if any.
+    /// Returns the filter, if any.
     fn into_filter(self) -> Option<Filter<M>>;
 }
 
@@ -197,29 +199,34 @@ impl<M> IntoFilter<M> for Option<Filter<M>> {
     }
 }
 
-/// The condition that an operator holds at a path.
-pub(crate) fn test<M>(path: &Path, operator: &'static str, value: Result<RawBson>) -> Filter<M> {
+/// Returns the condition that an operator holds at a path.
+pub(crate) fn field_test<M>(
+    path: &Path,
+    operator: &'static str,
+    value: Result<RawBson>,
+) -> Filter<M> {
     Filter::from_node(match value {
-        Ok(value) => inside(path, operator, value),
-        Err(error) => Node::Refused(error.with_path(path.to_string())),
+        Ok(value) => nested_test(path, operator, value),
+        Err(error) => FilterNode::Invalid(error.with_path(path.to_string())),
     })
 }
 
-/// No path leads through an array inside an array: such a place is one of an element of the outer one.
-pub(super) fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
-    let Some((outer, inner)) = path.inner() else {
-        return plain(path, operator, value);
+/// Returns a test at a path, which may pass through an array inside an array. MongoDB has no path for such a place, so the test
+/// becomes a condition on an element of the outer array.
+pub(super) fn nested_test(path: &Path, operator: &'static str, value: RawBson) -> FilterNode {
+    let Some((outer, inner)) = path.split_nested_array() else {
+        return value_test(path, operator, value);
     };
-    let any = |operator, value| element(&outer, inside(&inner, operator, value));
+    let any = |operator, value| element_match(&outer, nested_test(&inner, operator, value));
     match (operator, value) {
-        // What no element is, is not what any element is not.
-        ("$ne", value) => Node::Not(Box::new(any("$eq", value))),
-        ("$nin", value) => Node::Not(Box::new(any("$in", value))),
-        // Each value may be another element.
+        // A negation holds for all elements, so the negation must enclose the element condition.
+        ("$ne", value) => FilterNode::Not(Box::new(any("$eq", value))),
+        ("$nin", value) => FilterNode::Not(Box::new(any("$in", value))),
+        // Different elements may contain the values.
         ("$all", RawBson::Array(values)) => {
             let values = values.into_iter().flatten().map(RawBson::from);
             let each = values.map(|value| any("$eq", value));
-            match each.reduce(Node::and) {
+            match each.reduce(FilterNode::and) {
                 Some(all) => all,
                 None => any("$in", RawArrayBuf::new().into()),
             }
@@ -228,12 +235,12 @@ pub(super) fn inside(path: &Path, operator: &'static str, value: RawBson) -> Nod
     }
 }
 
-/// A test that takes its value for a value. MongoDB reads a regular expression in a list as a pattern, and refuses documents
-/// that look like an operator there; behind `$eq` both are values.
-fn plain(path: &Path, operator: &'static str, value: RawBson) -> Node {
-    let equal = |value: RawBson| Node::Test(path.clone(), "$eq", value);
+/// Returns a test that compares values only. In a list, MongoDB reads a regular expression as a pattern, and rejects documents
+/// that look like operators. With `$eq`, both are values.
+fn value_test(path: &Path, operator: &'static str, value: RawBson) -> FilterNode {
+    let equal = |value: RawBson| FilterNode::Test(path.clone(), "$eq", value);
     match (operator, value) {
-        ("$ne", value) if is_special(&value) => Node::Not(Box::new(equal(value))),
+        ("$ne", value) if is_special(&value) => FilterNode::Not(Box::new(equal(value))),
         ("$in" | "$nin" | "$all", RawBson::Array(values))
             if (&values)
                 .into_iter()
@@ -242,19 +249,19 @@ fn plain(path: &Path, operator: &'static str, value: RawBson) -> Node {
         {
             let values = values.into_iter().flatten().map(RawBson::from);
             if operator == "$all" {
-                return Node::And(values.map(equal).collect());
+                return FilterNode::And(values.map(equal).collect());
             }
-            let any = Node::Or(values.map(equal).collect());
+            let any = FilterNode::Or(values.map(equal).collect());
             match operator {
                 "$in" => any,
-                _ => Node::Not(Box::new(any)),
+                _ => FilterNode::Not(Box::new(any)),
             }
         }
-        (operator, value) => Node::Test(path.clone(), operator, value),
+        (operator, value) => FilterNode::Test(path.clone(), operator, value),
     }
 }
 
-/// Whether MongoDB reads it as something else than a value where it can: a pattern, or an operator.
+/// Returns whether MongoDB may read the value as a pattern or as an operator.
 pub(super) fn is_special(value: &RawBson) -> bool {
     match value {
         RawBson::RegularExpression(_) => true,
@@ -266,10 +273,10 @@ pub(super) fn is_special(value: &RawBson) -> bool {
     }
 }
 
-/// One element of the array at a path meets the condition.
-pub(crate) fn element(path: &Path, condition: Node) -> Node {
-    match path.inner() {
-        None => Node::Element(path.clone(), Box::new(condition)),
-        Some((outer, inner)) => element(&outer, element(&inner, condition)),
+/// Returns the condition that one element of the array at a path meets the condition.
+pub(crate) fn element_match(path: &Path, condition: FilterNode) -> FilterNode {
+    match path.split_nested_array() {
+        None => FilterNode::Element(path.clone(), Box::new(condition)),
+        Some((outer, inner)) => element_match(&outer, element_match(&inner, condition)),
     }
 }

@@ -1,10 +1,10 @@
-//! What names one document, and whether that says on which shard it is.
+//! Keys: an id and, on a sharded cluster, the shard key of one document.
 
 use std::fmt;
 
 use bson::{RawDocument, RawDocumentBuf, Uuid, oid::ObjectId};
 
-use super::{Filter, Node, encode, test};
+use super::{Filter, FilterNode, encode_value, field_test};
 use crate::{
     Result,
     document::{Document, Ref, Stored},
@@ -13,29 +13,29 @@ use crate::{
     legacy_uuid::{CSharpUuid, JavaUuid, PythonUuid},
 };
 
-/// What names one document of the model `T`: its id, a [`Ref`] to it, the document itself. Of a model with a `shard_key`
-/// also the struct that is derived with it, such as `OrderKey` of an `Order`.
+/// A value that identifies one document of the model `T`: an id, a [`Ref`], or the document. For a model with a `shard_key` also
+/// the derived key struct, such as `OrderKey` of an `Order`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a document of the model `{T}`",
     label = "neither its id, nor a `Ref<{T}>`, nor the document"
 )]
 pub trait IntoKey<T: Document> {
-    /// How much of the document it knows: [`IdAlone`] or [`IdAndShardKey`].
+    /// Whether the value contains the shard key: [`IdAlone`] or [`IdAndShardKey`].
     type Knows;
-    /// The id, and what is known of the shard key.
+    /// Returns the id, and the known fields of the shard key.
     fn into_key(self) -> Key<T>;
 }
 
-/// An id, and nothing else.
+/// An id without the rest of the shard key.
 #[derive(Debug, Clone, Copy)]
 pub struct IdAlone;
 
-/// An id, and the shard key if the model has one.
+/// An id together with the shard key, if the model has a shard key.
 #[derive(Debug, Clone, Copy)]
 pub struct IdAndShardKey;
 
-/// What names one document of the model `T` so that a session of `C` can write to it: any [`IntoKey`] or, of a model with a
-/// `shard_key`, one that [says where it is](Routes).
+/// A value that identifies one document of the model `T` for a write in a session of the scope `C`: any [`IntoKey`] or, for a
+/// model with a `shard_key`, a value that [identifies the shard](Routes).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a document of the model `{T}`",
     label = "neither its id, nor a `Ref<{T}>`, nor the document"
@@ -43,12 +43,12 @@ pub struct IdAndShardKey;
 pub trait IntoRouted<T: Document, C>: IntoKey<T> {}
 impl<T: Document, C, K: IntoKey<T, Knows: Routes<T, C>>> IntoRouted<T, C> for K {}
 
-/// What says on which shard of a cluster a document of `T` is, in a session of `C`: for a write, that must be known. For a model
-/// without a `shard_key`, and for one whose key is its `_id` and its scope, the id is enough.
+/// The shard of a document of `T` is known in a session of the scope `C`, as every write of one document requires. The id is
+/// enough for models without a `shard_key`, and for models with a key of `_id` and scope only.
 #[diagnostic::on_unimplemented(
-    message = "`{T}` has a shard key: an `_id` alone does not say on which shard its document is",
-    label = "names the document, but not its shard",
-    note = "give the document that was read, or its id with the rest of the shard key: `{T}Key {{ … }}`"
+    message = "`{T}` has a shard key, and an `_id` alone does not identify the shard of its document",
+    label = "identifies the document, but not its shard",
+    note = "pass the document that was read, or its id with the rest of the shard key: `{T}Key {{ … }}`"
 )]
 pub trait Routes<T, C> {}
 #[diagnostic::do_not_recommend]
@@ -56,63 +56,63 @@ impl<T: Document, C> Routes<T, C> for IdAndShardKey {}
 #[diagnostic::do_not_recommend]
 impl<T: Document<Sharding: ByIdAlone<C>>, C> Routes<T, C> for IdAlone {}
 
-/// The models of which an id is enough in a session of `C`: see [`Routes`].
+/// Models for which an id identifies the shard in a session of the scope `C`: see [`Routes`].
 pub trait ByIdAlone<C> {}
 
-/// Without a shard key, or by the `_id` alone.
+/// No shard key, or the `_id` alone.
 #[derive(Debug)]
 pub struct Unsharded;
 impl<C> ByIdAlone<C> for Unsharded {}
 
-/// By a field that only the document knows.
+/// A shard key with fields other than the `_id` and the scope.
 #[derive(Debug)]
 pub struct Sharded;
 
-/// By its scope, a `C`, and perhaps its `_id`.
+/// A shard key of the scope, a `C`, and optionally the `_id`.
 #[derive(Debug)]
 pub struct ShardedInScope<C>(std::marker::PhantomData<fn() -> C>);
 impl<C> ByIdAlone<C> for ShardedInScope<C> {}
 
-/// One document: its id and, of a model with a shard key, what is known of that.
+/// The key of one document: the id and, for a model with a shard key, the known fields of the shard key.
 pub struct Key<T: Document> {
     id: T::Id,
-    /// The condition that the other fields of the shard key have their values.
-    shard: Node,
+    /// The condition that the remaining fields of the shard key have their values.
+    shard: FilterNode,
 }
 
 impl<T: Document> Key<T> {
-    /// The document with this id.
+    /// Returns the key of the document with this id.
     pub fn of_id(id: T::Id) -> Self {
         Self {
             id,
-            shard: Node::All,
+            shard: FilterNode::All,
         }
     }
 
-    /// With a further field of the shard key; called by derived code.
+    /// Adds a field of the shard key. Called by derived code.
     #[doc(hidden)]
     #[must_use]
-    pub fn with<V: Stored>(self, field: &'static str, value: &V) -> Self {
-        let is_it = test::<T>(&Path::ROOT.then(field), "$eq", encode(value));
+    pub fn with_field<V: Stored>(self, field: &'static str, value: &V) -> Self {
+        let condition = field_test::<T>(&Path::ROOT.subfield(field), "$eq", encode_value(value));
         Self {
             id: self.id,
-            shard: self.shard.and(is_it.into_node()),
+            shard: self.shard.and(condition.into_node()),
         }
     }
 
-    /// The document as it is stored.
+    /// Returns the key of a stored document.
     pub(crate) fn of_stored(id: T::Id, raw: &RawDocument) -> Self {
         let shard = T::MODEL.shard_key_in(raw).map(|(field, value)| {
-            let path = Path::ROOT.then(field);
-            Node::Test(path, "$eq", value.into())
+            let path = Path::ROOT.subfield(field);
+            FilterNode::Test(path, "$eq", value.into())
         });
         Self {
             id,
-            shard: shard.fold(Node::All, Node::and),
+            shard: shard.fold(FilterNode::All, FilterNode::and),
         }
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn id(&self) -> &T::Id {
         &self.id
     }
@@ -121,24 +121,28 @@ impl<T: Document> Key<T> {
         self.id
     }
 
-    /// That a document has the id.
-    pub(crate) fn by_id(&self) -> Result<Node> {
-        Ok(Node::Test(Path::ROOT.then("_id"), "$eq", encode(&self.id)?))
+    /// Returns the condition that a document has the id.
+    pub(crate) fn id_condition(&self) -> Result<FilterNode> {
+        Ok(FilterNode::Test(
+            Path::ROOT.subfield("_id"),
+            "$eq",
+            encode_value(&self.id)?,
+        ))
     }
 
-    /// That a document has what is known of the shard key beside the id.
-    pub(crate) fn by_shard(&self) -> Node {
+    /// Returns the condition that a document has the known fields of the shard key.
+    pub(crate) fn shard_condition(&self) -> FilterNode {
         self.shard.clone()
     }
 
-    /// That a document is this one.
-    pub(crate) fn node(&self) -> Result<Node> {
-        Ok(self.by_id()?.and(self.by_shard()))
+    /// Returns the condition that a document has the id and the known fields of the shard key.
+    pub(crate) fn condition(&self) -> Result<FilterNode> {
+        Ok(self.id_condition()?.and(self.shard_condition()))
     }
 
-    /// The same as a filter.
+    /// Returns the condition as a filter document.
     pub(crate) fn to_raw(&self) -> Result<RawDocumentBuf> {
-        let filter = Filter::<T>::from_node(self.node()?).to_raw();
+        let filter = Filter::<T>::from_node(self.condition()?).to_raw();
         filter.map_err(error::of_model::<T>)
     }
 }
@@ -154,7 +158,7 @@ impl<T: Document> Clone for Key<T> {
 
 impl<T: Document> fmt::Debug for Key<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Key").field(&self.node()).finish()
+        f.debug_tuple("Key").field(&self.condition()).finish()
     }
 }
 
@@ -183,9 +187,9 @@ impl<T: Document> IntoKey<T> for &T {
 }
 
 macro_rules! keys {
-    ($($given:ty => $id:ty),* $(,)?) => {$(
+    ($($source:ty => $id:ty),* $(,)?) => {$(
         #[diagnostic::do_not_recommend]
-        impl<T: Document<Id = $id>> IntoKey<T> for $given {
+        impl<T: Document<Id = $id>> IntoKey<T> for $source {
             type Knows = IdAlone;
             fn into_key(self) -> Key<T> {
                 Key::of_id(self.to_owned().into())

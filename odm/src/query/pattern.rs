@@ -24,7 +24,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern without options.
+    /// Returns a pattern without options.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
@@ -34,8 +34,8 @@ impl Pattern {
         }
     }
 
-    /// Matches exactly this text, with any characters. With [`ignore_case`](Self::ignore_case) it is an equality without case. Without
-    /// that option `eq` is faster.
+    /// Returns a pattern that matches exactly this text, with any characters. With [`ignore_case`](Self::ignore_case) the pattern
+    /// compares without case. Without that option `eq` is faster.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -60,23 +60,23 @@ impl Pattern {
     /// ```
     #[must_use]
     pub fn exact(text: &str) -> Self {
-        // `$` also matches before a line feed at the end, and with `multi_line` at the end of each line.
+        // `\z` instead of `$`, which also matches before a final line feed and, with `multi_line`, at each line end.
         Self::new(format!(r"\A{}\z", Self::escape(text)))
     }
 
-    /// Matches a text that contains this one, with any characters.
+    /// Returns a pattern that matches any text containing this text, with any characters.
     #[must_use]
     pub fn literal(text: &str) -> Self {
         Self::new(Self::escape(text))
     }
 
-    /// Matches a text that begins with this one, with any characters.
+    /// Returns a pattern that matches any text beginning with this text, with any characters.
     #[must_use]
     pub fn prefix(text: &str) -> Self {
         Self::new(format!("^{}", Self::escape(text)))
     }
 
-    /// Escapes every character that has a meaning in a pattern. Use it for the text of a user inside of a larger pattern.
+    /// Escapes every character with a meaning in patterns. Use this function for user input inside a larger pattern.
     ///
     /// ```
     /// use odm::Pattern;
@@ -91,7 +91,7 @@ impl Pattern {
         let mut escaped = String::with_capacity(text.len());
         for c in text.chars() {
             match c {
-                // Some libraries read the escapes as word boundaries. Unescaped, both are literal outside of `(?`.
+                // Some regex libraries read escaped `<` and `>` as word boundaries. Unescaped, both are literal outside of `(?`.
                 '<' | '>' => {}
                 _ if c.is_ascii_control() => {
                     escaped.push_str(&format!("\\x{:02x}", u32::from(c)));
@@ -105,21 +105,21 @@ impl Pattern {
         escaped
     }
 
-    /// Capital and small letters are the same: option `i`. No index can serve it by its order.
+    /// Ignores case: option `i`. An index cannot restrict such a search to a range.
     #[must_use]
     pub fn ignore_case(mut self) -> Self {
         self.ignore_case = true;
         self
     }
 
-    /// `^` and `$` match at the ends of each line: option `m`.
+    /// Lets `^` and `$` match at each line start and line end: option `m`.
     #[must_use]
     pub fn multi_line(mut self) -> Self {
         self.multi_line = true;
         self
     }
 
-    /// `.` matches a line's end too: option `s`.
+    /// Lets `.` match line ends too: option `s`.
     #[must_use]
     pub fn dot_all(mut self) -> Self {
         self.dot_all = true;
@@ -156,7 +156,7 @@ impl From<String> for Pattern {
     }
 }
 
-/// A null byte ends a pattern in BSON, so it is written as the escape that matches it.
+/// Replaces null bytes, which end a pattern in BSON, by an escape that matches null bytes.
 fn c_string(text: &str) -> CString {
     CString::try_from(text.replace('\0', "\\x00")).unwrap_or_else(|_| CString::from(cstr!("")))
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_lose_every_meaning() {
+    fn literals_are_escaped_in_patterns() {
         assert_eq!(Pattern::literal("a.b*c").pattern, r"a\.b\*c");
         assert_eq!(Pattern::prefix("$x[0] é").pattern, r"^\$x\[0\]\ é");
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn null_bytes_do_not_end_a_pattern() {
         let RawBson::RegularExpression(regex) = Pattern::literal("a\0b").into_raw() else {
-            panic!("no regular expression");
+            panic!("expected a regular expression");
         };
         assert_eq!(regex.pattern.as_str(), r"a\x00b");
     }

@@ -1,26 +1,26 @@
-//! A position in the order of a sort, and what comes behind it.
+//! Positions in a sort order, where a page continues.
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
-use super::{Brackets, Sort, filter::Node};
+use super::{Brackets, Sort, filter::FilterNode};
 use crate::{Error, ErrorKind, Result, field::Path};
 
-/// The values by which a document is sorted.
+/// Returns the sort key of a document: its values of the sorted fields.
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if one is an array or of another type that a sort can place but no condition can name.
-pub(crate) fn key_of<M>(document: &RawDocument, sorts: &[Sort<M>]) -> Result<Vec<RawBson>> {
+/// [`Invalid`](ErrorKind::Invalid) for an array, or a type that a sort orders but that no condition can compare.
+pub(crate) fn sort_key<M>(document: &RawDocument, sorts: &[Sort<M>]) -> Result<Vec<RawBson>> {
     let keys = sorts.iter().map(|sort| {
         let path = sort.path().dotted()?;
-        let value = lookup(document, path).unwrap_or(RawBsonRef::Null);
-        match Brackets::of(value) {
+        let value = value_at(document, path).unwrap_or(RawBsonRef::Null);
+        match Brackets::of_value(value) {
             Some(Brackets::NULL) => Ok(RawBson::Null),
             Some(_) => Ok(RawBson::from(value)),
             None => Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "no page can begin behind a value of the type {:?}: sort by a field of one value",
+                    "a page cannot start after a value of the type {:?}: sort by a field with a single value",
                     value.element_type()
                 ),
             )
@@ -30,38 +30,44 @@ pub(crate) fn key_of<M>(document: &RawDocument, sorts: &[Sort<M>]) -> Result<Vec
     keys.collect()
 }
 
-/// What comes behind the documents with this key in the order; these too, if `including`. None if the key is none of this
-/// order.
-pub(crate) fn behind<M>(key: &[RawBson], sorts: &[Sort<M>], including: bool) -> Option<Node> {
+/// Returns the condition for documents that sort after this key, or at the key too with `including`. Returns `None` if the key
+/// does not fit the sorts.
+pub(crate) fn after_position<M>(
+    key: &[RawBson],
+    sorts: &[Sort<M>],
+    including: bool,
+) -> Option<FilterNode> {
     if key.len() != sorts.len() {
         return None;
     }
-    let mut ways = Vec::new();
-    let mut equal: Vec<Node> = Vec::new();
+    let mut alternatives = Vec::new();
+    let mut equal: Vec<FilterNode> = Vec::new();
     for (value, sort) in key.iter().zip(sorts) {
-        let own = Brackets::of(value.as_raw_bson_ref())?;
-        // A document that does not fit its model has any type.
-        let among = sort.brackets().or(own);
-        for behind in among.behind(sort.path(), sort.direction(), own, value) {
-            ways.push(all(equal.iter().cloned().chain([behind]).collect()));
+        let own_bracket = Brackets::of_value(value.as_raw_bson_ref())?;
+        // A document that does not fit its model may have a value of any type.
+        let brackets = sort.brackets().or(own_bracket);
+        for condition in
+            brackets.conditions_after(sort.path(), sort.direction(), own_bracket, value)
+        {
+            alternatives.push(all_of(equal.iter().cloned().chain([condition]).collect()));
         }
-        equal.push(Node::Test(sort.path().clone(), "$eq", value.clone()));
+        equal.push(FilterNode::Test(sort.path().clone(), "$eq", value.clone()));
     }
     if including {
-        ways.push(all(equal));
+        alternatives.push(all_of(equal));
     }
-    Some(match ways.len() {
-        0 => Node::Test(Path::ROOT.then("_id"), "$in", RawArrayBuf::new().into()),
-        1 => ways.remove(0),
-        _ => Node::Or(ways),
+    Some(match alternatives.len() {
+        0 => FilterNode::Test(Path::ROOT.subfield("_id"), "$in", RawArrayBuf::new().into()),
+        1 => alternatives.remove(0),
+        _ => FilterNode::Or(alternatives),
     })
 }
 
-/// The fields that hold the values by which a document is sorted: what a projection has to have.
-pub(crate) fn read_by<M>(sorts: &[Sort<M>]) -> Result<Vec<String>> {
+/// Returns the fields of the sort key, which a projection must include.
+pub(crate) fn sort_fields<M>(sorts: &[Sort<M>]) -> Result<Vec<String>> {
     let paths = sorts.iter().map(|sort| {
         let path = sort.path().dotted()?;
-        // No projection reads one element of an array.
+        // A projection cannot read a single element of an array.
         let mut steps = path.split('.');
         let first = steps.next().unwrap_or_default().to_owned();
         Ok(steps
@@ -71,14 +77,14 @@ pub(crate) fn read_by<M>(sorts: &[Sort<M>]) -> Result<Vec<String>> {
     paths.collect()
 }
 
-fn all(mut nodes: Vec<Node>) -> Node {
+fn all_of(mut nodes: Vec<FilterNode>) -> FilterNode {
     match nodes.len() {
         1 => nodes.remove(0),
-        _ => Node::And(nodes),
+        _ => FilterNode::And(nodes),
     }
 }
 
-fn lookup<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
+fn value_at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
     let mut value = RawBsonRef::Document(document);
     for step in path.split('.') {
         value = match value {

@@ -1,55 +1,56 @@
-//! Filters as MongoDB reads them.
+//! Rendering of filters to MongoDB's filter documents.
 //!
-//! Every value stands behind an operator (`{author: {$eq: …}}`), so no value can be read as one.
+//! Every value follows an operator (`{author: {$eq: …}}`), so MongoDB never reads a value as an operator.
 
 use std::borrow::Cow;
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
 
 use super::{
-    filter::{Node, is_special},
-    variant::{of_elements, without_variants},
+    filter::{FilterNode, is_special},
+    variant::{pull_condition, without_variants},
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The filter document of a tree.
-pub(crate) fn filter(node: &Node) -> Result<RawDocumentBuf> {
-    plain(&without_variants(node))
+/// Returns the filter document of a tree.
+pub(crate) fn render_filter(node: &FilterNode) -> Result<RawDocumentBuf> {
+    render_plain(&without_variants(node))
 }
 
-/// The filter document of a tree without [`Node::Variant`].
-fn plain(node: &Node) -> Result<RawDocumentBuf> {
+/// Returns the filter document of a tree without [`FilterNode::Variant`].
+fn render_plain(node: &FilterNode) -> Result<RawDocumentBuf> {
     match node {
-        Node::All => Ok(RawDocumentBuf::new()),
-        Node::Refused(error) => Err(error.clone()),
-        Node::Variant(..) => filter(node),
-        Node::Test(path, _, _) if path.is_root() => Err(inexpressible()),
-        Node::Test(path, operator, value) => {
-            document(path.dotted()?, document(operator, value.clone())?)
-        }
-        Node::Element(path, condition) => element(path.dotted()?, condition),
-        Node::Expression(expression) => document("$expr", expression.clone()),
-        Node::And(nodes) => conjunction(nodes),
-        Node::Or(nodes) => list("$or", nodes),
-        Node::Not(node) => list("$nor", std::slice::from_ref(node)),
+        FilterNode::All => Ok(RawDocumentBuf::new()),
+        FilterNode::Invalid(error) => Err(error.clone()),
+        FilterNode::Variant(..) => render_filter(node),
+        FilterNode::Test(path, _, _) if path.is_root() => Err(inexpressible_error()),
+        FilterNode::Test(path, operator, value) => single_field_document(
+            path.dotted()?,
+            single_field_document(operator, value.clone())?,
+        ),
+        FilterNode::Element(path, condition) => render_element(path.dotted()?, condition),
+        FilterNode::Expression(expression) => single_field_document("$expr", expression.clone()),
+        FilterNode::And(nodes) => render_and(nodes),
+        FilterNode::Or(nodes) => render_list("$or", nodes),
+        FilterNode::Not(node) => render_list("$nor", std::slice::from_ref(node)),
     }
 }
 
-/// Tests of different places stand side by side in one document, as a person would write them; else `$and`.
-fn conjunction(nodes: &[Node]) -> Result<RawDocumentBuf> {
+/// Renders a conjunction. Tests of different paths share one document, as in hand-written filters; otherwise `$and` is needed.
+fn render_and(nodes: &[FilterNode]) -> Result<RawDocumentBuf> {
     let mut paths: Vec<(&str, Vec<(&str, &RawBson)>)> = Vec::new();
     for node in nodes {
-        let Node::Test(path, operator, value) = node else {
-            return list("$and", nodes);
+        let FilterNode::Test(path, operator, value) = node else {
+            return render_list("$and", nodes);
         };
         if path.is_root() {
-            return Err(inexpressible());
+            return Err(inexpressible_error());
         }
         let path = path.dotted()?;
         match paths.iter_mut().find(|(other, _)| *other == path) {
             None => paths.push((path, vec![(operator, value)])),
             Some((_, tests)) if tests.iter().any(|(other, _)| other == operator) => {
-                return list("$and", nodes);
+                return render_list("$and", nodes);
             }
             Some((_, tests)) => tests.push((operator, value)),
         }
@@ -58,127 +59,148 @@ fn conjunction(nodes: &[Node]) -> Result<RawDocumentBuf> {
     for (path, tests) in paths {
         let mut operators = RawDocumentBuf::new();
         for (operator, value) in tests {
-            append(&mut operators, operator, value.clone())?;
+            append_field(&mut operators, operator, value.clone())?;
         }
-        append(&mut all, path, operators)?;
+        append_field(&mut all, path, operators)?;
     }
     Ok(all)
 }
 
-fn list(operator: &str, nodes: &[Node]) -> Result<RawDocumentBuf> {
+fn render_list(operator: &str, nodes: &[FilterNode]) -> Result<RawDocumentBuf> {
     let mut list = RawArrayBuf::new();
     for node in nodes {
-        list.push(plain(node)?);
+        list.push(render_plain(node)?);
     }
-    document(operator, list)
+    single_field_document(operator, list)
 }
 
-/// `$elemMatch` has two languages: one for elements that are documents, one for elements that are values.
-fn element(path: &str, condition: &Node) -> Result<RawDocumentBuf> {
-    let mut ways = Vec::new();
-    for way in ways_of_an_element(condition)? {
-        ways.push(document(path, document("$elemMatch", way)?)?);
+/// Renders a condition on one element. `$elemMatch` has different syntax for elements that are documents and for elements that
+/// are values.
+fn render_element(path: &str, condition: &FilterNode) -> Result<RawDocumentBuf> {
+    let mut alternatives = Vec::new();
+    for alternative in element_alternatives(condition)? {
+        alternatives.push(single_field_document(
+            path,
+            single_field_document("$elemMatch", alternative)?,
+        )?);
     }
-    match ways.len() {
-        1 => ways.pop().ok_or_else(inexpressible),
+    match alternatives.len() {
+        1 => alternatives.pop().ok_or_else(inexpressible_error),
         _ => {
-            let ways: RawArrayBuf = ways.into_iter().collect();
-            document("$or", ways)
+            let alternatives: RawArrayBuf = alternatives.into_iter().collect();
+            single_field_document("$or", alternatives)
         }
     }
 }
 
-/// What `$elemMatch` takes. The language for values has no `$or`: one for each way to meet the condition.
-fn ways_of_an_element(condition: &Node) -> Result<Vec<RawDocumentBuf>> {
-    if !speaks_of_itself(condition) {
-        return Ok(vec![plain(condition)?]);
+/// Returns the operands of `$elemMatch`. The syntax for values has no `$or`, so each alternative needs an `$elemMatch` of its
+/// own.
+fn element_alternatives(condition: &FilterNode) -> Result<Vec<RawDocumentBuf>> {
+    if !tests_whole_element(condition) {
+        return Ok(vec![render_plain(condition)?]);
     }
-    let ways = alternatives(condition, false)?;
-    if ways.is_empty() {
-        return Err(inexpressible());
+    let combinations = disjunctive_form(condition, false)?;
+    if combinations.is_empty() {
+        return Err(inexpressible_error());
     }
-    ways.iter().map(|way| literals(way)).collect()
+    combinations
+        .iter()
+        .map(|combination| merge_tests(combination))
+        .collect()
 }
 
-/// The condition of a `$pull`, on the elements themselves or on their fields.
-pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
-    let Some(condition) = of_elements(condition) else {
-        return Err(inexpressible());
+/// Renders the condition of a `$pull`, on whole elements or on their fields.
+pub(crate) fn render_pull(condition: &FilterNode) -> Result<RawDocumentBuf> {
+    let Some(condition) = pull_condition(condition) else {
+        return Err(inexpressible_error());
     };
     let condition = &*condition;
-    if !speaks_of_itself(condition) {
-        return plain(condition);
+    if !tests_whole_element(condition) {
+        return render_plain(condition);
     }
-    match alternatives(condition, false)?.as_slice() {
-        [way] => literals(way),
-        _ => Err(inexpressible()),
+    match disjunctive_form(condition, false)?.as_slice() {
+        [combination] => merge_tests(combination),
+        _ => Err(inexpressible_error()),
     }
 }
 
-/// An array filter: the condition on the elements that an update calls `name`.
-pub(crate) fn array_filter(condition: &Node, name: &str) -> Result<RawDocumentBuf> {
-    if !has_a_test(condition) {
+/// Renders an array filter: the condition on the elements that an update calls `name`.
+pub(crate) fn render_array_filter(condition: &FilterNode, name: &str) -> Result<RawDocumentBuf> {
+    if !restricts_elements(condition) {
         return Err(Error::new(
             ErrorKind::Invalid,
-            "the condition says nothing of the elements to update: `all()` names every element",
+            "the condition does not restrict the elements to update: `all()` selects every element",
         ));
     }
-    filter(&inside(condition, name))
+    render_filter(&prefix_paths(condition, name))
 }
 
-/// The condition with its paths seen from outside, where what it speaks about is at `name`.
-fn inside(node: &Node, name: &str) -> Node {
-    let each = |nodes: &[Node]| nodes.iter().map(|node| inside(node, name)).collect();
+/// Returns the condition with `name` before every path.
+fn prefix_paths(node: &FilterNode, name: &str) -> FilterNode {
+    let each = |nodes: &[FilterNode]| nodes.iter().map(|node| prefix_paths(node, name)).collect();
     match node {
-        Node::Test(path, operator, value) => Node::Test(path.inside(name), operator, value.clone()),
-        Node::Variant(path, tag) => Node::Variant(path.inside(name), *tag),
-        Node::Element(path, condition) => Node::Element(path.inside(name), condition.clone()),
-        Node::And(nodes) => Node::And(each(nodes)),
-        Node::Or(nodes) => Node::Or(each(nodes)),
-        Node::Not(node) => Node::Not(Box::new(inside(node, name))),
-        Node::All | Node::Expression(_) | Node::Refused(_) => node.clone(),
+        FilterNode::Test(path, operator, value) => {
+            FilterNode::Test(path.with_prefix(name), operator, value.clone())
+        }
+        FilterNode::Variant(path, tag) => FilterNode::Variant(path.with_prefix(name), *tag),
+        FilterNode::Element(path, condition) => {
+            FilterNode::Element(path.with_prefix(name), condition.clone())
+        }
+        FilterNode::And(nodes) => FilterNode::And(each(nodes)),
+        FilterNode::Or(nodes) => FilterNode::Or(each(nodes)),
+        FilterNode::Not(node) => FilterNode::Not(Box::new(prefix_paths(node, name))),
+        FilterNode::All | FilterNode::Expression(_) | FilterNode::Invalid(_) => node.clone(),
     }
 }
 
-fn has_a_test(node: &Node) -> bool {
+fn restricts_elements(node: &FilterNode) -> bool {
     match node {
-        Node::Test(..) | Node::Variant(..) | Node::Element(..) | Node::Refused(_) => true,
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(has_a_test),
-        Node::Not(node) => has_a_test(node),
-        Node::All | Node::Expression(_) => false,
+        FilterNode::Test(..)
+        | FilterNode::Variant(..)
+        | FilterNode::Element(..)
+        | FilterNode::Invalid(_) => true,
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(restricts_elements),
+        FilterNode::Not(node) => restricts_elements(node),
+        FilterNode::All | FilterNode::Expression(_) => false,
     }
 }
 
-/// Whether MongoDB may take an element that meets this condition for the one that `$` names in an update.
+/// Returns whether an element that meets the condition may become MongoDB's `$` in an update.
 ///
-/// It never does for what stands under a negation. What stands in an `$or` counts: MongoDB may make one `$in` of it.
-pub(crate) fn records_a_position(node: &Node) -> bool {
-    fn records(node: &Node, negated: bool) -> bool {
+/// Tests under a negation never set `$`. Tests in an `$or` count, because MongoDB may rewrite the `$or` to an `$in`.
+pub(crate) fn may_set_position(node: &FilterNode) -> bool {
+    fn sets_position(node: &FilterNode, negated: bool) -> bool {
         match node {
-            Node::Test(path, operator, value) => {
+            FilterNode::Test(path, operator, value) => {
                 let is_negation = matches!(*operator, "$ne" | "$nin")
                     || (*operator == "$exists" && value.as_bool() == Some(false));
                 path.meets_array() && is_negation == negated
             }
-            Node::Element(..) => !negated,
-            Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| records(node, negated)),
-            Node::Not(node) => records(node, !negated),
-            Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
+            FilterNode::Element(..) => !negated,
+            FilterNode::And(nodes) | FilterNode::Or(nodes) => {
+                nodes.iter().any(|node| sets_position(node, negated))
+            }
+            FilterNode::Not(node) => sets_position(node, !negated),
+            FilterNode::All
+            | FilterNode::Expression(_)
+            | FilterNode::Invalid(_)
+            | FilterNode::Variant(..) => false,
         }
     }
-    records(&without_variants(node), false)
+    sets_position(&without_variants(node), false)
 }
 
-/// The tests of one way, each operator once: MongoDB takes a second one of the same name for the first.
-fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
+/// Merges the tests of one combination so that each operator occurs once: MongoDB would ignore a second test with the same
+/// operator.
+fn merge_tests(combination: &[ElementTest<'_>]) -> Result<RawDocumentBuf> {
     let mut tests: Vec<(&str, RawBson)> = Vec::new();
     let mut excluded = RawArrayBuf::new();
     let mut elements = Vec::new();
-    for Literal {
+    for ElementTest {
         negated,
         operator,
         value,
-    } in way
+    } in combination
     {
         let value = value.clone().into_owned();
         match (*operator, *negated, value) {
@@ -193,7 +215,9 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
             ("$ne", true, value) => tests.push(("$eq", value)),
             ("$nin", true, value) => tests.push(("$in", value)),
             ("$elemMatch", false, value) => elements.push(value),
-            (operator, true, value) => tests.push(("$not", document(operator, value)?.into())),
+            (operator, true, value) => {
+                tests.push(("$not", single_field_document(operator, value)?.into()))
+            }
             (operator, false, value) => tests.push((operator, value)),
         }
     }
@@ -206,7 +230,7 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
         _ => {
             let each = elements
                 .into_iter()
-                .map(|element| document("$elemMatch", element));
+                .map(|element| single_field_document("$elemMatch", element));
             let all = each.collect::<Result<Vec<_>>>()?;
             tests.push(("$all", all.into_iter().collect::<RawArrayBuf>().into()));
         }
@@ -217,120 +241,128 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "MongoDB cannot ask one element for two conditions by `{operator}`: say it by other operators"
+                    "MongoDB cannot test one element by two conditions with `{operator}`: use other operators"
                 ),
             ));
         }
-        append(&mut all, operator, value.clone())?;
+        append_field(&mut all, operator, value.clone())?;
     }
     Ok(all)
 }
 
-fn speaks_of_itself(node: &Node) -> bool {
+fn tests_whole_element(node: &FilterNode) -> bool {
     match node {
-        Node::Test(path, _, _) => path.is_root(),
-        Node::Element(path, _) => path.is_root(),
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(speaks_of_itself),
-        Node::Not(node) => speaks_of_itself(node),
-        Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
+        FilterNode::Test(path, _, _) => path.is_root(),
+        FilterNode::Element(path, _) => path.is_root(),
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(tests_whole_element),
+        FilterNode::Not(node) => tests_whole_element(node),
+        FilterNode::All
+        | FilterNode::Expression(_)
+        | FilterNode::Invalid(_)
+        | FilterNode::Variant(..) => false,
     }
 }
 
 #[derive(Clone)]
-struct Literal<'a> {
+struct ElementTest<'a> {
     negated: bool,
     operator: &'a str,
     value: Cow<'a, RawBson>,
 }
 
-/// How many ways to meet a condition on one element are tried before it is refused.
-const MAX_ALTERNATIVES: usize = 1_000;
+/// The maximum number of combinations of a condition on one element.
+const MAX_CONDITION_COMBINATIONS: usize = 1_000;
 
-/// The disjunctive normal form of a condition on an element that is a value.
-fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
+/// Returns the disjunctive normal form of a condition on an element that is a value.
+fn disjunctive_form(node: &FilterNode, negated: bool) -> Result<Vec<Vec<ElementTest<'_>>>> {
     match (node, negated) {
-        (Node::Test(path, operator, value), _) if path.is_root() => Ok(vec![vec![Literal {
-            negated,
-            operator,
-            value: Cow::Borrowed(value),
-        }]]),
-        (Node::Element(path, condition), _) if path.is_root() => {
-            let ways = ways_of_an_element(condition)?.into_iter();
-            let ways = ways.map(|way| Literal {
+        (FilterNode::Test(path, operator, value), _) if path.is_root() => {
+            Ok(vec![vec![ElementTest {
+                negated,
+                operator,
+                value: Cow::Borrowed(value),
+            }]])
+        }
+        (FilterNode::Element(path, condition), _) if path.is_root() => {
+            let alternatives = element_alternatives(condition)?.into_iter();
+            let alternatives = alternatives.map(|alternative| ElementTest {
                 negated,
                 operator: "$elemMatch",
-                value: Cow::Owned(way.into()),
+                value: Cow::Owned(alternative.into()),
             });
             Ok(match negated {
-                false => ways.map(|way| vec![way]).collect(),
-                true => vec![ways.collect()],
+                false => alternatives.map(|alternative| vec![alternative]).collect(),
+                true => vec![alternatives.collect()],
             })
         }
-        (Node::Not(node), _) => alternatives(node, !negated),
-        (Node::And(nodes), false) | (Node::Or(nodes), true) => {
-            let mut ways = vec![Vec::new()];
+        (FilterNode::Not(node), _) => disjunctive_form(node, !negated),
+        (FilterNode::And(nodes), false) | (FilterNode::Or(nodes), true) => {
+            let mut alternatives = vec![Vec::new()];
             for node in nodes {
                 let mut next = Vec::new();
-                for way in alternatives(node, negated)? {
-                    for before in &ways {
-                        next.push(before.iter().chain(&way).cloned().collect());
+                for alternative in disjunctive_form(node, negated)? {
+                    for before in &alternatives {
+                        next.push(before.iter().chain(&alternative).cloned().collect());
                     }
                 }
-                if next.len() > MAX_ALTERNATIVES {
-                    return Err(inexpressible());
+                if next.len() > MAX_CONDITION_COMBINATIONS {
+                    return Err(inexpressible_error());
                 }
-                ways = next;
+                alternatives = next;
             }
-            Ok(ways)
+            Ok(alternatives)
         }
-        (Node::Or(nodes), false) | (Node::And(nodes), true) => nodes
+        (FilterNode::Or(nodes), false) | (FilterNode::And(nodes), true) => nodes
             .iter()
-            .map(|node| alternatives(node, negated))
-            .try_fold(Vec::new(), |mut all, ways| {
-                all.extend(ways?);
+            .map(|node| disjunctive_form(node, negated))
+            .try_fold(Vec::new(), |mut all, alternatives| {
+                all.extend(alternatives?);
                 Ok(all)
             }),
-        (Node::Refused(error), _) => Err(error.clone()),
-        (Node::All, false) => Ok(vec![Vec::new()]),
+        (FilterNode::Invalid(error), _) => Err(error.clone()),
+        (FilterNode::All, false) => Ok(vec![Vec::new()]),
         (
-            Node::Test(..)
-            | Node::Element(..)
-            | Node::Variant(..)
-            | Node::Expression(_)
-            | Node::All,
+            FilterNode::Test(..)
+            | FilterNode::Element(..)
+            | FilterNode::Variant(..)
+            | FilterNode::Expression(_)
+            | FilterNode::All,
             _,
-        ) => Err(inexpressible()),
+        ) => Err(inexpressible_error()),
     }
 }
 
-fn inexpressible() -> Error {
+fn inexpressible_error() -> Error {
     Error::new(
         ErrorKind::Invalid,
-        "a condition on an element speaks either of the element itself, in at most 1,000 combinations, or of its fields: \
-         take the two apart",
+        "a condition on an element must concern either the element itself, in at most 1,000 combinations, or its fields: split \
+         the condition",
     )
 }
 
-/// A document of one field.
-pub(crate) fn document(name: &str, value: impl Into<RawBson>) -> Result<RawDocumentBuf> {
+/// Returns a document with one field.
+pub(crate) fn single_field_document(
+    name: &str,
+    value: impl Into<RawBson>,
+) -> Result<RawDocumentBuf> {
     let mut document = RawDocumentBuf::new();
-    append(&mut document, name, value)?;
+    append_field(&mut document, name, value)?;
     Ok(document)
 }
 
-/// The condition that a document has this `_id`.
-pub(crate) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
-    document("_id", document("$eq", id.clone())?)
+/// Returns the condition that a document has this `_id`.
+pub(crate) fn id_filter(id: &RawBson) -> Result<RawDocumentBuf> {
+    single_field_document("_id", single_field_document("$eq", id.clone())?)
 }
 
-/// Appends a field, refusing a name that BSON cannot hold.
-pub(crate) fn append(
+/// Appends a field. Returns an error for a name that BSON cannot hold.
+pub(crate) fn append_field(
     document: &mut RawDocumentBuf,
     name: &str,
     value: impl Into<RawBson>,
 ) -> Result<()> {
     document.append(
-        <&CStr>::try_from(name).map_err(crate::error::encode)?,
+        <&CStr>::try_from(name).map_err(crate::error::from_bson)?,
         value.into(),
     );
     Ok(())

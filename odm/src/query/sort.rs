@@ -1,18 +1,18 @@
-//! The order of what a query finds.
+//! Sorts: the order of query results.
 
 use std::marker::PhantomData;
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::{Brackets, render::append};
+use super::{Brackets, render::append_field};
 use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path};
 
-/// An order of the documents of the model `M` by one field: `p.name().asc()`.
+/// An order of documents of the model `M` by one field: `p.name().asc()`.
 #[must_use = "an order does nothing until it is given to a query"]
 pub struct Sort<M> {
     path: Path,
     direction: Direction,
-    /// Among which values those at the path are sorted.
+    /// The brackets of the values at the path.
     brackets: Brackets,
     of: PhantomData<fn() -> M>,
 }
@@ -39,7 +39,7 @@ impl<M> Sort<M> {
         self.direction
     }
 
-    /// The same, the other way round.
+    /// Returns the reverse order.
     pub(crate) fn reversed(&self) -> Self {
         let direction = match self.direction {
             Direction::Ascending => Direction::Descending,
@@ -48,9 +48,9 @@ impl<M> Sort<M> {
         Self::new(self.path.clone(), direction, self.brackets)
     }
 
-    /// Whether it orders by this path.
-    pub(crate) fn is_by(&self, path: &str) -> bool {
-        self.path.dotted().is_ok_and(|own| own == path)
+    /// Returns whether the sort uses this path.
+    pub(crate) fn sorts_by(&self, path: &str) -> bool {
+        self.path.dotted().is_ok_and(|sort_path| sort_path == path)
     }
 }
 
@@ -60,14 +60,14 @@ impl<M> Clone for Sort<M> {
     }
 }
 
-/// What a sort closure may return: one order, or a tuple of orders of which the first counts most.
+/// The result of a sort closure: one order, or a tuple of orders, the most significant first.
 #[diagnostic::on_unimplemented(
     message = "expected an order of `{M}`, got `{Self}`",
     label = "neither a `Sort<{M}>` nor a tuple of them",
-    note = "say `.asc()` or `.desc()`: `|p| p.name().asc()`"
+    note = "write `.asc()` or `.desc()`: `|p| p.name().asc()`"
 )]
 pub trait IntoSort<M> {
-    /// The orders, the most significant first.
+    /// Returns the orders, the most significant first.
     fn into_sorts(self) -> Vec<Sort<M>>;
 }
 
@@ -95,15 +95,16 @@ tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);
 
-/// What `$push` sorts by: fields of the elements, or only a direction for the elements themselves; none without orders.
+/// Returns the `$sort` of a `$push`: fields of the elements, or only a direction for whole elements. Returns `None` without
+/// orders.
 pub(crate) fn push_sort<M>(sorts: &[Sort<M>]) -> Result<Option<RawBson>> {
     match sorts {
-        [whole] if whole.path.is_root() => Ok(Some(whole.direction.sign().into())),
+        [only] if only.path.is_root() => Ok(Some(only.direction.sign().into())),
         _ => Ok(to_raw(sorts)?.map(RawBson::from)),
     }
 }
 
-/// The sort document; none without orders.
+/// Returns the sort document, or `None` without orders.
 pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
     let mut raw = RawDocumentBuf::new();
     let mut paths = Vec::with_capacity(sorts.len());
@@ -112,12 +113,12 @@ pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
         if path.is_empty() || paths.contains(&path) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "a sort names each field once, and a whole element alone",
+                "the sort uses a field twice, or a whole element together with other fields: use each field once, and a whole element alone",
             )
             .with_path(path));
         }
         paths.push(path);
-        append(&mut raw, path, sort.direction.sign())?;
+        append_field(&mut raw, path, sort.direction.sign())?;
     }
     Ok((!paths.is_empty()).then_some(raw))
 }

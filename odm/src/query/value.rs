@@ -1,4 +1,4 @@
-//! Values, and what may stand for them.
+//! Values in filters and updates, and their encoding.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,53 +9,53 @@ use crate::{
     Error, ErrorKind, Result,
     document::{Document, Overflow, Ref, Stored, with_tag},
     error,
-    field::Checked,
+    field::CheckedPlace,
     native,
-    rule::check_document,
+    validation::check_document,
 };
 
-/// What may be written where a `T` is stored: a `T`, a reference to one, and what obviously means one, such as a `&str`
-/// for a `String` or a document for a `Ref` to it.
+/// A value for a place that stores a `T`: a `T`, a reference to a `T`, or a value with an obvious conversion, such as a `&str`
+/// for a `String` or a document for a `Ref`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no value for a field of type `{T}`",
+    message = "`{Self}` is not a value for a field of type `{T}`",
     label = "expected a `{T}`",
-    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`; another field is compared with by `value()`: `p.votes().value().gt(p.likes())`"
+    note = "pass a `{T}` or a reference to one; for a text also a `&str`, for a `Ref` also the document that it refers to, or \
+         `Ref::new(id)`; to compare with another field, use `value()`: `p.votes().value().gt(p.likes())`"
 )]
 pub trait IntoValue<T> {
-    /// The value as it is stored.
+    /// Returns the stored form of the value.
     ///
     /// # Errors
     ///
-    /// [`Encode`](crate::ErrorKind::Encode) for a value that BSON cannot hold, and what
-    /// [`Stored::validate`] finds.
+    /// [`Encode`](crate::ErrorKind::Encode) for a value that BSON cannot hold, and the errors of [`Stored::validate`].
     fn into_value(self) -> Result<RawBson>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Stored> IntoValue<T> for T {
     fn into_value(self) -> Result<RawBson> {
-        encode(&self)
+        encode_value(&self)
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Stored> IntoValue<T> for &T {
     fn into_value(self) -> Result<RawBson> {
-        encode(self)
+        encode_value(self)
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Stored> IntoValue<Option<T>> for T {
     fn into_value(self) -> Result<RawBson> {
-        encode(&self)
+        encode_value(&self)
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Stored> IntoValue<Option<T>> for &T {
     fn into_value(self) -> Result<RawBson> {
-        encode(self)
+        encode_value(self)
     }
 }
 
@@ -83,7 +83,7 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values::<T, _>(self)
+        encode_values::<T, _>(self)
     }
 }
 
@@ -93,7 +93,7 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values::<T, _>(self)
+        encode_values::<T, _>(self)
     }
 }
 
@@ -103,14 +103,14 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values::<T, _>(self)
+        encode_values::<T, _>(self)
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<const N: usize> IntoValue<Vec<String>> for [&str; N] {
     fn into_value(self) -> Result<RawBson> {
-        values::<String, _>(self)
+        encode_values::<String, _>(self)
     }
 }
 
@@ -122,7 +122,7 @@ macro_rules! overflowing {
             Overflow<T>: Stored,
         {
             fn into_value(self) -> Result<RawBson> {
-                values::<T, _>(self)
+                encode_values::<T, _>(self)
             }
         }
     )*};
@@ -134,42 +134,42 @@ macro_rules! references {
         #[diagnostic::do_not_recommend]
         impl<T: Document> IntoValue<Ref<T>> for &$document {
             fn into_value(self) -> Result<RawBson> {
-                encode(self.id())
+                encode_value(self.id())
             }
         }
         #[diagnostic::do_not_recommend]
         impl<T: Document> IntoValue<Option<Ref<T>>> for &$document {
             fn into_value(self) -> Result<RawBson> {
-                encode(self.id())
+                encode_value(self.id())
             }
         }
     )*};
 }
 references!(T, Arc<T>);
 
-/// A value as it is stored inside a document.
+/// Encodes a value as stored inside a document.
 ///
-/// It is encoded as the field of a document: types such as `IpAddr` have another form where they stand alone, and a
-/// filter by that would never match.
-pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
+/// The value is encoded as a field of a document, because types such as `IpAddr` have a different stand-alone form. A filter with
+/// the stand-alone form would never match.
+pub(crate) fn encode_value<T: Stored>(value: &T) -> Result<RawBson> {
     #[derive(Serialize)]
-    struct Inside<'a, T: Stored> {
-        value: native::Stored<'a, T>,
+    struct EncodedField<'a, T: Stored> {
+        value: native::AsStored<'a, T>,
     }
-    value.validate(&Checked::WHOLE)?;
-    let value = native::Stored(value);
-    let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
-    let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
-    match document.get("value").map_err(error::encode)? {
+    value.validate(&CheckedPlace::WHOLE)?;
+    let value = native::AsStored(value);
+    let bytes = bson::serialize_to_vec(&EncodedField { value }).map_err(error::from_bson)?;
+    let document = RawDocumentBuf::from_bytes(bytes).map_err(error::from_bson)?;
+    match document.get("value").map_err(error::from_bson)? {
         Some(value) => Ok(RawBson::from(value)),
         None => Err(Error::new(
             ErrorKind::Encode,
-            "a value that serde skips cannot stand alone",
+            "serde skips this value, so it cannot be encoded alone: use `unset` to remove a field",
         )),
     }
 }
 
-/// A whole document as it is stored: its `_id` first.
+/// Validates and encodes a whole document, with the `_id` first.
 pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
     let check = || {
         document.check_bounds()?;
@@ -179,25 +179,26 @@ pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBu
     encode_unchecked(document)
 }
 
-/// Checks the paths of a document that a save writes. The other values are stored already.
-pub(crate) fn check_written<T: Document>(document: &T, written: &[String]) -> Result<()> {
+/// Validates the paths that a save writes. All other values are stored already.
+pub(crate) fn check_changed_paths<T: Document>(document: &T, written: &[String]) -> Result<()> {
     let check = || {
-        document.check_bounds_of(&Checked::written(written))?;
+        document.check_bounds_of(&CheckedPlace::with_written_paths(written))?;
         check_document(document)
     };
     tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(check)
 }
 
-/// The same of one that is new: nothing of it is elsewhere.
+/// Validates and encodes a new document. Rejects partially read overflow arrays, because an insert would lose the spilled
+/// elements.
 pub(crate) fn encode_new_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
-    document.refuse_partial()?;
+    document.ensure_complete()?;
     encode_document(document)
 }
 
-/// A whole document as the model writes it, though it may not be fit to be stored.
+/// Encodes a whole document without validation.
 pub(crate) fn encode_unchecked<T: Document>(document: &T) -> Result<RawDocumentBuf> {
-    let bytes = bson::serialize_to_vec(document).map_err(error::encode)?;
-    let raw = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
+    let bytes = bson::serialize_to_vec(document).map_err(error::from_bson)?;
+    let raw = RawDocumentBuf::from_bytes(bytes).map_err(error::from_bson)?;
     id_first(with_tag::<T>(raw)?)
 }
 
@@ -208,32 +209,35 @@ fn id_first(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {
         return Ok(raw);
     }
     let mut ordered = RawDocumentBuf::new();
-    let Some(id) = raw.get("_id").map_err(error::encode)? else {
-        return Err(Error::new(ErrorKind::Encode, "the document has no `_id`"));
+    let Some(id) = raw.get("_id").map_err(error::from_bson)? else {
+        return Err(Error::new(
+            ErrorKind::Encode,
+            "the document has no `_id`: serde must store a field as `_id`, which `skip_serializing_if` must not leave out",
+        ));
     };
-    super::render::append(&mut ordered, "_id", RawBson::from(id))?;
+    super::render::append_field(&mut ordered, "_id", RawBson::from(id))?;
     for field in raw.iter() {
-        let (name, value) = field.map_err(error::encode)?;
+        let (name, value) = field.map_err(error::from_bson)?;
         if name != "_id" {
-            super::render::append(&mut ordered, name.as_str(), RawBson::from(value))?;
+            super::render::append_field(&mut ordered, name.as_str(), RawBson::from(value))?;
         }
     }
     Ok(ordered)
 }
 
-/// Whether two values are stored as the same bytes; NaN is the same as itself.
-pub(crate) fn same(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+/// Returns whether two values have equal stored bytes. NaN equals NaN.
+pub(crate) fn same_bytes(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
     let bytes = |value: RawBsonRef<'_>| std::iter::once(value).collect::<RawArrayBuf>();
     a.element_type() == b.element_type() && bytes(a).as_bytes() == bytes(b).as_bytes()
 }
 
-/// Several values, as an array.
-pub(crate) fn values<T, I>(of: I) -> Result<RawBson>
+/// Encodes several values as an array.
+pub(crate) fn encode_values<T, I>(items: I) -> Result<RawBson>
 where
     I: IntoIterator<Item: IntoValue<T>>,
 {
     let mut array = RawArrayBuf::new();
-    for value in of {
+    for value in items {
         array.push(value.into_value()?);
     }
     Ok(RawBson::Array(array))

@@ -1,208 +1,212 @@
-//! Conditions on variants of enums, said in operators of MongoDB.
+//! Rendering of conditions on enum variants to MongoDB operators.
 //!
-//! An externally tagged enum is a text or a document. One element of an array that is "not a card" may be either, and
-//! `$elemMatch` asks for documents in one language and for values in another: such a condition is taken apart into one
-//! for each.
+//! An externally tagged enum is stored as a text or a document. An element that is "not a card" may be either, and `$elemMatch`
+//! has different syntax for documents and for values. Such a condition is split into one condition for documents and one for
+//! texts.
 
 use std::borrow::Cow;
 
-use super::filter::{Node, inside};
+use super::filter::{FilterNode, nested_test};
 use crate::field::{Path, Tag};
 
-/// The node without [`Node::Variant`].
-pub(super) fn without_variants(node: &Node) -> Cow<'_, Node> {
+/// Returns the node with every [`FilterNode::Variant`] expanded.
+pub(super) fn without_variants(node: &FilterNode) -> Cow<'_, FilterNode> {
     if has_variants(node) {
-        Cow::Owned(said(node))
+        Cow::Owned(expand_variants(node))
     } else {
         Cow::Borrowed(node)
     }
 }
 
-/// The condition of a `$pull` without [`Node::Variant`]; none if it takes more than one condition.
-pub(super) fn of_elements(condition: &Node) -> Option<Cow<'_, Node>> {
-    if !is_text_or_document(condition) {
+/// Returns the condition of a `$pull` with every [`FilterNode::Variant`] expanded; `None` if several conditions would be needed.
+pub(super) fn pull_condition(condition: &FilterNode) -> Option<Cow<'_, FilterNode>> {
+    if !tests_external_tag(condition) {
         return Some(without_variants(condition));
     }
-    let mut sides = sides(condition).into_iter();
-    match (sides.next(), sides.next()) {
+    let mut parts = split_by_kind(condition).into_iter();
+    match (parts.next(), parts.next()) {
         (Some(only), None) => Some(Cow::Owned(only)),
-        (None, _) => Some(Cow::Owned(nothing())),
+        (None, _) => Some(Cow::Owned(match_nothing())),
         _ => None,
     }
 }
 
-fn has_variants(node: &Node) -> bool {
+fn has_variants(node: &FilterNode) -> bool {
     match node {
-        Node::Variant(..) => true,
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(has_variants),
-        Node::Not(node) | Node::Element(_, node) => has_variants(node),
+        FilterNode::Variant(..) => true,
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(has_variants),
+        FilterNode::Not(node) | FilterNode::Element(_, node) => has_variants(node),
         _ => false,
     }
 }
 
-fn said(node: &Node) -> Node {
+fn expand_variants(node: &FilterNode) -> FilterNode {
     match node {
-        Node::Variant(path, tag) => test(path, *tag),
-        Node::And(nodes) => nodes.iter().map(said).fold(Node::All, Node::and),
-        Node::Or(nodes) => Node::Or(nodes.iter().map(said).collect()),
-        Node::Not(node) => Node::Not(Box::new(said(node))),
-        Node::Element(path, condition) => element(path, condition),
+        FilterNode::Variant(path, tag) => variant_test(path, *tag),
+        FilterNode::And(nodes) => nodes
+            .iter()
+            .map(expand_variants)
+            .fold(FilterNode::All, FilterNode::and),
+        FilterNode::Or(nodes) => FilterNode::Or(nodes.iter().map(expand_variants).collect()),
+        FilterNode::Not(node) => FilterNode::Not(Box::new(expand_variants(node))),
+        FilterNode::Element(path, condition) => expand_element(path, condition),
         other => other.clone(),
     }
 }
 
-/// The operators that ask for the variant.
-fn test(path: &Path, tag: Tag) -> Node {
+/// Returns the tests for a variant.
+fn variant_test(path: &Path, tag: Tag) -> FilterNode {
     match tag {
-        Tag::Text(text) => inside(path, "$eq", text.into()),
-        Tag::Key(name) => inside(&path.then(name), "$exists", true.into()),
-        Tag::Field(name, text) => inside(&path.then(name), "$eq", text.into()),
+        Tag::Text(text) => nested_test(path, "$eq", text.into()),
+        Tag::Key(name) => nested_test(&path.subfield(name), "$exists", true.into()),
+        Tag::Field(name, text) => nested_test(&path.subfield(name), "$eq", text.into()),
         Tag::Other(name, known) => {
-            let tag = path.then(name);
+            let tag = path.subfield(name);
             let known: bson::RawArrayBuf = known.iter().copied().collect();
-            inside(&tag, "$exists", true.into()).and(inside(&tag, "$nin", known.into()))
+            nested_test(&tag, "$exists", true.into()).and(nested_test(&tag, "$nin", known.into()))
         }
     }
 }
 
-fn element(path: &Path, condition: &Node) -> Node {
-    if !is_text_or_document(condition) {
-        return Node::Element(path.clone(), Box::new(said(condition)));
+fn expand_element(path: &Path, condition: &FilterNode) -> FilterNode {
+    if !tests_external_tag(condition) {
+        return FilterNode::Element(path.clone(), Box::new(expand_variants(condition)));
     }
-    let mut sides = sides(condition);
-    match sides.len() {
-        0 => nothing(),
-        1 => Node::Element(path.clone(), Box::new(sides.remove(0))),
-        _ => Node::Or(
-            sides
+    let mut parts = split_by_kind(condition);
+    match parts.len() {
+        0 => match_nothing(),
+        1 => FilterNode::Element(path.clone(), Box::new(parts.remove(0))),
+        _ => FilterNode::Or(
+            parts
                 .into_iter()
-                .map(|side| Node::Element(path.clone(), Box::new(side)))
+                .map(|part| FilterNode::Element(path.clone(), Box::new(part)))
                 .collect(),
         ),
     }
 }
 
-/// Whether the condition is about elements that are values of an externally tagged enum.
-fn is_text_or_document(node: &Node) -> bool {
+/// Returns whether the condition tests elements for variants of an externally tagged enum.
+fn tests_external_tag(node: &FilterNode) -> bool {
     match node {
-        Node::Variant(path, Tag::Text(_) | Tag::Key(_)) => is_itself(path),
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(is_text_or_document),
-        Node::Not(node) => is_text_or_document(node),
+        FilterNode::Variant(path, Tag::Text(_) | Tag::Key(_)) => is_whole_element(path),
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(tests_external_tag),
+        FilterNode::Not(node) => tests_external_tag(node),
         _ => false,
     }
 }
 
-/// Whether the path leads to the element, and not to those of an array that it is.
-fn is_itself(path: &Path) -> bool {
-    path.is_root() && path.inner().is_none()
+/// Returns whether the path is the element, and not an element of an inner array.
+fn is_whole_element(path: &Path) -> bool {
+    path.is_root() && path.split_nested_array().is_none()
 }
 
-/// The condition on elements that are documents and the one on those that are not, where they can be met.
-fn sides(condition: &Node) -> Vec<Node> {
-    let is_document = || Node::Test(Path::ROOT, "$type", "object".into());
-    let mut sides = Vec::new();
-    match side(condition, Side::Document) {
-        Known::Never => {}
-        Known::Always => sides.push(is_document()),
-        Known::Where(node) => sides.push(node),
+/// Splits a condition into a part for elements that are documents and a part for all other elements. A part that no element can
+/// meet is left out.
+fn split_by_kind(condition: &FilterNode) -> Vec<FilterNode> {
+    let is_document = || FilterNode::Test(Path::ROOT, "$type", "object".into());
+    let mut parts = Vec::new();
+    match simplify_for_element(condition, ElementKind::Document) {
+        Simplified::Never => {}
+        Simplified::Always => parts.push(is_document()),
+        Simplified::Where(node) => parts.push(node),
     }
-    match side(condition, Side::Text) {
-        Known::Never => {}
-        Known::Always => sides.push(Node::Not(Box::new(is_document()))),
-        Known::Where(node) if names_values(&node) => sides.push(node),
-        // Documents are values too, and are none of those that are excluded.
-        Known::Where(node) => sides.push(node.and(Node::Not(Box::new(is_document())))),
+    match simplify_for_element(condition, ElementKind::Text) {
+        Simplified::Never => {}
+        Simplified::Always => parts.push(FilterNode::Not(Box::new(is_document()))),
+        Simplified::Where(node) if lists_values(&node) => parts.push(node),
+        // Documents are values too, and would meet a negated condition on texts.
+        Simplified::Where(node) => parts.push(node.and(FilterNode::Not(Box::new(is_document())))),
     }
-    sides
+    parts
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ElementKind {
     Document,
     Text,
 }
 
-/// A condition once it is known what the element is.
-enum Known {
+/// A condition, simplified for elements of one kind.
+enum Simplified {
     Always,
     Never,
-    Where(Node),
+    Where(FilterNode),
 }
 
-fn side(node: &Node, of: Side) -> Known {
-    match (node, of) {
-        (Node::Variant(path, tag), _) if is_itself(path) => match (tag, of) {
-            (Tag::Text(_), Side::Text) | (Tag::Key(_), Side::Document) => {
-                Known::Where(test(path, *tag))
+fn simplify_for_element(node: &FilterNode, kind: ElementKind) -> Simplified {
+    match (node, kind) {
+        (FilterNode::Variant(path, tag), _) if is_whole_element(path) => match (tag, kind) {
+            (Tag::Text(_), ElementKind::Text) | (Tag::Key(_), ElementKind::Document) => {
+                Simplified::Where(variant_test(path, *tag))
             }
-            (Tag::Text(_), Side::Document) | (_, Side::Text) => Known::Never,
-            _ => Known::Where(test(path, *tag)),
+            (Tag::Text(_), ElementKind::Document) | (_, ElementKind::Text) => Simplified::Never,
+            _ => Simplified::Where(variant_test(path, *tag)),
         },
-        (Node::Not(node), _) => match side(node, of) {
-            Known::Always => Known::Never,
-            Known::Never => Known::Always,
-            Known::Where(node) => Known::Where(Node::Not(Box::new(node))),
+        (FilterNode::Not(node), _) => match simplify_for_element(node, kind) {
+            Simplified::Always => Simplified::Never,
+            Simplified::Never => Simplified::Always,
+            Simplified::Where(node) => Simplified::Where(FilterNode::Not(Box::new(node))),
         },
-        (Node::And(nodes), _) => {
-            let mut all = Node::All;
+        (FilterNode::And(nodes), _) => {
+            let mut all = FilterNode::All;
             for node in nodes {
-                match side(node, of) {
-                    Known::Never => return Known::Never,
-                    Known::Always => {}
-                    Known::Where(node) => all = all.and(node),
+                match simplify_for_element(node, kind) {
+                    Simplified::Never => return Simplified::Never,
+                    Simplified::Always => {}
+                    Simplified::Where(node) => all = all.and(node),
                 }
             }
             match all {
-                Node::All => Known::Always,
-                all => Known::Where(all),
+                FilterNode::All => Simplified::Always,
+                all => Simplified::Where(all),
             }
         }
-        (Node::Or(nodes), _) => {
+        (FilterNode::Or(nodes), _) => {
             let mut any = Vec::new();
             for node in nodes {
-                match side(node, of) {
-                    Known::Always => return Known::Always,
-                    Known::Never => {}
-                    Known::Where(node) => any.push(node),
+                match simplify_for_element(node, kind) {
+                    Simplified::Always => return Simplified::Always,
+                    Simplified::Never => {}
+                    Simplified::Where(node) => any.push(node),
                 }
             }
             match any.len() {
-                0 => Known::Never,
-                1 => Known::Where(any.remove(0)),
-                _ => Known::Where(Node::Or(any)),
+                0 => Simplified::Never,
+                1 => Simplified::Where(any.remove(0)),
+                _ => Simplified::Where(FilterNode::Or(any)),
             }
         }
-        (Node::All, _) => Known::Always,
-        // A comparison with a whole value, which is a text or a document too.
-        (Node::Test(path, operator @ ("$eq" | "$ne"), value), _) if path.is_root() => {
+        (FilterNode::All, _) => Simplified::Always,
+        // A comparison with a whole value, which is a text or a document.
+        (FilterNode::Test(path, operator @ ("$eq" | "$ne"), value), _) if path.is_root() => {
             let is_document = value.as_document().is_some();
-            if is_document == (of == Side::Document) {
-                Known::Where(node.clone())
+            if is_document == (kind == ElementKind::Document) {
+                Simplified::Where(node.clone())
             } else if *operator == "$eq" {
-                Known::Never
+                Simplified::Never
             } else {
-                Known::Always
+                Simplified::Always
             }
         }
-        (Node::Refused(_), _) => Known::Where(node.clone()),
-        (Node::Test(path, ..), _) if path.is_root() => Known::Where(node.clone()),
-        // A text has no fields; and what is said of fields is said of a variant that is no text.
-        (_, Side::Text) => Known::Never,
-        (node, Side::Document) => Known::Where(said(node)),
+        (FilterNode::Invalid(_), _) => Simplified::Where(node.clone()),
+        (FilterNode::Test(path, ..), _) if path.is_root() => Simplified::Where(node.clone()),
+        // A text has no fields, and conditions on fields concern variants that are documents.
+        (_, ElementKind::Text) => Simplified::Never,
+        (node, ElementKind::Document) => Simplified::Where(expand_variants(node)),
     }
 }
 
-/// Whether a condition on texts is met by some that it names, and by nothing else.
-fn names_values(node: &Node) -> bool {
+/// Returns whether only listed texts can meet the condition.
+fn lists_values(node: &FilterNode) -> bool {
     match node {
-        Node::Test(_, "$eq" | "$in", _) => true,
-        Node::And(nodes) => nodes.iter().any(names_values),
-        Node::Or(nodes) => nodes.iter().all(names_values),
+        FilterNode::Test(_, "$eq" | "$in", _) => true,
+        FilterNode::And(nodes) => nodes.iter().any(lists_values),
+        FilterNode::Or(nodes) => nodes.iter().all(lists_values),
         _ => false,
     }
 }
 
-/// What nothing meets.
-fn nothing() -> Node {
-    Node::Not(Box::new(Node::All))
+/// Returns a condition that no document meets.
+fn match_nothing() -> FilterNode {
+    FilterNode::Not(Box::new(FilterNode::All))
 }

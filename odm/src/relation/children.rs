@@ -1,9 +1,9 @@
-//! Joins against references: the documents that refer to each of a query's.
+//! Joins against the direction of a reference: the children of each document of a query.
 
 use std::{marker::PhantomData, sync::Arc};
 
 use super::{
-    join::{Append, IntoJoin, Join, Joins},
+    join::{AppendJoin, IntoJoin, Join, Joins},
     load,
 };
 use crate::{
@@ -11,16 +11,16 @@ use crate::{
     document::Document,
     field::Path,
     projection::{Projection, ProjectionOf},
-    query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
+    query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
 };
 
-/// The documents of the model `C` that refer to each document of the model `P`; made by [`Document::by`].
+/// The documents of the model `C` that refer to each document of the model `P`. [`Document::by`] creates this value.
 ///
-/// One query loads them for all parents, sorted and limited for each parent by itself.
+/// One query loads the children of all parents. Sort and limit apply to each parent separately.
 #[must_use = "children are loaded when they are given to `with_children`"]
 pub struct Children<C: Document, P, J = (), R = C> {
     path: Path,
-    filter: Node,
+    filter: FilterNode,
     sort: Vec<Sort<C>>,
     limit: Option<u64>,
     joins: J,
@@ -30,8 +30,8 @@ pub struct Children<C: Document, P, J = (), R = C> {
 impl<C: Document, P> Children<C, P> {
     pub(crate) fn new(path: Path) -> Self {
         Self {
-            // A reference inside of a variant is one only where the value is of it.
-            filter: path.condition().cloned().unwrap_or(Node::All),
+            // A reference inside a variant only counts if the value has this variant.
+            filter: path.variant_condition().cloned().unwrap_or(FilterNode::All),
             path,
             sort: Vec::new(),
             limit: None,
@@ -54,7 +54,7 @@ impl<C: Document, P> Children<C, P> {
 }
 
 impl<C: Document, P, J, R> Children<C, P, J, R> {
-    /// Only those that meet the condition.
+    /// Loads only children that match the condition.
     pub fn filter<F: IntoFilter<C>>(mut self, condition: impl FnOnce(C::Fields) -> F) -> Self {
         if let Some(filter) = condition(C::fields()).into_filter() {
             self.filter = self.filter.and(filter.into_node());
@@ -62,50 +62,50 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
         self
     }
 
-    /// In this order, for each parent.
+    /// Sorts the children of each parent.
     pub fn sort<O: IntoSort<C>>(mut self, order: impl FnOnce(C::Fields) -> O) -> Self {
         self.sort.extend(order(C::fields()).into_sorts());
         self
     }
 
-    /// This many at most, for each parent.
+    /// Limits the number of children per parent.
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Brings along a relation of the children.
+    /// Loads a relation of the children.
     pub fn with<K: IntoJoin<Scope = C>>(
         self,
         relation: impl FnOnce(C::Fields) -> K,
     ) -> Children<C, P, J::Then, R>
     where
-        J: Append<Join<C, K::Out>>,
+        J: AppendJoin<Join<C, K::Out>>,
     {
-        self.append(relation(C::fields()).into_join())
+        self.append_join(relation(C::fields()).into_join())
     }
 
-    /// Brings along the documents that refer to the children.
+    /// Loads the documents that refer to the children.
     pub fn with_children<D: Document, K: Joins<Q>, Q: Projection<Of = D>>(
         self,
         children: Children<D, C, K, Q>,
     ) -> Children<C, P, J::Then, R>
     where
-        J: Append<Join<C, Vec<K::Item>>>,
+        J: AppendJoin<Join<C, Vec<K::Item>>>,
     {
-        self.append(children.into_join())
+        self.append_join(children.into_join())
     }
 
-    fn append<X>(self, join: X) -> Children<C, P, J::Then, R>
+    fn append_join<X>(self, join: X) -> Children<C, P, J::Then, R>
     where
-        J: Append<X>,
+        J: AppendJoin<X>,
     {
         Children {
             path: self.path,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            joins: self.joins.append(join),
+            joins: self.joins.append_join(join),
             of: PhantomData,
         }
     }
@@ -115,8 +115,8 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
         R: Projection<Of = C>,
         J: Joins<R>,
     {
-        let ask: Result<load::Ask> = (|| {
-            Ok(load::Ask {
+        let query: Result<load::ChildrenQuery> = (|| {
+            Ok(load::ChildrenQuery {
                 path: self.path.dotted()?.to_owned(),
                 filter: Filter::<C>::from_node(self.filter.clone()).to_raw()?,
                 sort: sort_to_raw(&self.sort)?,
@@ -125,9 +125,9 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
         })();
         let joins = self.joins;
         Join::new(Ok(vec!["_id".to_owned()]), move |access, parents| {
-            let (ask, joins) = (ask.clone(), joins.clone());
+            let (query, joins) = (query.clone(), joins.clone());
             Box::pin(async move {
-                load::children::<R, J>(access, Arc::clone(&parents), ask?, joins).await
+                load::load_children::<R, J>(access, Arc::clone(&parents), query?, joins).await
             })
         })
     }

@@ -1,99 +1,105 @@
-//! Joins along references: `.with(|p| p.parts())`.
+//! The types of joins along references: `.with(|p| p.parts())`.
 
 use std::{marker::PhantomData, sync::Arc};
 
 use bson::RawDocumentBuf;
 
 use super::{
-    edge::{JoinOf, RefersToMany},
-    link::{Item, Link, Links},
+    link::{Link, LinkItem, Links},
     load,
+    target_join::{JoinOf, RefersToMany},
 };
 use crate::{
     Result,
     access::Access,
     backend::BoxFuture,
     document::{Document, Overflow, Ref},
-    field::{Array, Field, Maybe, Overflowing, Place, shape},
+    field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Place, shape},
     projection::Projection,
     schema::Model,
 };
 
-/// A place that refers to documents of another model.
+/// A place with references to documents of another model.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no reference: there is nothing to join",
+    message = "`{Self}` is not a reference and cannot be joined",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; of an enum, it is that of one variant: `a.owner().user(|user| user)`"
+    note = "join a field with `#[reference]`; for the documents that refer to this document use `with_children`; for an enum, name the reference of one variant: `a.owner().user(|user| user)`"
 )]
-pub trait Reference: Place {
-    /// The model that it refers to.
+pub trait ReferencePlace: Place {
+    /// The model of the targets.
     type Target: Document;
-    /// What a join along it gives: [`Link`], `Option<Link>` or [`Links`].
-    type Out<X: Item<Of = Self::Target>>: Gather<X>;
-    /// The shapes of the enums that it is inside of.
+    /// The result of a join along the reference: [`Link`], `Option<Link>` or [`Links`].
+    type Out<X: LinkItem<Of = Self::Target>>: FromLinks<X>;
+    /// The shapes of the enums that contain the place.
     #[doc(hidden)]
-    type Inside;
-    /// Whether a document that has the place has a reference there.
+    type EnclosingShapes;
+    /// Whether a document that has the place always has a reference there.
     #[doc(hidden)]
     const IS_REQUIRED: bool = false;
 
-    /// The model of the documents, if some of the references may be outside of them.
+    /// Returns the model of the documents if the place is an overflow array, because its references can be spilled.
     #[doc(hidden)]
-    fn overflows_in() -> Option<&'static Model> {
+    fn overflow_model() -> Option<&'static Model> {
         None
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::One> {
+impl<M: 'static, T: Document, R> ReferencePlace for Field<M, Ref<T>, R, shape::One> {
     type Target = T;
-    type Out<X: Item<Of = T>> = Link<X>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Link<X>;
+    type EnclosingShapes = shape::One;
     const IS_REQUIRED: bool = true;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::Many> {
+impl<M: 'static, T: Document, R> ReferencePlace for Field<M, Ref<T>, R, shape::Many> {
     type Target = T;
-    type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Links<X>;
+    type EnclosingShapes = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::One> {
+impl<M: 'static, T: Document, R: 'static> ReferencePlace for ArrayPlace<M, Ref<T>, R, shape::One> {
     type Target = T;
-    type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Links<X>;
+    type EnclosingShapes = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::Many> {
+impl<M: 'static, T: Document, R: 'static> ReferencePlace for ArrayPlace<M, Ref<T>, R, shape::Many> {
     type Target = T;
-    type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Links<X>;
+    type EnclosingShapes = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::One> {
+impl<M: 'static, T: Document, R: 'static> ReferencePlace
+    for OptionalPlace<M, Ref<T>, R, shape::One>
+{
     type Target = T;
-    type Out<X: Item<Of = T>> = Option<Link<X>>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Option<Link<X>>;
+    type EnclosingShapes = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::Many> {
+impl<M: 'static, T: Document, R: 'static> ReferencePlace
+    for OptionalPlace<M, Ref<T>, R, shape::Many>
+{
     type Target = T;
-    type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = shape::One;
+    type Out<X: LinkItem<Of = T>> = Links<X>;
+    type EnclosingShapes = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: Document, T: Document, R: 'static> Reference for Overflowing<M, Ref<T>, R, shape::One> {
+impl<M: Document, T: Document, R: 'static> ReferencePlace
+    for OverflowPlace<M, Ref<T>, R, shape::One>
+{
     type Target = T;
-    type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = Overflow<Ref<T>>;
+    type Out<X: LinkItem<Of = T>> = Links<X>;
+    type EnclosingShapes = Overflow<Ref<T>>;
 
-    fn overflows_in() -> Option<&'static Model> {
+    fn overflow_model() -> Option<&'static Model> {
         Some(&M::MODEL)
     }
 }
@@ -101,81 +107,87 @@ impl<M: Document, T: Document, R: 'static> Reference for Overflowing<M, Ref<T>, 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> RefersToMany for Field<M, Ref<T>, R, shape::Many> {}
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::One> {}
+impl<M: 'static, T: Document, R: 'static> RefersToMany for ArrayPlace<M, Ref<T>, R, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::Many> {}
+impl<M: 'static, T: Document, R: 'static> RefersToMany for ArrayPlace<M, Ref<T>, R, shape::Many> {}
 #[diagnostic::do_not_recommend]
-impl<M: Document, T: Document, R: 'static> RefersToMany for Overflowing<M, Ref<T>, R, shape::One> {}
+impl<M: Document, T: Document, R: 'static> RefersToMany
+    for OverflowPlace<M, Ref<T>, R, shape::One>
+{
+}
 #[diagnostic::do_not_recommend]
-impl<M: 'static, T: Document, R: 'static> RefersToMany for Maybe<M, Ref<T>, R, shape::Many> {}
-
-/// What the places of references are in, where a condition tells which documents refer to a given one.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "what refers to a document from there is not found for many at once",
-    label = "a reference in an array of enums, or in one that overflows: in an element of its variant, or outside of the document",
-    note = "for one document, of an array of enums: `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`",
-    note = "of an array that overflows: the inverse of the link lists them; for one document ask `db.arrays::<…>().any(|a| a.watchers(), |user| user.eq(&jane))`"
-)]
-pub trait FoundByIt {}
-#[diagnostic::do_not_recommend]
-impl FoundByIt for shape::One {}
-// In an array of enums, the element with the key and that of the variant could be two.
-#[diagnostic::do_not_recommend]
-impl<P: FoundByIt> FoundByIt for (P, shape::One) {}
-
-/// How the links of one document become what its join gives.
-pub trait Gather<X: Item>: Send + Sync + Sized + 'static {
-    /// Whether it can do without those that lead nowhere.
-    const IS_MANY: bool = false;
-    /// What the join gives where the reference is inside of a variant, of which a document may be or not.
-    type OrNone: Gather<X>;
-
-    /// All links of a document, in order; none where there must be one means that the document has no such field.
-    fn gather(links: Vec<Link<X>>) -> Option<Self>;
+impl<M: 'static, T: Document, R: 'static> RefersToMany
+    for OptionalPlace<M, Ref<T>, R, shape::Many>
+{
 }
 
-impl<X: Item> Gather<X> for Link<X> {
-    type OrNone = Option<Self>;
+/// The places of references by which a query can find the children of many parents at once.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`with_children` cannot find children by this reference",
+    label = "a reference in an array of enums, or in an overflow array",
+    note = "for an array of enums, find the children of one document: `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`",
+    note = "for an overflow array, join the inverse of the link, or find the children of one document: `db.arrays::<…>().any(|a| a.watchers(), |user| user.eq(&jane))`"
+)]
+pub trait FindableReference {}
+#[diagnostic::do_not_recommend]
+impl FindableReference for shape::One {}
+// In an array of enums, the element with the key and the element with the variant could be different elements.
+#[diagnostic::do_not_recommend]
+impl<P: FindableReference> FindableReference for (P, shape::One) {}
 
-    fn gather(links: Vec<Self>) -> Option<Self> {
+/// A conversion from the links of a document to the result of its join.
+pub trait FromLinks<X: LinkItem>: Send + Sync + Sized + 'static {
+    /// Whether the result may omit links without a target.
+    const CAN_OMIT_MISSING: bool = false;
+    /// The result of a join through a variant, which a document may have or not.
+    type IfVariant: FromLinks<X>;
+
+    /// Converts the links of a document, in order. Returns `None` if a required link is absent: the document lacks the field.
+    fn from_links(links: Vec<Link<X>>) -> Option<Self>;
+}
+
+impl<X: LinkItem> FromLinks<X> for Link<X> {
+    type IfVariant = Option<Self>;
+
+    fn from_links(links: Vec<Self>) -> Option<Self> {
         links.into_iter().next()
     }
 }
 
-impl<X: Item> Gather<X> for Option<Link<X>> {
-    type OrNone = Self;
+impl<X: LinkItem> FromLinks<X> for Option<Link<X>> {
+    type IfVariant = Self;
 
-    fn gather(links: Vec<Link<X>>) -> Option<Self> {
+    fn from_links(links: Vec<Link<X>>) -> Option<Self> {
         Some(links.into_iter().next())
     }
 }
 
-impl<X: Item> Gather<X> for Links<X> {
-    const IS_MANY: bool = true;
-    type OrNone = Self;
+impl<X: LinkItem> FromLinks<X> for Links<X> {
+    const CAN_OMIT_MISSING: bool = true;
+    type IfVariant = Self;
 
-    fn gather(links: Vec<Link<X>>) -> Option<Self> {
+    fn from_links(links: Vec<Link<X>>) -> Option<Self> {
         Some(links.into_iter().collect())
     }
 }
 
-/// The documents of one level of a query, as stored.
+/// The stored documents of one level of a query.
 pub(crate) type Parents = Arc<Vec<RawDocumentBuf>>;
 
-type Load<Out> =
+type JoinLoader<Out> =
     dyn Fn(Access, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>> + Send + Sync;
 
-/// One relation to load with documents of the model `M`, giving an `Out` for each.
+/// A relation to load for documents of the model `M`. The result for each document is an `Out`.
 pub struct Join<M, Out> {
-    /// The stored fields that must be in the documents.
-    needs: Result<Vec<String>>,
-    load: Arc<Load<Out>>,
+    /// The stored fields that the documents must contain.
+    needed_fields: Result<Vec<String>>,
+    loader: Arc<JoinLoader<Out>>,
     of: PhantomData<fn() -> M>,
 }
 
 impl<M, Out> Join<M, Out> {
-    pub(super) fn new<F>(needs: Result<Vec<String>>, load: F) -> Self
+    pub(super) fn new<F>(needed_fields: Result<Vec<String>>, load: F) -> Self
     where
         F: Fn(Access, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
             + Send
@@ -183,8 +195,8 @@ impl<M, Out> Join<M, Out> {
             + 'static,
     {
         Self {
-            needs,
-            load: Arc::new(load),
+            needed_fields,
+            loader: Arc::new(load),
             of: PhantomData,
         }
     }
@@ -193,30 +205,30 @@ impl<M, Out> Join<M, Out> {
 impl<M, Out> Clone for Join<M, Out> {
     fn clone(&self) -> Self {
         Self {
-            needs: self.needs.clone(),
-            load: self.load.clone(),
+            needed_fields: self.needed_fields.clone(),
+            loader: self.loader.clone(),
             of: PhantomData,
         }
     }
 }
 
-/// What a `with` closure may return: a reference, or a reference with joins of what it leads to.
+/// The return type of a `with` closure: a reference, or a reference with further joins.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no reference: there is nothing to join",
+    message = "`{Self}` is not a reference and cannot be joined",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; of an enum, it is that of one variant: `a.owner().user(|user| user)`"
+    note = "join a field with `#[reference]`; for the documents that refer to this document use `with_children`; for an enum, name the reference of one variant: `a.owner().user(|user| user)`"
 )]
 pub trait IntoJoin {
-    /// The model that the join starts from.
+    /// The model from which the join starts.
     type Scope;
-    /// What it gives for each document.
+    /// The result for each document.
     type Out: Send + Sync + 'static;
-    /// The join.
+    /// Returns the join.
     fn into_join(self) -> Join<Self::Scope, Self::Out>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<P: Reference> IntoJoin for P {
+impl<P: ReferencePlace> IntoJoin for P {
     type Scope = P::Scope;
     type Out = P::Out<P::Target>;
     fn into_join(self) -> Join<P::Scope, Self::Out> {
@@ -226,18 +238,18 @@ impl<P: Reference> IntoJoin for P {
 
 /// The relations of a query over `T`: a tuple of [`Join`].
 pub trait Joins<T>: Clone + Send + Sync + 'static {
-    /// What the query gives: `T` alone, or a tuple of it and of what each relation gives.
+    /// The result of the query: `T` alone, or a tuple of `T` and the result of each relation.
     type Item: Send + Sync + 'static;
 
-    /// The stored fields that must be in the documents.
+    /// Returns the stored fields that the documents must contain.
     ///
     /// # Errors
     ///
-    /// That of a path which cannot be asked for.
-    fn needs(&self) -> Result<Vec<String>>;
+    /// The error of a path that a query cannot express.
+    fn needed_fields(&self) -> Result<Vec<String>>;
 
-    /// Loads the relations of `parents`, whose values are `roots`.
-    fn load(
+    /// Loads the relations of `parents`, with the decoded values `roots`.
+    fn load_relations(
         self,
         access: Access,
         parents: Arc<Vec<RawDocumentBuf>>,
@@ -248,11 +260,11 @@ pub trait Joins<T>: Clone + Send + Sync + 'static {
 impl<T: Send + Sync + 'static> Joins<T> for () {
     type Item = T;
 
-    fn needs(&self) -> Result<Vec<String>> {
+    fn needed_fields(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn load(
+    fn load_relations(
         self,
         _: Access,
         _: Parents,
@@ -262,52 +274,54 @@ impl<T: Send + Sync + 'static> Joins<T> for () {
     }
 }
 
-/// A tuple that can take one relation more.
+/// A tuple of relations to which a relation can be appended.
 #[diagnostic::on_unimplemented(
-    message = "a query brings along six relations at most",
+    message = "a query can load at most six relations",
     label = "one relation too many",
-    note = "load the rest by a query of its own"
+    note = "load the other relations with a separate query"
 )]
-pub trait Append<X> {
+pub trait AppendJoin<X> {
     /// The longer tuple.
     type Then;
-    /// Appends.
-    fn append(self, next: X) -> Self::Then;
+    /// Appends a relation.
+    fn append_join(self, next: X) -> Self::Then;
 }
 
-impl<X> Append<X> for () {
+impl<X> AppendJoin<X> for () {
     type Then = (X,);
-    fn append(self, next: X) -> (X,) {
+    fn append_join(self, next: X) -> (X,) {
         (next,)
     }
 }
 
-/// The six relations that a query brings along at most: a seventh is told so by [`Append`], which it would not be if nothing could
-/// ever be appended.
+/// The maximum of six relations.
+///
+/// This implementation never applies to a real relation. Without any implementation the compiler would not report the message of
+/// [`AppendJoin`] for a seventh relation.
 #[diagnostic::do_not_recommend]
-impl<A, B, C, D, E, F, X: Seventh> Append<X> for (A, B, C, D, E, F) {
+impl<A, B, C, D, E, F, X: SeventhJoin> AppendJoin<X> for (A, B, C, D, E, F) {
     type Then = Self;
-    fn append(self, _: X) -> Self {
+    fn append_join(self, _: X) -> Self {
         self
     }
 }
 
-/// A seventh relation: one of what nothing is, in two ways, so that neither is taken for what was meant.
+/// A marker for a seventh relation, with two implementations, so that the compiler does not suggest one of them.
 #[doc(hidden)]
-pub trait Seventh {}
+pub trait SeventhJoin {}
 #[diagnostic::do_not_recommend]
-impl<M> Seventh for Join<M, Nothing<0>> {}
+impl<M> SeventhJoin for Join<M, NoRelation<0>> {}
 #[diagnostic::do_not_recommend]
-impl<M> Seventh for Join<M, Nothing<1>> {}
+impl<M> SeventhJoin for Join<M, NoRelation<1>> {}
 
-/// What no relation leads to.
+/// A type that no relation loads.
 #[doc(hidden)]
 #[derive(Debug)]
-pub enum Nothing<const N: usize> {}
+pub enum NoRelation<const N: usize> {}
 
 macro_rules! joins {
     ($($name:ident $out:ident),+) => {
-        impl<P: Projection<Of: Document>, $($out: Send + Sync + 'static),+> Item for (P, $($out),+) {
+        impl<P: Projection<Of: Document>, $($out: Send + Sync + 'static),+> LinkItem for (P, $($out),+) {
             type Of = P::Of;
         }
 
@@ -319,12 +333,12 @@ macro_rules! joins {
         {
             type Item = (T, $($out),+);
 
-            fn needs(&self) -> Result<Vec<String>> {
+            fn needed_fields(&self) -> Result<Vec<String>> {
                 let ($($name,)+) = self;
-                Ok([$($name.needs.clone()?),+].concat())
+                Ok([$($name.needed_fields.clone()?),+].concat())
             }
 
-            fn load(
+            fn load_relations(
                 self,
                 access: Access,
                 parents: Parents,
@@ -333,14 +347,14 @@ macro_rules! joins {
                 let ($($name,)+) = self;
                 Box::pin(async move {
                     let ($($name,)+) = futures_util::try_join!(
-                        $(($name.load)(access.clone(), parents.clone())),+
+                        $(($name.loader)(access.clone(), parents.clone())),+
                     )?;
                     $(let mut $name = $name.into_iter();)+
                     Ok(roots
                         .into_iter()
                         .map(|root| {
-                            // Every iterator moves on, whatever came before: they go side by side.
-                            $(let $name = $name.next().unwrap_or_else(|| Err(load::short()));)+
+                            // Advance every iterator, even after an error: the iterators run side by side.
+                            $(let $name = $name.next().unwrap_or_else(|| Err(load::malformed_answer()));)+
                             Ok((root?, $($name?),+))
                         })
                         .collect())
@@ -358,9 +372,9 @@ joins!(a A, b B, c C, d D, e E, f F);
 
 macro_rules! append {
     ($($name:ident $join:ident),+) => {
-        impl<X, $($join),+> Append<X> for ($($join,)+) {
+        impl<X, $($join),+> AppendJoin<X> for ($($join,)+) {
             type Then = ($($join,)+ X,);
-            fn append(self, next: X) -> Self::Then {
+            fn append_join(self, next: X) -> Self::Then {
                 let ($($name,)+) = self;
                 ($($name,)+ next,)
             }

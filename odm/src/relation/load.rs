@@ -1,241 +1,267 @@
-//! How joins are carried out: one query for each relation and level, whatever the number of documents.
+//! Execution of joins: one query per relation and level, for any number of documents.
 
-mod outlier;
+mod spilled;
 
 use std::{collections::HashMap, sync::Arc};
 
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
-    edge::Edge,
-    join::{Gather, Joins, Parents, Reference},
-    link::{Item, Link, Links},
+    join::{FromLinks, Joins, Parents, ReferencePlace},
+    link::{Link, LinkItem, Links},
+    target_join::JoinEdge,
 };
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also},
-    backend::operation::{Find, FindEach},
-    batches::id_batches,
+    access::{Access, add_condition},
+    backend::operation::{FindEach, FindOperation},
     decode::{self, decode_all},
     document::Document,
     error,
+    id_batches::id_batches,
     projection::{self, Projection},
-    query::{document, encode},
+    query::{encode_value, single_field_document},
+    soft_delete::Visibility,
 };
 
-/// How many ids one query asks for at most, if they are short: see [`id_batches`].
-pub(crate) const MAX_KEYS: usize = 10_000;
+/// The maximum number of ids in one query. Long ids reduce the number: see [`id_batches`].
+pub(crate) const MAX_IDS_PER_QUERY: usize = 10_000;
 
-/// Loads what the references of each parent lead to, every document once, and gives it to the parents in the order of their
-/// references or, if the edge has one, in its own.
-pub(super) async fn targets<P, R, J>(
+/// Loads the targets of each parent's references. Each target is loaded once.
+///
+/// The targets have the order of the references, or the order of the join if the join has one.
+pub(super) async fn load_targets<P, R, J>(
     access: Access,
     parents: Parents,
-    edge: Edge,
+    edge: JoinEdge,
     joins: J,
 ) -> Result<Vec<Result<P::Out<J::Item>>>>
 where
-    P: Reference,
+    P: ReferencePlace,
     R: Projection<Of = P::Target>,
-    J: Joins<R, Item: Item<Of = P::Target>>,
+    J: Joins<R, Item: LinkItem<Of = P::Target>>,
 {
-    let outside = match P::overflows_in() {
-        Some(model) => outlier::references::<P::Target>(&access, model, &parents, &edge).await?,
+    let spilled = match P::overflow_model() {
+        Some(model) => {
+            spilled::load_references::<P::Target>(&access, model, &parents, &edge).await?
+        }
         None => HashMap::new(),
     };
-    let mut ids = Ids::default();
-    let mut references: Vec<Option<Vec<To<'_>>>> = parents
+    let mut ids = DistinctIds::default();
+    let mut references: Vec<Option<Vec<SlottedReference<'_>>>> = parents
         .iter()
         .enumerate()
         .map(|(position, parent)| {
-            let found = match outside.get(&position) {
-                Some(all) => all.iter().map(RawBson::as_raw_bson_ref).collect(),
-                None => edge.way.references(parent)?,
+            let raw_references = match spilled.get(&position) {
+                Some(elements) => elements.iter().map(RawBson::as_raw_bson_ref).collect(),
+                None => edge.path.find_references(parent)?,
             };
-            Some(ids.place_all(found))
+            Some(ids.assign_slots(raw_references))
         })
         .collect();
-    let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
-    let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
-    let asked = Asked {
+    let omits_missing = !edge.filter.is_empty() || edge.limit.is_some();
+    let omits_missing = omits_missing && <P::Out<J::Item> as FromLinks<J::Item>>::CAN_OMIT_MISSING;
+    let query = TargetQuery {
         filter: edge.filter,
         sort: edge.sort,
     };
-    let is_sorted = asked.sort.is_some();
-    let targets = Targets::load::<R, J>(access, ids, asked, joins).await?;
+    let is_sorted = query.sort.is_some();
+    let targets = LoadedTargets::load_all::<R, J>(access, ids, query, joins).await?;
     Ok(references
         .iter_mut()
         .zip(parents.iter())
         .map(|(references, parent)| {
-            let no_reference = || no_reference(parent, edge.way.dotted());
+            let no_reference = || missing_required_reference(parent, edge.path.dotted());
             let Some(references) = references else {
-                return P::Out::gather(Vec::new()).ok_or_else(no_reference);
+                return P::Out::from_links(Vec::new()).ok_or_else(no_reference);
             };
             if P::IS_REQUIRED && references.is_empty() {
                 return Err(no_reference());
             }
-            if leaves_out {
-                references.retain(|reference| targets.rank(reference).is_some());
+            if omits_missing {
+                references.retain(|reference| targets.rank_of(reference).is_some());
             }
             if is_sorted {
-                references.sort_by_key(|reference| targets.rank(reference).unwrap_or(usize::MAX));
+                references
+                    .sort_by_key(|reference| targets.rank_of(reference).unwrap_or(usize::MAX));
             }
             references.truncate(edge.limit.unwrap_or(usize::MAX));
-            P::Out::gather(targets.links(references)?).ok_or_else(no_reference)
+            P::Out::from_links(targets.to_links(references)?).ok_or_else(no_reference)
         })
         .collect())
 }
 
 /// Loads documents by their ids, in the order of the ids.
-pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
-    let raw = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
-    let mut ids = Ids::default();
-    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
-    let targets = Targets::load::<T, ()>(access, ids, Asked::default(), ()).await?;
-    Ok(targets.links(&wanted)?.into_iter().collect())
+pub(crate) async fn load_by_ids<R, J>(
+    access: Access,
+    ids: &[<R::Of as Document>::Id],
+    joins: J,
+) -> Result<Links<J::Item>>
+where
+    R: Projection<Of: Document>,
+    J: Joins<R, Item: LinkItem<Of = R::Of>>,
+{
+    let raw = ids.iter().map(encode_value).collect::<Result<Vec<_>>>()?;
+    let mut ids = DistinctIds::default();
+    let references = ids.assign_slots(raw.iter().map(RawBson::as_raw_bson_ref));
+    let query = TargetQuery::default();
+    let targets = LoadedTargets::load_all::<R, J>(access, ids, query, joins).await?;
+    Ok(targets.to_links(&references)?.into_iter().collect())
 }
 
-/// What was found of the documents with these ids, in the order of the ids.
-pub(crate) fn found_by_ids<T: Document>(
+/// Returns the found documents as links, in the order of the ids.
+pub(crate) fn links_of_found<T: Document>(
     raw: &[RawBson],
-    found: Vec<RawDocumentBuf>,
+    documents: Vec<RawDocumentBuf>,
 ) -> Result<Links<T>> {
-    let (items, found) = decode_all::<T>(found);
-    let mut ids = Ids::default();
-    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
-    let targets = Targets::new(&ids.places, &found, items);
-    Ok(targets.links(&wanted)?.into_iter().collect())
+    let (items, documents) = decode_all::<T>(documents);
+    let mut ids = DistinctIds::default();
+    let references = ids.assign_slots(raw.iter().map(RawBson::as_raw_bson_ref));
+    let targets = LoadedTargets::new(&ids.slots, &documents, items);
+    Ok(targets.to_links(&references)?.into_iter().collect())
 }
 
-/// Ids as they are referred to, which lead to documents: each has a place, that of all ids which are the same one.
+/// The distinct ids among a set of references. Each distinct id has a slot.
 #[derive(Default)]
-struct Ids<'r> {
-    places: HashMap<Key<'r>, usize>,
-    /// One for each place.
-    each: Vec<RawBsonRef<'r>>,
+struct DistinctIds<'r> {
+    slots: HashMap<IdKey<'r>, usize>,
+    /// The id of each slot.
+    by_slot: Vec<RawBsonRef<'r>>,
 }
 
-/// A reference to the document of a place.
+/// A reference, with the slot of its target.
 #[derive(Clone, Copy)]
-struct To<'r> {
+struct SlottedReference<'r> {
     id: RawBsonRef<'r>,
-    place: usize,
+    slot: usize,
 }
 
-impl<'r> Ids<'r> {
-    fn place_all(&mut self, ids: impl IntoIterator<Item = RawBsonRef<'r>>) -> Vec<To<'r>> {
-        ids.into_iter().map(|id| self.place(id)).collect()
+impl<'r> DistinctIds<'r> {
+    fn assign_slots(
+        &mut self,
+        ids: impl IntoIterator<Item = RawBsonRef<'r>>,
+    ) -> Vec<SlottedReference<'r>> {
+        ids.into_iter().map(|id| self.assign_slot(id)).collect()
     }
 
-    fn place(&mut self, id: RawBsonRef<'r>) -> To<'r> {
-        let place = *self.places.entry(Key::of(id)).or_insert_with(|| {
-            self.each.push(id);
-            self.each.len() - 1
+    fn assign_slot(&mut self, id: RawBsonRef<'r>) -> SlottedReference<'r> {
+        let place = *self.slots.entry(IdKey::from_raw(id)).or_insert_with(|| {
+            self.by_slot.push(id);
+            self.by_slot.len() - 1
         });
-        To { id, place }
+        SlottedReference { id, slot: place }
     }
 }
 
-/// What is asked of the documents that references lead to.
+/// The query for the targets of references.
 #[derive(Default)]
-struct Asked {
+struct TargetQuery {
     filter: RawDocumentBuf,
     sort: Option<RawDocumentBuf>,
 }
 
-/// The documents that a set of references leads to, each loaded once, by its place: none where it was not found.
-struct Targets<X>(Vec<Option<Target<X>>>);
+/// The targets of a set of references, by slot, each loaded once. `None` if the target was not found.
+struct LoadedTargets<X>(Vec<Option<LoadedTarget<X>>>);
 
-struct Target<X> {
-    /// Its place in the order of the query.
+struct LoadedTarget<X> {
+    /// The position of the document in the result of the query.
     rank: usize,
     item: Result<Arc<X>>,
 }
 
-impl<X: Item> Targets<X> {
-    async fn load<R, J>(access: Access, ids: Ids<'_>, asked: Asked, joins: J) -> Result<Self>
+impl<X: LinkItem> LoadedTargets<X> {
+    async fn load_all<R, J>(
+        access: Access,
+        ids: DistinctIds<'_>,
+        query: TargetQuery,
+        joins: J,
+    ) -> Result<Self>
     where
         R: Projection<Of = X::Of>,
         J: Joins<R, Item = X>,
     {
-        let batches: Vec<_> = id_batches(&ids.each, MAX_KEYS).collect();
-        if asked.sort.is_some() && batches.len() > 1 {
+        let batches: Vec<_> = id_batches(&ids.by_slot, MAX_IDS_PER_QUERY).collect();
+        if query.sort.is_some() && batches.len() > 1 {
             let message = format!(
-                "a join in an order is one query, for {MAX_KEYS} documents and 6 MB of ids at most, and these are {} documents: leave \
-                 its `sort` out, or read fewer at once, by `stream` or `page`",
-                ids.each.len()
+                "a sorted join can load at most {MAX_IDS_PER_QUERY} documents with 6 MB of ids, but this join needs {} documents: remove \
+                 its `sort`, or read fewer documents at once with `stream` or `page`",
+                ids.by_slot.len()
             );
             let error = Error::new(ErrorKind::Unsupported, message);
             return Err(error::of_model::<X::Of>(error));
         }
-        let mut needs = joins.needs()?;
-        needs.push("_id".to_owned());
-        let projection = projection::to_raw::<R>(&needs)?;
-        let mut found = Vec::new();
-        for some in batches {
+        let mut needed_fields = joins.needed_fields()?;
+        needed_fields.push("_id".to_owned());
+        let projection = projection::to_raw::<R>(&needed_fields)?;
+        let mut documents = Vec::new();
+        for batch in batches {
             let mut keys = RawArrayBuf::new();
-            for id in some {
+            for id in batch {
                 keys.push(*id);
             }
-            let mut filter = asked.filter.clone();
-            also(&mut filter, "_id", document("$in", keys)?)?;
-            let find = Find {
+            let mut filter = query.filter.clone();
+            add_condition(&mut filter, "_id", single_field_document("$in", keys)?)?;
+            let find = FindOperation {
                 collection: X::Of::COLLECTION.into(),
                 filter,
                 projection: projection.clone(),
-                sort: asked.sort.clone(),
+                sort: query.sort.clone(),
                 limit: None,
-                max_time: None,
+                options: Default::default(),
             };
-            found.extend(access.find_all(&X::Of::MODEL, find).await?);
+            documents.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
-        let (roots, found) = decode_all::<R>(found);
-        let items = joins.load(access, Arc::clone(&found), roots).await?;
-        Ok(Self::new(&ids.places, &found, items))
+        let (roots, documents) = decode_all::<R>(documents);
+        // Soft-deleted parents do not make soft-deleted joined documents visible.
+        let access = access.with_visibility(Visibility::Present);
+        let items = joins
+            .load_relations(access, Arc::clone(&documents), roots)
+            .await?;
+        Ok(Self::new(&ids.slots, &documents, items))
     }
 
-    /// Puts what was found in its place.
+    /// Assigns the found documents to the slots of their ids.
     fn new(
-        places: &HashMap<Key<'_>, usize>,
-        found: &[RawDocumentBuf],
+        places: &HashMap<IdKey<'_>, usize>,
+        documents: &[RawDocumentBuf],
         items: Vec<Result<X>>,
     ) -> Self {
-        let mut targets: Vec<Option<Target<X>>> = Vec::new();
+        let mut targets: Vec<Option<LoadedTarget<X>>> = Vec::new();
         targets.resize_with(places.len(), || None);
-        for (rank, (raw, item)) in found.iter().zip(items).enumerate() {
-            let place = decode::id(raw).and_then(|id| places.get(&Key::of(id)));
+        for (rank, (raw, item)) in documents.iter().zip(items).enumerate() {
+            let place = decode::stored_id(raw).and_then(|id| places.get(&IdKey::from_raw(id)));
             if let Some(target) = place.and_then(|place| targets.get_mut(*place)) {
                 let item = item.map(Arc::new);
-                *target = Some(Target { rank, item });
+                *target = Some(LoadedTarget { rank, item });
             }
         }
         Self(targets)
     }
 
-    fn get(&self, reference: &To<'_>) -> Option<&Target<X>> {
-        self.0.get(reference.place)?.as_ref()
+    fn target_of(&self, reference: &SlottedReference<'_>) -> Option<&LoadedTarget<X>> {
+        self.0.get(reference.slot)?.as_ref()
     }
 
-    /// The place in the order of the query, if the document was found.
-    fn rank(&self, reference: &To<'_>) -> Option<usize> {
-        self.get(reference).map(|target| target.rank)
+    /// Returns the position of the target in the result of the query, if the target was found.
+    fn rank_of(&self, reference: &SlottedReference<'_>) -> Option<usize> {
+        self.target_of(reference).map(|target| target.rank)
     }
 
-    fn links(&self, references: &[To<'_>]) -> Result<Vec<Link<X>>> {
+    fn to_links(&self, references: &[SlottedReference<'_>]) -> Result<Vec<Link<X>>> {
         let mut links = Vec::with_capacity(references.len());
         for reference in references {
-            links.push(match self.get(reference) {
-                Some(target) => target.item.clone().map(Link::loaded_from),
-                None => decode::value(&RawBson::from(reference.id)).map(Link::missing),
+            links.push(match self.target_of(reference) {
+                Some(target) => target.item.clone().map(Link::from_loaded),
+                None => decode::decode_value(&RawBson::from(reference.id)).map(Link::from_missing),
             }?);
         }
         Ok(links)
     }
 }
 
-/// What is asked of the children of each parent.
+/// The query for the children of each parent.
 #[derive(Clone)]
-pub(super) struct Ask {
+pub(super) struct ChildrenQuery {
     pub(super) path: String,
     pub(super) filter: RawDocumentBuf,
     pub(super) sort: Option<RawDocumentBuf>,
@@ -243,10 +269,10 @@ pub(super) struct Ask {
 }
 
 /// Loads the documents that refer to each of the parents.
-pub(super) async fn children<R, J>(
+pub(super) async fn load_children<R, J>(
     access: Access,
     parents: Parents,
-    ask: Ask,
+    query: ChildrenQuery,
     joins: J,
 ) -> Result<Vec<Result<Vec<J::Item>>>>
 where
@@ -255,85 +281,90 @@ where
 {
     let keys = parents
         .iter()
-        .map(|parent| decode::id(parent).map(RawBson::from))
+        .map(|parent| decode::stored_id(parent).map(RawBson::from))
         .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| Error::new(ErrorKind::Decode, "a document came back without its `_id`"))?;
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Decode,
+                "the backend returned a document without an `_id`",
+            )
+        })?;
 
-    let projection = projection::to_raw::<R>(&joins.needs()?)?;
-    let mut owners = Vec::new();
-    let mut found = Vec::new();
-    let mut before = 0;
-    for some in id_batches(&keys, MAX_KEYS) {
-        let each = FindEach {
+    let projection = projection::to_raw::<R>(&joins.needed_fields()?)?;
+    let mut parent_positions = Vec::new();
+    let mut documents = Vec::new();
+    let mut batch_start = 0;
+    for batch in id_batches(&keys, MAX_IDS_PER_QUERY) {
+        let find_each = FindEach {
             collection: R::Of::COLLECTION.into(),
-            path: ask.path.clone(),
-            keys: some.to_vec(),
-            filter: ask.filter.clone(),
+            path: query.path.clone(),
+            keys: batch.to_vec(),
+            filter: query.filter.clone(),
             projection: projection.clone(),
-            sort: ask.sort.clone(),
-            limit: ask.limit,
-            max_time: None,
+            sort: query.sort.clone(),
+            limit: query.limit,
+            options: Default::default(),
         };
-        for row in access.find_each(&R::Of::MODEL, each).await? {
-            let (owner, child) = row_of(&row).ok_or_else(short)?;
-            owners.push(before + owner);
-            found.push(child);
+        for row in access.find_each(&R::Of::MODEL, find_each).await? {
+            let (position, child) = parse_row(&row).ok_or_else(malformed_answer)?;
+            parent_positions.push(batch_start + position);
+            documents.push(child);
         }
-        before += some.len();
+        batch_start += batch.len();
     }
-    let (children, found) = decode_all::<R>(found);
-    let items = joins.load(access, found, children).await?;
+    let (children, documents) = decode_all::<R>(documents);
+    let items = joins.load_relations(access, documents, children).await?;
 
-    let mut each: Vec<Result<Vec<J::Item>>> = Vec::new();
-    each.resize_with(keys.len(), || Ok(Vec::new()));
-    for (owner, item) in owners.into_iter().zip(items) {
-        let slot = each.get_mut(owner).ok_or_else(short)?;
+    let mut results: Vec<Result<Vec<J::Item>>> = Vec::new();
+    results.resize_with(keys.len(), || Ok(Vec::new()));
+    for (position, item) in parent_positions.into_iter().zip(items) {
+        let slot = results.get_mut(position).ok_or_else(malformed_answer)?;
         match (slot, item) {
             (Ok(items), Ok(item)) => items.push(item),
             (slot, Err(error)) => *slot = Err(error),
             (Err(_), Ok(_)) => {}
         }
     }
-    Ok(each)
+    Ok(results)
 }
 
-fn row_of(row: &RawDocument) -> Option<(usize, RawDocumentBuf)> {
-    let owner = row.get_i32("key").ok()?;
+fn parse_row(row: &RawDocument) -> Option<(usize, RawDocumentBuf)> {
+    let position = row.get_i32("key").ok()?;
     let child = row.get_document("document").ok()?;
-    Some((usize::try_from(owner).ok()?, child.to_owned()))
+    Some((usize::try_from(position).ok()?, child.to_owned()))
 }
 
-/// The backend broke its contract.
-pub(super) fn short() -> Error {
+/// The error of a backend that broke its contract.
+pub(super) fn malformed_answer() -> Error {
     Error::new(
         ErrorKind::Backend,
-        "the backend's answer does not fit the question",
+        "the backend returned a malformed row for a join: expected `{key: <int32>, document: {…}}`",
     )
 }
 
-fn no_reference(parent: &RawDocument, path: &str) -> Error {
+fn missing_required_reference(parent: &RawDocument, path: &str) -> Error {
     let error = Error::new(
         ErrorKind::Decode,
-        "the document has no reference where its model has one: repair the document, or make the reference optional",
+        "the document has no reference in a required field: repair the document, or make the reference optional",
     )
     .with_path(path);
-    match decode::id(parent).and_then(|id| Bson::try_from(id).ok()) {
+    match decode::stored_id(parent).and_then(|id| Bson::try_from(id).ok()) {
         Some(id) => error.with_id(id),
         None => error,
     }
 }
 
-/// An id for comparing: integers of either width are one number, as they are to the server.
+/// An id in a form for comparisons. Integers of different types with one value are equal, as for the server.
 #[derive(PartialEq, Eq, Hash)]
-enum Key<'r> {
+enum IdKey<'r> {
     Integer(i64),
     Text(&'r str),
     ObjectId(ObjectId),
     Other(Vec<u8>),
 }
 
-impl<'r> Key<'r> {
-    fn of(value: RawBsonRef<'r>) -> Self {
+impl<'r> IdKey<'r> {
+    fn from_raw(value: RawBsonRef<'r>) -> Self {
         match value {
             RawBsonRef::Int32(number) => Self::Integer(number.into()),
             RawBsonRef::Int64(number) => Self::Integer(number),
@@ -363,8 +394,8 @@ mod tests {
 
     #[test]
     fn integers_of_either_width_are_one_id() {
-        assert!(Key::of(RawBsonRef::Int32(5)) == Key::of(RawBsonRef::Int64(5)));
-        assert!(Key::of(RawBsonRef::Double(5.0)) == Key::of(RawBsonRef::Int64(5)));
-        assert!(Key::of(RawBsonRef::String("5")) != Key::of(RawBsonRef::Int64(5)));
+        assert!(IdKey::from_raw(RawBsonRef::Int32(5)) == IdKey::from_raw(RawBsonRef::Int64(5)));
+        assert!(IdKey::from_raw(RawBsonRef::Double(5.0)) == IdKey::from_raw(RawBsonRef::Int64(5)));
+        assert!(IdKey::from_raw(RawBsonRef::String("5")) != IdKey::from_raw(RawBsonRef::Int64(5)));
     }
 }

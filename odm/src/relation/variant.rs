@@ -1,58 +1,58 @@
-//! Joins along references inside of variants: there only where a value is of the variant.
+//! Joins along references inside variants of enums. The reference only exists if the value has the variant.
 
 use super::{
     children::Children,
-    edge::{JoinOf, RefersToMany, edges},
-    join::{Gather, IntoJoin, Join, Joins, Reference},
-    link::Item,
+    join::{FromLinks, IntoJoin, Join, Joins, ReferencePlace},
+    link::LinkItem,
+    target_join::{JoinOf, RefersToMany, edges},
 };
 use crate::{
-    document::{Document, InKind, OfKind},
-    field::{OfVariant, Place, Within, said},
+    document::{Document, InDocumentVariant, OfDocumentVariant},
+    field::{InVariant, OfVariant, Place, closure_result},
     projection::{Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort},
 };
 
 #[diagnostic::do_not_recommend]
-impl<P: Reference, S> Reference for Within<P, S> {
+impl<P: ReferencePlace, S> ReferencePlace for InVariant<P, S> {
     type Target = P::Target;
-    type Out<X: Item<Of = P::Target>> = <P::Out<X> as Gather<X>>::OrNone;
-    type Inside = (P::Inside, S);
+    type Out<X: LinkItem<Of = P::Target>> = <P::Out<X> as FromLinks<X>>::IfVariant;
+    type EnclosingShapes = (P::EnclosingShapes, S);
     const IS_REQUIRED: bool = P::IS_REQUIRED;
 }
 
 #[diagnostic::do_not_recommend]
-impl<P: RefersToMany, S> RefersToMany for Within<P, S> {}
+impl<P: RefersToMany, S> RefersToMany for InVariant<P, S> {}
 
 #[diagnostic::do_not_recommend]
-impl<P: Reference, J, R, S> OfVariant<P::Scope, S> for JoinOf<P, J, R> {
-    type Out = JoinOf<Within<P, S>, J, R>;
-    type Says = said::Somewhere;
-    /// The path has the condition already.
+impl<P: ReferencePlace, J, R, S> OfVariant<P::Scope, S> for JoinOf<P, J, R> {
+    type Out = JoinOf<InVariant<P, S>, J, R>;
+    type Kind = closure_result::Location;
+    /// The path already contains the condition on the variant.
     fn of_variant(self, _: Filter<P::Scope>) -> Self::Out {
-        self.along()
+        self.with_place()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<E, P: Reference> Reference for InKind<E, P> {
+impl<E, P: ReferencePlace> ReferencePlace for InDocumentVariant<E, P> {
     type Target = P::Target;
-    type Out<X: Item<Of = P::Target>> = <P::Out<X> as Gather<X>>::OrNone;
-    type Inside = P::Inside;
+    type Out<X: LinkItem<Of = P::Target>> = <P::Out<X> as FromLinks<X>>::IfVariant;
+    type EnclosingShapes = P::EnclosingShapes;
     const IS_REQUIRED: bool = P::IS_REQUIRED;
 }
 
 #[diagnostic::do_not_recommend]
-impl<E, P: RefersToMany> RefersToMany for InKind<E, P> {}
+impl<E, P: RefersToMany> RefersToMany for InDocumentVariant<E, P> {}
 
 #[diagnostic::do_not_recommend]
-impl<E, V, P: Reference<Scope = V>, J, R> OfKind<E, V> for JoinOf<P, J, R> {
-    type Out = JoinOf<InKind<E, P>, J, R>;
-    /// The path has the condition already.
+impl<E, V, P: ReferencePlace<Scope = V>, J, R> OfDocumentVariant<E, V> for JoinOf<P, J, R> {
+    type Out = JoinOf<InDocumentVariant<E, P>, J, R>;
+    /// The path already contains the condition on the variant.
     fn of_kind(self, _: Filter<E>) -> Self::Out {
-        self.along()
+        self.with_place()
     }
 }
 
-edges!([P: Place, S] Within<P, S>);
-edges!([E, P: Place] InKind<E, P>);
+edges!([P: Place, S] InVariant<P, S>);
+edges!([E, P: Place] InDocumentVariant<E, P>);

@@ -1,4 +1,4 @@
-//! Fields that are computed from others of their document, as plain data, and the proof that their types fit.
+//! Computed fields as plain data, and the compile-time checks of their types.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,52 +9,52 @@ use crate::{
     field::{AlwaysStored, Elem, FromPath, Path, Place, role, shape},
 };
 
-/// A field that is computed from others of its document.
+/// A field that is computed from other fields of its document.
 #[derive(Debug, Clone, Copy)]
 pub struct ComputedField {
-    /// The field in Rust.
+    /// The Rust name of the field.
     pub field: &'static str,
-    /// The field as it is stored.
+    /// The stored name of the field.
     pub stored: &'static str,
-    /// How it is computed.
+    /// Returns the computation of the field.
     pub computation: fn() -> Computation,
 }
 
-/// How a value is computed.
+/// The computation of a value.
 #[derive(Debug, Clone)]
 pub struct Computation {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NumberKind,
     pub(crate) term: Term,
 }
 
 impl Computation {
-    /// That of a field with the type `R`.
+    /// Creates the computation of a field with the type `R`.
     #[must_use]
-    pub fn of<R: Computed>(term: Term) -> Self {
+    pub fn from_term<R: ComputedValue>(term: Term) -> Self {
         Self {
             kind: R::KIND,
             term,
         }
     }
 
-    /// The places that it looks at.
-    pub(crate) fn inputs(&self) -> Vec<Input> {
-        let mut found = Vec::new();
-        self.term.inputs("", &mut found);
-        found
+    /// Returns the places that the computation reads.
+    pub(crate) fn list_inputs(&self) -> Vec<ComputedInput> {
+        let mut inputs = Vec::new();
+        self.term.collect_inputs("", &mut inputs);
+        inputs
     }
 }
 
-/// A place that a computation looks at.
+/// A place that a computation reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Input {
-    /// What is there: stored names with dots.
+pub(crate) enum ComputedInput {
+    /// A number at a dotted stored path.
     Number(String),
-    /// How many elements or keys are there.
+    /// The number of elements or keys at a dotted stored path.
     Len(String),
 }
 
-impl Input {
+impl ComputedInput {
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Number(path) | Self::Len(path) => path,
@@ -62,11 +62,11 @@ impl Input {
     }
 }
 
-/// In which numbers a value is computed: those of the field that holds it.
+/// The number type of a computation: that of the computed field.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// An int64. What is beyond it is an error.
+pub enum NumberKind {
+    /// An int64. A result outside its range is an error.
     Whole,
     /// A double.
     Float,
@@ -75,36 +75,36 @@ pub enum Kind {
     Decimal,
 }
 
-/// A part of what is computed.
+/// A term of a computation.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub enum Term {
     Whole(i64),
     Float(f64),
-    /// The number at a place of the document; nothing if there is none.
+    /// The number at a place of the document. A missing number counts as 0.
     Value(String),
-    /// The number at a place of an element; that of the element itself if it is empty.
-    Inside(String),
-    /// How many elements an array has, or keys a map.
+    /// The number at a place of an array element. An empty place is the element itself.
+    ElementValue(String),
+    /// The number of elements of an array, or of keys of a map.
     Len(String),
     Add(Box<[Term; 2]>),
     Subtract(Box<[Term; 2]>),
     Multiply(Box<[Term; 2]>),
-    /// The sum over the elements of an array.
+    /// The sum of a term over the elements of an array.
     Sum(String, Box<Term>),
 }
 
 impl Term {
-    /// A number of the document.
+    /// Returns the term for a number of the document.
     #[must_use]
     pub fn value(place: impl Place) -> Self {
         Self::Value(place.path().to_string())
     }
 
-    /// A number of an element.
+    /// Returns the term for a number of an array element.
     #[must_use]
-    pub fn inside(place: impl Place) -> Self {
-        Self::Inside(place.path().to_string())
+    pub fn element_value(place: impl Place) -> Self {
+        Self::ElementValue(place.path().to_string())
     }
 
     #[must_use]
@@ -127,65 +127,71 @@ impl Term {
         Self::Multiply(Box::new([self, other]))
     }
 
-    /// The sum of this over the elements of an array.
+    /// Returns the sum of this term over the elements of an array.
     #[must_use]
-    pub fn over(self, array: impl Place) -> Self {
+    pub fn sum_over(self, array: impl Place) -> Self {
         Self::Sum(array.path().to_string(), Box::new(self))
     }
 
-    fn inputs(&self, array: &str, found: &mut Vec<Input>) {
+    fn collect_inputs(&self, array: &str, inputs: &mut Vec<ComputedInput>) {
         match self {
             Self::Whole(_) | Self::Float(_) => {}
-            Self::Value(place) => found.push(Input::Number(place.clone())),
-            Self::Len(place) => found.push(Input::Len(place.clone())),
-            Self::Inside(place) if place.is_empty() => found.push(Input::Number(array.to_owned())),
-            Self::Inside(place) => found.push(Input::Number(format!("{array}.{place}"))),
-            Self::Add(both) | Self::Subtract(both) | Self::Multiply(both) => {
-                both.iter().for_each(|term| term.inputs(array, found));
+            Self::Value(place) => inputs.push(ComputedInput::Number(place.clone())),
+            Self::Len(place) => inputs.push(ComputedInput::Len(place.clone())),
+            Self::ElementValue(place) if place.is_empty() => {
+                inputs.push(ComputedInput::Number(array.to_owned()))
             }
-            Self::Sum(array, each) => each.inputs(array, found),
+            Self::ElementValue(place) => {
+                inputs.push(ComputedInput::Number(format!("{array}.{place}")))
+            }
+            Self::Add(terms) | Self::Subtract(terms) | Self::Multiply(terms) => {
+                terms
+                    .iter()
+                    .for_each(|term| term.collect_inputs(array, inputs));
+            }
+            Self::Sum(array, term) => term.collect_inputs(array, inputs),
         }
     }
 }
 
-/// The types of computed fields.
+/// A type that a computed field can have.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a computed field is no `{Self}`",
+    message = "a computed field cannot be a `{Self}`",
     label = "not an `i64`, `f64` or `Decimal128`",
-    note = "whole numbers are added up in an `i64`, where a sum of many has room, others in an `f64`, and decimals in a `Decimal128` (with the feature `engine`)"
+    note = "compute whole numbers in an `i64`, floating-point numbers in an `f64`, and decimals in a `Decimal128` (with the feature `engine`)"
 )]
-pub trait Computed {
-    /// In which numbers it is computed.
-    const KIND: Kind;
+pub trait ComputedValue {
+    /// The number type of the computation.
+    const KIND: NumberKind;
 }
 #[diagnostic::do_not_recommend]
-impl Computed for i64 {
-    const KIND: Kind = Kind::Whole;
+impl ComputedValue for i64 {
+    const KIND: NumberKind = NumberKind::Whole;
 }
 #[diagnostic::do_not_recommend]
-impl Computed for f64 {
-    const KIND: Kind = Kind::Float;
+impl ComputedValue for f64 {
+    const KIND: NumberKind = NumberKind::Float;
 }
-// The arithmetic of decimals is the engine's.
+// Decimal arithmetic needs the engine's decimal functions.
 #[cfg(feature = "engine")]
 #[diagnostic::do_not_recommend]
-impl Computed for Decimal128 {
-    const KIND: Kind = Kind::Decimal;
+impl ComputedValue for Decimal128 {
+    const KIND: NumberKind = NumberKind::Decimal;
 }
 
-/// What counts in a field of type `R`.
+/// A type of number that a computed field of type `R` can use.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` does not count in a computed `{R}`",
-    label = "no number of this kind",
-    note = "in an `i64` count whole numbers, in an `f64` these and `f64`, in a `Decimal128` whole numbers and `Decimal128`; one that is missing or null counts as 0"
+    message = "a `{Self}` cannot be used in a computed `{R}`",
+    label = "wrong kind of number",
+    note = "an `i64` is computed from whole numbers, an `f64` from whole numbers and `f64`, a `Decimal128` from whole numbers and `Decimal128`; a missing or null number counts as 0"
 )]
 pub trait CountsIn<R> {}
 #[diagnostic::do_not_recommend]
 impl<T: CountsIn<R>, R> CountsIn<R> for Option<T> {}
 
-macro_rules! whole {
+macro_rules! integer_counts {
     ($($t:ty)*) => {$(
         #[diagnostic::do_not_recommend]
         impl CountsIn<i64> for $t {}
@@ -195,7 +201,7 @@ macro_rules! whole {
         impl CountsIn<Decimal128> for $t {}
     )*};
 }
-whole!(i8 i16 i32 i64 u8 u16 u32 u64);
+integer_counts!(i8 i16 i32 i64 u8 u16 u32 u64);
 
 #[diagnostic::do_not_recommend]
 impl CountsIn<f64> for f64 {}
@@ -204,11 +210,11 @@ impl CountsIn<f64> for f32 {}
 #[diagnostic::do_not_recommend]
 impl CountsIn<Decimal128> for Decimal128 {}
 
-/// What has a length.
+/// A type with a length: an array or a map.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` has no length to compute with",
-    label = "no array and no map",
+    label = "neither an array nor a map",
     note = "`len(…)` counts the elements of an array, or the keys of a map"
 )]
 pub trait HasLength {}
@@ -221,12 +227,12 @@ impl<K, V, S> HasLength for HashMap<K, V, S> {}
 #[diagnostic::do_not_recommend]
 impl<T: HasLength> HasLength for Option<T> {}
 
-/// The roles of what can be computed with.
+/// The roles of fields that a computed field can use.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "nothing is computed from a field with the role `{Self}`",
-    label = "the framework writes it by itself",
-    note = "a copy of another document, the inverse of a link, a version and a timestamp change with other writes than those of the application: take a `#[snapshot(from = …)]`, or compute when reading"
+    message = "a computed field cannot use a field with the role `{Self}`",
+    label = "a managed field",
+    note = "copies, inverses, versions and timestamps change without a write of the application: use a `#[snapshot(from = …)]`, or compute when reading"
 )]
 pub trait ComputedFrom {}
 #[diagnostic::do_not_recommend]
@@ -234,81 +240,81 @@ impl ComputedFrom for role::Own {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Id {}
 #[diagnostic::do_not_recommend]
-impl ComputedFrom for role::IdPart {}
+impl ComputedFrom for role::IdPartField {}
 #[diagnostic::do_not_recommend]
-impl ComputedFrom for role::ShardKey {}
+impl ComputedFrom for role::ShardKeyField {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Snapshot {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Computed {}
 
-/// The shapes of what can be computed with.
+/// The shapes of fields that a computed field can use: one value, not one for each array element.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "one value is computed with, not one for each element of an array",
-    label = "inside of an array",
-    note = "add them up, where the array is a field of the document: `sum(lines.price)`; in an array of arrays, compute when reading"
+    message = "a computed field needs one value here, not one for each element of an array",
+    label = "inside an array",
+    note = "add the values up with `sum(lines.price)` if the array is a field of the document; for an array of arrays, compute when reading"
 )]
-pub trait OneValue {}
+pub trait SingleValue {}
 #[diagnostic::do_not_recommend]
-impl OneValue for shape::One {}
-// The error of a field with serde's `default` is that of `AlwaysStored`.
-impl<S> OneValue for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
+impl SingleValue for shape::One {}
+// For a field with serde's `default`, the compiler reports the error of `AlwaysStored`.
+impl<S> SingleValue for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
 
-/// A number of a document or an element counts in an `R`; called by derived code.
+/// Checks that a computed `R` can use a number of a document or an element. Derived code calls this function.
 #[doc(hidden)]
-pub fn counts<R, P>(_: P)
+pub fn ensure_counts<R, P>(_: P)
 where
-    P: Place<Value: CountsIn<R>, Role: ComputedFrom, Shape: OneValue>,
+    P: Place<Value: CountsIn<R>, Role: ComputedFrom, Shape: SingleValue>,
 {
 }
 
-/// A number in the declaration counts in an `R`; called by derived code.
+/// Checks that a computed `R` can use a number in the declaration. Derived code calls this function.
 #[doc(hidden)]
-pub fn literal_counts<R, L: CountsIn<R>>(_: L) {}
+pub fn ensure_literal_counts<R, L: CountsIn<R>>(_: L) {}
 
-/// A place has a length; called by derived code.
+/// Checks that a place has a length. Derived code calls this function.
 #[doc(hidden)]
-pub fn has_length<P>(_: P)
+pub fn ensure_length<P>(_: P)
 where
-    P: Place<Value: HasLength, Role: ComputedFrom, Shape: OneValue>,
+    P: Place<Value: HasLength, Role: ComputedFrom, Shape: SingleValue>,
 {
 }
 
-/// What has elements to add up.
+/// An array with elements to add up.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` has no elements to add up",
-    label = "no array",
-    note = "`sum(lines.price)` is over the elements of an array; several fields are added by `sum(a, b)` or `a + b`"
+    label = "not an array",
+    note = "`sum(lines.price)` adds up the elements of an array; to add several fields, write `sum(a, b)` or `a + b`"
 )]
-pub trait Elements {
+pub trait SummableArray {
     /// The type of the elements.
     type Item: Stored;
 }
 #[diagnostic::do_not_recommend]
-impl<T: Stored> Elements for Vec<T> {
+impl<T: Stored> SummableArray for Vec<T> {
     type Item = T;
 }
 #[diagnostic::do_not_recommend]
-impl<T: Elements> Elements for Option<T> {
+impl<T: SummableArray> SummableArray for Option<T> {
     type Item = T::Item;
 }
 
-/// What is in an element of an array.
+/// The fields of an element in the array at the place `P`.
 #[doc(hidden)]
-pub type InElement<P> = <<<P as Place>::Value as Elements>::Item as Stored>::Fields<
+pub type FieldsOfElement<P> = <<<P as Place>::Value as SummableArray>::Item as Stored>::Fields<
     Elem<<P as Place>::Scope>,
     <P as Place>::Role,
     shape::One,
 >;
 
-/// The fields of an element of an array; called by derived code.
+/// Returns the fields of an array element. Derived code calls this function.
 #[doc(hidden)]
 #[must_use]
-pub fn element<P>(_: P) -> InElement<P>
+pub fn element_fields_at<P>(_: P) -> FieldsOfElement<P>
 where
-    P: Place<Scope: 'static, Role: 'static, Value: Elements>,
+    P: Place<Scope: 'static, Role: 'static, Value: SummableArray>,
 {
     FromPath::from_path(Path::ROOT)
 }

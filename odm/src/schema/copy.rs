@@ -1,139 +1,149 @@
-//! What a model has of other documents, as plain data: copies that follow, and snapshots.
+//! Copies and snapshots of other documents, as plain data.
 
 use std::marker::PhantomData;
 
-use super::{Model, same};
+use super::{Model, str_eq};
 use crate::{
     document::{Document, Ref},
     field::{Path, Place, Single, role},
 };
 
-/// What a type has of other documents: in its own fields, and in what is embedded in them.
+/// The copies and snapshots in a stored type: in its own fields and in its embedded fields.
 #[derive(Debug, Clone, Copy)]
-pub struct Copies {
-    /// In its own fields.
-    pub own: &'static [CopiedField],
-    /// Those of its own fields that the application says once, as they are stored.
-    pub frozen: &'static [&'static str],
-    /// In what is embedded.
-    pub inside: &'static [InEmbedded],
-    /// Whether there are some where nothing keeps them.
-    pub is_lost: bool,
+pub struct TypeCopies {
+    /// The copies and snapshots in the type's own fields.
+    pub fields: &'static [CopiedField],
+    /// The stored names of the type's own fields that the application sets once, at the insert.
+    pub set_once: &'static [&'static str],
+    /// The embedded fields that contain copies or snapshots.
+    pub embedded: &'static [EmbeddedCopies],
+    /// Whether copies exist at a place where the framework cannot maintain them, such as the values of a map.
+    pub is_unmaintainable: bool,
 }
 
-/// A field that is taken from another document.
+/// A copy or a snapshot of a field in another document.
 #[derive(Debug, Clone, Copy)]
 pub struct CopiedField {
-    /// The field in Rust.
+    /// The Rust name of the field.
     pub field: &'static str,
-    /// The field as it is stored.
+    /// The stored name of the field.
     pub stored: &'static str,
-    /// The reference beside it, as it is stored.
+    /// The stored name of the reference in the same struct.
     pub reference: &'static str,
-    /// Whether there may be no reference.
+    /// Whether the reference is optional.
     pub is_optional: bool,
-    /// The collection of the documents that the reference leads to.
+    /// The collection of the source documents.
     pub collection: &'static str,
-    /// Their model.
+    /// The model of the source documents.
     pub model: fn() -> &'static Model,
-    /// What is taken of them.
-    pub from: fn() -> Path,
-    /// The field there that it is of or inside of, in Rust.
-    pub first: &'static str,
-    /// When it follows a change there.
-    pub follows: Follows,
-    /// Whether it becomes null when what it was taken from is deleted.
-    pub clears: bool,
-    /// Whether it is remembered of which document it was taken, and when.
+    /// Returns the path of the copied value in the source document.
+    pub source_path: fn() -> Path,
+    /// The Rust name of the source field that contains the copied value.
+    pub source_field: &'static str,
+    /// When a fan-out writes a changed source value into the copy.
+    pub mode: CopyMode,
+    /// Whether the copy becomes null when the source document is deleted.
+    pub clears_on_delete: bool,
+    /// Whether the framework stores the origin of the snapshot: the source document, and the time.
     pub has_origin: bool,
     /// Whether `None` is stored as a missing field: serde's `skip_serializing_if`.
     pub omits_none: fn() -> bool,
 }
 
-/// An embedded field with copies inside.
+/// An embedded field that contains copies or snapshots.
 #[derive(Debug, Clone, Copy)]
-pub struct InEmbedded {
-    /// The field in Rust.
+pub struct EmbeddedCopies {
+    /// The Rust name of the field.
     pub field: &'static str,
-    /// The field as it is stored.
+    /// The stored name of the field.
     pub stored: &'static str,
-    /// Whether it is an array.
+    /// Whether the field is an array.
     pub is_array: bool,
-    /// What is in it.
-    pub copies: &'static Copies,
+    /// The copies and snapshots in the embedded type.
+    pub copies: &'static TypeCopies,
 }
 
-/// When a copy follows a change of what it was taken from.
+/// When a fan-out writes a changed source value into a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follows {
-    /// Before the write is answered if there are few, and otherwise behind it.
+pub enum CopyMode {
+    /// Within the write if the fan-out is small, otherwise in the background.
     Bounded,
-    /// Before the write is answered.
+    /// Within the write.
     Sync,
-    /// Behind the answer.
+    /// In the background, after the write has returned.
     Background,
-    /// It does not: it was taken once.
-    Never,
+    /// Never: the value is a snapshot.
+    Snapshot,
 }
 
-impl Copies {
-    /// Nothing.
+impl CopyMode {
+    /// Whether a fan-out maintains the copy.
+    pub(crate) const fn has_fan_out(self) -> bool {
+        match self {
+            Self::Bounded | Self::Sync | Self::Background => true,
+            Self::Snapshot => false,
+        }
+    }
+}
+
+impl TypeCopies {
+    /// A type without copies.
     pub const NONE: Self = Self {
-        own: &[],
-        frozen: &[],
-        inside: &[],
-        is_lost: false,
+        fields: &[],
+        set_once: &[],
+        embedded: &[],
+        is_unmaintainable: false,
     };
 
-    const LOST: Self = Self {
-        is_lost: true,
+    const UNMAINTAINABLE: Self = Self {
+        is_unmaintainable: true,
         ..Self::NONE
     };
 
-    /// Those of the values of a map.
-    pub(crate) const fn in_a_map(values: &'static Self) -> &'static Self {
-        match values.is_any() {
-            true => &Self::LOST,
+    /// The copies in the values of a map, which the framework cannot maintain.
+    pub(crate) const fn in_map(values: &'static Self) -> &'static Self {
+        match values.has_any() {
+            true => &Self::UNMAINTAINABLE,
             false => &Self::NONE,
         }
     }
 
-    /// Whether there are any that the framework fills.
-    pub(crate) const fn is_filled(&self) -> bool {
+    /// Whether the framework fills any field.
+    pub(crate) const fn has_filled(&self) -> bool {
         let mut i = 0;
-        while i < self.inside.len() {
-            if self.inside[i].copies.is_filled() {
+        while i < self.embedded.len() {
+            if self.embedded[i].copies.has_filled() {
                 return true;
             }
             i += 1;
         }
-        !self.own.is_empty() || self.is_lost
+        !self.fields.is_empty() || self.is_unmaintainable
     }
 
-    /// Whether there are any.
-    pub(crate) const fn is_any(&self) -> bool {
+    /// Whether the type has any copies, snapshots or fields that are set once.
+    pub(crate) const fn has_any(&self) -> bool {
         let mut i = 0;
-        while i < self.inside.len() {
-            if self.inside[i].copies.is_any() {
+        while i < self.embedded.len() {
+            if self.embedded[i].copies.has_any() {
                 return true;
             }
             i += 1;
         }
-        !self.own.is_empty() || !self.frozen.is_empty() || self.is_lost
+        !self.fields.is_empty() || !self.set_once.is_empty() || self.is_unmaintainable
     }
 
-    /// Whether there are any that follow what they are taken from.
-    pub(crate) const fn is_following(&self) -> bool {
+    /// Whether a fan-out maintains any copy.
+    pub(crate) const fn has_fan_out(&self) -> bool {
         let mut i = 0;
-        while i < self.own.len() {
-            if !matches!(self.own[i].follows, Follows::Never) {
+        while i < self.fields.len() {
+            if self.fields[i].mode.has_fan_out() {
                 return true;
             }
             i += 1;
         }
         let mut i = 0;
-        while i < self.inside.len() {
-            if self.inside[i].copies.is_following() {
+        while i < self.embedded.len() {
+            if self.embedded[i].copies.has_fan_out() {
                 return true;
             }
             i += 1;
@@ -141,166 +151,179 @@ impl Copies {
         false
     }
 
-    const fn loses(&self) -> bool {
+    const fn has_unmaintainable(&self) -> bool {
         let mut i = 0;
-        while i < self.inside.len() {
-            if self.inside[i].copies.loses() {
+        while i < self.embedded.len() {
+            if self.embedded[i].copies.has_unmaintainable() {
                 return true;
             }
             i += 1;
         }
-        self.is_lost
+        self.is_unmaintainable
     }
 }
 
-/// How long a chain may be: the compiler does not follow one further by much.
-const LONGEST: usize = 16;
+/// The maximum length of a chain of copies. The recursion limit of const evaluation does not allow much more.
+const MAX_CHAIN_COPIES: usize = 16;
 
-/// What becomes of a copy that is followed to where its value is first.
-enum Way {
-    Ends,
-    /// It comes back to itself, through models of which this is the first.
-    Returns(usize),
-    IsTooLong,
+/// The end of a chain of copies.
+enum ChainEnd {
+    Source,
+    /// The chain returns to its first field. The number is the lowest position of a model in the chain.
+    Cycle(usize),
+    TooLong,
 }
 
-/// Refuses a copy of a model that is, through others, one of itself, which is said of the first model of these, and one that is of too
-/// many others in a row; called by derived code, at compile time.
+/// Checks that every chain of copies in a model ends. Derived code calls this function at compile time.
+///
+/// A copy must not depend on itself through other copies, and a chain must not be longer than the limit. A circle of models is
+/// reported once, at the model with the lowest position.
 #[doc(hidden)]
 #[track_caller]
-pub const fn copies_end(models: &[&Model], position: usize) {
+pub const fn ensure_copy_chains_end(models: &[&Model], position: usize) {
     let copies = models[position].copies;
     let mut i = 0;
-    while i < copies.own.len() {
-        Chain::of(models, position, copies.own[i].field).refuse();
+    while i < copies.fields.len() {
+        CopyChain::from_field(models, position, copies.fields[i].field).ensure_ends();
         i += 1;
     }
     let mut i = 0;
-    while i < copies.inside.len() {
-        Chain::of(models, position, copies.inside[i].field).refuse();
+    while i < copies.embedded.len() {
+        CopyChain::from_field(models, position, copies.embedded[i].field).ensure_ends();
         i += 1;
     }
 }
 
-/// The copies of which a field of a model is one.
-struct Chain<'m> {
+/// The chain of copies that begins at a field of a model.
+struct CopyChain<'m> {
     models: &'m [&'m Model],
-    /// The model, and its field.
-    home: (usize, &'m str),
-    /// Whether it begins at the end of another one, which was too long.
-    is_rest: bool,
+    /// The position of the model, and the Rust name of the field.
+    start: (usize, &'m str),
+    /// Whether the chain begins at the end of another chain that was too long.
+    is_remainder: bool,
 }
 
-impl<'m> Chain<'m> {
-    const fn of(models: &'m [&'m Model], position: usize, field: &'m str) -> Self {
+impl<'m> CopyChain<'m> {
+    const fn from_field(models: &'m [&'m Model], position: usize, field: &'m str) -> Self {
         Self {
             models,
-            home: (position, field),
-            is_rest: false,
+            start: (position, field),
+            is_remainder: false,
         }
     }
 
     #[track_caller]
-    const fn refuse(&self) {
-        let (position, field) = self.home;
-        let what = match self.way(position, field, 0, position) {
-            Way::Returns(first) if first == position => "comes back to itself through others",
-            Way::IsTooLong => "is of more than 16 others in a row",
-            Way::Ends | Way::Returns(_) => return,
+    const fn ensure_ends(&self) {
+        let (position, field) = self.start;
+        let problem = match self.follow_field(position, field, 0, position) {
+            ChainEnd::Cycle(first) if first == position => "depends on itself through other copies",
+            ChainEnd::TooLong => "ends a chain of more than 16 copies",
+            ChainEnd::Source | ChainEnd::Cycle(_) => return,
         };
-        let text = Text::of(&[
+        let text = ConstText::join_parts(&[
             "the copy `",
             field,
             "` of `",
             self.models[position].name,
             "` ",
-            what,
-            ": take it from where the value is first",
+            problem,
+            ": copy the value from its original field",
         ]);
         panic!("{}", text.as_str());
     }
 
-    /// From a field on, so many steps away from home.
-    const fn way(&self, position: usize, field: &'m str, steps: usize, first: usize) -> Way {
-        if steps > LONGEST {
-            let rest = Self {
+    /// Follows the chain from a field that is `steps` copies away from the first field.
+    const fn follow_field(
+        &self,
+        position: usize,
+        field: &'m str,
+        steps: usize,
+        first: usize,
+    ) -> ChainEnd {
+        if steps > MAX_CHAIN_COPIES {
+            let remainder = Self {
                 models: self.models,
-                home: (position, field),
-                is_rest: true,
+                start: (position, field),
+                is_remainder: true,
             };
-            // What leads to a circle is not told of it again.
-            return match self.is_rest {
-                false if matches!(rest.way(position, field, 0, position), Way::Returns(_)) => {
-                    Way::Ends
+            // A chain that runs into a circle of other fields is no error here: the circle itself is reported.
+            return match self.is_remainder {
+                false
+                    if matches!(
+                        remainder.follow_field(position, field, 0, position),
+                        ChainEnd::Cycle(_)
+                    ) =>
+                {
+                    ChainEnd::Source
                 }
-                _ => Way::IsTooLong,
+                _ => ChainEnd::TooLong,
             };
         }
         let copies = self.models[position].copies;
         let mut i = 0;
-        while i < copies.own.len() {
-            if same(copies.own[i].field, field) {
-                return self.way_of(&copies.own[i], steps, first);
+        while i < copies.fields.len() {
+            if str_eq(copies.fields[i].field, field) {
+                return self.follow_copy(&copies.fields[i], steps, first);
             }
             i += 1;
         }
         let mut i = 0;
-        while i < copies.inside.len() {
-            let inside = &copies.inside[i];
-            // What is in an array cannot be copied from there.
-            if same(inside.field, field) && (steps == 0 || !inside.is_array) {
-                return self.way_of_all(inside.copies, steps, first);
+        while i < copies.embedded.len() {
+            let nested = &copies.embedded[i];
+            // The elements of an array cannot be copied, so the chain ends there.
+            if str_eq(nested.field, field) && (steps == 0 || !nested.is_array) {
+                return self.follow_all(nested.copies, steps, first);
             }
             i += 1;
         }
-        Way::Ends
+        ChainEnd::Source
     }
 
-    const fn way_of_all(&self, copies: &'m Copies, steps: usize, first: usize) -> Way {
+    const fn follow_all(&self, copies: &'m TypeCopies, steps: usize, first: usize) -> ChainEnd {
         let mut i = 0;
-        while i < copies.own.len() {
-            match self.way_of(&copies.own[i], steps, first) {
-                Way::Ends => i += 1,
-                other => return other,
+        while i < copies.fields.len() {
+            match self.follow_copy(&copies.fields[i], steps, first) {
+                ChainEnd::Source => i += 1,
+                end => return end,
             }
         }
         let mut i = 0;
-        while i < copies.inside.len() {
-            match self.way_of_all(copies.inside[i].copies, steps, first) {
-                Way::Ends => i += 1,
-                other => return other,
+        while i < copies.embedded.len() {
+            match self.follow_all(copies.embedded[i].copies, steps, first) {
+                ChainEnd::Source => i += 1,
+                end => return end,
             }
         }
-        Way::Ends
+        ChainEnd::Source
     }
 
-    const fn way_of(&self, copy: &'m CopiedField, steps: usize, first: usize) -> Way {
-        if let Follows::Never = copy.follows {
-            return Way::Ends;
+    const fn follow_copy(&self, copy: &'m CopiedField, steps: usize, first: usize) -> ChainEnd {
+        if !copy.mode.has_fan_out() {
+            return ChainEnd::Source;
         }
         let mut i = 0;
         while i < self.models.len() {
-            if same(self.models[i].collection, copy.collection) {
+            if str_eq(self.models[i].collection, copy.collection) {
                 let first = if i < first { i } else { first };
-                return match i == self.home.0 && same(copy.first, self.home.1) {
-                    true => Way::Returns(first),
-                    false => self.way(i, copy.first, steps + 1, first),
+                return match i == self.start.0 && str_eq(copy.source_field, self.start.1) {
+                    true => ChainEnd::Cycle(first),
+                    false => self.follow_field(i, copy.source_field, steps + 1, first),
                 };
             }
             i += 1;
         }
-        Way::Ends
+        ChainEnd::Source
     }
 }
 
-/// A text that is put together at compile time; what is too long is cut off.
-struct Text {
+/// A text that is built at compile time. The text is cut off after 256 bytes.
+struct ConstText {
     bytes: [u8; 256],
     len: usize,
 }
 
-impl Text {
-    const fn of(parts: &[&str]) -> Self {
+impl ConstText {
+    const fn join_parts(parts: &[&str]) -> Self {
         let mut text = Self {
             bytes: [0; 256],
             len: 0,
@@ -322,98 +345,102 @@ impl Text {
     const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.bytes.split_at(self.len).0) {
             Ok(text) => text,
-            Err(_) => "a copy comes back to itself through others, or is of more than 16 in a row",
+            Err(_) => {
+                "a copy depends on itself through other copies, or ends a chain of more than 16 copies"
+            }
         }
     }
 }
 
-/// Refuses a field whose values have copies where nothing is filled; called by derived code, at compile time.
+/// Checks that a model with filled copies has an insert struct. Derived code calls this function at compile time.
 #[doc(hidden)]
 #[track_caller]
-pub const fn has_companion(is_drafted: bool, copies: &Copies, message: &str) {
-    assert!(is_drafted || !copies.is_filled(), "{}", message);
+pub const fn ensure_insert_struct(has_insert_struct: bool, copies: &TypeCopies, message: &str) {
+    assert!(has_insert_struct || !copies.has_filled(), "{}", message);
 }
 
-/// Refuses copies where nothing keeps them; called by derived code, at compile time.
+/// Checks that the framework can maintain all copies. Derived code calls this function at compile time.
 #[doc(hidden)]
 #[track_caller]
-pub const fn is_kept(copies: &Copies, message: &str) {
-    assert!(!copies.loses(), "{}", message);
+pub const fn ensure_maintainable(copies: &TypeCopies, message: &str) {
+    assert!(!copies.has_unmaintainable(), "{}", message);
 }
 
-/// What is copied of a place that an `R` leads to; called by derived code.
+/// Returns the source of a copy: a place in the target of an `R`. Derived code calls this function.
 #[doc(hidden)]
 #[must_use]
-pub fn copied<R, P>(_: impl FnOnce(<R::Target as Document>::Fields) -> P) -> Source<R, P::Value>
+pub fn copy_source<R, P>(
+    _: impl FnOnce(<R::Target as Document>::Fields) -> P,
+) -> CopySource<R, P::Value>
 where
-    R: LeadsToOne,
-    P: Place<Shape: Single, Role: Copied>,
+    R: SingleReference,
+    P: Place<Shape: Single, Role: CopyableRole>,
 {
-    Source(PhantomData)
+    CopySource(PhantomData)
 }
 
-/// A `V` that is copied through an `R`.
+/// The source of a copy: a `V` in the target of an `R`.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Source<R, V>(PhantomData<fn() -> (R, V)>);
+pub struct CopySource<R, V>(PhantomData<fn() -> (R, V)>);
 
-impl<R, V> Source<R, V> {
-    /// Checks that a `C` can hold it.
-    pub fn fits<C: CopyOf<R, V>>(self) {}
+impl<R, V> CopySource<R, V> {
+    /// Checks that a field of type `C` can hold the copy.
+    pub fn ensure_fits<C: CopyOf<R, V>>(self) {}
 
-    /// Checks that a `C` can hold it, and nothing when the source is deleted.
-    pub fn fits_cleared<C: ClearedCopyOf<V>>(self) {}
+    /// Checks that a field of type `C` can hold the copy, and null after the source was deleted.
+    pub fn ensure_fits_cleared<C: ClearedCopyOf<V>>(self) {}
 }
 
-/// A reference to one document.
+/// A type that refers to at most one document.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a copy is taken through one reference, not through a `{Self}`",
+    message = "a copy needs a reference to one document, not a `{Self}`",
     label = "not a `Ref` or an `Option<Ref>`",
-    note = "of several documents, embed a struct with the reference and its copies: `#[embed(max = N)] parts: Vec<PartLink>`"
+    note = "for copies from several documents, embed a struct with the reference and its copies: `#[embed(max = N)] parts: Vec<PartLink>`"
 )]
-pub trait LeadsToOne {
-    /// The model that it leads to.
+pub trait SingleReference {
+    /// The model of the referenced document.
     type Target: Document;
 }
 #[diagnostic::do_not_recommend]
-impl<T: Document> LeadsToOne for Ref<T> {
+impl<T: Document> SingleReference for Ref<T> {
     type Target = T;
 }
 #[diagnostic::do_not_recommend]
-impl<T: Document> LeadsToOne for Option<Ref<T>> {
+impl<T: Document> SingleReference for Option<Ref<T>> {
     type Target = T;
 }
 
-/// The roles of what can be copied.
+/// The roles of fields that can be copied.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a field with the role `{Self}` cannot be copied",
-    label = "the framework writes it without telling",
-    note = "a version, a timestamp, a count and the inverse of a link change with other writes than those to the field: read them where they are, by a join"
+    label = "changes without a typed write to the field",
+    note = "versions, timestamps, rollups and inverses change without a typed write to the field: read them with a join"
 )]
-pub trait Copied {}
+pub trait CopyableRole {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::Own {}
+impl CopyableRole for role::Own {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::Id {}
+impl CopyableRole for role::Id {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::IdPart {}
+impl CopyableRole for role::IdPartField {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::ShardKey {}
+impl CopyableRole for role::ShardKeyField {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::Snapshot {}
+impl CopyableRole for role::Snapshot {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::Denormalized {}
+impl CopyableRole for role::Denormalized {}
 #[diagnostic::do_not_recommend]
-impl Copied for role::Computed {}
+impl CopyableRole for role::Computed {}
 
-/// What can hold a copy of a `V` that is reached through an `R`.
+/// A type that can hold a copy of a `V` through a reference of type `R`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` cannot be the copy of a `{V}` that a `{R}` leads to",
-    label = "has another type",
-    note = "a copy has the type of the field that it is taken from; through an `Option<Ref<…>>` it is an `Option` of that"
+    message = "a `{Self}` cannot be the copy of a `{V}` through a `{R}`",
+    label = "wrong type",
+    note = "a copy has the type of its source field; through an `Option<Ref<…>>` the copy is an `Option` of that type"
 )]
 pub trait CopyOf<R, V> {}
 #[diagnostic::do_not_recommend]
@@ -423,12 +450,12 @@ impl<T: Document, V> CopyOf<Option<Ref<T>>, V> for Option<V> {}
 #[diagnostic::do_not_recommend]
 impl<T: Document, V> CopyOf<Option<Ref<T>>, Option<V>> for Option<V> {}
 
-/// What can hold a copy of a `V` that becomes null.
+/// A type that can hold a copy of a `V`, or null after the source was deleted.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be a copy of a `{V}` that becomes null when its source is deleted",
-    label = "cannot be null, or has another type",
-    note = "with `on_delete = clear` it is an `Option` of what it is taken from"
+    label = "cannot be null, or has the wrong type",
+    note = "with `on_delete = clear` the copy is an `Option` of the type of its source field"
 )]
 pub trait ClearedCopyOf<V> {}
 #[diagnostic::do_not_recommend]

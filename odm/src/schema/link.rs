@@ -1,140 +1,181 @@
-//! References with rules, and two-way links, as plain data.
+//! References with a delete rule, and their inverses, as plain data.
 
-use super::{Model, same};
+use super::{Model, str_eq};
 use crate::{
     document::{Document, Overflow, Ref},
-    field::{Array, Field, Maybe, Overflowing, role, shape},
+    field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, role, shape},
 };
 
-/// A field with references.
+/// A field with references: either a reference with a delete rule, or an inverse.
 #[derive(Debug, Clone, Copy)]
-pub struct LinkSide {
-    /// The field in Rust; with those that lead to it, if it is inside of an embedded struct: `lines.product`.
+pub struct LinkField {
+    /// The Rust name of the field. Inside an embedded struct, the dotted path: `lines.product`.
     pub field: &'static str,
-    /// The same as they are stored.
+    /// The stored name or path.
     pub stored: &'static str,
-    /// Whether it is an array itself.
+    /// Whether the field itself is an array.
     pub is_many: bool,
-    /// The fields that lead to it, and itself.
-    pub way: &'static [LinkStep],
-    /// Whether the model itself checks that the other side names this one, as one without parameters does.
+    /// The fields on the path to the references, including the last.
+    pub steps: &'static [LinkStep],
+    /// Whether the derive of the model itself checks the opposite side. Models without type parameters do.
     pub is_checked: bool,
-    /// The collection of the documents that it leads to.
+    /// The collection of the referenced documents.
     pub collection: &'static str,
-    /// Their model.
+    /// The model of the referenced documents.
     pub model: fn() -> &'static Model,
 }
 
-/// A field on the way to a reference.
+/// A field on the path to a reference.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkStep {
-    /// Its name as it is stored.
+    /// The stored name of the field.
     pub stored: &'static str,
-    /// Whether it is an array: of embedded structs or, at the end, of references.
+    /// Whether the field is an array: of embedded structs or, as the last field, of references.
     pub is_array: bool,
 }
 
-/// A reference that must lead to a document, and what becomes of it: the truth of a link, if there is another side.
+/// A reference with a delete rule. In a two-way link the reference is authoritative, and the inverse is derived from the
+/// reference.
 #[derive(Debug, Clone, Copy)]
-pub struct OwnLink {
-    /// The reference.
-    pub side: LinkSide,
-    /// The field of the other side, in Rust; none if the documents it leads to do not list what refers to them.
+pub struct ReferenceLink {
+    /// The field of the reference.
+    pub link_field: LinkField,
+    /// The Rust name of the inverse in the target's model. `None` without an inverse.
     pub inverse: Option<&'static str>,
-    /// What becomes of it when what it leads to is deleted.
+    /// The delete rule: the effect on the reference when its target is deleted.
     pub on_delete: OnDelete,
-    /// Whether no reference is stored as a missing field: serde's `skip_serializing_if`.
+    /// Whether an absent reference is stored as a missing field: serde's `skip_serializing_if`.
     pub omits_none: fn() -> bool,
 }
 
-/// What refers to a document: it follows the other side by itself.
+/// An inverse: the field of a document that contains the documents which refer to it. The framework maintains inverses.
 #[derive(Debug, Clone, Copy)]
 pub struct InverseLink {
-    /// Where it is kept.
-    pub side: LinkSide,
-    /// The reference that it follows, in Rust.
-    pub of: &'static str,
-    /// How many there can be; any number if it is an array that overflows, and one if it is none.
+    /// The field of the inverse.
+    pub link_field: LinkField,
+    /// The Rust name of the reference.
+    pub reference: &'static str,
+    /// The maximum number of referrers: 1 without an array, `None` for an overflow array.
     pub max: Option<usize>,
-    /// Whether no reference is stored as a missing field: serde's `skip_serializing_if`.
+    /// Whether an absent reference is stored as a missing field: serde's `skip_serializing_if`.
     pub omits_none: fn() -> bool,
 }
 
-/// What becomes of a reference when the document that it leads to is deleted.
+/// The delete rule of a reference: the effect on the referrer when the target is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDelete {
-    /// The document is not deleted while something refers to it.
+    /// The target cannot be deleted while a document refers to it.
     Restrict,
-    /// The documents that refer to it are deleted too.
+    /// The referrer is deleted, too.
     Cascade,
     /// The reference becomes null.
     Nullify,
-    /// The reference leaves its array.
+    /// The reference is removed from its array.
     Pull,
-    /// The reference stays, and leads nowhere.
+    /// The reference stays and dangles.
     Keep,
 }
 
-impl LinkSide {
-    /// What of a path inside of a document, with positions or without, is left to the reference: the steps behind the place that the
-    /// path names. None is left of the path of the reference and of one inside of it; and there is no answer for a path that leads
-    /// elsewhere.
-    pub(crate) fn behind(&self, path: &str) -> Option<&'static [LinkStep]> {
+// Each match is exhaustive, and callers do not compare rules: so a new rule does not compile until each question is answered.
+impl OnDelete {
+    /// Whether the rule can forbid a delete.
+    pub(crate) const fn is_restricting(self) -> bool {
+        match self {
+            Self::Restrict => true,
+            Self::Cascade | Self::Nullify | Self::Pull | Self::Keep => false,
+        }
+    }
+
+    /// Whether a delete also deletes the referrers.
+    pub(crate) const fn is_cascading(self) -> bool {
+        match self {
+            Self::Cascade => true,
+            Self::Restrict | Self::Nullify | Self::Pull | Self::Keep => false,
+        }
+    }
+
+    /// Whether a delete changes or deletes the referrers.
+    pub(crate) const fn affects_referrers(self) -> bool {
+        match self {
+            Self::Cascade | Self::Nullify | Self::Pull => true,
+            Self::Restrict | Self::Keep => false,
+        }
+    }
+
+    /// Whether the target of a reference must exist.
+    pub(crate) const fn requires_target(self) -> bool {
+        match self {
+            Self::Restrict | Self::Cascade | Self::Nullify | Self::Pull => true,
+            Self::Keep => false,
+        }
+    }
+}
+
+impl LinkField {
+    /// Returns the steps from a path to the references, or `None` for a path to another field.
+    ///
+    /// The path may contain array positions. The result is empty for the path of a reference, and for a path inside a reference.
+    pub(crate) fn steps_after(&self, path: &str) -> Option<&'static [LinkStep]> {
         let mut names = path.split('.').peekable();
-        let mut left = self.way;
+        let mut remaining = self.steps;
         while let Some(name) = names.next() {
-            let Some((step, behind)) = left.split_first() else {
-                return Some(left);
+            let Some((step, rest)) = remaining.split_first() else {
+                return Some(remaining);
             };
             if step.stored != name {
                 return None;
             }
-            left = behind;
+            remaining = rest;
             let is_position = |name: &&str| name.starts_with('$') || name.parse::<u64>().is_ok();
             if step.is_array {
                 names.next_if(is_position);
             }
         }
-        Some(left)
+        Some(remaining)
     }
 
-    /// Whether a path inside of a document is that of a reference here: `lines.3.product`.
-    pub(crate) fn is_at(&self, path: &str) -> bool {
-        self.behind(path).is_some_and(<[_]>::is_empty)
+    /// Whether a path is that of a reference in this field: `lines.3.product`.
+    pub(crate) fn is_path_of_reference(&self, path: &str) -> bool {
+        self.steps_after(path).is_some_and(<[_]>::is_empty)
     }
 
-    /// The field of the document that it is in, as it is stored.
-    pub(crate) fn root(&self) -> &'static str {
-        self.way.first().map_or(self.stored, |first| first.stored)
+    /// Returns the stored name of the document's field that contains the references.
+    pub(crate) fn root_field(&self) -> &'static str {
+        self.steps.first().map_or(self.stored, |first| first.stored)
     }
 }
 
-impl OwnLink {
-    /// The other side, if there is one and all of it is in one document.
-    pub(crate) fn lister(&self) -> Option<&'static InverseLink> {
-        let inverse = self.inverse()?;
-        let overflows = (self.side.model)().overflow_of(&inverse.side).is_some();
+impl ReferenceLink {
+    /// Returns the inverse, if one exists and is no overflow array.
+    ///
+    /// An overflow array can spill elements, so its document alone does not contain all referrers.
+    pub(crate) fn complete_inverse(&self) -> Option<&'static InverseLink> {
+        let inverse = self.find_inverse()?;
+        let overflows = (self.link_field.model)()
+            .overflow_of(&inverse.link_field)
+            .is_some();
         (!overflows).then_some(inverse)
     }
 
-    /// The other side, if there is one.
-    pub(crate) fn inverse(&self) -> Option<&'static InverseLink> {
+    /// Returns the inverse, if one exists.
+    pub(crate) fn find_inverse(&self) -> Option<&'static InverseLink> {
         let field = self.inverse?;
-        let mut inverses = (self.side.model)().inverses.iter();
-        inverses.find(|inverse| inverse.side.field == field)
+        let mut inverses = (self.link_field.model)().inverses.iter();
+        inverses.find(|inverse| inverse.link_field.field == field)
     }
 }
 
 impl InverseLink {
-    /// The other side.
-    pub(crate) fn own(&self) -> Option<&'static OwnLink> {
-        let mut links = (self.side.model)().links.iter();
-        links.find(|link| link.side.field == self.of)
+    /// Returns the reference of the inverse.
+    pub(crate) fn find_reference(&self) -> Option<&'static ReferenceLink> {
+        let mut links = (self.link_field.model)().links.iter();
+        links.find(|link| link.link_field.field == self.reference)
     }
 }
 
-/// Whether both sides of each link of a model name each other, as far as it does not check that itself; called by derived code, at
-/// compile time.
+/// Whether the references and inverses of a model name each other, except for sides that the model's own derive checks.
+///
+/// Derived code calls this function at compile time.
 #[doc(hidden)]
 #[must_use]
 pub const fn links_match(models: &[&Model], position: usize) -> bool {
@@ -142,9 +183,11 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     let mut i = 0;
     while i < model.links.len() {
         let link = &model.links[i];
-        if let (Some(_), Some(other)) = (link.inverse, on(models, link.side.collection))
-            && !link.side.is_checked
-            && !is_followed(model, link.side.field, other)
+        if let (Some(_), Some(opposite)) = (
+            link.inverse,
+            model_of_collection(models, link.link_field.collection),
+        ) && !link.link_field.is_checked
+            && !has_inverse_in(model, link.link_field.field, opposite)
         {
             return false;
         }
@@ -153,9 +196,9 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     let mut i = 0;
     while i < model.inverses.len() {
         let inverse = &model.inverses[i];
-        if let Some(other) = on(models, inverse.side.collection)
-            && !inverse.side.is_checked
-            && !is_of_link(model, inverse.side.field, other)
+        if let Some(opposite) = model_of_collection(models, inverse.link_field.collection)
+            && !inverse.link_field.is_checked
+            && !has_reference_in(model, inverse.link_field.field, opposite)
         {
             return false;
         }
@@ -164,11 +207,11 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     true
 }
 
-/// The model of a collection. One that is missing is another error.
-const fn on<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
+/// Finds the model of a collection. A missing model is reported by another check.
+const fn model_of_collection<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
     let mut i = 0;
     while i < models.len() {
-        if same(models[i].collection, collection) {
+        if str_eq(models[i].collection, collection) {
             return Some(models[i]);
         }
         i += 1;
@@ -176,16 +219,18 @@ const fn on<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
     None
 }
 
-/// Whether an inverse of another model is that of this reference; called by derived code, at compile time.
+/// Whether an inverse in the other model belongs to the reference. Derived code calls this function at compile time.
 #[doc(hidden)]
 #[must_use]
-pub const fn is_followed(model: &Model, field: &str, other: &Model) -> bool {
+pub const fn has_inverse_in(model: &Model, field: &str, other: &Model) -> bool {
     let mut i = 0;
     while i < model.links.len() {
         let link = &model.links[i];
         let mut j = 0;
         while j < other.inverses.len() {
-            if same(link.side.field, field) && are_one(model, link, other, &other.inverses[j]) {
+            if str_eq(link.link_field.field, field)
+                && are_link_sides(model, link, other, &other.inverses[j])
+            {
                 return true;
             }
             j += 1;
@@ -195,16 +240,18 @@ pub const fn is_followed(model: &Model, field: &str, other: &Model) -> bool {
     false
 }
 
-/// Whether a reference of another model is the one that this inverse follows; called by derived code, at compile time.
+/// Whether a reference in the other model belongs to the inverse. Derived code calls this function at compile time.
 #[doc(hidden)]
 #[must_use]
-pub const fn is_of_link(model: &Model, field: &str, other: &Model) -> bool {
+pub const fn has_reference_in(model: &Model, field: &str, other: &Model) -> bool {
     let mut i = 0;
     while i < model.inverses.len() {
         let inverse = &model.inverses[i];
         let mut j = 0;
         while j < other.links.len() {
-            if same(inverse.side.field, field) && are_one(other, &other.links[j], model, inverse) {
+            if str_eq(inverse.link_field.field, field)
+                && are_link_sides(other, &other.links[j], model, inverse)
+            {
                 return true;
             }
             j += 1;
@@ -215,26 +262,31 @@ pub const fn is_of_link(model: &Model, field: &str, other: &Model) -> bool {
 }
 
 /// Whether a reference and an inverse are the two sides of one link.
-const fn are_one(from: &Model, link: &OwnLink, to: &Model, inverse: &InverseLink) -> bool {
+const fn are_link_sides(
+    from: &Model,
+    link: &ReferenceLink,
+    target: &Model,
+    inverse: &InverseLink,
+) -> bool {
     let Some(field) = link.inverse else {
         return false;
     };
-    same(field, inverse.side.field)
-        && same(inverse.of, link.side.field)
-        && same(link.side.collection, to.collection)
-        && same(inverse.side.collection, from.collection)
+    str_eq(field, inverse.link_field.field)
+        && str_eq(inverse.reference, link.link_field.field)
+        && str_eq(link.link_field.collection, target.collection)
+        && str_eq(inverse.link_field.collection, from.collection)
 }
 
-/// The type of a reference, of one that may be none, or of several.
+/// The type of a reference field: a reference, an optional reference, or an array of references.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` is no reference, and no side of a link",
+    message = "a `{Self}` is not a reference",
     label = "not a `Ref`, an `Option<Ref>`, a `Vec<Ref>` or an `Overflow<Ref>`"
 )]
 pub trait RefersTo {
-    /// The model that it refers to.
+    /// The model of the referenced document.
     type Target: Document;
-    /// Whether it is an array.
+    /// Whether the field is an array.
     const IS_MANY: bool = false;
 }
 #[diagnostic::do_not_recommend]
@@ -256,34 +308,34 @@ impl<T: Document> RefersTo for Overflow<Ref<T>> {
     const IS_MANY: bool = true;
 }
 
-/// The field that is the inverse of a reference from `M`.
+/// A field that is the inverse of a reference from `M`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "this field is no inverse of a reference from `{M}`",
-    label = "does not list the `{M}`s that refer to it",
-    note = "declare it so: `#[reference(inverse_of = …, max = N)]` on a `Vec<Ref<{M}>>`, `#[reference(inverse_of = …, overflow(…))]` on an `Overflow<Ref<{M}>>`, or `#[reference(inverse_of = …)]` on an `Option<Ref<{M}>>`"
+    message = "this field is not the inverse of a reference from `{M}`",
+    label = "not an inverse that contains `{M}`s",
+    note = "declare an inverse: `#[reference(inverse_of = …, max = N)]` on a `Vec<Ref<{M}>>`, `#[reference(inverse_of = …, overflow(…))]` on an `Overflow<Ref<{M}>>`, or `#[reference(inverse_of = …)]` on an `Option<Ref<{M}>>`"
 )]
 pub trait InverseFrom<M> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> InverseFrom<M> for Array<T, Ref<M>, role::Inverse, shape::One> {}
+impl<T, M: Document> InverseFrom<M> for ArrayPlace<T, Ref<M>, role::Inverse, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> InverseFrom<M> for Overflowing<T, Ref<M>, role::Inverse, shape::One> {}
+impl<T, M: Document> InverseFrom<M> for OverflowPlace<T, Ref<M>, role::Inverse, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> InverseFrom<M> for Maybe<T, Ref<M>, role::Inverse, shape::One> {}
+impl<T, M: Document> InverseFrom<M> for OptionalPlace<T, Ref<M>, role::Inverse, shape::One> {}
 
-/// The reference to `M` of which a field can be the inverse.
+/// A reference to `M` for which another field can be the inverse.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "this field is no reference to `{M}` that the application writes",
-    label = "does not lead to a `{M}`",
-    note = "declare it so: `#[reference(inverse = …)]` on a `Ref<{M}>`, an `Option<Ref<{M}>>`, with a `max` a `Vec<Ref<{M}>>`, or with `overflow(…)` an `Overflow<Ref<{M}>>`"
+    message = "this field is not a reference to `{M}` that the application writes",
+    label = "does not refer to a `{M}`",
+    note = "declare a reference: `#[reference(inverse = …)]` on a `Ref<{M}>`, an `Option<Ref<{M}>>`, with a `max` a `Vec<Ref<{M}>>`, or with `overflow(…)` an `Overflow<Ref<{M}>>`"
 )]
-pub trait LeadsTo<M> {}
+pub trait ReferenceTo<M> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> LeadsTo<M> for Field<T, Ref<M>, role::Own, shape::One> {}
+impl<T, M: Document> ReferenceTo<M> for Field<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> LeadsTo<M> for Array<T, Ref<M>, role::Own, shape::One> {}
+impl<T, M: Document> ReferenceTo<M> for ArrayPlace<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> LeadsTo<M> for Overflowing<T, Ref<M>, role::Own, shape::One> {}
+impl<T, M: Document> ReferenceTo<M> for OverflowPlace<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
-impl<T, M: Document> LeadsTo<M> for Maybe<T, Ref<M>, role::Own, shape::One> {}
+impl<T, M: Document> ReferenceTo<M> for OptionalPlace<T, Ref<M>, role::Own, shape::One> {}

@@ -1,73 +1,76 @@
-//! What a derive knows of its model, as plain data.
+//! The description of a model that its derive generates, as plain data.
 
 use std::any::TypeId;
 
 use bson::{RawBsonRef, RawDocument};
 
 use super::{
-    ComputedField, Copies, InverseLink, LinksInside, OverflowField, OwnLink, Tally, Upgrade,
+    ComputedField, EmbeddedLinks, InverseLink, OverflowField, ReferenceLink, Rollup, TypeCopies,
+    UpgradeFn,
 };
 use crate::backend::operation::ShardKey;
 
-/// A model: its names and its fields.
+/// A model: its names, its fields and its derived data.
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
-    /// The name of the type.
+    /// The name of the Rust type.
     pub name: &'static str,
-    /// The collection of its documents.
+    /// The collection of the documents.
     pub collection: &'static str,
-    /// The name of each field in Rust and as it is stored.
+    /// The Rust name and the stored name of each field.
     pub fields: &'static [(&'static str, &'static str)],
-    /// Whether a stored document may lack a reference that the value read from it has, or hold it under another name:
-    /// serde's `default` and `alias`.
-    pub rewrites: bool,
-    /// Whether a value may be stored less exactly than it is: dates of other crates.
-    pub rounds: bool,
-    /// The stored names of the fields that the framework writes.
-    pub filled: &'static [&'static str],
-    /// The stored name of the field in which the framework counts the writes.
+    /// Whether a stored document may lack a reference that its value has, or store the reference under another name.
+    ///
+    /// Serde's `default` and `alias` have this effect.
+    pub has_serde_defaults: bool,
+    /// Whether storing a value may round the value, as for dates of other crates.
+    pub rounds_values: bool,
+    /// The stored names of the managed fields, which the framework writes.
+    pub managed: &'static [&'static str],
+    /// The stored name of the version field: the number of writes.
     pub version: Option<&'static str>,
-    /// The stored name of the field in which the framework keeps the time of the last write.
+    /// The stored name of the field with the time of the last write.
     pub updated: Option<&'static str>,
-    /// The stored name of the field in which the framework keeps when a document was deleted, if that is a mark.
+    /// The stored name of the soft-delete field: the time of the deletion.
     pub soft_delete: Option<&'static str>,
-    /// The scope that its documents belong to.
+    /// The scope of the documents.
     pub scope: Option<ScopeField>,
-    /// The stored field that tells its documents from others in the collection, and its value there.
+    /// The stored name and value of the tag that separates the documents from other documents in the collection.
     pub tag: Option<(&'static str, &'static str)>,
-    /// How the `_id` is made, if of fields: `{user}/account`.
+    /// The template of an `_id` that consists of fields: `{user}/account`.
     pub id: Option<&'static str>,
-    /// The stored names of the fields of which the `_id` is made, in order.
+    /// The stored names of the fields in the `_id`, in order.
     pub id_parts: &'static [&'static str],
-    /// The stored name of the one of them that the framework numbers.
-    pub number: Option<&'static str>,
-    /// The stored names of the fields of the shard key, in order; none without one.
+    /// The stored name of the field in the `_id` that the framework numbers.
+    pub numbered_id_part: Option<&'static str>,
+    /// The stored names of the fields in the shard key, in order. Empty without a shard key.
     pub shard_key: &'static [&'static str],
-    /// The stored name of the field of the shard key that is hashed, if one is.
+    /// The stored name of the hashed field in the shard key.
     pub shard_key_hashed: Option<&'static str>,
-    /// The references with rules in its own fields; [`links`](Self::links()) has those of embedded structs too.
-    pub links: &'static [OwnLink],
-    /// What is known of those of embedded structs.
-    pub links_inside: LinksInside,
-    /// All of them.
-    pub all_links: fn() -> &'static [OwnLink],
-    /// The fields that list what refers to a document.
+    /// The references with a delete rule in the model's own fields. [`links`](Self::links()) adds the references in embedded
+    /// structs.
+    pub links: &'static [ReferenceLink],
+    /// A summary of the references with a delete rule in embedded structs.
+    pub embedded_links: EmbeddedLinks,
+    /// Returns all references with a delete rule.
+    pub all_links: fn() -> &'static [ReferenceLink],
+    /// The inverses.
     pub inverses: &'static [InverseLink],
-    /// What it has of other documents.
-    pub copies: &'static Copies,
-    /// What it is made of by the documents that refer to it.
-    pub tallies: &'static [Tally],
-    /// The arrays of which only the first elements are in the document.
+    /// The copies and snapshots of other documents.
+    pub copies: &'static TypeCopies,
+    /// The rollups over children.
+    pub rollups: &'static [Rollup],
+    /// The overflow arrays, which can spill elements into chunk documents.
     pub overflows: &'static [OverflowField],
-    /// What is computed from its other fields: each behind what it is computed from.
+    /// The computed fields, each after the computed fields that it uses.
     pub computed: &'static [ComputedField],
-    /// The version of the model; 1 unless it says otherwise.
+    /// The schema version of the model, 1 by default.
     pub schema_version: u32,
-    /// What makes documents of older versions documents of this one.
-    pub upgrade: Option<Upgrade>,
+    /// The function that upgrades documents of older schema versions.
+    pub upgrade: Option<UpgradeFn>,
 }
 
-/// The field of a model that says which scope a document belongs to: `#[document(scope = …)]`.
+/// The field of a model with the scope of a document: `#[document(scope = …)]`.
 #[derive(Debug, Clone, Copy)]
 pub struct ScopeField {
     /// The stored name of the field.
@@ -76,21 +79,21 @@ pub struct ScopeField {
     pub type_id: fn() -> TypeId,
 }
 
-/// The scope fields of two models that both have one, of which the first one refers to the second one.
+/// The scope fields of a referring model and of its target model, if both have a scope.
 ///
-/// A reference between two scoped models only counts where both documents belong to the same scope: no derived data follows from a
-/// reference to a document of another scope.
+/// A reference between two scoped models only counts if both documents belong to the same scope. A reference to a document of
+/// another scope has no effect on derived data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SharedScope {
-    /// The stored name of the field in the model that refers.
+    /// The stored name of the scope field in the referring model.
     pub(crate) referrer: &'static str,
-    /// The stored name of the field in the model that is referred to.
+    /// The stored name of the scope field in the target model.
     pub(crate) target: &'static str,
 }
 
 impl SharedScope {
-    /// The scope fields of two models; none unless both models have a scope.
-    pub(crate) fn between(referrer: &Model, target: &Model) -> Option<Self> {
+    /// Returns the scope fields of two models, or `None` unless both models have a scope.
+    pub(crate) fn of_models(referrer: &Model, target: &Model) -> Option<Self> {
         Some(Self {
             referrer: referrer.scope?.stored,
             target: target.scope?.stored,
@@ -99,15 +102,15 @@ impl SharedScope {
 }
 
 impl Model {
-    /// A model of which nothing is known: it stands in for one whose derive failed, and for what a derive does not say.
+    /// An empty model. This value replaces a model after a failed derive, and supplies the defaults of a generated description.
     #[doc(hidden)]
     pub const UNKNOWN: Self = Self {
         name: "",
         collection: "",
         fields: &[],
-        rewrites: false,
-        rounds: false,
-        filled: &[],
+        has_serde_defaults: false,
+        rounds_values: false,
+        managed: &[],
         version: None,
         updated: None,
         soft_delete: None,
@@ -115,31 +118,31 @@ impl Model {
         tag: None,
         id: None,
         id_parts: &[],
-        number: None,
+        numbered_id_part: None,
         shard_key: &[],
         shard_key_hashed: None,
         links: &[],
-        links_inside: LinksInside::NONE,
+        embedded_links: EmbeddedLinks::NONE,
         all_links: || &[],
         inverses: &[],
-        copies: &Copies::NONE,
-        tallies: &[],
+        copies: &TypeCopies::NONE,
+        rollups: &[],
         overflows: &[],
         computed: &[],
         schema_version: 1,
         upgrade: None,
     };
 
-    /// Its references with rules: those of its own fields, then those of embedded structs.
+    /// Returns the references with a delete rule: first from the model's own fields, then from embedded structs.
     #[must_use]
-    pub fn links(&self) -> &'static [OwnLink] {
-        match self.links_inside.any {
+    pub fn links(&self) -> &'static [ReferenceLink] {
+        match self.embedded_links.any {
             true => (self.all_links)(),
             false => self.links,
         }
     }
 
-    /// By what its collection is sharded on a cluster.
+    /// Returns the shard key of the collection on a cluster.
     #[must_use]
     pub fn shard_key(&self) -> Option<ShardKey> {
         let fields = self.shard_key.iter().map(|field| (*field).to_owned());
@@ -149,8 +152,7 @@ impl Model {
         })
     }
 
-    /// What a stored document has in the fields of the shard key but its `_id`; null stands for what is missing, as it does for
-    /// MongoDB.
+    /// Returns the fields of the shard key in a stored document, without the `_id`. A missing field is null, as in MongoDB.
     pub(crate) fn shard_key_in<'d>(
         &self,
         raw: &'d RawDocument,
@@ -163,7 +165,7 @@ impl Model {
     }
 }
 
-pub(crate) const fn same(a: &str, b: &str) -> bool {
+pub(crate) const fn str_eq(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;
@@ -178,12 +180,13 @@ pub(crate) const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-/// Whether no model before this one has its collection; called by derived code, at compile time.
+/// Returns whether no earlier model has the same collection. Derived code calls this function at compile time.
+#[doc(hidden)]
 #[must_use]
-pub const fn is_first_on_its_collection(models: &[&Model], position: usize) -> bool {
+pub const fn is_first_in_collection(models: &[&Model], position: usize) -> bool {
     let mut i = 0;
     while i < position {
-        if is_same_place(models[i], models[position]) {
+        if share_collection(models[i], models[position]) {
             return false;
         }
         i += 1;
@@ -191,18 +194,18 @@ pub const fn is_first_on_its_collection(models: &[&Model], position: usize) -> b
     true
 }
 
-/// The model of a variant is no model of a schema, which is another error.
-const fn is_same_place(a: &Model, b: &Model) -> bool {
-    a.tag.is_none() && b.tag.is_none() && same(a.collection, b.collection)
+/// Whether two models are on one collection. The model of a variant cannot be in a schema, which another check reports.
+const fn share_collection(a: &Model, b: &Model) -> bool {
+    a.tag.is_none() && b.tag.is_none() && str_eq(a.collection, b.collection)
 }
 
-/// Whether no field of the model is stored under the name of a tag; called by derived code, at compile time.
+/// Whether no field of a model is stored under the name of a tag. Derived code calls this function at compile time.
 #[doc(hidden)]
 #[must_use]
-pub const fn leaves_to(tag: &str, model: &Model) -> bool {
+pub const fn leaves_name_to_tag(tag: &str, model: &Model) -> bool {
     let mut i = 0;
     while i < model.fields.len() {
-        if same(model.fields[i].1, tag) {
+        if str_eq(model.fields[i].1, tag) {
             return false;
         }
         i += 1;
@@ -210,20 +213,20 @@ pub const fn leaves_to(tag: &str, model: &Model) -> bool {
     true
 }
 
-/// Whether both models store a field under the same name; true for one that is missing, which is another error.
+/// Whether both models store a field under the same name. A missing field is reported by another check.
 #[doc(hidden)]
 #[must_use]
-pub const fn stores_alike(a: &Model, b: &Model, field: &str) -> bool {
+pub const fn stores_field_alike(a: &Model, b: &Model, field: &str) -> bool {
     match (stored_name(a, field), stored_name(b, field)) {
-        (Some(a), Some(b)) => same(a, b),
+        (Some(a), Some(b)) => str_eq(a, b),
         _ => true,
     }
 }
 
-/// The stored name of a field; that in Rust for one that is missing, which is another error.
+/// Returns the stored name of a field. For a missing field, which another check reports, returns the Rust name.
 #[doc(hidden)]
 #[must_use]
-pub const fn stored_or_own(model: &Model, field: &'static str) -> &'static str {
+pub const fn stored_or_rust_name(model: &Model, field: &'static str) -> &'static str {
     match stored_name(model, field) {
         Some(stored) => stored,
         None => field,
@@ -233,7 +236,7 @@ pub const fn stored_or_own(model: &Model, field: &'static str) -> &'static str {
 const fn stored_name(model: &Model, field: &str) -> Option<&'static str> {
     let mut i = 0;
     while i < model.fields.len() {
-        if same(model.fields[i].0, field) {
+        if str_eq(model.fields[i].0, field) {
             return Some(model.fields[i].1);
         }
         i += 1;
@@ -241,10 +244,10 @@ const fn stored_name(model: &Model, field: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether the framework fills these fields of a variant's model and no others, and the same as of the first one.
+/// Whether the managed fields of a variant's model are exactly the given fields, as in the first variant's model.
 #[doc(hidden)]
 #[must_use]
-pub const fn is_filled_as(
+pub const fn manages_same_fields(
     model: &Model,
     first: &Model,
     fields: &[&str],
@@ -253,30 +256,32 @@ pub const fn is_filled_as(
     let mut i = 0;
     while i < fields.len() {
         match stored_name(model, fields[i]) {
-            Some(stored) if is_in(stored, model.filled) && is_in(stored, first.filled) => {}
+            Some(stored)
+                if contains_name(stored, model.managed) && contains_name(stored, first.managed) => {
+            }
             _ => return false,
         }
         i += 1;
     }
-    model.filled.len() == fields.len()
+    model.managed.len() == fields.len()
         && model.version.is_some() == version
         && model.updated.is_some() == updated
-        && same_option(model.version, first.version)
-        && same_option(model.updated, first.updated)
+        && option_str_eq(model.version, first.version)
+        && option_str_eq(model.updated, first.updated)
 }
 
-const fn same_option(a: Option<&str>, b: Option<&str>) -> bool {
+const fn option_str_eq(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => same(a, b),
+        (Some(a), Some(b)) => str_eq(a, b),
         (None, None) => true,
         _ => false,
     }
 }
 
-const fn is_in(name: &str, names: &[&str]) -> bool {
+const fn contains_name(name: &str, names: &[&str]) -> bool {
     let mut i = 0;
     while i < names.len() {
-        if same(names[i], name) {
+        if str_eq(names[i], name) {
             return true;
         }
         i += 1;

@@ -1,132 +1,139 @@
-//! Arrays whose elements overflow into another collection, as plain data.
+//! Overflow arrays, as plain data.
 
-use super::{LinkSide, Model, RefersTo};
+use super::{LinkField, Model, RefersTo};
 use crate::{
     Error, ErrorKind, Result,
     document::{Overflow, OverflowArray, Stored},
     error,
-    field::{Elem, FromPath, Path, Place, Single, Sorts, role, shape},
+    field::{Elem, ElementSortKey, FromPath, Path, Place, Single, role, shape},
 };
 
-/// An array of a model of which only the first elements are in the document.
+/// An overflow array: only its resident elements are in the owner document, the other elements are spilled.
 #[derive(Debug, Clone, Copy)]
 pub struct OverflowField {
-    /// The field in Rust.
+    /// The Rust name of the field.
     pub field: &'static str,
-    /// The same as it is stored.
+    /// The stored name of the field.
     pub stored: &'static str,
-    /// How many elements stay in the document.
-    pub after: usize,
-    /// How many bytes of them do: all arrays of the model share what there is.
-    pub room: usize,
-    /// How many bytes wait there to go elsewhere: the same, but where all are to stay in the document again.
-    pub part: usize,
-    /// The stored name of the field that says that there are more.
+    /// The maximum number of resident elements.
+    pub max_resident: usize,
+    /// The maximum size of the resident elements, in bytes. All overflow arrays of a model share the space in the document.
+    pub max_resident_bytes: usize,
+    /// The maximum size of the tail buffer and of a chunk, in bytes. Smaller than the resident size only for an `inline` array.
+    pub max_chunk_bytes: usize,
+    /// The stored name of the flag that the array has spilled elements.
     pub flag: &'static str,
-    /// The collection of the others, as a model without fields.
-    pub extras: &'static Model,
-    /// In their documents the field with the id of the owner.
+    /// The collection of the chunk documents, as a model without fields.
+    pub chunks: &'static Model,
+    /// The stored name of the chunk's field with the id of the owner.
     pub owner: &'static str,
-    /// That with the number of the document.
+    /// The stored name of the chunk's field with the number of the chunk.
     pub seq: &'static str,
-    /// That with the elements.
+    /// The stored name of the chunk's field with the elements.
     pub elements: &'static str,
-    /// Where the owner keeps what it knows of them.
-    pub header: &'static str,
-    /// Where it says what is being done to them.
-    pub work: &'static str,
-    /// In which order they are; none if in that of the pushes.
+    /// The stored path of the manifest in the owner.
+    pub manifest: &'static str,
+    /// The stored path of the pending change in the owner.
+    pub pending_change: &'static str,
+    /// The order of the elements. `None` is the order of the pushes.
     pub order: Option<ElementOrder>,
 }
 
-/// The order of the elements of an array.
+/// The order of the elements in an array.
 #[derive(Debug, Clone, Copy)]
 pub struct ElementOrder {
-    /// Where they have what they are ordered by.
+    /// Returns the path of the sort key in an element.
     pub by: fn() -> Path,
-    /// The greatest first.
+    /// Whether the greatest element comes first.
     pub is_descending: bool,
 }
 
-/// The fields of the elements of an array of an `M`; called by derived code.
+/// Returns the fields of an array element in the model `M`. Derived code calls this function.
 #[doc(hidden)]
-pub fn element_fields<A: Overflown, M: 'static>()
+pub fn element_fields<A: SpillableArray, M: 'static>()
 -> <A::Element as Stored>::Fields<Elem<M>, role::Resident, shape::One> {
     FromPath::from_path(Path::ROOT)
 }
 
-/// The elements can be in the order of this; called by derived code, at compile time.
+/// Checks that the elements can be sorted by a place. Derived code calls this function at compile time.
 #[doc(hidden)]
-pub fn sorts_by<A: Overflown, M: 'static, P>(
+pub fn ensure_sorts_by<A: SpillableArray, M: 'static, P>(
     _: impl FnOnce(<A::Element as Stored>::Fields<Elem<M>, role::Resident, shape::One>) -> P,
 ) where
-    P: Place<Shape: Single, Value: Sorts>,
+    P: Place<Shape: Single, Value: ElementSortKey>,
 {
 }
 
-/// An array whose elements can be in documents of their own.
+/// An array that can spill elements into chunk documents.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "the elements of a `{Self}` cannot be in documents of their own",
-    label = "no `Overflow` of values, of embedded structs or of references"
+    message = "a `{Self}` cannot spill elements into chunk documents",
+    label = "not an `Overflow` of values, embedded structs or references"
 )]
-pub trait Overflown: OverflowArray<Element: Stored<Kind: Spills>> {}
+pub trait SpillableArray: OverflowArray<Element: Stored<Kind: SpillableKind>> {}
 #[diagnostic::do_not_recommend]
-impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {}
+impl<T: Stored<Kind: SpillableKind>> SpillableArray for Overflow<T> {}
 
-/// The kinds of elements that can be in another document.
+/// The kinds of elements that an array can spill.
 #[doc(hidden)]
-pub trait Spills {
-    /// Whether they are references.
+pub trait SpillableKind {
+    /// Whether the elements are references.
     const ARE_REFERENCES: bool;
 }
-macro_rules! spills {
+macro_rules! spillable_kinds {
     ($($kind:ident: $are_references:expr,)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl Spills for crate::document::kind::$kind {
+        impl SpillableKind for crate::document::kind::$kind {
             const ARE_REFERENCES: bool = $are_references;
         }
     )*};
 }
-spills! { Value: false, Struct: false, Enum: false, Array: false, Map: false, Reference: true, }
+spillable_kinds! { Value: false, Struct: false, Enum: false, Array: false, Map: false, Reference: true, }
 
-/// Whether the elements of an array that overflows are references; called by derived code, at compile time.
+/// Returns whether the elements of an overflow array are references. Derived code calls this function at compile time.
+#[doc(hidden)]
 #[must_use]
-pub const fn overflows_references<A: Overflown>() -> bool {
-    <<A::Element as Stored>::Kind as Spills>::ARE_REFERENCES
+pub const fn spills_references<A: SpillableArray>() -> bool {
+    <<A::Element as Stored>::Kind as SpillableKind>::ARE_REFERENCES
 }
 
-/// The elements of an array that overflows are references; called by derived code, at compile time.
-pub const fn overflowing_references<A: Overflown + RefersTo>() {}
+/// Checks that the elements of an overflow array are references. Derived code calls this function at compile time.
+#[doc(hidden)]
+pub const fn ensure_spills_references<A: SpillableArray + RefersTo>() {}
 
-/// Whether nothing inside of the elements of an array that overflows follows other documents; called by derived code, at compile time.
+/// Returns whether the elements of an overflow array have neither copies with a fan-out nor delete rules.
+///
+/// Derived code calls this function at compile time.
+#[doc(hidden)]
 #[must_use]
-pub const fn overflows_plainly<A: Overflown>() -> bool {
-    !A::Element::COPIES.is_following() && !A::Element::LINKS.any
+pub const fn spills_plain_elements<A: SpillableArray>() -> bool {
+    !A::Element::COPIES.has_fan_out() && !A::Element::LINKS.any
 }
 
-/// Whether no other array and no model of the schema is on the collection of a model's extras; called by derived code, at compile
-/// time.
+/// Returns whether no model and no other overflow array uses the collections of a model's chunk documents.
+///
+/// Derived code calls this function at compile time.
+#[doc(hidden)]
 #[must_use]
-pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
-    let own = models[position].overflows;
+pub const fn chunk_collections_are_unique(models: &[&Model], position: usize) -> bool {
+    let arrays = models[position].overflows;
     let mut i = 0;
-    while i < own.len() {
-        let into = own[i].extras.collection;
-        let mut at = 0;
-        while at < models.len() {
-            if super::same(models[at].collection, into) {
+    while i < arrays.len() {
+        let collection = arrays[i].chunks.collection;
+        let mut other = 0;
+        while other < models.len() {
+            if super::str_eq(models[other].collection, collection) {
                 return false;
             }
-            let others = models[at].overflows;
+            let other_arrays = models[other].overflows;
             let mut j = 0;
-            while j < others.len() && at < position {
-                if super::same(others[j].extras.collection, into) {
+            while j < other_arrays.len() && other < position {
+                if super::str_eq(other_arrays[j].chunks.collection, collection) {
                     return false;
                 }
                 j += 1;
             }
-            at += 1;
+            other += 1;
         }
         i += 1;
     }
@@ -134,40 +141,40 @@ pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
 }
 
 impl OverflowField {
-    /// Whether all elements are to stay in the document again.
-    pub(crate) fn gathers(&self) -> bool {
-        self.room > self.part
+    /// Whether the array moves spilled elements back into the document: the `inline` option.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.max_resident_bytes > self.max_chunk_bytes
     }
 
-    /// Whether a stored path leads into its elements.
-    pub(crate) fn holds(&self, path: &str) -> bool {
-        let rest = path.strip_prefix(self.stored);
-        rest.is_some_and(|rest| rest.starts_with('.'))
+    /// Whether a stored path is inside the elements of the array.
+    pub(crate) fn contains_path(&self, path: &str) -> bool {
+        let suffix = path.strip_prefix(self.stored);
+        suffix.is_some_and(|suffix| suffix.starts_with('.'))
     }
 }
 
 impl Model {
-    /// The array that overflows on the way of a stored path, or at its end.
+    /// Returns the overflow array that contains a stored path, or that the path names.
     pub(crate) fn overflow_on(&self, path: &str) -> Option<&'static OverflowField> {
         let name = path.split('.').next()?;
         self.overflows.iter().find(|field| field.stored == name)
     }
 
-    /// The array at a place: it is an error if it does not overflow.
-    pub(crate) fn overflowing(&self, path: &Path) -> Result<&'static OverflowField> {
+    /// Returns the overflow array at a place. Returns an error if the place is not an overflow array.
+    pub(crate) fn require_overflow_at(&self, path: &Path) -> Result<&'static OverflowField> {
         self.overflow_at(path).ok_or_else(|| {
-            let message = "no array that overflows: read it with its document";
-            error::of(self)(Error::new(ErrorKind::Invalid, message))
+            let message = "not an overflow array: read the array with its document";
+            error::naming_model(self)(Error::new(ErrorKind::Invalid, message))
         })
     }
 
-    /// The array that a side of a link of the model is, if that overflows.
-    pub(crate) fn overflow_of(&self, side: &LinkSide) -> Option<&'static OverflowField> {
+    /// Returns the overflow array of a link side, or `None` if the side is not an overflow array.
+    pub(crate) fn overflow_of(&self, side: &LinkField) -> Option<&'static OverflowField> {
         let mut fields = self.overflows.iter();
         fields.find(|field| field.stored == side.stored)
     }
 
-    /// The array at a place, if its elements overflow.
+    /// Returns the overflow array at a place, or `None` if the place is not an overflow array.
     pub(crate) fn overflow_at(&self, path: &Path) -> Option<&'static OverflowField> {
         let path = path.to_string();
         self.overflows.iter().find(|field| field.stored == path)

@@ -1,10 +1,13 @@
-//! Declared indexes, brought to the database.
+//! Synchronization of declared indexes with the database.
 
 use std::{collections::BTreeSet, fmt, pin::Pin, sync::Arc};
 
 use bson::{Document, RawDocument};
 
-use super::{Model, OnDelete, Schema};
+use super::{
+    Model, Schema,
+    missing_indexes::{MissingIndexes, MissingIndexesOf, missing_among},
+};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -14,54 +17,60 @@ use crate::{
     error, maintain,
 };
 
-/// MongoDB's codes for a conflict of two indexes: the same keys, or the same name.
-const IN_THE_WAY: [i32; 2] = [85, 86];
+/// MongoDB's codes for a conflict of two indexes: equal keys, or equal names.
+const INDEX_CONFLICT_CODES: [i32; 2] = [85, 86];
 
-/// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
+/// Synchronizes the declared indexes with the database. [`Database::sync_indexes`](crate::Database::sync_indexes) creates this
+/// action.
 ///
-/// Creates missing indexes and reports differences. Drops indexes only on request. On a sharded cluster the call also shards the
-/// collection of each model with a `shard_key`; a collection with another shard key is reported and left alone.
+/// The action creates missing indexes and reports differences. It drops indexes only on request. On a sharded cluster the action
+/// also shards the collection of each model with a `shard_key`. A collection with another shard key is reported and stays
+/// unchanged.
 ///
-/// Every index is tried, also after a failure. After a failure the error has the kind of the first failure and the whole report in the
-/// message; [`Error::index_report`](crate::Error::index_report) returns the report.
+/// The action tries every index, also after a failure. After a failure the error has the kind of the first failure, and its
+/// message contains the whole report. [`Error::index_report`](crate::Error::index_report) returns the report.
 ///
 /// # Errors
 ///
-/// [`Unsupported`](crate::ErrorKind::Unsupported), before any change, if an index expires documents that counts, copies or links are
-/// derived from: the server deletes without follow-up work. [`Connection`](crate::ErrorKind::Connection) ends the call at once.
-#[must_use = "indexes are synchronised when this is awaited"]
+/// [`Unsupported`](crate::ErrorKind::Unsupported), before any change, if an index would expire documents that rollups, copies or
+/// links are derived from: the server deletes documents without follow-up work. [`Connection`](crate::ErrorKind::Connection) ends
+/// the call at once.
+#[must_use = "indexes are synchronized when this is awaited"]
 #[derive(Debug)]
 pub struct SyncIndexes {
     backend: Arc<dyn Backend>,
     models: Vec<&'static Model>,
-    /// The indexes of each collection.
+    /// The declared indexes of each collection.
     declared: Vec<(&'static Model, Vec<Index>)>,
     replace_differing: bool,
     drop_undeclared: bool,
 }
 
-/// What [`SyncIndexes`] found and did.
+/// The differences that [`SyncIndexes`] found, and its changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// Declared, and missing before: created.
+    /// Declared indexes that were missing and have been created.
     pub created: Vec<(String, Index)>,
-    /// Found with other options, or with the name of a declared index: left alone, or replaced on request. Collection, declared, found.
+    /// Indexes with other options than declared, or with the name of a declared index: unchanged, or replaced on request. The
+    /// tuple contains the collection, the declared index and the found index.
     pub differing: Vec<(String, Index, Index)>,
-    /// Differed in the time of expiry alone: changed in place on request. Collection, declared, found.
+    /// Indexes that differed in the expiry time alone and were changed in place on request. The tuple contains the collection,
+    /// the declared index and the found index.
     pub changed: Vec<(String, Index, Index)>,
-    /// There, and not declared: left alone, or dropped if asked for.
+    /// Indexes that no model declares: unchanged, or dropped on request.
     pub undeclared: Vec<(String, Index)>,
-    /// Dropped, because asked for.
+    /// Indexes that were dropped on request.
     pub dropped: Vec<(String, Index)>,
     /// Indexes that could not be created, changed or dropped. With failures the report is part of an
     /// [error](crate::Error::index_report).
     pub failed: Vec<FailedIndex>,
-    /// Collections of models with a shard key that are sharded by it now, and were not before.
+    /// Collections that this call has sharded by their declared shard key.
     pub sharded: Vec<(String, ShardKey)>,
-    /// Collections that are sharded by another key: left as they are. Collection, declared, found.
-    pub sharded_otherwise: Vec<(String, ShardKey, ShardKey)>,
-    /// Collections of models with a shard key that are not sharded, because the database is no sharded cluster.
+    /// Collections with another shard key than declared, which stay unchanged. The tuple contains the collection, the declared
+    /// key and the found key.
+    pub differently_sharded: Vec<(String, ShardKey, ShardKey)>,
+    /// Collections with a declared shard key that are not sharded, because the database is not a sharded cluster.
     pub unsharded: Vec<(String, ShardKey)>,
 }
 
@@ -78,7 +87,7 @@ pub struct FailedIndex {
 }
 
 impl PartialEq for FailedIndex {
-    /// Errors with the same text are equal.
+    /// Compares errors by their text.
     fn eq(&self, other: &Self) -> bool {
         self.collection == other.collection
             && self.index == other.index
@@ -88,15 +97,15 @@ impl PartialEq for FailedIndex {
 
 impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
-        let declared = maintain::with_overflows(maintain::with_tallies(
-            maintain::with_copies(S::indexes(), S::MODELS),
-            S::MODELS,
-        ));
+        let declared = maintain::with_lease_indexes(S::indexes(), S::MODELS);
+        let declared = maintain::with_copy_indexes(declared, S::MODELS);
+        let declared = maintain::with_rollup_indexes(declared, S::MODELS);
+        let declared = maintain::with_overflow_indexes(declared);
         let mut models = S::MODELS.to_vec();
-        let all = declared.iter().map(|(model, _)| *model);
-        let others =
-            all.filter(|model| !S::MODELS.iter().any(|other| std::ptr::eq(*other, *model)));
-        models.extend(others);
+        let declared_models = declared.iter().map(|(model, _)| *model);
+        let overflow_models = declared_models
+            .filter(|model| !S::MODELS.iter().any(|other| std::ptr::eq(*other, *model)));
+        models.extend(overflow_models);
         Self {
             backend,
             models,
@@ -106,64 +115,87 @@ impl SyncIndexes {
         }
     }
 
-    /// Replaces an index that differs from the declaration. Another time of expiry is changed in place.
+    /// Replaces indexes that differ from their declaration. A different expiry time is changed in place.
     ///
-    /// The new index is built before the old index is dropped, under another name such as `email_1_2` if the old index has the declared
-    /// name. Queries always have an index, and a unique index that fails on duplicates leaves the old index in place.
+    /// The new index is built before the old index is dropped. If the old index has the declared name, the new index gets a name
+    /// such as `email_1_2`. So queries always have an index, and a unique index that fails on duplicates leaves the old index in
+    /// place.
     ///
-    /// Two changes have another order, because the server refuses both indexes side by side: the removal of `expire_after_seconds`, and
-    /// `unique` or `sparse` before MongoDB 5.0. There the old index is dropped first, and created again if the new index fails.
+    /// Two changes happen in the opposite order, because the server rejects both indexes side by side: the removal of
+    /// `expire_after_seconds`, and `unique` or `sparse` before MongoDB 5.0. For these changes the old index is dropped first. It
+    /// is created again if the new index fails.
     pub fn replace_differing(mut self) -> Self {
         self.replace_differing = true;
         self
     }
 
-    /// Drops undeclared indexes of the models' collections. Indexes that no model can declare are reported and stay: with a collation, and
-    /// text, geographic and wildcard indexes.
+    /// Drops undeclared indexes of the models' collections.
+    ///
+    /// Indexes that no model can declare are reported and stay: indexes with a collation, and text, geographic and wildcard
+    /// indexes.
     pub fn drop_undeclared(mut self) -> Self {
         self.drop_undeclared = true;
         self
     }
 
-    async fn run(self) -> Result<IndexReport> {
+    /// Compares the declared indexes with the database, and changes nothing.
+    pub(crate) async fn find_missing(self) -> Result<MissingIndexes> {
+        let existing: BTreeSet<_> = self.backend.list_collections().await?.into_iter().collect();
+        let mut collections = Vec::with_capacity(self.declared.len());
         for (model, declared) in &self.declared {
-            refuse_expiry(&self.models, model, declared)?;
+            let collection_exists = existing.contains(model.collection);
+            let found = match collection_exists && !declared.is_empty() {
+                true => self.backend.list_indexes(model.collection).await?,
+                false => Vec::new(),
+            };
+            collections.push(MissingIndexesOf {
+                model,
+                collection_exists,
+                indexes: missing_among(declared, &found),
+            });
+        }
+        Ok(MissingIndexes::new(collections))
+    }
+
+    async fn sync_all_collections(self) -> Result<IndexReport> {
+        for (model, declared) in &self.declared {
+            ensure_no_derived_expiry(&self.models, model, declared)?;
         }
         let mut report = IndexReport::default();
-        let mut ended = None;
+        let mut first_error = None;
         for (model, declared) in &self.declared {
-            if let Err(error) = self.sync_all(model, declared, &mut report).await {
-                let is_cut_off = error.kind() == ErrorKind::Connection;
-                ended.get_or_insert(error);
-                if is_cut_off {
+            if let Err(error) = self.sync_collection(model, declared, &mut report).await {
+                let is_disconnected = error.kind() == ErrorKind::Connection;
+                first_error.get_or_insert(error);
+                if is_disconnected {
                     break;
                 }
             }
         }
-        let first = report.failed.first().map(|failed| failed.error.clone());
-        let Some(error) = ended.or(first) else {
+        let first_failure = report.failed.first().map(|failed| failed.error.clone());
+        let Some(error) = first_error.or(first_failure) else {
             return Ok(report);
         };
         let message = match report.failed.len() {
             0 => error.message().to_owned(),
-            count => format!("{count} indexes are not as declared:\n{report}"),
+            count => format!("cannot synchronize {count} indexes:\n{report}"),
         };
         let with_report = Error::new(error.kind(), message).with_index_report(report);
         Err(with_report.with_source(error))
     }
 
-    /// Syncs one collection. Failures of single indexes go to the report.
-    async fn sync_all(
+    /// Synchronises one collection. Failures of single indexes go to the report.
+    async fn sync_collection(
         &self,
         model: &Model,
         declared: &[Index],
         report: &mut IndexReport,
     ) -> Result<()> {
         let collection = model.collection;
-        if let Err(error) = self.sync(collection, declared, report).await {
+        if let Err(error) = self.sync_indexes_of(collection, declared, report).await {
             // The list of indexes failed, so no index of the collection was tried.
             for index in declared {
-                note(report, collection, index, error.clone())?;
+                record_failure(report, collection, index, error.clone())?;
             }
             if declared.is_empty() {
                 return Err(error);
@@ -172,89 +204,103 @@ impl SyncIndexes {
         }
         if let Some(key) = model.shard_key() {
             let index = key.index();
-            if let Err(error) = self.shard(collection, key, report).await {
-                note(report, collection, &index, error)?;
+            if let Err(error) = self.sync_shard_key(collection, key, report).await {
+                record_failure(report, collection, &index, error)?;
             }
         }
         Ok(())
     }
 
-    /// Its index is there by now.
-    async fn shard(&self, collection: &str, key: ShardKey, report: &mut IndexReport) -> Result<()> {
+    /// Shards a collection by its declared key. The index of the key exists already, which MongoDB requires.
+    async fn sync_shard_key(
+        &self,
+        collection: &str,
+        key: ShardKey,
+        report: &mut IndexReport,
+    ) -> Result<()> {
         let name = collection.to_owned();
         if !self.backend.capabilities().sharding {
             report.unsharded.push((name, key));
             return Ok(());
         }
         match self.backend.shard_key_of(collection).await? {
-            Some(found) if found == key => {}
-            Some(found) => report.sharded_otherwise.push((name, key, found)),
+            Some(actual) if actual == key => {}
+            Some(actual) => report.differently_sharded.push((name, key, actual)),
             None => {
-                let done = self.backend.shard_collection(collection, key.clone());
-                done.await?;
+                let sharding = self.backend.shard_collection(collection, key.clone());
+                sharding.await?;
                 report.sharded.push((name, key));
             }
         }
         Ok(())
     }
 
-    async fn sync(
+    async fn sync_indexes_of(
         &self,
         collection: &str,
         declared: &[Index],
         report: &mut IndexReport,
     ) -> Result<()> {
-        let mut found = self.backend.list_indexes(collection).await?;
-        let mut names = Names::default();
+        let mut actual = self.backend.list_indexes(collection).await?;
+        let mut names = IndexNames::default();
         names
             .found
-            .extend(found.iter().map(|index| index.name.clone()));
-        let mut differing = Vec::new();
-        // Exact matches first: another declared index must not be compared with one of these.
+            .extend(actual.iter().map(|index| index.name.clone()));
+        let mut differences = Vec::new();
+        // Take exact matches first, so that no other declared index is compared with an index that already matches.
         for index in declared {
-            match found.iter().position(|other| !options_differ(index, other)) {
-                Some(at) => drop(found.swap_remove(at)),
-                None => differing.push(index),
+            match actual
+                .iter()
+                .position(|candidate| !options_differ(index, candidate))
+            {
+                Some(position) => drop(actual.swap_remove(position)),
+                None => differences.push(index),
             }
         }
         let mut missing = Vec::new();
-        for index in differing {
-            let same_keys = found.iter().position(|other| has_same_keys(index, other));
-            let same_name = || found.iter().position(|other| other.name == index.name);
+        for index in differences {
+            let same_keys = actual
+                .iter()
+                .position(|candidate| has_same_keys(index, candidate));
+            let same_name = || {
+                actual
+                    .iter()
+                    .position(|candidate| candidate.name == index.name)
+            };
             match same_keys.or_else(same_name) {
                 None => {
-                    let name = names.free(&index.name);
+                    let name = names.unused_name(&index.name);
                     names.found.insert(name.clone());
                     missing.push(Index {
                         name,
                         ..index.clone()
                     });
                 }
-                Some(at) => {
-                    let other = found.swap_remove(at);
+                Some(position) => {
+                    let existing = actual.swap_remove(position);
                     if self.replace_differing {
-                        self.replace(collection, (index, &other), &mut names, report)
+                        self.replace_index(collection, (index, &existing), &mut names, report)
                             .await?;
                     }
-                    let differs = (collection.to_owned(), index.clone(), other);
-                    report.differing.push(differs);
+                    let difference = (collection.to_owned(), index.clone(), existing);
+                    report.differing.push(difference);
                 }
             }
         }
         self.create_all(collection, missing, report).await?;
-        for index in found {
-            // An earlier replacement built the new index under another name and ended before the drop of this one.
+        for index in actual {
+            // An earlier replacement built the new index under another name, and ended before it dropped this index.
             let was_replaced = declared.iter().find(|other| other.name == index.name);
             let is_dropped = match was_replaced {
                 Some(declared) => {
-                    let differs = (collection.to_owned(), declared.clone(), index.clone());
-                    report.differing.push(differs);
+                    let difference = (collection.to_owned(), declared.clone(), index.clone());
+                    report.differing.push(difference);
                     self.replace_differing
                 }
-                None => self.drop_undeclared && index.other.is_none(),
+                None => self.drop_undeclared && index.unsupported_definition.is_none(),
             };
             if is_dropped {
-                self.drop(collection, &index, report).await?;
+                self.drop_index(collection, &index, report).await?;
             }
             if was_replaced.is_none() {
                 report.undeclared.push((collection.to_owned(), index));
@@ -263,7 +309,8 @@ impl SyncIndexes {
         Ok(())
     }
 
-    /// Creates all in one command. After a failure creates each by itself, so that one failure stops no other index.
+    /// Creates all indexes in one command. After a failure creates each index separately, so that one failure stops no other
+    /// index.
     async fn create_all(
         &self,
         collection: &str,
@@ -284,35 +331,35 @@ impl SyncIndexes {
             let created = self.backend.create_indexes(collection, vec![index.clone()]);
             match created.await {
                 Ok(()) => report.created.push((collection.to_owned(), index)),
-                Err(error) => note(report, collection, &index, error)?,
+                Err(error) => record_failure(report, collection, &index, error)?,
             }
         }
         Ok(())
     }
 
     /// Builds the declared index, then drops the found index.
-    async fn replace(
+    async fn replace_index(
         &self,
         collection: &str,
-        (declared, found): (&Index, &Index),
-        names: &mut Names,
+        (declared, actual): (&Index, &Index),
+        names: &mut IndexNames,
         report: &mut IndexReport,
     ) -> Result<()> {
         let backend = &self.backend;
         if let Some(after) = declared.expire_after
-            && differs_in_expiry_alone(declared, found)
+            && differs_in_expiry_alone(declared, actual)
         {
-            let changed = backend.set_expiry(collection, &found.name, after).await;
+            let changed = backend.set_expiry(collection, &actual.name, after).await;
             return match changed {
                 Ok(()) => {
-                    let changed = (collection.to_owned(), declared.clone(), found.clone());
+                    let changed = (collection.to_owned(), declared.clone(), actual.clone());
                     report.changed.push(changed);
                     Ok(())
                 }
-                Err(error) => note(report, collection, declared, error),
+                Err(error) => record_failure(report, collection, declared, error),
             };
         }
-        let name = names.free(&declared.name);
+        let name = names.unused_name(&declared.name);
         let new = Index {
             name: name.clone(),
             ..declared.clone()
@@ -322,27 +369,31 @@ impl SyncIndexes {
             Ok(()) => {
                 names.found.insert(name);
                 report.created.push((collection.to_owned(), new));
-                self.drop(collection, found, report).await
+                self.drop_index(collection, actual, report).await
             }
-            Err(error) if error.code().is_some_and(|code| IN_THE_WAY.contains(&code)) => {
-                self.replace_in_its_place(collection, (declared, found), report)
+            Err(error)
+                if error
+                    .code()
+                    .is_some_and(|code| INDEX_CONFLICT_CODES.contains(&code)) =>
+            {
+                self.replace_in_place(collection, (declared, actual), report)
                     .await
             }
-            Err(error) => note(report, collection, declared, error),
+            Err(error) => record_failure(report, collection, declared, error),
         }
     }
 
-    /// Drops the found index, then builds the declared index: the server refuses both side by side.
-    async fn replace_in_its_place(
+    /// Drops the found index, then builds the declared index: the server rejects both indexes side by side.
+    async fn replace_in_place(
         &self,
         collection: &str,
-        (declared, found): (&Index, &Index),
+        (declared, actual): (&Index, &Index),
         report: &mut IndexReport,
     ) -> Result<()> {
         let backend = &self.backend;
-        let failed = report.failed.len();
-        self.drop(collection, found, report).await?;
-        if report.failed.len() > failed {
+        let failures_before = report.failed.len();
+        self.drop_index(collection, actual, report).await?;
+        if report.failed.len() > failures_before {
             return Ok(());
         }
         let created = backend.create_indexes(collection, vec![declared.clone()]);
@@ -352,28 +403,38 @@ impl SyncIndexes {
                 .push((collection.to_owned(), declared.clone()));
             return Ok(());
         };
-        if found.other.is_none() {
-            let again = backend.create_indexes(collection, vec![found.clone()]);
-            if again.await.is_ok() {
+        if actual.unsupported_definition.is_none() {
+            let restored = backend.create_indexes(collection, vec![actual.clone()]);
+            if restored.await.is_ok() {
                 report.dropped.pop();
             }
         }
-        note(report, collection, declared, error)
+        record_failure(report, collection, declared, error)
     }
 
-    async fn drop(&self, collection: &str, index: &Index, report: &mut IndexReport) -> Result<()> {
+    async fn drop_index(
+        &self,
+        collection: &str,
+        index: &Index,
+        report: &mut IndexReport,
+    ) -> Result<()> {
         match self.backend.drop_index(collection, &index.name).await {
             Ok(()) => report.dropped.push((collection.to_owned(), index.clone())),
-            // Another process was faster.
+            // Another process dropped the index first.
             Err(error) if error.is_not_found() => {}
-            Err(error) => note(report, collection, index, error)?,
+            Err(error) => record_failure(report, collection, index, error)?,
         }
         Ok(())
     }
 }
 
-/// Adds a failure to the report. Returns the error of a lost connection, which ends the sync.
-fn note(report: &mut IndexReport, collection: &str, index: &Index, error: Error) -> Result<()> {
+/// Adds a failure to the report. Returns the error of a lost connection, which ends the synchronisation.
+fn record_failure(
+    report: &mut IndexReport,
+    collection: &str,
+    index: &Index,
+    error: Error,
+) -> Result<()> {
     if error.kind() == ErrorKind::Connection {
         return Err(error);
     }
@@ -389,109 +450,117 @@ impl IntoFuture for SyncIndexes {
     type Output = Result<IndexReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.sync_all_collections())
     }
 }
 
-/// Groups the indexes by collection, without repetitions, and with distinct names: the server refuses equal names.
+/// Groups the indexes by collection, without repetitions and with distinct names: the server rejects equal names.
 fn by_collection(declared: Vec<(&'static Model, Vec<Index>)>) -> Vec<(&'static Model, Vec<Index>)> {
-    let mut all: Vec<(&'static Model, Vec<Index>)> = Vec::new();
+    let mut collections: Vec<(&'static Model, Vec<Index>)> = Vec::new();
     for (model, indexes) in declared {
-        let mut models = all.iter().map(|(other, _)| other.collection);
-        let at = models.position(|other| other == model.collection);
-        let at = at.unwrap_or_else(|| {
-            all.push((model, Vec::new()));
-            all.len() - 1
+        let mut models = collections.iter().map(|(model, _)| model.collection);
+        let position = models.position(|collection| collection == model.collection);
+        let position = position.unwrap_or_else(|| {
+            collections.push((model, Vec::new()));
+            collections.len() - 1
         });
-        let Some((_, own)) = all.get_mut(at) else {
+        let Some((_, merged)) = collections.get_mut(position) else {
             continue;
         };
         for mut index in indexes {
-            if own.iter().any(|other| !options_differ(&index, other)) {
+            if merged.iter().any(|other| !options_differ(&index, other)) {
                 continue;
             }
-            let mut names = Names::default();
+            let mut names = IndexNames::default();
             names
                 .declared
-                .extend(own.iter().map(|other| other.name.clone()));
-            index.name = names.free(&index.name);
-            own.push(index);
+                .extend(merged.iter().map(|other| other.name.clone()));
+            index.name = names.unused_name(&index.name);
+            merged.push(index);
         }
     }
-    all
+    collections
 }
 
 /// The names of the indexes of a collection.
 #[derive(Debug, Default)]
-struct Names {
-    /// Names in the database.
+struct IndexNames {
+    /// The names in the database.
     found: BTreeSet<String>,
     declared: BTreeSet<String>,
 }
 
-impl Names {
-    /// Returns the declared name if that is free, else the name with a number.
-    fn free(&self, declared: &str) -> String {
+impl IndexNames {
+    /// Returns the declared name if the name is unused, otherwise the name with a number.
+    fn unused_name(&self, declared: &str) -> String {
         let is_free = |name: &String| !self.found.contains(name) && !self.declared.contains(name);
         let mut numbered = (2..).map(|number| format!("{declared}_{number}"));
-        let own = Some(declared.to_owned()).filter(is_free);
-        own.or_else(|| numbered.find(is_free)).unwrap_or_default()
+        let unnumbered = Some(declared.to_owned()).filter(is_free);
+        unnumbered
+            .or_else(|| numbered.find(is_free))
+            .unwrap_or_default()
     }
 }
 
-/// Refuses indexes that expire documents with derived data: the server deletes without follow-up work.
-fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -> Result<()> {
+/// Checks that no index expires documents with derived data: the server deletes documents without follow-up work.
+fn ensure_no_derived_expiry(
+    models: &[&'static Model],
+    model: &Model,
+    declared: &[Index],
+) -> Result<()> {
     let Some(index) = declared.iter().find(|index| index.expire_after.is_some()) else {
         return Ok(());
     };
-    let refuse = |why: String| {
+    let reject = |reason: String| {
         let message = format!(
-            "the index `{}` deletes documents when their time has come, without any follow-up work: {why}",
+            "the index `{}` expires documents without follow-up work: {reason}",
             index.name
         );
         let error = Error::new(ErrorKind::Unsupported, message);
-        Err(error::of(model)(error))
+        Err(error::naming_model(model)(error))
     };
     // An index covers all models of the collection.
-    let own = models.iter();
-    for own in own.filter(|own| own.collection == model.collection) {
-        if let Some(link) = own.links().iter().find(|link| link.inverse.is_some()) {
-            return refuse(format!(
-                "the documents that `{}` refers to would list them for ever; leave `inverse` or `expire_after_seconds` out, and delete them by \
-                 `delete_many`",
-                link.side.field
+    let neighbours = models.iter();
+    for neighbour in neighbours.filter(|neighbour| neighbour.collection == model.collection) {
+        if let Some(link) = neighbour.links().iter().find(|link| link.inverse.is_some()) {
+            return reject(format!(
+                "the targets of `{}` would keep the expired documents in their inverse; remove `inverse` or \
+                 `expire_after_seconds`, and delete the documents with `delete_many`",
+                link.link_field.field
             ));
         }
-        if let Some(field) = own.overflows.first() {
-            return refuse(format!(
-                "the elements of `{}` outside of them would stay; leave `expire_after_seconds` out, and delete them by `delete_many`",
+        if let Some(field) = neighbour.overflows.first() {
+            return reject(format!(
+                "the spilled elements of `{}` would stay; remove `expire_after_seconds`, and delete the documents with \
+                 `delete_many`",
                 field.field
             ));
         }
     }
     for other in models {
         let mut links = other.links().iter();
-        let refers = links.find(|link| {
-            link.side.collection == model.collection && link.on_delete != OnDelete::Keep
+        let referrer = links.find(|link| {
+            link.link_field.collection == model.collection && link.on_delete.requires_target()
         });
-        if let Some(link) = refers {
-            return refuse(format!(
-                "`{}` of {} refers to them; say `on_delete = keep` there, or leave `expire_after_seconds` out and delete them by \
-                 `delete_many`",
-                link.side.field, other.name
+        if let Some(link) = referrer {
+            return reject(format!(
+                "`{}` of {} refers to the expired documents; set `on_delete = keep` there, or remove `expire_after_seconds` and \
+                 delete the documents with `delete_many`",
+                link.link_field.field, other.name
             ));
         }
-        let mut rollups = other.tallies.iter();
+        let mut rollups = other.rollups.iter();
         if let Some(rollup) = rollups.find(|rollup| rollup.collection == model.collection) {
-            return refuse(format!(
-                "`{}` of {} is made of them, and would count them for ever; leave `expire_after_seconds` out, and delete them by `delete_many`",
+            return reject(format!(
+                "the rollup `{}` of {} would still contain the expired documents; remove `expire_after_seconds`, and delete the \
+                 documents with `delete_many`",
                 rollup.field, other.name
             ));
         }
-        if let Some(copy) = maintain::cleared(other, model) {
-            return refuse(format!(
-                "`{copy}` of {} is to be cleared with them; leave `on_delete = clear` out there, or leave `expire_after_seconds` out and delete \
-                 them by `delete_many`",
+        if let Some(copy) = maintain::cleared_path(other, model) {
+            return reject(format!(
+                "the copy `{copy}` of {} would not be cleared; remove `on_delete = clear` there, or remove \
+                 `expire_after_seconds` and delete the documents with `delete_many`",
                 other.name
             ));
         }
@@ -500,26 +569,28 @@ fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -
 }
 
 /// Whether a found index has the keys and the condition of the declared index.
-fn has_same_keys(declared: &Index, found: &Index) -> bool {
+fn has_same_keys(declared: &Index, actual: &Index) -> bool {
     let keys = |index: &Index| (index.keys.clone(), index.hashed.clone());
-    found.other.is_none() && keys(declared) == keys(found) && declared.partial == found.partial
+    actual.unsupported_definition.is_none()
+        && keys(declared) == keys(actual)
+        && declared.partial == actual.partial
 }
 
-/// The name alone makes no difference: whoever created the index chose it.
-fn options_differ(declared: &Index, found: &Index) -> bool {
+/// Whether two indexes differ in more than the name. The creator of an index chooses the name freely.
+pub(super) fn options_differ(declared: &Index, actual: &Index) -> bool {
     let nameless = |index: &Index| Index {
         name: String::new(),
         ..index.clone()
     };
-    nameless(declared) != nameless(found)
+    nameless(declared) != nameless(actual)
 }
 
-fn differs_in_expiry_alone(declared: &Index, found: &Index) -> bool {
-    let found = Index {
+fn differs_in_expiry_alone(declared: &Index, actual: &Index) -> bool {
+    let actual = Index {
         expire_after: declared.expire_after,
-        ..found.clone()
+        ..actual.clone()
     };
-    !options_differ(declared, &found)
+    !options_differ(declared, &actual)
 }
 
 impl fmt::Display for IndexReport {
@@ -528,22 +599,23 @@ impl fmt::Display for IndexReport {
             return f.write_str("every index is as declared");
         }
         let mut lines = Vec::new();
-        let name = |collection: &str, index: &Index| format!("{collection}: {}", describe(index));
+        let name =
+            |collection: &str, index: &Index| format!("{collection}: {}", describe_index(index));
         for (collection, index) in &self.created {
             lines.push(format!("created    {}", name(collection, index)));
         }
-        for (collection, declared, found) in &self.differing {
+        for (collection, declared, actual) in &self.differing {
             lines.push(format!(
                 "differs    {}, declared as {}",
-                name(collection, found),
-                describe(declared)
+                name(collection, actual),
+                describe_index(declared)
             ));
         }
-        for (collection, declared, found) in &self.changed {
+        for (collection, declared, actual) in &self.changed {
             lines.push(format!(
                 "changed    {}, which was {}",
                 name(collection, declared),
-                describe(found)
+                describe_index(actual)
             ));
         }
         for failed in &self.failed {
@@ -563,9 +635,9 @@ impl fmt::Display for IndexReport {
         for (collection, key) in &self.sharded {
             lines.push(format!("sharded    {collection} by {key}"));
         }
-        for (collection, declared, found) in &self.sharded_otherwise {
+        for (collection, declared, actual) in &self.differently_sharded {
             lines.push(format!(
-                "differs    {collection} is sharded by {found}, declared as {declared}: left as it is"
+                "differs    {collection} is sharded by {actual}, declared as {declared}: left as it is"
             ));
         }
         for (collection, key) in &self.unsharded {
@@ -577,7 +649,7 @@ impl fmt::Display for IndexReport {
     }
 }
 
-fn describe(index: &Index) -> String {
+pub(super) fn describe_index(index: &Index) -> String {
     let keys: Vec<_> = index
         .keys
         .iter()
@@ -595,19 +667,19 @@ fn describe(index: &Index) -> String {
         text.push_str(" sparse");
     }
     if let Some(partial) = &index.partial {
-        text.push_str(&format!(" partial {}", readable(partial)));
+        text.push_str(&format!(" partial {}", format_document(partial)));
     }
     if let Some(after) = index.expire_after {
         text.push_str(&format!(" expires after {} s", after.as_secs()));
     }
-    if let Some(other) = &index.other {
-        text.push_str(&format!(" {}", readable(other)));
+    if let Some(other) = &index.unsupported_definition {
+        text.push_str(&format!(" {}", format_document(other)));
     }
     text
 }
 
-/// A document in readable form.
-fn readable(document: &RawDocument) -> String {
+/// Formats a document for a report.
+fn format_document(document: &RawDocument) -> String {
     match Document::try_from(document) {
         Ok(document) => document.to_string(),
         Err(_) => format!("{document:?}"),

@@ -1,8 +1,9 @@
-//! Documents that an older version of the application has written.
+//! Upgrades of documents that an older version of the application has written.
 //!
-//! A model with a `schema_version` marks what it inserts with `_odm.schema_version`; a document without a mark is of version 1.
-//! Reads upgrade what they get in memory. A write looks at the database, so it brings what it is about up to date first, and is
-//! itself conditional on the mark: an update made for the new form never meets the old one.
+//! A model with a `schema_version` stores the version of each inserted document in `_odm.schema_version`. A document without this
+//! field has version 1. A read upgrades the document in memory. A write evaluates its filter in the database, so the write first
+//! upgrades the stored documents that it may match. The write itself requires the current version: an update for the new form
+//! never changes an old document.
 
 use std::{borrow::Cow, pin::Pin};
 
@@ -10,221 +11,236 @@ use bson::{Bson, Document as BsonDocument, RawBson, RawBsonRef, RawDocument, Raw
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also, found_by},
-    backend::operation::{Change, Find, Update},
+    access::{Access, add_condition, find_matching},
+    backend::operation::{DocumentChange, FindOperation, UpdateOperation},
     decode,
     document::Document,
     error, maintain,
-    overflow::header::Header,
-    query::{append, by_id, document, same},
+    metadata::{Metadata, ParsedMetadata, SCHEMA_VERSION, overflow::OVERFLOW},
+    overflow::manifest::Manifest,
+    query::{append_field, id_filter, same_bytes, single_field_document},
     schema::Model,
-    soft_delete::Sight,
-    stored::raw,
+    soft_delete::Visibility,
+    stored::{set_at, to_raw_value},
 };
 
-/// Makes a document of an older version one of today's; see [`Document`](derive@crate::Document).
-pub type Upgrade = fn(from: u32, document: &mut BsonDocument) -> Result<()>;
+/// Upgrades a document from an older schema version; see [`Document`](derive@crate::Document).
+pub type UpgradeFn = fn(from: u32, document: &mut BsonDocument) -> Result<()>;
 
-/// Where a document says which version it is of.
-pub(crate) const MARK: &str = "_odm.schema_version";
+/// The number of outdated documents that are read at once.
+const UPGRADE_BATCH_DOCUMENTS: u64 = 100;
 
-/// How many outdated documents are read at once.
-const BATCH: u64 = 100;
+/// The maximum number of attempts to upgrade a document under concurrent writes.
+const MAX_UPGRADE_ATTEMPTS: u32 = 100;
 
-/// How often one document is tried while others write to it.
-const ATTEMPTS: u32 = 100;
+/// Adds the schema version to a document before its insert.
+pub(crate) fn add_version(model: &Model, document: &mut RawDocumentBuf) -> Result<()> {
+    let mut metadata = BsonDocument::new();
+    set_version(model, &mut metadata);
+    for (field, value) in &metadata {
+        append_field(document, field, to_raw_value(value)?)?;
+    }
+    Ok(())
+}
 
-/// Marks a document that is inserted.
-pub(crate) fn mark(model: &Model, document: &mut RawDocumentBuf) -> Result<()> {
-    match model.upgrade {
-        None => Ok(()),
-        Some(_) => append(document, "_odm", own(model)?),
+/// Stores the current schema version in a document, if the model has an upgrade.
+pub(crate) fn set_version(model: &Model, document: &mut BsonDocument) {
+    if model.upgrade.is_some() {
+        set_at(document, SCHEMA_VERSION, i64::from(model.schema_version));
     }
 }
 
-fn own(model: &Model) -> Result<RawDocumentBuf> {
-    document(
-        "schema_version",
-        RawBson::from(i64::from(model.schema_version)),
-    )
-}
-
-/// The condition that a document is of today's version.
-pub(crate) fn is_current(model: &Model) -> Result<Option<(&'static str, RawDocumentBuf)>> {
+/// Returns the condition that a document has the current schema version.
+pub(crate) fn current_version_condition(
+    model: &Model,
+) -> Result<Option<(&'static str, RawDocumentBuf)>> {
     if model.upgrade.is_none() {
         return Ok(None);
     }
-    let current = document("$eq", i64::from(model.schema_version))?;
-    Ok(Some((MARK, current)))
+    let current = single_field_document("$eq", i64::from(model.schema_version))?;
+    Ok(Some((SCHEMA_VERSION, current)))
 }
 
-/// The document as today's model reads it.
-pub(crate) fn current<'d>(model: &Model, raw: &'d RawDocument) -> Result<Cow<'d, RawDocument>> {
-    Ok(match upgraded(model, raw)? {
+/// Returns a document in the form of the current schema version.
+pub(crate) fn upgrade_for_read<'d>(
+    model: &Model,
+    raw: &'d RawDocument,
+) -> Result<Cow<'d, RawDocument>> {
+    Ok(match upgrade_document(model, raw)? {
         None => Cow::Borrowed(raw),
         Some(upgraded) => Cow::Owned(upgraded),
     })
 }
 
-/// What an outdated document becomes; none if it is of today's version.
-pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+/// Returns the upgraded form of an outdated document, or `None` if the document has the current version.
+pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Option<RawDocumentBuf>> {
     let Some(upgrade) = model.upgrade else {
         return Ok(None);
     };
-    let of_document = |error: Error| {
-        let error = error::of(model)(error);
-        match decode::id(raw).map(Bson::try_from) {
+    let naming_document = |error: Error| {
+        let error = error::naming_model(model)(error);
+        match decode::stored_id(raw).map(Bson::try_from) {
             Some(Ok(id)) => error.with_id(id),
             _ => error,
         }
     };
-    let from = version(raw).map_err(of_document)?;
+    let from = stored_version(raw).map_err(naming_document)?;
     if from == model.schema_version {
         return Ok(None);
     }
     if from > model.schema_version {
         let message = format!(
-            "the document is of schema version {from}, and this program knows {} versions: a newer one has written it",
+            "the document has schema version {from}, but this program only knows versions up to {}: a newer program has written the document, so upgrade this program",
             model.schema_version
         );
-        return Err(of_document(Error::new(ErrorKind::Decode, message)));
+        return Err(naming_document(Error::new(ErrorKind::Decode, message)));
     }
     let mut document = BsonDocument::try_from(raw).map_err(|error| {
-        let message = format!("a stored document is broken: {error}");
-        of_document(Error::new(ErrorKind::Decode, message).with_source(error))
+        let message = format!("the stored document is not valid BSON: {error}");
+        naming_document(Error::new(ErrorKind::Decode, message).with_source(error))
     })?;
-    let key = |document: &BsonDocument| {
+    let immutable_fields = |document: &BsonDocument| {
         let fields = std::iter::once(&"_id").chain(model.shard_key);
         let fields = fields.map(|field| (*field, document.get(field).cloned()));
         fields.collect::<Vec<_>>()
     };
-    let before = key(&document);
-    // One that an older version did not have may be taken from the `_id`.
-    let parts = model.id_parts.iter();
-    let parts = parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
-    let parts: Vec<_> = parts.collect();
-    let arrays = arrays(model, &document);
-    upgrade(from, &mut document).map_err(of_document)?;
-    maintain::fill_open(model, &mut document).map_err(of_document)?;
-    keeps_arrays(model, &arrays, &document).map_err(of_document)?;
-    let mut parts = parts.iter();
-    if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
-        let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";
+    let fields_before = immutable_fields(&document);
+    // An older version may lack a field of the `_id`. The upgrade may derive such a field from the `_id`.
+    let id_parts = model.id_parts.iter();
+    let id_parts = id_parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
+    let id_parts: Vec<_> = id_parts.collect();
+    let arrays = spilled_arrays(model, &document);
+    upgrade(from, &mut document).map_err(naming_document)?;
+    maintain::compute_document(model, &mut document).map_err(naming_document)?;
+    ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
+    let mut id_parts = id_parts.iter();
+    if let Some((field, _)) = id_parts.find(|(field, value)| document.get(field) != Some(value)) {
+        let message = "the upgrade has changed a field that is part of the document's `_id`, which never changes: keep the field in the `upgrade` function";
         let error = Error::new(ErrorKind::Invalid, message).with_path(*field);
-        return Err(of_document(error));
+        return Err(naming_document(error));
     }
-    if let Some((field, _)) = before
+    if let Some((field, _)) = fields_before
         .iter()
-        .zip(key(&document))
+        .zip(immutable_fields(&document))
         .find(|(a, b)| *a != b)
         .map(|(a, _)| a)
     {
         let message = match *field {
             "_id" => {
-                "the upgrade of the model has changed the `_id` of a document, which never changes"
+                "the upgrade has changed the `_id` of the document, which never changes: keep the `_id` in the `upgrade` function"
             }
             _ => {
-                "the upgrade of the model has changed the shard key of a document, which never changes: upgrade all documents in a \
-                 version without `shard_key` before"
+                "the upgrade has changed the shard key of the document, and the shard key must never change: first upgrade all \
+                 documents with a version of the model without `shard_key`"
             }
         };
         let error = Error::new(ErrorKind::Invalid, message).with_path(*field);
-        return Err(of_document(error));
+        return Err(naming_document(error));
     }
-    let own = document
-        .entry("_odm".to_owned())
-        .or_insert_with(|| BsonDocument::new().into());
-    if let Bson::Document(own) = own {
-        own.insert("schema_version", i64::from(model.schema_version));
-    }
-    let upgraded = RawDocumentBuf::try_from(&document).map_err(error::encode);
-    upgraded.map(Some).map_err(of_document)
+    set_version(model, &mut document);
+    let upgraded = RawDocumentBuf::try_from(&document).map_err(error::from_bson);
+    upgraded.map(Some).map_err(naming_document)
 }
 
-/// What a document says of elements outside of it, by the names of their arrays.
-fn headers(document: &BsonDocument) -> BsonDocument {
-    let own = document.get_document("_odm").ok();
-    let headers = own.and_then(|own| own.get_document("overflow").ok());
-    headers.cloned().unwrap_or_default()
+/// Returns the manifests of a document's overflow arrays, by the names of the arrays.
+fn overflow_manifests(document: &BsonDocument) -> BsonDocument {
+    let manifests = ParsedMetadata::of(document).manifests();
+    manifests.cloned().unwrap_or_default()
 }
 
-/// An array of which some documents of the extras are a document's.
-struct Array {
+/// An overflow array with a manifest.
+struct SpilledArray {
     name: String,
-    header: Bson,
-    /// What there is of it in the document, if it is not all.
-    partial: Option<Option<Bson>>,
+    manifest: Bson,
+    /// The resident elements if other elements are spilled, otherwise `None`.
+    resident: Option<Option<Bson>>,
 }
 
-fn arrays(model: &Model, document: &BsonDocument) -> Vec<Array> {
-    let all = headers(document).into_iter().map(|(name, header)| {
-        let is_partial = model.overflow_on(&name).is_some()
-            && header
-                .as_document()
-                .is_none_or(|header| !Header::of(header).is_idle());
-        Array {
-            partial: is_partial.then(|| document.get(&name).cloned()),
-            name,
-            header,
-        }
-    });
-    all.collect()
+fn spilled_arrays(model: &Model, document: &BsonDocument) -> Vec<SpilledArray> {
+    let arrays = overflow_manifests(document)
+        .into_iter()
+        .map(|(name, manifest)| {
+            let is_partial = model.overflow_on(&name).is_some()
+                && manifest
+                    .as_document()
+                    .is_none_or(|manifest| !Manifest::from_document(manifest).is_idle());
+            SpilledArray {
+                resident: is_partial.then(|| document.get(&name).cloned()),
+                name,
+                manifest,
+            }
+        });
+    arrays.collect()
 }
 
-/// Whether two values are stored as the same bytes; NaN is the same as itself.
-fn is_same(a: Option<&Bson>, b: Option<&Bson>) -> bool {
-    let raw = |value: Option<&Bson>| value.map(raw).transpose().ok().flatten();
+/// Whether two values are stored as the same bytes. NaN equals itself.
+fn is_same_stored(a: Option<&Bson>, b: Option<&Bson>) -> bool {
+    let raw = |value: Option<&Bson>| value.map(to_raw_value).transpose().ok().flatten();
     match (raw(a), raw(b)) {
-        (Some(a), Some(b)) => same(a.as_raw_bson_ref(), b.as_raw_bson_ref()),
+        (Some(a), Some(b)) => same_bytes(a.as_raw_bson_ref(), b.as_raw_bson_ref()),
         _ => a.is_none() && b.is_none(),
     }
 }
 
-/// Elements outside of a document are found by what it says of them, under the name of their array; and what happens to those in it
-/// does not happen to them.
-fn keeps_arrays(model: &Model, before: &[Array], document: &BsonDocument) -> Result<()> {
-    let after = headers(document);
-    let is_lost = |array: &&Array| {
+/// Checks that an upgrade keeps the manifests and the partial arrays of a document.
+///
+/// Spilled elements are found by the manifest under the name of their array. The upgrade only sees the resident elements: a
+/// change of these would not reach the spilled elements.
+fn ensure_arrays_kept(
+    model: &Model,
+    before: &[SpilledArray],
+    document: &BsonDocument,
+) -> Result<()> {
+    let after = overflow_manifests(document);
+    let is_lost = |array: &&SpilledArray| {
         model.overflow_on(&array.name).is_none()
-            || !is_same(after.get(&array.name), Some(&array.header))
+            || !is_same_stored(after.get(&array.name), Some(&array.manifest))
     };
-    let is_changed = |array: &&Array| {
-        let before = array.partial.as_ref();
-        before.is_some_and(|before| !is_same(document.get(&array.name), before.as_ref()))
+    let is_changed = |array: &&SpilledArray| {
+        let before = array.resident.as_ref();
+        before.is_some_and(|before| !is_same_stored(document.get(&array.name), before.as_ref()))
     };
-    let (array, message) = if let Some(lost) = before.iter().find(is_lost) {
-        let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
-                       `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \
-                       elements come back before, by `gather` and `fold`, or go, by `set` to none";
-        (lost, message)
+    let (array, message) = if let Some(lost_field) = before.iter().find(is_lost) {
+        let message = format!(
+            "the array has spilled elements, which are found by its stored name and by `{OVERFLOW}`: the upgrade must not change \
+             `{OVERFLOW}`, and the stored name must stay, by `#[serde(rename = \"…\")]`. Or move all elements back first, by \
+             `inline` and `fold`, or remove them, by `set` to an empty array"
+        );
+        (lost_field, message)
     } else if let Some(changed) = before.iter().find(is_changed) {
-        let message = "some elements of this array are in documents of their own, which the upgrade does not see: it leaves those in the \
-                       document as they are too. Change all of them by an update of `all()`, or write what is new into a field of its own; or \
-                       all elements come back before, by `gather` and `fold`";
-        (changed, message)
+        let message = "the array has spilled elements, which the upgrade does not see: the upgrade must not change the elements \
+                       in the document either. Change all elements by an update of `all()`, or write the new values into a \
+                       separate field. Or move all elements back first, by `inline` and `fold`";
+        (changed, message.to_owned())
     } else {
         return Ok(());
     };
     Err(Error::new(ErrorKind::Invalid, message).with_path(array.name.as_str()))
 }
 
-/// The version that a document says it is of.
-fn version(raw: &RawDocument) -> Result<u32> {
-    let own = raw.get_document("_odm").ok();
-    let version = own.and_then(|own| own.get("schema_version").ok().flatten());
-    let Some(version) = version else {
+/// Returns the stored schema version of a document.
+fn stored_version(raw: &RawDocument) -> Result<u32> {
+    let Some(version) = Metadata::of(raw).schema_version() else {
         return Ok(1);
     };
     let number = version.as_i64().or_else(|| version.as_i32().map(i64::from));
     number
         .and_then(|number| u32::try_from(number).ok())
         .filter(|number| *number > 0)
-        .ok_or_else(|| Error::new(ErrorKind::Decode, "the mark is no version").with_path(MARK))
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Decode,
+                "the stored schema version is not a positive integer: repair the field",
+            )
+            .with_path(SCHEMA_VERSION)
+        })
 }
 
-/// Brings the outdated documents up to date that a write may be about: the one with its `_id`, or else all, as which of them meet its
-/// condition is only known then.
-pub(crate) async fn before_write(
+/// Upgrades the outdated documents that a write may match.
+///
+/// If the filter names an `_id`, only the document with this `_id` is upgraded. Otherwise all outdated documents are upgraded,
+/// because only the upgraded form shows whether a document matches.
+pub(crate) async fn upgrade_before_write(
     access: &Access,
     model: &'static Model,
     filter: &RawDocument,
@@ -233,19 +249,19 @@ pub(crate) async fn before_write(
         return Ok(());
     }
     let id = id_condition(filter).map(RawBson::from);
-    let mut outdated = Outdated::new(model, id);
-    while let Some(batch) = outdated.next(access).await? {
+    let mut outdated = OutdatedDocuments::new(model, id);
+    while let Some(batch) = outdated.next_batch(access).await? {
         for raw in batch {
-            bring_up(access, model, raw).await?;
+            store_upgrade(access, model, raw).await?;
         }
     }
     Ok(())
 }
 
-/// What a filter asks of the `_id`, whatever else it asks.
+/// Returns the condition of a filter on the `_id`, if the filter has one.
 fn id_condition(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
-    let own = decode::id(filter);
-    own.or_else(|| {
+    let top_level = decode::stored_id(filter);
+    top_level.or_else(|| {
         let parts = filter.get_array("$and").ok()?.into_iter().flatten();
         parts
             .filter_map(RawBsonRef::as_document)
@@ -253,134 +269,151 @@ fn id_condition(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
     })
 }
 
-/// Writes what an outdated document becomes, unless somebody else has done so.
-async fn bring_up(access: &Access, model: &'static Model, mut raw: RawDocumentBuf) -> Result<bool> {
-    for _ in 0..ATTEMPTS {
-        let Some(upgraded) = upgraded(model, &raw)? else {
+/// Stores the upgraded form of an outdated document, unless a concurrent process has upgraded the document.
+async fn store_upgrade(
+    access: &Access,
+    model: &'static Model,
+    mut raw: RawDocumentBuf,
+) -> Result<bool> {
+    for _ in 0..MAX_UPGRADE_ATTEMPTS {
+        let Some(upgraded) = upgrade_document(model, &raw)? else {
             return Ok(false);
         };
-        let Some(id) = decode::id(&raw).map(RawBson::from) else {
+        let Some(id) = decode::stored_id(&raw).map(RawBson::from) else {
             return Ok(false);
         };
-        let mut by_id = by_id(&id)?;
-        // It is written to by itself, so it says on which shard it is.
+        let mut by_id = id_filter(&id)?;
+        // Name the shard, because the write addresses a single document.
         for (field, value) in model.shard_key_in(&raw) {
-            append(&mut by_id, field, document("$eq", RawBson::from(value))?)?;
+            append_field(
+                &mut by_id,
+                field,
+                single_field_document("$eq", RawBson::from(value))?,
+            )?;
         }
         let mut filter = by_id.clone();
-        let mut whole = bson::RawArrayBuf::new();
-        whole.push("$$ROOT");
-        whole.push(document("$literal", raw.clone())?);
-        append(&mut filter, "$expr", document("$eq", whole)?)?;
-        let update = Update {
+        let mut comparison = bson::RawArrayBuf::new();
+        comparison.push("$$ROOT");
+        comparison.push(single_field_document("$literal", raw.clone())?);
+        append_field(
+            &mut filter,
+            "$expr",
+            single_field_document("$eq", comparison)?,
+        )?;
+        let update = UpdateOperation {
             collection: model.collection.into(),
             filter,
-            change: Change::Replacement(upgraded),
+            change: DocumentChange::Replacement(upgraded),
             multi: false,
             upsert: false,
         };
-        // What it refers to from now on is to be there, and to know of it.
-        if maintain::bring_up(access, model, &raw, update).await? {
+        // The references of the upgraded form may be new: the targets must exist, and the inverses must contain the document.
+        if maintain::upgrade_document(access, model, &raw, update).await? {
             return Ok(true);
         }
-        // Somebody has changed it, or deleted it.
-        let find = found_by(&model.collection.into(), &by_id);
+        // A concurrent write has changed or deleted the document.
+        let find = find_matching(&model.collection.into(), &by_id);
         match access.find_all(model, find).await?.pop() {
             None => return Ok(false),
-            Some(now) => raw = now,
+            Some(current) => raw = current,
         }
     }
-    let message = "an outdated document was changed by others again and again while it was upgraded: try again";
-    Err(error::of(model)(Error::new(ErrorKind::Conflict, message)))
+    let message = "too much contention on an outdated document: the upgrade conflicted with other writes during every attempt; retry the operation";
+    Err(error::naming_model(model)(Error::new(
+        ErrorKind::Conflict,
+        message,
+    )))
 }
 
 /// The outdated documents of a model, in the order of their ids.
-struct Outdated<'m> {
+struct OutdatedDocuments<'m> {
     model: &'m Model,
     /// The condition on the `_id`, if the write has one.
     id: Option<RawBson>,
-    behind: Option<RawBson>,
+    last_id: Option<RawBson>,
     is_over: bool,
 }
 
-impl<'m> Outdated<'m> {
+impl<'m> OutdatedDocuments<'m> {
     fn new(model: &'m Model, id: Option<RawBson>) -> Self {
         Self {
             model,
             id,
-            behind: None,
+            last_id: None,
             is_over: false,
         }
     }
 
-    async fn next(&mut self, access: &Access) -> Result<Option<Vec<RawDocumentBuf>>> {
+    async fn next_batch(&mut self, access: &Access) -> Result<Option<Vec<RawDocumentBuf>>> {
         if self.is_over {
             return Ok(None);
         }
         let current = i64::from(self.model.schema_version);
-        let mut filter = document(MARK, document("$ne", current)?)?;
+        let mut filter =
+            single_field_document(SCHEMA_VERSION, single_field_document("$ne", current)?)?;
         if let Some(id) = &self.id {
-            append(&mut filter, "_id", id.clone())?;
+            append_field(&mut filter, "_id", id.clone())?;
         }
-        if let Some(behind) = self.behind.take() {
-            also(&mut filter, "_id", document("$gt", behind)?)?;
+        if let Some(last_id) = self.last_id.take() {
+            add_condition(&mut filter, "_id", single_field_document("$gt", last_id)?)?;
         }
-        let find = Find {
-            sort: Some(document("_id", 1)?),
-            limit: Some(BATCH),
-            ..found_by(&self.model.collection.into(), &filter)
+        let find = FindOperation {
+            sort: Some(single_field_document("_id", 1)?),
+            limit: Some(UPGRADE_BATCH_DOCUMENTS),
+            ..find_matching(&self.model.collection.into(), &filter)
         };
         let batch = access.find_all(self.model, find).await?;
-        self.behind = batch
+        self.last_id = batch
             .last()
-            .and_then(|last| decode::id(last))
+            .and_then(|last| decode::stored_id(last))
             .map(RawBson::from);
-        self.is_over = (batch.len() as u64) < BATCH;
+        self.is_over = (batch.len() as u64) < UPGRADE_BATCH_DOCUMENTS;
         Ok(Some(batch))
     }
 }
 
-/// Upgrades the outdated documents of a model; made by [`Session::upgrade`](crate::Session::upgrade).
+/// Upgrades the outdated documents of a model. [`Session::upgrade`](crate::Session::upgrade) creates this action.
 #[must_use = "nothing is upgraded until it is awaited"]
 pub struct UpgradeAll<T> {
     access: Access,
     of: std::marker::PhantomData<fn() -> T>,
 }
 
-/// What became of outdated documents.
+/// The result of [`UpgradeAll`].
 #[derive(Debug, Default)]
-pub struct Upgraded {
-    /// How many documents are of today's version that were not.
+pub struct UpgradeReport {
+    /// The number of upgraded documents.
     pub upgraded: u64,
-    /// Why others are not, with their ids.
+    /// The errors of documents that could not be upgraded, with their ids.
     pub failed: Vec<Error>,
 }
 
 impl<T: Document> UpgradeAll<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
-            // Those that were deleted can be restored.
-            access: access.seeing(Sight::All),
+            // Soft-deleted documents can be restored, so upgrade them too.
+            access: access.with_visibility(Visibility::All),
             of: std::marker::PhantomData,
         }
     }
 }
 
 impl<T: Document> IntoFuture for UpgradeAll<T> {
-    type Output = Result<Upgraded>;
+    type Output = Result<UpgradeReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut report = Upgraded::default();
+            let mut report = UpgradeReport::default();
             if T::MODEL.upgrade.is_none() {
                 return Ok(report);
             }
-            let mut outdated = Outdated::new(&T::MODEL, None);
-            while let Some(batch) = outdated.next(&self.access).await? {
+            let mut outdated = OutdatedDocuments::new(&T::MODEL, None);
+            while let Some(batch) = outdated.next_batch(&self.access).await? {
                 for raw in batch {
-                    match bring_up(&self.access, &T::MODEL, raw).await {
+                    match store_upgrade(&self.access, &T::MODEL, raw).await {
                         Ok(is_upgraded) => report.upgraded += u64::from(is_upgraded),
-                        // Without a database, or a transaction, none of those behind can be read either.
+                        // An error without an id is one of the database or of a transaction: the remaining documents cannot be
+                        // read either.
                         Err(error) if error.id().is_none() && !error.is_conflict() => {
                             return Err(error);
                         }

@@ -1,4 +1,4 @@
-//! What a watch tells of.
+//! Change events.
 
 use std::marker::PhantomData;
 
@@ -9,96 +9,99 @@ use crate::{
     Error, ErrorKind, Result, decode,
     document::{Document, Stored},
     error,
-    field::{In, Place},
+    field::{Place, SameScope},
+    metadata,
     schema::OverflowField,
 };
 
-/// What happened to a document.
+/// A change of one document.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Change<T: Document> {
     /// The `_id` of the document.
     pub id: T::Id,
-    /// What happened to it.
+    /// The kind of the change, with the document or the changed fields.
     pub event: Event<T>,
-    /// When, by the clock of the database.
+    /// The time of the commit, by the clock of the database.
     pub time: DateTime,
-    /// For [`Watch::after`](super::Watch::after): behind this change.
+    /// The position after this change, for [`Watch::after`](super::Watch::after).
     pub token: ResumeToken,
 }
 
-/// What can happen to a document.
+/// The kind of a [`Change`], with the document or the changed fields.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event<T> {
-    /// It was inserted: as it was then.
+    /// The document was inserted. Contains the document at that time.
     Inserted(T),
-    /// Some of its fields were changed.
+    /// Fields of the document were changed.
     Updated {
-        /// Which fields those are, and their values.
+        /// The changed fields and their values.
         fields: UpdatedFields<T>,
-        /// The document as it is when the change is read, if that was [asked for](super::Watch::with_documents) and it
-        /// is still there.
+        /// The document as stored when the change is read. `None` without [`with_documents`](super::Watch::with_documents), or if
+        /// the document is deleted by then.
         document: Option<T>,
     },
-    /// It was replaced as a whole, which no typed write does: as it was then.
+    /// The document was replaced as a whole, which no typed write does. Contains the document at that time.
     Replaced(T),
-    /// It was deleted by a mark: see [`SoftDelete`](crate::SoftDelete). It is still stored, and may be [restored](Event::Restored).
+    /// The document was soft-deleted: see [`SoftDelete`](crate::SoftDelete). The document is still stored, and can be
+    /// [restored](Event::Restored).
     SoftDeleted {
-        /// The fields that were changed with it.
+        /// The fields that changed in the same update.
         fields: UpdatedFields<T>,
-        /// The document as of [`Updated`](Event::Updated).
+        /// The document, as in [`Updated`](Event::Updated).
         document: Option<T>,
     },
-    /// The mark was taken away, by [`Session::restore`](crate::Session::restore).
+    /// A soft-deleted document was restored by [`Session::restore`](crate::Session::restore).
     Restored {
-        /// The fields that were changed with it.
+        /// The fields that changed in the same update.
         fields: UpdatedFields<T>,
-        /// The document as of [`Updated`](Event::Updated).
+        /// The document, as in [`Updated`](Event::Updated).
         document: Option<T>,
     },
-    /// It was deleted for good.
+    /// The document was deleted for good.
     Deleted,
 }
 
 impl<T: Document> Change<T> {
-    /// Reads an event. None if it changed the library's metadata alone.
-    pub(super) fn read(event: &RawDocument) -> Result<Option<Self>> {
-        let part = |name| event.get_document(name).map_err(malformed);
-        let of_model = |document: &RawDocument| T::from_stored(document);
-        let id = decode::id(part("documentKey")?).map(RawBson::from);
-        let id = id.ok_or_else(|| unreadable("an event has no `_id` of its document"))?;
+    /// Parses an event. Returns `None` if the event changed the library's metadata alone.
+    pub(super) fn from_event(event: &RawDocument) -> Result<Option<Self>> {
+        let field = |name| event.get_document(name).map_err(malformed_event);
+        let decode_model = |document: &RawDocument| T::from_stored(document);
+        let id = decode::stored_id(field("documentKey")?).map(RawBson::from);
+        let id =
+            id.ok_or_else(|| decode_error("a change event has no `_id` of the changed document"))?;
         let kind = event.get_str("operationType");
-        let what = match kind.map_err(malformed)? {
-            "insert" => Event::Inserted(of_model(part("fullDocument")?)?),
-            "replace" => Event::Replaced(of_model(part("fullDocument")?)?),
+        let event_kind = match kind.map_err(malformed_event)? {
+            "insert" => Event::Inserted(decode_model(field("fullDocument")?)?),
+            "replace" => Event::Replaced(decode_model(field("fullDocument")?)?),
             "delete" => Event::Deleted,
             "update" => {
-                let fields = UpdatedFields::read(part("updateDescription")?)?;
+                let fields = UpdatedFields::from_description(field("updateDescription")?)?;
                 if fields.is_metadata() {
                     return Ok(None);
                 }
-                let document = match event.get("fullDocument").map_err(malformed)? {
-                    Some(RawBsonRef::Document(document)) => Some(of_model(document)?),
+                let document = match event.get("fullDocument").map_err(malformed_event)? {
+                    Some(RawBsonRef::Document(document)) => Some(decode_model(document)?),
                     _ => None,
                 };
-                match fields.mark() {
+                match fields.soft_delete_change() {
                     Some(true) => Event::SoftDeleted { fields, document },
                     Some(false) => Event::Restored { fields, document },
                     None => Event::Updated { fields, document },
                 }
             }
             other => {
-                return Err(unreadable(&format!(
-                    "an event of the unknown kind `{other}`"
+                return Err(decode_error(&format!(
+                    "a change event has the unknown type `{other}`"
                 )));
             }
         };
         Ok(Some(Self {
-            id: decode::value(&id).map_err(|error| error.with_path("_id"))?,
-            event: what,
+            id: decode::decode_value(&id).map_err(|error| error.with_path("_id"))?,
+            event: event_kind,
             time: time_of(event)?,
-            token: ResumeToken::new(part("_id")?.to_owned()),
+            token: ResumeToken::new(field("_id")?.to_owned()),
         }))
     }
 }
@@ -123,36 +126,36 @@ impl<T: Document> Change<T> {
 #[derive(Debug, Clone)]
 pub struct UpdatedFields<T> {
     updated: RawDocumentBuf,
-    others: Vec<String>,
+    removed_or_truncated: Vec<String>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: Document> UpdatedFields<T> {
-    fn read(description: &RawDocument) -> Result<Self> {
-        let mut others = Vec::new();
+    fn from_description(description: &RawDocument) -> Result<Self> {
+        let mut removed_or_truncated = Vec::new();
         if let Ok(removed) = description.get_array("removedFields") {
             for path in removed {
-                let path = path.map_err(malformed)?.as_str();
-                others.extend(path.map(str::to_owned));
+                let path = path.map_err(malformed_event)?.as_str();
+                removed_or_truncated.extend(path.map(str::to_owned));
             }
         }
         if let Ok(truncated) = description.get_array("truncatedArrays") {
             for array in truncated {
-                let array = array.map_err(malformed)?.as_document();
+                let array = array.map_err(malformed_event)?.as_document();
                 let path = array.and_then(|array| array.get_str("field").ok());
-                others.extend(path.map(str::to_owned));
+                removed_or_truncated.extend(path.map(str::to_owned));
             }
         }
         let updated = description.get_document("updatedFields");
         Ok(Self {
-            updated: updated.map_err(malformed)?.to_owned(),
-            others,
+            updated: updated.map_err(malformed_event)?.to_owned(),
+            removed_or_truncated,
             of: PhantomData,
         })
     }
 
-    /// The paths of fields that were set, removed or shortened, as MongoDB names them: `lines.0.price`. Paths of the library's
-    /// metadata, under `_odm`, are left out.
+    /// Returns the dotted paths of the fields that were set, removed or truncated, in MongoDB's notation: `lines.0.price`. Paths
+    /// of the library's metadata under `_odm` are left out.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.stored_paths().filter(|path| !is_metadata(path))
     }
@@ -160,91 +163,103 @@ impl<T: Document> UpdatedFields<T> {
     fn stored_paths(&self) -> impl Iterator<Item = &str> {
         let updated = self.updated.iter().filter_map(Result::ok);
         let updated = updated.map(|(path, _)| path.as_str());
-        updated.chain(self.others.iter().map(String::as_str))
+        updated.chain(self.removed_or_truncated.iter().map(String::as_str))
     }
 
-    /// Whether the update changed metadata alone, for example to mark pending work as done. The manifest of an overflow array does not
-    /// count as metadata: its elements belong to the document.
+    /// Returns whether the update changed metadata alone, for example to complete pending work. A change of an overflow array's
+    /// manifest is not a metadata change: its elements belong to the document.
     fn is_metadata(&self) -> bool {
         let mut arrays = T::MODEL.overflows.iter();
-        self.stored_paths().all(is_metadata) && !arrays.any(|array| self.changes_header(array))
+        self.stored_paths().all(is_metadata) && !arrays.any(|array| self.changes_manifest(array))
     }
 
-    /// Whether the mark of a soft delete was set or taken away, if it was either.
-    fn mark(&self) -> Option<bool> {
+    /// Returns `Some(true)` if the update soft-deleted the document, `Some(false)` if the update restored the document, and
+    /// `None` otherwise.
+    fn soft_delete_change(&self) -> Option<bool> {
         let field = T::MODEL.soft_delete?;
-        if self.others.iter().any(|path| path == field) {
+        if self.removed_or_truncated.iter().any(|path| path == field) {
             return Some(false);
         }
-        let mark = self.updated.get(field).ok()??;
-        Some(!matches!(mark, RawBsonRef::Null))
+        let value = self.updated.get(field).ok()??;
+        Some(!matches!(value, RawBsonRef::Null))
     }
 
-    /// Whether the place was changed, or something inside of it, or what it is in. Of an array that overflows: whether some of its elements
-    /// were, in the document or outside of it, or have gone from one to the other.
-    pub fn contains<P: Place<Scope: In<T>>>(&self, field: impl FnOnce(T::Fields) -> P) -> bool {
+    /// Returns whether the update changed a field, a part of the field, or an enclosing field. For an overflow array, changes of
+    /// spilled elements and moves between document and chunks count as well.
+    pub fn contains<P: Place<Scope: SameScope<T>>>(
+        &self,
+        field: impl FnOnce(T::Fields) -> P,
+    ) -> bool {
         let path = field(T::fields()).path();
         let Ok(path) = path.dotted() else {
-            // A place that MongoDB has no name for, such as elements by a condition: it may be any of them.
+            // MongoDB has no path for such a place, for example the elements by a condition. Any element may have changed.
             return true;
         };
-        self.paths().any(|changed| overlap(changed, path)) || self.changes_outside(path)
+        self.paths()
+            .any(|changed| change_overlaps_path(changed, path))
+            || self.changes_spilled(path)
     }
 
-    /// Whether what the document says changed of the elements elsewhere of the array that a path leads to.
-    fn changes_outside(&self, path: &str) -> bool {
+    /// Returns whether the update changed the spilled elements of the overflow array at a path.
+    fn changes_spilled(&self, path: &str) -> bool {
         let field = T::MODEL.overflow_on(path);
-        field.is_some_and(|field| self.changes_header(field))
+        field.is_some_and(|field| self.changes_manifest(field))
     }
 
-    fn changes_header(&self, field: &OverflowField) -> bool {
+    fn changes_manifest(&self, field: &OverflowField) -> bool {
         let updated = self.updated.iter().filter_map(Result::ok);
         let mut updated = updated.map(|(changed, value)| (changed.as_str(), value));
-        // Of what is around it, only with that in it: others keep something there too.
-        let is_told = updated.any(
-            |(changed, value)| match field.header.strip_prefix(changed) {
-                Some(rest) if rest.starts_with('.') => {
-                    let mut names = rest.split('.').skip(1);
+        // An update of an enclosing field counts only if the new value contains the manifest. Other metadata is stored there too.
+        let is_set = updated.any(
+            |(changed, value)| match field.manifest.strip_prefix(changed) {
+                Some(suffix) if suffix.starts_with('.') => {
+                    let mut names = suffix.split('.').skip(1);
                     names
                         .try_fold(value, |value, name| value.as_document()?.get(name).ok()?)
                         .is_some()
                 }
-                _ => overlap(changed, field.header),
+                _ => change_overlaps_path(changed, field.manifest),
             },
         );
-        is_told || self.others.iter().any(|gone| overlap(gone, field.header))
+        is_set
+            || self
+                .removed_or_truncated
+                .iter()
+                .any(|path| change_overlaps_path(path, field.manifest))
     }
 
-    /// The value that a field was set to, if the update has set it as a whole; of an array that overflows, if nothing of it is elsewhere.
+    /// Returns the new value of a field, if the update set the whole field. For an overflow array, returns `None` if elements are
+    /// spilled.
     ///
     /// # Errors
     ///
     /// [`Decode`](ErrorKind::Decode) for a value of another type.
     pub fn value<P>(&self, field: impl FnOnce(T::Fields) -> P) -> Result<Option<P::Value>>
     where
-        P: Place<Scope: In<T>, Value: Stored>,
+        P: Place<Scope: SameScope<T>, Value: Stored>,
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
-        if self.changes_outside(path) {
+        if self.changes_spilled(path) {
             return Ok(None);
         }
         let set = self.updated.iter().filter_map(Result::ok);
         let mut set = set.filter(|(name, _)| name.as_str() == path);
-        let value = set.next().map(|(_, value)| decode::value(&value.into()));
+        let value = set
+            .next()
+            .map(|(_, value)| decode::decode_value(&value.into()));
         let value = value.transpose();
         value.map_err(|error| error::of_model::<T>(error).with_path(path))
     }
 }
 
-/// Whether a path leads to what this library keeps for itself.
+/// Returns whether a path belongs to the library's metadata.
 fn is_metadata(path: &str) -> bool {
-    path.split('.').next() == Some("_odm")
+    path.split('.').next() == Some(metadata::FIELD)
 }
 
-/// Whether one of two paths leads to, or into, the place of the other. The positions of elements in what has changed may be left
-/// out of the path.
-fn overlap(changed: &str, path: &str) -> bool {
+/// Returns whether two paths name the same place, or nested places. `path` may omit the array positions of `changed`.
+fn change_overlaps_path(changed: &str, path: &str) -> bool {
     let mut path = path.split('.').peekable();
     for part in changed.split('.') {
         match path.peek() {
@@ -259,23 +274,23 @@ fn overlap(changed: &str, path: &str) -> bool {
     true
 }
 
-/// MongoDB before 6.0 has no `wallTime`.
+/// Returns the commit time of an event. MongoDB before 6.0 has no `wallTime`.
 fn time_of(event: &RawDocument) -> Result<DateTime> {
     if let Ok(time) = event.get_datetime("wallTime") {
         return Ok(time);
     }
     let time = event.get_timestamp("clusterTime");
-    let seconds = time.map_err(malformed)?.time;
+    let seconds = time.map_err(malformed_event)?.time;
     Ok(DateTime::from_millis(i64::from(seconds) * 1_000))
 }
 
-fn unreadable(message: &str) -> Error {
+fn decode_error(message: &str) -> Error {
     Error::new(ErrorKind::Decode, message)
 }
 
-/// The backend broke its contract.
-pub(super) fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    unreadable(&format!("an event lacks what it has to have: {error}")).with_source(error)
+/// Returns the error for an event that violates the contract of the backend.
+pub(super) fn malformed_event(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    decode_error(&format!("a change event is malformed: {error}")).with_source(error)
 }
 
 #[cfg(test)]
@@ -293,7 +308,7 @@ mod tests {
             ("a.0", "a.b"),
             ("a.0.1", "a"),
         ] {
-            assert!(overlap(changed, path), "{changed} {path}");
+            assert!(change_overlaps_path(changed, path), "{changed} {path}");
         }
         for (changed, path) in [
             ("a", "b"),
@@ -301,7 +316,7 @@ mod tests {
             ("a.0.b", "a.c"),
             ("a.0.b", "a.1.b"),
         ] {
-            assert!(!overlap(changed, path), "{changed} {path}");
+            assert!(!change_overlaps_path(changed, path), "{changed} {path}");
         }
     }
 }

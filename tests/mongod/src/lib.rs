@@ -1,8 +1,8 @@
-//! A real MongoDB for the tests.
+//! Real MongoDB servers for the tests.
 //!
-//! `MONGODB_URI` names a server to use. Without it, or for the kind that it is not, a `mongod` is started: the one on the
-//! `PATH`, or one that is downloaded into the target directory. Every test process has its own, on free ports, and
-//! they end with the process however that ends.
+//! The environment variable `MONGODB_URI` names a server. Without the variable, or for a kind of server that the named server is
+//! not, the tests start a `mongod`: from the `PATH`, or downloaded into the target directory. Every test process starts servers
+//! on free ports. The servers end with the process, also after a kill of the process.
 
 mod binary;
 mod process;
@@ -19,59 +19,59 @@ use mongodb::Client;
 use tokio::sync::OnceCell;
 
 use process::Process;
-pub use trio::Trio;
+pub use trio::ThreeMemberSet;
 
-/// The name of the replica set of one that [`Kind::ReplicaSet`] starts.
+/// The name of the replica set with a single member that [`Kind::ReplicaSet`] starts.
 const REPLICA_SET: &str = "odm";
 
-/// How long a server may take to become the primary of its replica set.
-const ELECTION: Duration = Duration::from_secs(60);
+/// The maximum time until a server is the primary of the replica set.
+const MAX_ELECTION_TIME: Duration = Duration::from_secs(60);
 
-/// What kind of server it is.
+/// The kind of a MongoDB server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One server by itself, without transactions.
+    /// A single server without transactions.
     Standalone,
-    /// A replica set, if only of one member, or a sharded cluster.
+    /// A replica set, also with a single member, or a sharded cluster.
     ReplicaSet,
 }
 
-/// A server.
+/// A MongoDB server for tests.
 #[derive(Debug)]
 pub struct Server {
-    /// Everything before and behind the name of the database.
+    /// The parts of the URL before and after the name of the database.
     uri: (String, String),
     kind: Kind,
-    /// None if it was there before the tests.
+    /// `None` if the server was running before the tests.
     process: Option<Process>,
 }
 
-/// The standalone server of this test process.
+/// Returns the standalone server of this test process.
 ///
 /// # Panics
 ///
-/// If none can be had, saying what to do.
+/// If no server is available; the message says how to provide a server.
 pub async fn standalone() -> &'static Server {
     static SERVER: OnceCell<Result<Server, String>> = OnceCell::const_new();
-    shared(&SERVER, Kind::Standalone).await
+    shared_server(&SERVER, Kind::Standalone).await
 }
 
-/// The replica set of this test process.
+/// Returns the replica set of this test process.
 ///
 /// # Panics
 ///
-/// If none can be had, saying what to do.
+/// If no server is available; the message says how to provide a server.
 pub async fn replica_set() -> &'static Server {
     static SERVER: OnceCell<Result<Server, String>> = OnceCell::const_new();
-    shared(&SERVER, Kind::ReplicaSet).await
+    shared_server(&SERVER, Kind::ReplicaSet).await
 }
 
 impl Server {
-    /// Starts a server of one's own, to be killed and restarted at will.
+    /// Starts a server for a single test, which can kill and restart the server.
     ///
     /// # Errors
     ///
-    /// If none can be had, what to do.
+    /// Returns a message that says how to provide a server, if no server is available.
     pub async fn start(kind: Kind) -> Result<Self, String> {
         let replica_set = (kind == Kind::ReplicaSet).then_some(REPLICA_SET);
         let process =
@@ -85,7 +85,7 @@ impl Server {
             process: Some(process),
         };
         if kind == Kind::ReplicaSet {
-            let admin = direct(server.port()?).await?;
+            let admin = connect_directly(server.port()?).await?;
             let member = format!("127.0.0.1:{}", server.port()?);
             let config = doc! { "_id": REPLICA_SET, "members": [{ "_id": 0, "host": member }] };
             let admin = admin.database("admin");
@@ -96,14 +96,14 @@ impl Server {
         Ok(server)
     }
 
-    /// The URL of a database on it.
+    /// Returns the URL of a database on this server.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        let (before, behind) = &self.uri;
-        format!("{before}{database}{behind}")
+        let (before, after) = &self.uri;
+        format!("{before}{database}{after}")
     }
 
-    /// The URL of a database that no other test uses.
+    /// Returns the URL of a database that no test has used.
     #[must_use]
     pub fn fresh_url(&self) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -111,33 +111,33 @@ impl Server {
         self.url(&format!("odm_test_{}_{next}", std::process::id()))
     }
 
-    /// What kind of server it is.
+    /// Returns the kind of this server.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether it was there before the tests, so that they have to clean up behind themselves.
+    /// Returns whether the server was running before the tests, so that the tests must remove their databases.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.process.is_none()
     }
 
-    /// Kills it as a crash would. What it has on disk stays, for [`restart`](Self::restart).
+    /// Kills the server like a crash. The files stay on disk for [`restart`](Self::restart).
     ///
     /// # Errors
     ///
-    /// If it was not started here.
+    /// Returns an error if the tests did not start this server.
     pub fn kill(&mut self) -> Result<(), String> {
         let process = self.process.as_mut().ok_or("not started by the tests")?;
         process.kill()
     }
 
-    /// Starts it again after [`kill`](Self::kill), on the same port and files.
+    /// Starts the server again after [`kill`](Self::kill), on the same port and with the same files.
     ///
     /// # Errors
     ///
-    /// If it was not started here, or does not start again.
+    /// Returns an error if the tests did not start this server, or if the server does not start again.
     pub async fn restart(&mut self) -> Result<(), String> {
         let process = self.process.as_mut().ok_or("not started by the tests")?;
         process.restart()?;
@@ -147,8 +147,8 @@ impl Server {
         }
     }
 
-    /// A server that was there before the tests.
-    async fn at(uri: &str) -> Result<Self, String> {
+    /// Connects to a server that was running before the tests.
+    async fn connect_to_existing(uri: &str) -> Result<Self, String> {
         let failed = |error| format!("MONGODB_URI is set, but its server cannot be used: {error}");
         let client = Client::with_uri_str(uri).await.map_err(failed)?;
         let admin = client.database("admin");
@@ -163,17 +163,17 @@ impl Server {
             Kind::Standalone
         };
         Ok(Self {
-            uri: split(uri),
+            uri: split_at_database(uri),
             kind,
             process: None,
         })
     }
 
     async fn until_primary(&self) -> Result<(), String> {
-        let client = direct(self.port()?).await?;
-        let deadline = Instant::now() + ELECTION;
+        let client = connect_directly(self.port()?).await?;
+        let deadline = Instant::now() + MAX_ELECTION_TIME;
         loop {
-            if says(&client, "isWritablePrimary").await {
+            if hello_flag(&client, "isWritablePrimary").await {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -189,24 +189,27 @@ impl Server {
     }
 }
 
-/// A client of this one server, whether it is a primary or not.
-async fn direct(port: u16) -> Result<Client, String> {
+/// Returns a client of this server alone, whether the server is a primary or not.
+async fn connect_directly(port: u16) -> Result<Client, String> {
     let uri = format!("mongodb://127.0.0.1:{port}/?directConnection=true");
     let client = Client::with_uri_str(uri).await;
     client.map_err(|error| error.to_string())
 }
 
-/// Whether a server says so of itself.
-async fn says(client: &Client, what: &str) -> bool {
+/// Returns whether a field of the server's `hello` answer is true.
+async fn hello_flag(client: &Client, what: &str) -> bool {
     let admin = client.database("admin");
     let hello = admin.run_command(doc! { "hello": 1 }).await;
     hello.is_ok_and(|hello| hello.get_bool(what).unwrap_or(false))
 }
 
-async fn shared(server: &'static OnceCell<Result<Server, String>>, kind: Kind) -> &'static Server {
+async fn shared_server(
+    server: &'static OnceCell<Result<Server, String>>,
+    kind: Kind,
+) -> &'static Server {
     let server = server.get_or_init(|| async {
         if let Ok(uri) = env::var("MONGODB_URI") {
-            let server = Server::at(&uri).await?;
+            let server = Server::connect_to_existing(&uri).await?;
             if server.kind == kind {
                 return Ok(server);
             }
@@ -219,12 +222,12 @@ async fn shared(server: &'static OnceCell<Result<Server, String>>, kind: Kind) -
     }
 }
 
-/// What is before and what is behind the name of the database, which is cut out.
-fn split(uri: &str) -> (String, String) {
+/// Splits a URL into the parts before and after the name of the database, and drops the name.
+fn split_at_database(uri: &str) -> (String, String) {
     let (address, options) = uri.split_once('?').unwrap_or((uri, ""));
     let (scheme, rest) = address.split_once("://").unwrap_or(("mongodb", address));
     let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
-    // With another database in the URL, the user would be looked for in that one.
+    // The user is stored in the database of the original URL, and a different database would change where MongoDB looks.
     let source = match database {
         "" => "admin",
         database => database,
@@ -234,21 +237,21 @@ fn split(uri: &str) -> (String, String) {
         "" => format!("authSource={source}"),
         options => format!("{options}&authSource={source}"),
     };
-    let behind = if options.is_empty() {
+    let after = if options.is_empty() {
         options
     } else {
         format!("?{options}")
     };
-    (format!("{scheme}://{hosts}/"), behind)
+    (format!("{scheme}://{hosts}/"), after)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_at_database;
 
     #[test]
-    fn a_database_is_put_into_any_uri() {
-        for (uri, before, behind) in [
+    fn split_works_for_every_uri() {
+        for (uri, before, after) in [
             ("mongodb://a", "mongodb://a/", ""),
             ("mongodb://a,b/x?w=1", "mongodb://a,b/", "?w=1"),
             ("mongodb://u:p@a/", "mongodb://u:p@a/", "?authSource=admin"),
@@ -258,7 +261,10 @@ mod tests {
                 "?w=1&authSource=x",
             ),
         ] {
-            assert_eq!(split(uri), (before.to_owned(), behind.to_owned()));
+            assert_eq!(
+                split_at_database(uri),
+                (before.to_owned(), after.to_owned())
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A running `mongod`, which ends when this process does.
+//! A running `mongod` that ends with the test process.
 
 use std::{
     fs,
@@ -13,10 +13,11 @@ use std::{
 
 use super::binary;
 
-/// Runs the server until its standard input ends or says `keep`; only in the former case the files are removed.
+/// Runs the server until standard input ends or says `keep`. Without `keep`, the script removes the files.
 ///
-/// Its standard input is a pipe from the test process. That is closed when the process ends in whatever way, also by
-/// `kill -9`, and needs no polling. The signals that a terminal or a supervisor sends to the tests are left to them.
+/// Standard input is a pipe from the test process. The pipe closes when the test process ends for any reason, also after
+/// `kill -9`, so the script needs no polling. The script ignores signals from a terminal or a supervisor, because only the tests
+/// handle signals.
 const SUPERVISOR: &str = r#"
 trap '' INT TERM HUP
 files=$1
@@ -29,15 +30,15 @@ wait
 [ "$what" = keep ] || rm -rf "$files"
 "#;
 
-/// The most that a start may take; it is for machines under load.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum time of a start, with a margin for machines under load.
+const MAX_START_TIME: Duration = Duration::from_secs(60);
 
-/// How often a start is tried, as another process may take the port first.
-const ATTEMPTS: usize = 5;
+/// The maximum number of attempts to start, because a different process may take the port first.
+const MAX_START_ATTEMPTS: usize = 5;
 
-/// The numbers of messages in the server's log: it accepts connections; it ends.
-const ACCEPTS: &str = "\"id\":23016,";
-const ENDS: &str = "\"id\":23138,";
+/// The id of the log message that says that the server accepts connections, and of the message that says that the server ends.
+const LISTENING_MESSAGE: &str = "\"id\":23016,";
+const EXIT_MESSAGE: &str = "\"id\":23138,";
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -45,7 +46,7 @@ pub(super) struct Process {
     replica_set: Option<&'static str>,
     port: u16,
     files: PathBuf,
-    /// None between a kill and a restart.
+    /// `None` between a kill and a restart.
     supervisor: Option<Child>,
 }
 
@@ -54,17 +55,17 @@ impl Process {
     pub(super) fn start(program: &Path, replica_set: Option<&'static str>) -> Result<Self, String> {
         let home = binary::target_dir().join("mongod");
         let mut failure = String::new();
-        for _ in 0..ATTEMPTS {
-            fs::create_dir_all(&home).map_err(text)?;
+        for _ in 0..MAX_START_ATTEMPTS {
+            fs::create_dir_all(&home).map_err(error_text)?;
             let files = tempfile::Builder::new()
                 .prefix("data-")
                 .tempdir_in(&home)
-                .map_err(text)?;
+                .map_err(error_text)?;
             let mut process = Self {
                 program: program.to_owned(),
                 replica_set,
-                port: free_port().map_err(text)?,
-                // The supervisor removes it.
+                port: free_port().map_err(error_text)?,
+                // The supervisor removes the directory.
                 files: files.keep(),
                 supervisor: None,
             };
@@ -80,28 +81,28 @@ impl Process {
         self.port
     }
 
-    /// Whether it was not killed.
+    /// Returns whether the server runs, which is false after a kill.
     pub(super) fn is_running(&self) -> bool {
         self.supervisor.is_some()
     }
 
-    /// Ends the server at once and leaves its files.
+    /// Kills the server immediately and keeps the files.
     pub(super) fn kill(&mut self) -> Result<(), String> {
         let mut supervisor = self.supervisor.take().ok_or("the server is not running")?;
         if let Some(input) = &mut supervisor.stdin {
-            writeln!(input, "keep").map_err(text)?;
+            writeln!(input, "keep").map_err(error_text)?;
         }
-        supervisor.wait().map(|_| ()).map_err(text)
+        supervisor.wait().map(|_| ()).map_err(error_text)
     }
 
-    /// Starts the server on the files that are there, and waits until it accepts connections.
+    /// Starts the server with the existing files, and waits until the server accepts connections.
     pub(super) fn restart(&mut self) -> Result<(), String> {
         let log = self.files.join("log");
-        // The log of a run before this one would answer for it.
+        // Without the removal, `wait_until_listening` would read the log of an earlier run.
         if let Err(error) = fs::remove_file(&log)
             && error.kind() != io::ErrorKind::NotFound
         {
-            return Err(text(error));
+            return Err(error_text(error));
         }
         let mut command = Command::new("sh");
         command.args(["-c", SUPERVISOR, "sh"]).arg(&self.files);
@@ -113,23 +114,24 @@ impl Process {
         command.args(["--bind_ip", "127.0.0.1", "--nounixsocket"]);
         command.args(["--wiredTigerCacheSizeGB", "0.25"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
-        // For failures on demand.
+        // Test commands allow tests to configure fail points.
         command.args(["--setParameter", "enableTestCommands=1"]);
         if let Some(name) = self.replica_set {
             command.args(["--replSet", name, "--oplogSize", "100"]);
         }
-        // In a process group of its own, so that it outlives a kill of the group of the tests and can clean up.
+        // The supervisor needs a process group of the supervisor alone: then a kill of the tests' group does not stop the
+        // cleanup.
         let supervisor = command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .process_group(0);
-        self.supervisor = Some(supervisor.spawn().map_err(text)?);
-        wait_for(&log, &self.files.join("stderr"))
+        self.supervisor = Some(supervisor.spawn().map_err(error_text)?);
+        wait_until_listening(&log, &self.files.join("stderr"))
     }
 }
 
 impl Drop for Process {
-    /// Lets the supervisor end the server and remove the files, and waits for it.
+    /// Lets the supervisor end the server and remove the files, and waits for the end.
     fn drop(&mut self) {
         match self.supervisor.take() {
             Some(mut supervisor) => {
@@ -143,16 +145,16 @@ impl Drop for Process {
     }
 }
 
-fn wait_for(log: &Path, stderr: &Path) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_until_listening(log: &Path, stderr: &Path) -> Result<(), String> {
+    let deadline = Instant::now() + MAX_START_TIME;
     loop {
-        let said = fs::read_to_string(log).unwrap_or_default();
-        if said.contains(ACCEPTS) {
+        let log_text = fs::read_to_string(log).unwrap_or_default();
+        if log_text.contains(LISTENING_MESSAGE) {
             return Ok(());
         }
-        if said.contains(ENDS) || Instant::now() > deadline {
+        if log_text.contains(EXIT_MESSAGE) || Instant::now() > deadline {
             let complaint = fs::read_to_string(stderr).unwrap_or_default();
-            let last: Vec<_> = said.lines().rev().take(5).collect();
+            let last: Vec<_> = log_text.lines().rev().take(5).collect();
             return Err(format!(
                 "mongod does not start: {complaint}\n{}",
                 last.join("\n")
@@ -167,6 +169,6 @@ fn free_port() -> io::Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-fn text(error: io::Error) -> String {
+fn error_text(error: io::Error) -> String {
     error.to_string()
 }

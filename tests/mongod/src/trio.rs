@@ -1,23 +1,25 @@
-//! A replica set of three members, whose primary can be lost.
+//! A replica set of three members with a primary that tests can kill.
 
 use std::time::{Duration, Instant};
 
 use bson::{Bson, doc};
 
-use super::{ELECTION, REPLICA_SET, binary, direct, process::Process, says};
+use super::{
+    MAX_ELECTION_TIME, REPLICA_SET, binary, connect_directly, hello_flag, process::Process,
+};
 
-/// A replica set of three members: any one of them can be killed, and the other two go on.
+/// A replica set of three members, which keeps working after a kill of a single member.
 #[derive(Debug)]
-pub struct Trio(Vec<Process>);
+pub struct ThreeMemberSet(Vec<Process>);
 
-impl Trio {
-    /// Starts it, and waits until all three are there.
+impl ThreeMemberSet {
+    /// Starts the replica set, and waits until all three members are ready.
     ///
-    /// Must be called on a runtime of several threads, as all that waits for processes here.
+    /// Requires a runtime with several threads, because the function blocks while processes start.
     ///
     /// # Errors
     ///
-    /// If none can be had, what to do.
+    /// Returns a message that says how to provide a server, if no server is available.
     pub async fn start() -> Result<Self, String> {
         let program = binary::find()?;
         let start = |_| Process::start(&program, Some(REPLICA_SET));
@@ -29,17 +31,17 @@ impl Trio {
         let config = doc! {
             "_id": REPLICA_SET,
             "members": members.collect::<Vec<_>>(),
-            // A lost primary is missed soon.
+            // Detect a lost primary quickly.
             "settings": { "electionTimeoutMillis": 2_000, "heartbeatIntervalMillis": 500 },
         };
-        let first = direct(trio.0[0].port()).await?.database("admin");
+        let first = connect_directly(trio.0[0].port()).await?.database("admin");
         let initiated = first.run_command(doc! { "replSetInitiate": config });
         initiated.await.map_err(|error| error.to_string())?;
-        trio.until_whole().await?;
+        trio.wait_for_all_members().await?;
         Ok(trio)
     }
 
-    /// The URL of a database on it.
+    /// Returns the URL of a database on the replica set.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         let hosts: Vec<_> = self.0.iter().map(host).collect();
@@ -49,26 +51,26 @@ impl Trio {
         )
     }
 
-    /// Kills the primary as a crash would, waits until another member has taken its place, starts it again, and waits until it has come
-    /// up with the others.
+    /// Kills the primary like a crash, and waits for the election of a new primary. Then starts the killed member again and waits
+    /// until all members are ready.
     ///
     /// # Errors
     ///
-    /// If one of these does not happen.
+    /// Returns an error if a step does not finish in time.
     pub async fn lose_primary(&mut self) -> Result<(), String> {
-        let primary = self.primary().await?;
-        tokio::task::block_in_place(|| self.0[primary].kill())?;
+        let wait_for_primary = self.primary().await?;
+        tokio::task::block_in_place(|| self.0[wait_for_primary].kill())?;
         self.primary().await?;
-        tokio::task::block_in_place(|| self.0[primary].restart())?;
-        self.until_whole().await
+        tokio::task::block_in_place(|| self.0[wait_for_primary].restart())?;
+        self.wait_for_all_members().await
     }
 
-    /// Lets only the primary have what is written from now on, or the others again what they have missed.
+    /// Stops (`true`) or resumes (`false`) the replication from the primary to the two secondaries.
     ///
     /// # Errors
     ///
-    /// If one of the others does not do so.
-    pub async fn hold_back(&self, held: bool) -> Result<(), String> {
+    /// Returns an error if a secondary refuses the command.
+    pub async fn pause_replication(&self, held: bool) -> Result<(), String> {
         let command = match held {
             true => doc! { "fsync": 1, "lock": true },
             false => doc! { "fsyncUnlock": 1 },
@@ -76,7 +78,7 @@ impl Trio {
         let primary = self.primary().await?;
         for (position, member) in self.0.iter().enumerate() {
             if position != primary {
-                let member = direct(member.port()).await?.database("admin");
+                let member = connect_directly(member.port()).await?.database("admin");
                 let done = member.run_command(command.clone()).await;
                 done.map_err(|error| error.to_string())?;
             }
@@ -84,17 +86,19 @@ impl Trio {
         Ok(())
     }
 
-    /// Stops the replication to one secondary: the member has none of the later writes, and goes on answering reads. Its tag is
-    /// `lag:forever`, for `readPreferenceTags`. The other two members are a majority.
+    /// Stops the replication to a single secondary. The member receives no later writes, and keeps answering reads. The tag of
+    /// the member is `lag:forever`, for `readPreferenceTags`. The remaining two members are a majority.
     ///
     /// # Errors
     ///
     /// If the set refuses the configuration, or the member has no test commands.
-    pub async fn stop_one(&self) -> Result<(), String> {
+    pub async fn stop_replication_to_one(&self) -> Result<(), String> {
         let text = |error: mongodb::error::Error| error.to_string();
         let primary = self.primary().await?;
         let stopped = (primary + 1) % self.0.len();
-        let admin = direct(self.0[primary].port()).await?.database("admin");
+        let admin = connect_directly(self.0[primary].port())
+            .await?
+            .database("admin");
         let answer = admin.run_command(doc! { "replSetGetConfig": 1 }).await;
         let mut config = answer.map_err(text)?;
         let config = config
@@ -109,8 +113,10 @@ impl Trio {
         let reconfig = doc! { "replSetReconfig": config.clone() };
         admin.run_command(reconfig).await.map_err(text)?;
         // Wait for the member to apply the configuration.
-        let member = direct(self.0[stopped].port()).await?.database("admin");
-        let deadline = Instant::now() + ELECTION;
+        let member = connect_directly(self.0[stopped].port())
+            .await?
+            .database("admin");
+        let deadline = Instant::now() + MAX_ELECTION_TIME;
         while Instant::now() < deadline {
             let hello = member.run_command(doc! { "hello": 1 }).await;
             if hello.is_ok_and(|hello| hello.contains_key("tags")) {
@@ -122,13 +128,14 @@ impl Trio {
         Err("the member did not take its configuration".to_owned())
     }
 
-    /// Which of the members is the primary, once one is.
+    /// Waits for a primary, and returns the position of the member.
     async fn primary(&self) -> Result<usize, String> {
-        let deadline = Instant::now() + ELECTION;
+        let deadline = Instant::now() + MAX_ELECTION_TIME;
         while Instant::now() < deadline {
             for (position, member) in self.0.iter().enumerate() {
                 if member.is_running()
-                    && says(&direct(member.port()).await?, "isWritablePrimary").await
+                    && hello_flag(&connect_directly(member.port()).await?, "isWritablePrimary")
+                        .await
                 {
                     return Ok(position);
                 }
@@ -138,14 +145,16 @@ impl Trio {
         Err("the replica set of three did not elect a primary".to_owned())
     }
 
-    /// Waits until one member is the primary, and the others follow it.
-    async fn until_whole(&self) -> Result<(), String> {
-        let deadline = Instant::now() + ELECTION;
+    /// Waits until the set has a primary and two secondaries.
+    async fn wait_for_all_members(&self) -> Result<(), String> {
+        let deadline = Instant::now() + MAX_ELECTION_TIME;
         while Instant::now() < deadline {
             let primary = self.primary().await?;
             let mut following = 0;
             for (position, member) in self.0.iter().enumerate() {
-                if position != primary && says(&direct(member.port()).await?, "secondary").await {
+                if position != primary
+                    && hello_flag(&connect_directly(member.port()).await?, "secondary").await
+                {
                     following += 1;
                 }
             }

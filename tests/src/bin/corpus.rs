@@ -1,4 +1,4 @@
-//! Runs files of recorded answers of a MongoDB against a backend: `odm_tests::corpus`.
+//! Runs files of recorded MongoDB answers against a backend: see `odm_tests::corpus`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Asks the engine and a real MongoDB the same random operations: `odm_tests::differential`.
+//! Compares the engine with a real MongoDB server on random operations: see `odm_tests::differential`.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! Lets a storm loose on a database, and says how far it is, until it is killed: `writer STORM URL SEED TASKS IDS`.
+//! Runs a storm on a database and prints the progress, until the process is killed: `writer STORM URL SEED TASKS IDS`.
 
 use std::{env, process::ExitCode, time::Duration};
 
 use odm::Database;
-use odm_tests::storm::{Copies, Counts, Links, Size, Storm, Told, blow};
+use odm_tests::storm::{Copies, Links, OutcomeCounts, Rollups, Size, Storm, run_tasks};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
     match storm.as_str() {
         "links" => write::<Links>(url, size).await,
         "copies" => write::<Copies>(url, size).await,
-        "counts" => write::<Counts>(url, size).await,
+        "rollups" => write::<Rollups>(url, size).await,
         other => {
             eprintln!("there is no storm of {other}");
             ExitCode::FAILURE
@@ -33,14 +33,14 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn ready<S: Storm>(url: &str) -> odm::Result<Database<S::Schema>> {
+async fn open_synced<S: Storm>(url: &str) -> odm::Result<Database<S::Schema>> {
     let db = Database::open(url).await?;
     db.sync_indexes().await?;
     Ok(db)
 }
 
 async fn write<S: Storm>(url: &str, size: Size) -> ExitCode {
-    let db = match ready::<S>(url).await {
+    let db = match open_synced::<S>(url).await {
         Ok(db) => db,
         Err(error) => {
             eprintln!("{error}");
@@ -48,17 +48,17 @@ async fn write<S: Storm>(url: &str, size: Size) -> ExitCode {
         }
     };
     println!("0");
-    // It fails where there are some already.
+    // The fill fails if the database already has documents.
     let _ = S::fill(&db, size.ids).await;
-    let told = Told::default();
-    let tell = async {
+    let outcomes = OutcomeCounts::default();
+    let print_counts = async {
         loop {
-            println!("{}", told.all());
+            println!("{}", outcomes.all());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
-        () = blow::<S>(&db, size, &told, |_| false) => ExitCode::SUCCESS,
-        code = tell => code,
+        () = run_tasks::<S>(&db, size, &outcomes, |_| false) => ExitCode::SUCCESS,
+        code = print_counts => code,
     }
 }

@@ -1,4 +1,4 @@
-//! What carries out operations: the engine itself, or a real MongoDB by the raw commands of the driver.
+//! Backends that run operations: the engine, or a real MongoDB with raw commands of the driver.
 
 mod engine;
 mod mongodb;
@@ -7,55 +7,57 @@ use bson::{Document, RawDocumentBuf};
 
 use super::operation::{NotOffered, Operation};
 
-/// What is asked.
+/// The kind of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
-    /// The engine, on disk.
+pub enum BackendKind {
+    /// The engine on disk.
     Engine,
-    /// The engine, in memory.
+    /// The engine in memory.
     Memory,
-    /// A real MongoDB, which checks the runner.
+    /// A real MongoDB, which verifies the test runner.
     Mongodb,
 }
 
-/// A database that operations are carried out on.
+/// A database that runs operations.
 pub(crate) trait Backend {
-    /// Makes the database empty, and ends the transactions.
+    /// Empties the database, and ends the transactions.
     ///
     /// # Errors
     ///
-    /// The database cannot be used any longer.
+    /// Returns an error if the database is no longer usable.
     fn reset(&mut self) -> Result<(), String>;
 
-    /// Carries out an operation. The answer has the fields that the corpus records of it; an error is a field of
-    /// it, `error`, too.
+    /// Runs an operation. The answer has the fields that the corpus records; an error is the field `error` of the answer.
     ///
-    /// Besides those of the corpus, there are `create` and `drop` for a collection, `listCollections`, whose answer has
-    /// `names`, and `listIndexes`.
+    /// In addition to the corpus operations, a backend runs `create` and `drop` for a collection, `listCollections`, which
+    /// answers with `names`, and `listIndexes`.
     ///
     /// # Errors
     ///
-    /// The backend has no such operation or argument, or says itself that it does not support it.
+    /// Returns an error if the backend has no such operation or argument, or reports the operation as unsupported.
     fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered>;
 
-    /// Inserts a document and reads it again; none if it is refused.
+    /// Inserts a document and reads the document back. Returns `None` if the backend refuses the document.
     ///
     /// # Errors
     ///
-    /// The backend does not take bytes.
-    fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered>;
+    /// Returns an error if the backend does not accept raw bytes.
+    fn insert_and_read(
+        &mut self,
+        document: RawDocumentBuf,
+    ) -> Result<Option<RawDocumentBuf>, NotOffered>;
 }
 
-pub(crate) fn open(kind: Kind) -> Result<Box<dyn Backend>, String> {
+pub(crate) fn open(kind: BackendKind) -> Result<Box<dyn Backend>, String> {
     Ok(match kind {
-        Kind::Engine => Box::new(engine::Engine::on_disk()?),
-        Kind::Memory => Box::new(engine::Engine::in_memory()),
-        Kind::Mongodb => Box::new(mongodb::Mongodb::connect()?),
+        BackendKind::Engine => Box::new(engine::Engine::on_disk()?),
+        BackendKind::Memory => Box::new(engine::Engine::in_memory()),
+        BackendKind::Mongodb => Box::new(mongodb::Mongodb::connect()?),
     })
 }
 
-/// A real MongoDB that is started for this, and that nobody else asks: a transaction there sees all that was written
-/// before, while other clients' writes can keep back what the last ones wrote.
+/// Starts a real MongoDB for this backend alone. A transaction there sees all earlier writes. On a shared server, writes of
+/// concurrent clients can delay the visibility of the last writes.
 pub(crate) fn start_mongodb() -> Result<Box<dyn Backend>, String> {
     Ok(Box::new(mongodb::Mongodb::start()?))
 }

@@ -1,4 +1,4 @@
-//! BSON bytes: what is valid comes back as it was, what is malformed is refused.
+//! BSON bytes: valid bytes are stored unchanged, and malformed bytes are refused.
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 
@@ -6,26 +6,26 @@ use super::backend::Backend;
 use super::operation::NotOffered;
 use super::{Failure, Verdict, json};
 
-/// Stores the bytes of a case, and compares.
-pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
+/// Stores the bytes of a case, and compares the stored bytes.
+pub(super) fn run_bytes_case(line: &Document, backend: &mut dyn Backend) -> Verdict {
     let text = |name| line.get_str(name).unwrap_or_default();
     let (hex, is_valid) = match text("kind") {
         "valid" => (text("canonical_bson"), true),
         "decodeErrors" => (text("bson"), false),
-        "parseErrors" => return judge_text(text("string")),
+        "parseErrors" => return run_text_case(text("string")),
         other => return Err(NotOffered::new(format!("{other} of Extended JSON"))),
     };
     let expected = doc! { "stored": is_valid };
-    let asked = doc! { "bson": hex, "description": text("description") };
-    let failed = |got: &str| Ok(Some(Failure::new(&asked, &expected, got)));
+    let question = doc! { "bson": hex, "description": text("description") };
+    let failed = |got: &str| Ok(Some(Failure::new(&question, &expected, got)));
     if let Err(error) = backend.reset() {
         return failed(&error);
     }
-    let Some(bytes) = bytes(hex) else {
+    let Some(bytes) = decode_hex(hex) else {
         return failed("not hexadecimal");
     };
     let Ok(document) = RawDocumentBuf::from_bytes(bytes) else {
-        // Not even the driver's type for bytes takes it.
+        // The driver's type for bytes already refuses the bytes.
         return if is_valid {
             failed("no document")
         } else {
@@ -33,7 +33,7 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         };
     };
     let wrapped = rawdoc! { "_id": 1, "d": document };
-    match backend.store(wrapped.clone())? {
+    match backend.insert_and_read(wrapped.clone())? {
         None if is_valid => failed("refused"),
         Some(stored) if is_valid && stored.as_bytes() != wrapped.as_bytes() => {
             failed("other bytes")
@@ -43,9 +43,9 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
     }
 }
 
-/// Text that is no Extended JSON. It is not the backend that reads it, but the `bson` crate, whose leniency is its own.
-fn judge_text(text: &str) -> Verdict {
-    let read = json::parse(text).and_then(|document| {
+/// Judges a text that is not Extended JSON. The `bson` crate reads the text, not the backend, and accepts more than the standard.
+fn run_text_case(text: &str) -> Verdict {
+    let read = json::parse_line(text).and_then(|document| {
         RawDocumentBuf::try_from(&document).map_err(|error| error.to_string())
     });
     match read {
@@ -56,7 +56,7 @@ fn judge_text(text: &str) -> Verdict {
     }
 }
 
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<_>> = hex.chars().map(|digit| digit.to_digit(16)).collect();
     let pairs = digits?;
     let byte =

@@ -1,17 +1,17 @@
-//! One operation on a collection: query, update, aggregate, expr, indexes, jsonschema, fuzz.
+//! Cases with an operation on a collection: query, update, aggregate, expr, indexes, jsonschema, fuzz.
 
 use bson::{Bson, Document, doc};
 
 use super::backend::Backend;
-use super::compare::{Order, same_answer, sort_arrays};
+use super::compare::{ResultOrder, same_answer, sort_arrays};
 use super::operation::{NotOffered, Operation};
 use super::{Failure, Verdict, document, documents, json};
 
 /// The collection of all cases.
 pub(super) const COLLECTION: &str = "c";
 
-/// Asks a case, and compares.
-pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
+/// Runs a case and compares the answer.
+pub(super) fn run_case(line: &Document, backend: &mut dyn Backend) -> Verdict {
     if let Some(failure) = prepare(line, backend)? {
         return Ok(Some(failure));
     }
@@ -19,10 +19,10 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
     let operation = Operation::new(COLLECTION, line.get_str("op").unwrap_or_default(), args);
     let mut got = backend.run(&operation)?;
     let mut expected = document(line, "expect").clone();
-    observe(&expected, &mut got, backend)?;
+    add_observed_state(&expected, &mut got, backend)?;
     let order = match line.get_str("order") {
-        Ok("any") => Order::Any,
-        _ => Order::Total,
+        Ok("any") => ResultOrder::Any,
+        _ => ResultOrder::Total,
     };
     if line.get("setArrays") == Some(&Bson::Boolean(true)) {
         for answer in [&mut expected, &mut got] {
@@ -32,12 +32,19 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         }
     }
     let same = same_answer(&expected, &got, order);
-    Ok((!same).then(|| Failure::new(&asked(line), &expected, json::print(&got))))
+    Ok((!same).then(|| {
+        Failure::new(
+            &failure_summary(line),
+            &expected,
+            json::print_truncated(&got),
+        )
+    }))
 }
 
-/// Makes the state before a case: collections with indexes and documents.
+/// Creates the state before a case: collections with indexes and documents.
 pub(super) fn prepare(line: &Document, backend: &mut dyn Backend) -> Verdict {
-    let failed = |error: String| Failure::new(&asked(line), &doc! { "setup": true }, error);
+    let failed =
+        |error: String| Failure::new(&failure_summary(line), &doc! { "setup": true }, error);
     if let Err(error) = backend.reset() {
         return Ok(Some(failed(error)));
     }
@@ -61,7 +68,7 @@ pub(super) fn prepare(line: &Document, backend: &mut dyn Backend) -> Verdict {
         fill(collection.as_str(), documents);
     }
     fill(COLLECTION, line.get("docs").unwrap_or(&Bson::Null));
-    // Before the documents.
+    // The indexes must exist before the documents are inserted.
     if documents(line, "indexes").next().is_some() {
         let indexes = doc! { "indexes": line.get("indexes").cloned() };
         let first = steps
@@ -79,8 +86,8 @@ pub(super) fn prepare(line: &Document, backend: &mut dyn Backend) -> Verdict {
     Ok(None)
 }
 
-/// Adds to an answer what is expected of the state behind it.
-pub(super) fn observe(
+/// Adds the state after the operation to an answer, if the case expects a state.
+pub(super) fn add_observed_state(
     expected: &Document,
     answer: &mut Document,
     backend: &mut dyn Backend,
@@ -97,8 +104,8 @@ pub(super) fn observe(
     Ok(())
 }
 
-/// What people need to see of a case that failed.
-fn asked(line: &Document) -> Document {
+/// Returns the parts of a failed case that a report shows.
+fn failure_summary(line: &Document) -> Document {
     let named = |name: &&str| line.contains_key(*name);
     let shown = ["op", "args", "indexes", "docs"].into_iter().filter(named);
     shown

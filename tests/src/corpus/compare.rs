@@ -1,54 +1,61 @@
-//! Whether an answer is the one that was recorded.
+//! Comparison of an answer with the recorded answer.
 
 use bson::{Bson, Document};
 
 /// How lists of results are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum ResultOrder {
     /// As lists.
     Total,
     /// As multisets.
     Any,
 }
 
-/// Whether `got` has all that was recorded, and neither an error nor an insertion that was not.
-pub(crate) fn same_answer(expected: &Document, got: &Document, order: Order) -> bool {
+/// Returns whether `got` contains all recorded fields, and no unrecorded error or upserted id.
+pub(crate) fn same_answer(expected: &Document, got: &Document, order: ResultOrder) -> bool {
     let unexpected = |name: &&str| got.contains_key(*name) && !expected.contains_key(*name);
     !["error", "upsertedId"].iter().any(unexpected)
         && expected.iter().all(|(name, expected_value)| {
             let got_value = got.get(name).unwrap_or(&Bson::Null);
             match name.as_str() {
                 "error" => same_error(expected_value, got_value),
-                "errors" => same_values(expected_value, got_value, Order::Total, &same_error),
-                "docs" => same_values(expected_value, got_value, order, &same),
-                "indexes" => same_values(expected_value, got_value, Order::Total, &same),
+                "errors" => same_values(expected_value, got_value, ResultOrder::Total, &same_error),
+                "docs" => same_values(expected_value, got_value, order, &same_value),
+                "indexes" => {
+                    same_values(expected_value, got_value, ResultOrder::Total, &same_value)
+                }
                 "after" | "changed" | "values" => {
-                    same_values(expected_value, got_value, Order::Any, &same)
+                    same_values(expected_value, got_value, ResultOrder::Any, &same_value)
                 }
                 "matched" | "modified" if expected.contains_key("error") => true,
                 "matched" | "modified" | "count" | "deleted" | "inserted" => {
                     same_number(expected_value, got_value)
                 }
                 "ids" => ids(got).is_some_and(|got| {
-                    same_values(expected_value, &Bson::Array(got), Order::Any, &same)
+                    same_values(
+                        expected_value,
+                        &Bson::Array(got),
+                        ResultOrder::Any,
+                        &same_value,
+                    )
                 }),
-                "groups" => ids(got).is_some_and(|got| in_groups(expected_value, &got)),
-                // What it is called besides, and what other fields say already.
+                "groups" => ids(got).is_some_and(|got| matches_groups(expected_value, &got)),
+                // Not compared: labels, names, and values that further fields repeat.
                 "ok" | "errorLabels" | "code" | "codeName" => true,
-                _ => same(expected_value, got_value),
+                _ => same_value(expected_value, got_value),
             }
         })
 }
 
-/// Whether two values are the same in type, value and order of fields. A generated value is as good as any other.
-pub(crate) fn same(expected: &Bson, got: &Bson) -> bool {
+/// Returns whether two values have the same type, value and order of fields. A generated value equals any `ObjectId`.
+pub(crate) fn same_value(expected: &Bson, got: &Bson) -> bool {
     match (expected, got) {
         (Bson::Document(expected), Bson::ObjectId(_)) => is_generated(expected),
         (Bson::Document(expected), Bson::Document(got)) => same_document(expected, got),
         (Bson::Array(expected), Bson::Array(got)) => {
-            expected.len() == got.len() && expected.iter().zip(got).all(|(a, b)| same(a, b))
+            expected.len() == got.len() && expected.iter().zip(got).all(|(a, b)| same_value(a, b))
         }
-        // There is one NaN, and two zeros.
+        // All NaN values are equal, and the two zeros differ.
         (Bson::Double(expected), Bson::Double(got)) => {
             expected.is_nan() && got.is_nan() || expected.to_bits() == got.to_bits()
         }
@@ -59,7 +66,7 @@ pub(crate) fn same(expected: &Bson, got: &Bson) -> bool {
     }
 }
 
-/// Sorts the arrays within a value, the inner ones first.
+/// Sorts the arrays within a value, the inner arrays first.
 pub(crate) fn sort_arrays(value: &mut Bson) {
     match value {
         Bson::Array(values) => {
@@ -75,14 +82,14 @@ pub(crate) fn sort_arrays(value: &mut Bson) {
 
 fn same_document(expected: &Document, got: &Document) -> bool {
     let pairs = || expected.iter().zip(got);
-    expected.len() == got.len() && pairs().all(|((a, x), (b, y))| a == b && same(x, y))
+    expected.len() == got.len() && pairs().all(|((a, x), (b, y))| a == b && same_value(x, y))
 }
 
-/// Whether these are the same values, in this order.
+/// Returns whether two lists contain the same values, compared in `order`.
 fn same_values(
     expected: &Bson,
     got: &Bson,
-    order: Order,
+    order: ResultOrder,
     same: &dyn Fn(&Bson, &Bson) -> bool,
 ) -> bool {
     let (Bson::Array(expected), Bson::Array(got)) = (expected, got) else {
@@ -91,23 +98,25 @@ fn same_values(
     if expected.len() != got.len() {
         return false;
     }
-    if order == Order::Total {
+    if order == ResultOrder::Total {
         return expected
             .iter()
             .zip(got)
             .all(|(expected, got)| same(expected, got));
     }
-    // Generated values take what the others leave.
+    // Match generated values last: a generated value matches any `ObjectId`, and could take the match of a fixed value.
     let (generated, fixed): (Vec<_>, Vec<_>) =
         expected.iter().partition(|value| has_generated(value));
-    let mut left: Vec<_> = got.iter().collect();
+    let mut unmatched: Vec<_> = got.iter().collect();
     fixed.into_iter().chain(generated).all(|expected| {
-        let found = left.iter().position(|got| same(expected, got));
-        found.map(|position| left.swap_remove(position)).is_some()
+        let found = unmatched.iter().position(|got| same(expected, got));
+        found
+            .map(|position| unmatched.swap_remove(position))
+            .is_some()
     })
 }
 
-/// The message is for people: the code and the keys are what a program sees.
+/// Compares the error code and the keys, which a program reads. The message is for people and is not compared.
 fn same_error(expected: &Bson, got: &Bson) -> bool {
     let (Bson::Document(expected), Bson::Document(got)) = (expected, got) else {
         return false;
@@ -120,9 +129,9 @@ fn same_error(expected: &Bson, got: &Bson) -> bool {
         && ["keyPattern", "keyValue", "collation"]
             .into_iter()
             .filter(|name| expected.contains_key(*name))
-            // A server tells the collation keys of its ICU, the engine the document's strings.
+            // With a collation, a server reports ICU collation keys, and the engine reports the strings of the document.
             .filter(|name| *name != "keyValue" || !expected.contains_key("collation"))
-            .all(|name| same(&field(expected, name), &field(got, name)))
+            .all(|name| same_value(&field(expected, name), &field(got, name)))
 }
 
 fn same_number(expected: &Bson, got: &Bson) -> bool {
@@ -147,7 +156,7 @@ fn has_generated(value: &Bson) -> bool {
     }
 }
 
-/// The `_id`s of the documents of an answer.
+/// Returns the `_id`s of the documents in an answer.
 fn ids(answer: &Document) -> Option<Vec<Bson>> {
     let documents = answer.get_array("docs").ok()?;
     documents
@@ -156,8 +165,8 @@ fn ids(answer: &Document) -> Option<Vec<Bson>> {
         .collect()
 }
 
-/// Whether values come group by group, in any order within a group.
-fn in_groups(groups: &Bson, mut got: &[Bson]) -> bool {
+/// Returns whether values come group by group, in any order within a group.
+fn matches_groups(groups: &Bson, mut got: &[Bson]) -> bool {
     let Bson::Array(groups) = groups else {
         return false;
     };
@@ -167,7 +176,12 @@ fn in_groups(groups: &Bson, mut got: &[Bson]) -> bool {
             return false;
         };
         got = rest;
-        same_values(group, &Bson::Array(first.to_vec()), Order::Any, &same)
+        same_values(
+            group,
+            &Bson::Array(first.to_vec()),
+            ResultOrder::Any,
+            &same_value,
+        )
     });
     all_found && got.is_empty()
 }
@@ -180,36 +194,40 @@ mod tests {
 
     #[test]
     fn types_zeros_and_the_order_of_fields_make_a_difference() {
-        assert!(!same(&bson!(1), &bson!(1_i64)));
-        assert!(!same(&bson!(0.0), &bson!(-0.0)));
-        assert!(same(&bson!([f64::NAN]), &bson!([-f64::NAN])));
-        assert!(!same(
+        assert!(!same_value(&bson!(1), &bson!(1_i64)));
+        assert!(!same_value(&bson!(0.0), &bson!(-0.0)));
+        assert!(same_value(&bson!([f64::NAN]), &bson!([-f64::NAN])));
+        assert!(!same_value(
             &bson!({ "a": 1, "b": 1 }),
             &bson!({ "b": 1, "a": 1 })
         ));
     }
 
     #[test]
-    fn a_multiset_counts() {
-        let same = |expected: Bson, got| same_values(&expected, &got, Order::Any, &same);
+    fn unordered_lists_count_duplicates() {
+        let same =
+            |expected: Bson, got| same_values(&expected, &got, ResultOrder::Any, &same_value);
         assert!(same(bson!([1, 2, 1]), bson!([2, 1, 1])));
         assert!(!same(bson!([1, 2, 2]), bson!([2, 1, 1])));
     }
 
     #[test]
-    fn a_generated_value_takes_no_other_values_place() {
+    fn a_generated_value_replaces_no_other_value() {
         let known = ObjectId::new();
         let expected = bson!([{ "$$generated": "objectId" }, known]);
         let got = bson!([known, ObjectId::new()]);
-        assert!(same_values(&expected, &got, Order::Any, &same));
-        assert!(!same(&bson!({ "$$generated": "objectId" }), &bson!(1)));
+        assert!(same_values(&expected, &got, ResultOrder::Any, &same_value));
+        assert!(!same_value(
+            &bson!({ "$$generated": "objectId" }),
+            &bson!(1)
+        ));
     }
 
     #[test]
     fn groups_are_in_order_and_complete() {
         let in_groups = |got: &[i32]| {
             let got: Vec<_> = got.iter().copied().map(Bson::from).collect();
-            in_groups(&bson!([[1, 2], [3]]), &got)
+            matches_groups(&bson!([[1, 2], [3]]), &got)
         };
         assert!(in_groups(&[2, 1, 3]));
         assert!(!in_groups(&[1, 3, 2]));
@@ -218,20 +236,24 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_known_by_its_code_and_keys() {
+    fn errors_are_compared_by_code_and_keys() {
         let expected = doc! { "error": { "code": 11000, "message": "E", "keyValue": { "a": 1 } } };
         let got =
             |code: i32, value: i32| doc! { "error": { "code": code, "keyValue": { "a": value } } };
-        assert!(same_answer(&expected, &got(11000, 1), Order::Any));
-        assert!(!same_answer(&expected, &got(11000, 2), Order::Any));
-        assert!(!same_answer(&expected, &got(2, 1), Order::Any));
-        assert!(!same_answer(&expected, &doc! { "inserted": 1 }, Order::Any));
+        assert!(same_answer(&expected, &got(11000, 1), ResultOrder::Any));
+        assert!(!same_answer(&expected, &got(11000, 2), ResultOrder::Any));
+        assert!(!same_answer(&expected, &got(2, 1), ResultOrder::Any));
+        assert!(!same_answer(
+            &expected,
+            &doc! { "inserted": 1 },
+            ResultOrder::Any
+        ));
     }
 
     #[test]
-    fn an_error_that_was_not_recorded_is_wrong() {
+    fn an_unrecorded_error_is_a_difference() {
         let got = doc! { "error": { "code": 2 }, "docs": [] };
-        assert!(!same_answer(&doc! { "docs": [] }, &got, Order::Any));
-        assert!(!same_answer(&doc! { "ok": true }, &got, Order::Any));
+        assert!(!same_answer(&doc! { "docs": [] }, &got, ResultOrder::Any));
+        assert!(!same_answer(&doc! { "ok": true }, &got, ResultOrder::Any));
     }
 }

@@ -1,4 +1,4 @@
-//! Every type against every operator: cases on shared sets of documents.
+//! Cases of every type with every operator, on shared sets of documents.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,11 @@ use std::{
 use bson::{Bson, Document, doc};
 
 use super::backend::Backend;
-use super::compare::{Order, same, same_answer};
+use super::compare::{ResultOrder, same_answer, same_value};
 use super::operation::Operation;
 use super::{Failure, Verdict, case, document, json};
 
-/// The sets of documents, from the file beside that of the cases.
+/// The sets of documents, from the file next to the file of cases.
 pub(super) struct Datasets {
     file: PathBuf,
     sets: Option<BTreeMap<String, Document>>,
@@ -32,7 +32,7 @@ impl Datasets {
             let text = fs::read_to_string(&self.file);
             let text = text.map_err(|error| format!("{}: {error}", self.file.display()))?;
             let named = |line| {
-                json::parse(line)
+                json::parse_line(line)
                     .map(|set| (set.get_str("dataset").unwrap_or_default().to_owned(), set))
             };
             self.sets = Some(text.lines().map(named).collect::<Result<_, _>>()?);
@@ -42,17 +42,17 @@ impl Datasets {
     }
 }
 
-/// Asks a case, and compares.
-pub(super) fn judge(
+/// Runs a case and compares the answer.
+pub(super) fn run_matrix_case(
     line: &Document,
     backend: &mut dyn Backend,
     datasets: &mut Datasets,
 ) -> Verdict {
     let expected = document(line, "expect");
     let failed = |got: String| {
-        let asked =
+        let question =
             doc! { "dataset": line.get("dataset"), "op": line.get("op"), "args": line.get("args") };
-        Ok(Some(Failure::new(&asked, expected, got)))
+        Ok(Some(Failure::new(&question, expected, got)))
     };
     let set = match datasets.get(line.get_str("dataset").unwrap_or_default()) {
         Ok(set) => set,
@@ -68,21 +68,21 @@ pub(super) fn judge(
         document(line, "args"),
     ))?;
     if expected.contains_key("changed") {
-        case::observe(&doc! { "after": true }, &mut got, backend)?;
-        let changed = changed(set, &got);
+        case::add_observed_state(&doc! { "after": true }, &mut got, backend)?;
+        let changed = changed_documents(set, &got);
         got.remove("after");
         got.insert("changed", changed);
     }
-    if same_answer(expected, &got, Order::Total) {
+    if same_answer(expected, &got, ResultOrder::Total) {
         return Ok(None);
     }
-    failed(json::print(&got))
+    failed(json::print_truncated(&got))
 }
 
-/// The documents that are not as they were in the set.
-fn changed(set: &Document, got: &Document) -> Vec<Bson> {
+/// Returns the documents that are not in the set.
+fn changed_documents(set: &Document, got: &Document) -> Vec<Bson> {
     let before = set.get_array("docs").map_or(&[][..], Vec::as_slice);
     let after = got.get_array("after").map_or(&[][..], Vec::as_slice);
-    let is_new = |document: &&Bson| !before.iter().any(|old| same(old, document));
+    let is_new = |document: &&Bson| !before.iter().any(|old| same_value(old, document));
     after.iter().filter(is_new).cloned().collect()
 }

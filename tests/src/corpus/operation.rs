@@ -1,25 +1,25 @@
-//! An operation of the corpus, and what it may ask for.
+//! An operation of the corpus, with typed access to the arguments.
 
 use std::fmt;
 
 use bson::{Bson, Document, RawBson, RawDocumentBuf};
 
-/// An operation on a collection, in the words of the corpus.
+/// An operation on a collection, in the terms of the corpus.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation<'a> {
     pub(crate) collection: &'a str,
     pub(crate) name: &'a str,
     pub(crate) args: &'a Document,
-    /// The transaction that it is a part of.
+    /// The session of the transaction that contains the operation.
     pub(crate) session: Option<&'a str>,
 }
 
-/// Why a backend was not asked, or said that it does not have it: neither right nor wrong.
+/// The reason why a backend cannot run a case. The case counts as neither right nor wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NotOffered(String);
 
 impl<'a> Operation<'a> {
-    /// An operation outside of any transaction.
+    /// Returns an operation outside of any transaction.
     pub(crate) fn new(collection: &'a str, name: &'a str, args: &'a Document) -> Self {
         Self {
             collection,
@@ -29,8 +29,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Refuses arguments other than these.
-    pub(crate) fn only(&self, names: &[&str]) -> Result<(), NotOffered> {
+    /// Rejects arguments that are not in `names`.
+    pub(crate) fn ensure_only(&self, names: &[&str]) -> Result<(), NotOffered> {
         match self
             .args
             .keys()
@@ -41,7 +41,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// A value of any type.
+    /// Returns an argument of any type.
     pub(super) fn value(&self, name: &str) -> Result<Option<RawBson>, NotOffered> {
         let raw = |value: &Bson| {
             RawBson::try_from(value.clone())
@@ -92,21 +92,21 @@ impl<'a> Operation<'a> {
         count.map(Some).ok_or_else(refused)
     }
 
-    /// What does not exist with this operation.
-    pub(crate) fn not_offered(&self, argument: &str, what: &str) -> NotOffered {
-        NotOffered::new(format!("{} with {argument}{what}", self.name))
+    /// Returns the reason why this operation cannot have the argument.
+    pub(crate) fn not_offered(&self, argument: &str, reason: &str) -> NotOffered {
+        NotOffered::new(format!("{} with {argument}{reason}", self.name))
     }
 
     fn to_raw(self, name: &str, value: &Bson) -> Result<RawDocumentBuf, NotOffered> {
         let document = value.as_document();
         let document = document.ok_or_else(|| self.not_offered(name, " that is not a document"))?;
-        raw(document)
+        encode(document)
     }
 }
 
 impl NotOffered {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
     }
 }
 
@@ -116,8 +116,8 @@ impl fmt::Display for NotOffered {
     }
 }
 
-/// The bytes of a document.
-pub(crate) fn raw(document: &Document) -> Result<RawDocumentBuf, NotOffered> {
+/// Encodes a document.
+pub(crate) fn encode(document: &Document) -> Result<RawDocumentBuf, NotOffered> {
     let cannot = |error| NotOffered::new(format!("what the driver cannot write: {error}"));
     RawDocumentBuf::try_from(document).map_err(cannot)
 }

@@ -1,76 +1,84 @@
-//! Same answer with every index: a case asked again with indexes on the paths that it touches.
+//! Reruns of a case with indexes on the paths of the case. Every index set must give the same answer.
 
 use std::collections::BTreeSet;
 
 use bson::{Bson, Document, doc};
 
 use super::backend::Backend;
-use super::compare::{Order, same_answer};
+use super::compare::{ResultOrder, same_answer};
 use super::operation::Operation;
 use super::{Failure, Verdict, case, document, json};
 
-/// How many paths of a case get indexes of their own.
+/// The maximum number of paths per case that get indexes.
 const MAX_PATHS: usize = 5;
 
-/// The index that a rerun demands.
-const NAME: &str = "again";
+/// The name of the index that a rerun names as a hint.
+const RERUN_INDEX: &str = "again";
 
-/// Asks a case that has passed again, with each set of indexes, and counts how often in `reruns`.
-pub(super) fn judge(line: &Document, backend: &mut dyn Backend, reruns: &mut usize) -> Verdict {
-    let Some(question) = Question::of(line) else {
+/// Runs a passed case again with each index set, and adds the number of runs to `reruns`.
+pub(super) fn rerun_with_indexes(
+    line: &Document,
+    backend: &mut dyn Backend,
+    reruns: &mut usize,
+) -> Verdict {
+    let Some(question) = IndexedCase::of(line) else {
         return Ok(None);
     };
     let expected = if question.is_write() {
-        // What is generated is different each time, and the record says so.
+        // Generated values differ between runs. The recorded answer marks these values.
         document(line, "expect").clone()
     } else {
-        match question.ask(backend, &[], None)? {
+        match question.run_with_indexes(backend, &[], None)? {
             Some(answer) => answer,
             None => return Ok(None),
         }
     };
     if question.is_write() && expected.contains_key("error") {
-        // Which document fails first depends on where the search begins.
+        // The scan order decides which document fails first.
         return Ok(None);
     }
     for indexes in index_sets(line) {
-        // An index that holds all documents may also be demanded, whether it helps or not.
+        // A hint can name an index that contains all documents, even if the index does not help.
         let is_complete = |index: &Document| {
             !index.contains_key("sparse") && !index.contains_key("partialFilterExpression")
         };
         let takes_hints = question.name != "distinct";
-        let demanded = Some(NAME).filter(|_| takes_hints && indexes.iter().all(is_complete));
+        let demanded = Some(RERUN_INDEX).filter(|_| takes_hints && indexes.iter().all(is_complete));
         for hint in [None].into_iter().chain(demanded.map(Some)) {
-            let Some(got) = question.ask(backend, &indexes, hint)? else {
+            let Some(got) = question.run_with_indexes(backend, &indexes, hint)? else {
                 break;
             };
             *reruns += 1;
             if !same_answer(&expected, &got, question.order) {
-                let asked = doc! {
+                let rerun = doc! {
                     "op": question.name, "args": question.args.clone(), "hint": hint,
                     "with": indexes.as_slice(), "docs": line.get("docs"),
                 };
-                return Ok(Some(Failure::new(&asked, &expected, json::print(&got))));
+                return Ok(Some(Failure::new(
+                    &rerun,
+                    &expected,
+                    json::print_truncated(&got),
+                )));
             }
         }
     }
     Ok(None)
 }
 
-/// A case, so put that there is one answer whatever the indexes are.
-struct Question<'a> {
+/// A case in a form that has the same answer with every index set.
+struct IndexedCase<'a> {
     line: &'a Document,
     name: &'a str,
     args: Document,
-    order: Order,
+    order: ResultOrder,
 }
 
-impl<'a> Question<'a> {
-    /// None if the answer depends on where the search begins.
+impl<'a> IndexedCase<'a> {
+    /// Returns `None` if the answer depends on the scan order.
     fn of(line: &'a Document) -> Option<Self> {
         let name = line.get_str("op").ok()?;
         let mut args = document(line, "args").clone();
-        let mut order = Order::Any;
+        let mut order = ResultOrder::Any;
         if args.contains_key("hint") || !args.values().all(is_plain) {
             return None;
         }
@@ -81,11 +89,11 @@ impl<'a> Question<'a> {
                     return None;
                 }
                 Some(Bson::Document(sort)) if !sort.is_empty() => {
-                    // Equal documents have an order only by what is different in all.
+                    // Documents with equal sort keys need a unique sort key, the `_id`.
                     if !sort.contains_key("_id") {
                         sort.insert("_id", 1);
                     }
-                    order = Order::Total;
+                    order = ResultOrder::Total;
                 }
                 _ => {
                     args.remove("skip");
@@ -106,18 +114,18 @@ impl<'a> Question<'a> {
         self.name.ends_with("Many")
     }
 
-    /// The answer, and the documents behind a write; none if there cannot be such indexes.
-    fn ask(
+    /// Returns the answer, and the resulting documents of a write. Returns `None` if the indexes cannot be created.
+    fn run_with_indexes(
         &self,
         backend: &mut dyn Backend,
         indexes: &[Document],
         hint: Option<&str>,
     ) -> Result<Option<Document>, super::NotOffered> {
         let mut line = self.line.clone();
-        let own = super::documents(self.line, "indexes");
-        let all: Vec<_> = own.chain(indexes).cloned().collect();
+        let declared = super::documents(self.line, "indexes");
+        let all: Vec<_> = declared.chain(indexes).cloned().collect();
         line.insert("indexes", all);
-        // Also what a backend does not have, such as a partial index by some operator.
+        // A backend can lack support for an index, such as a partial index with some operators.
         if !matches!(case::prepare(&line, backend), Ok(None)) {
             return Ok(None);
         }
@@ -125,13 +133,13 @@ impl<'a> Question<'a> {
         args.extend(hint.map(|name| ("hint".to_owned(), Bson::from(name))));
         let mut got = backend.run(&Operation::new(case::COLLECTION, self.name, &args))?;
         if self.is_write() {
-            case::observe(&doc! { "after": true }, &mut got, backend)?;
+            case::add_observed_state(&doc! { "after": true }, &mut got, backend)?;
         }
         Ok(Some(got))
     }
 }
 
-/// What a misplaced argument says is not worth asking again.
+/// Whether an argument has a usual type. A case with a misplaced argument tests an error message, and needs no rerun.
 fn is_plain(value: &Bson) -> bool {
     matches!(
         value,
@@ -144,16 +152,16 @@ fn is_plain(value: &Bson) -> bool {
     )
 }
 
-/// Indexes on the paths of a case: each alone, ascending, descending, sparse and partial; all together,
-/// in both orders; and an index of each.
+/// Returns index sets on the paths of a case: each path alone (ascending, descending, sparse, partial), compound indexes in
+/// several directions, and an index on each path.
 fn index_sets(line: &Document) -> Vec<Vec<Document>> {
-    let paths = touched(line);
+    let paths = paths_of_case(line);
     let keys = |paths: &mut dyn Iterator<Item = (&String, i32)>| -> Document {
         paths
             .map(|(path, sign)| (path.clone(), Bson::from(sign)))
             .collect()
     };
-    let index = |key: Document| doc! { "key": key, "name": NAME };
+    let index = |key: Document| doc! { "key": key, "name": RERUN_INDEX };
     let with = |mut index: Document, option: &str, value: Bson| {
         index.insert(option, value);
         index
@@ -187,9 +195,9 @@ fn index_sets(line: &Document) -> Vec<Vec<Document>> {
         ))]);
         let one_each = paths.iter().enumerate().map(|(number, path)| {
             let name = if number == 0 {
-                NAME.to_owned()
+                RERUN_INDEX.to_owned()
             } else {
-                format!("{NAME}{number}")
+                format!("{RERUN_INDEX}{number}")
             };
             doc! { "key": { path: 1 }, "name": name }
         });
@@ -198,11 +206,11 @@ fn index_sets(line: &Document) -> Vec<Vec<Document>> {
     sets
 }
 
-/// The paths that a case asks about, sorts by or returns.
-fn touched(line: &Document) -> Vec<String> {
+/// Returns the paths that a case filters by, sorts by or returns.
+fn paths_of_case(line: &Document) -> Vec<String> {
     let args = document(line, "args");
     let mut paths = Vec::new();
-    collect("", document(args, "filter"), &mut paths);
+    collect_paths("", document(args, "filter"), &mut paths);
     paths.extend(document(args, "sort").keys().cloned());
     if let Ok(path) = args.get_str("field") {
         paths.push(path.to_owned());
@@ -217,12 +225,12 @@ fn touched(line: &Document) -> Vec<String> {
     paths
 }
 
-fn collect(prefix: &str, filter: &Document, paths: &mut Vec<String>) {
+fn collect_paths(prefix: &str, filter: &Document, paths: &mut Vec<String>) {
     for (name, value) in filter {
         if name.starts_with('$') {
             let branches = value.as_array().into_iter().flatten();
             for branch in branches.filter_map(Bson::as_document) {
-                collect(prefix, branch, paths);
+                collect_paths(prefix, branch, paths);
             }
             continue;
         }
@@ -234,11 +242,13 @@ fn collect(prefix: &str, filter: &Document, paths: &mut Vec<String>) {
     }
 }
 
-/// The paths within the elements of an array.
+/// Collects the paths inside the elements of an array.
 fn collect_elements(path: &str, conditions: &Document, paths: &mut Vec<String>) {
     for (operator, value) in conditions {
         match (operator.as_str(), value) {
-            ("$elemMatch", Bson::Document(inner)) => collect(&format!("{path}."), inner, paths),
+            ("$elemMatch", Bson::Document(inner)) => {
+                collect_paths(&format!("{path}."), inner, paths)
+            }
             ("$not", Bson::Document(inner)) => collect_elements(path, inner, paths),
             _ => {}
         }
@@ -255,14 +265,14 @@ mod tests {
             "filter": { "$or": [{ "a": 1 }, { "b": { "$elemMatch": { "c": 1 } } }], "_id": 5 },
             "sort": { "d": 1 }, "projection": { "e": 1, "f": 0, "a": true },
         } };
-        assert_eq!(touched(&line), ["a", "b.c", "b", "d", "e"]);
+        assert_eq!(paths_of_case(&line), ["a", "b.c", "b", "d", "e"]);
     }
 
     #[test]
-    fn the_answer_does_not_depend_on_where_the_search_begins() {
+    fn cases_have_a_unique_answer() {
         let args = |args: Document| {
             let line = doc! { "op": "find", "args": args };
-            Question::of(&line).map(|question| question.args)
+            IndexedCase::of(&line).map(|question| question.args)
         };
         assert_eq!(
             args(doc! { "filter": {}, "limit": 1 }),

@@ -1,16 +1,16 @@
-//! How many cases passed.
+//! The report of passed and failed cases.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::Verdict;
 use super::operation::NotOffered;
 
-/// How many cases of a file passed.
+/// The numbers of passed, failed and not offered cases of a file.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) passed: usize,
     pub(super) failed: usize,
-    /// How often a case was asked again.
+    /// The number of repeated runs.
     pub(super) reruns: usize,
     not_offered: BTreeMap<NotOffered, usize>,
 }
@@ -30,7 +30,7 @@ impl Report {
         self.reruns += other.reruns;
     }
 
-    /// What was not offered, a line for each.
+    /// Returns a line for each operation that the backend does not offer.
     pub(super) fn reasons(&self) -> String {
         let line = |(reason, count)| format!("{count:8} {reason}\n");
         self.not_offered.iter().map(line).collect()

@@ -1,7 +1,7 @@
-//! The drivers' specification in its unified format: operations, some in sessions, and the state behind them.
+//! The specification of the drivers in the unified format: operations, some in sessions, and the resulting state.
 //!
-//! What a driver adds to a command by itself (its own checks, retries, snapshot sessions) is not asked for: only what a
-//! database answers is compared.
+//! Only answers of the database are compared. Cases about features of a driver (client-side checks, retries, snapshot sessions)
+//! are not run.
 
 mod matcher;
 mod operation;
@@ -11,29 +11,29 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document, doc};
 
 use super::backend::Backend;
-use super::compare::same;
+use super::compare::same_value;
 use super::operation::{NotOffered, Operation};
 use super::{Failure, Verdict, document, documents, json};
-use operation::{Done, Run};
+use operation::{CaseRun, StepOutcome};
 
-/// Asks a case step by step, and compares.
-pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
-    refuse_others(line)?;
+/// Runs a case step by step, and compares the answers.
+pub(super) fn run_case(line: &Document, backend: &mut dyn Backend) -> Verdict {
+    ensure_supported(line)?;
     let failed = |expected: &Document, got: &str| {
-        let asked = doc! {
+        let question = doc! {
             "description": line.get("description"), "operations": line.get("operations"),
         };
-        Ok(Some(Failure::new(&asked, expected, got)))
+        Ok(Some(Failure::new(&question, expected, got)))
     };
     if let Err(error) = backend.reset() {
         return failed(&Document::new(), &error);
     }
     for initial in documents(line, "initialData") {
-        if let Err(error) = fill(initial, backend)? {
-            return failed(initial, &json::print(&error));
+        if let Err(error) = create_collection(initial, backend)? {
+            return failed(initial, &json::print_truncated(&error));
         }
     }
-    let mut run = Run::new(backend);
+    let mut run = CaseRun::new(backend);
     for step in documents(line, "operations") {
         let got = run.step(step)?;
         if !is_expected(step, &got)? {
@@ -45,7 +45,7 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         let args = doc! { "sort": { "_id": 1 } };
         let got = backend.run(&Operation::new(name, "find", &args))?;
         let (expected, got) = (outcome.get("documents"), got.get("docs"));
-        let same = expected.zip(got).is_some_and(|(a, b)| same(a, b));
+        let same = expected.zip(got).is_some_and(|(a, b)| same_value(a, b));
         if !same {
             return failed(outcome, &format!("{got:?}"));
         }
@@ -53,9 +53,9 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
     Ok(None)
 }
 
-/// What the lines of this format take for granted and no backend of the runner has.
-fn refuse_others(line: &Document) -> Result<(), NotOffered> {
-    let of = |name| {
+/// Rejects cases that need several databases or snapshot sessions. No backend of the runner supports these features.
+fn ensure_supported(line: &Document) -> Result<(), NotOffered> {
+    let collections = |name| {
         let entries = documents(line, name);
         entries.flat_map(|entry| {
             let names = ["database", "databaseName"];
@@ -66,12 +66,12 @@ fn refuse_others(line: &Document) -> Result<(), NotOffered> {
     };
     let databases: BTreeSet<_> = ["initialData", "operations", "outcome"]
         .into_iter()
-        .flat_map(of)
+        .flat_map(collections)
         .collect();
     if databases.len() > 1 {
         return Err(NotOffered::new("several databases"));
     }
-    // The flattened form does not say how a session was made; its file does.
+    // The flattened case lacks the options of the session. The source file name shows the option.
     let file = line.get_str("source").unwrap_or_default();
     if file.contains("/snapshot-sessions") {
         return Err(NotOffered::new("snapshot sessions"));
@@ -79,8 +79,11 @@ fn refuse_others(line: &Document) -> Result<(), NotOffered> {
     Ok(())
 }
 
-/// Makes a collection with documents; the error if that fails.
-fn fill(initial: &Document, backend: &mut dyn Backend) -> Result<Result<(), Document>, NotOffered> {
+/// Creates a collection with documents. Returns the error of a failed step.
+fn create_collection(
+    initial: &Document,
+    backend: &mut dyn Backend,
+) -> Result<Result<(), Document>, NotOffered> {
     let name = initial.get_str("collectionName").unwrap_or_default();
     let given = doc! { "documents": initial.get("documents") };
     let mut steps = vec![("create", document(initial, "createOptions"))];
@@ -96,11 +99,11 @@ fn fill(initial: &Document, backend: &mut dyn Backend) -> Result<Result<(), Docu
     Ok(Ok(()))
 }
 
-fn is_expected(step: &Document, got: &Done) -> Result<bool, NotOffered> {
+fn is_expected(step: &Document, got: &StepOutcome) -> Result<bool, NotOffered> {
     let expected_error = step.get_document("expectError").ok();
     let (got, error) = match got {
-        Done::Answer(got) => (got, None),
-        Done::Error { error, answer } => (answer, Some(error)),
+        StepOutcome::Answer(got) => (got, None),
+        StepOutcome::Error { error, answer } => (answer, Some(error)),
     };
     match (expected_error, error) {
         (None, Some(_)) | (Some(_), None) => Ok(false),
@@ -118,8 +121,8 @@ fn is_expected(step: &Document, got: &Done) -> Result<bool, NotOffered> {
     }
 }
 
-/// Its code is the recorded one, whatever of it the specification names: the code, its name, a part of the message, the
-/// labels that follow from it.
+/// Whether an error matches the expected response and the recorded code. The recorded code also covers code names, message parts
+/// and labels in the specification.
 fn is_same_error(
     expected: &Document,
     observed: &Document,

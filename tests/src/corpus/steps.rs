@@ -1,14 +1,14 @@
-//! Several operations, some of them in transactions: errors.
+//! Cases of several operations, some in transactions, with the expected errors.
 
 use bson::{Bson, Document, doc};
 
 use super::backend::Backend;
-use super::compare::{Order, same_answer};
+use super::compare::{ResultOrder, same_answer};
 use super::operation::Operation;
 use super::{Failure, Verdict, case, document, documents, json};
 
-/// Asks a case step by step, and compares each.
-pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
+/// Runs a case step by step, and compares each answer.
+pub(super) fn run_steps(line: &Document, backend: &mut dyn Backend) -> Verdict {
     if let Some(failure) = case::prepare(line, backend)? {
         return Ok(Some(failure));
     }
@@ -23,24 +23,28 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         };
         let got = backend.run(&operation)?;
         let expected = document(step, "expect");
-        if !same_answer(expected, &got, Order::Total) {
-            let asked = doc! { "step": step.clone(), "of": line.get("description"), "docs": line.get("docs") };
-            return Ok(Some(Failure::new(&asked, expected, json::print(&got))));
+        if !same_answer(expected, &got, ResultOrder::Total) {
+            let question = doc! { "step": step.clone(), "of": line.get("description"), "docs": line.get("docs") };
+            return Ok(Some(Failure::new(
+                &question,
+                expected,
+                json::print_truncated(&got),
+            )));
         }
     }
-    let expected = state(line);
+    let expected = expected_state(line);
     let mut got = Document::new();
-    case::observe(&expected, &mut got, backend)?;
+    case::add_observed_state(&expected, &mut got, backend)?;
     if expected.contains_key("count") {
         got.extend(backend.run(&Operation::new(case::COLLECTION, "count", &Document::new()))?);
     }
-    let same = same_answer(&expected, &got, Order::Any);
-    let asked = doc! { "steps": line.get("steps"), "docs": line.get("docs") };
-    Ok((!same).then(|| Failure::new(&asked, &expected, json::print(&got))))
+    let same = same_answer(&expected, &got, ResultOrder::Any);
+    let question = doc! { "steps": line.get("steps"), "docs": line.get("docs") };
+    Ok((!same).then(|| Failure::new(&question, &expected, json::print_truncated(&got))))
 }
 
-/// What is left at the end; of documents that are too large for a file, their number.
-fn state(line: &Document) -> Document {
+/// Returns the expected final state: the documents, or only their number if the documents are too large for a file.
+fn expected_state(line: &Document) -> Document {
     let mut state = match line.get("after") {
         Some(Bson::Document(count)) => count.clone(),
         Some(documents) => doc! { "after": documents.clone() },

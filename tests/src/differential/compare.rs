@@ -1,8 +1,8 @@
-//! How far MongoDB determines what an operation answers, and whether two answers agree as far as that.
+//! How far MongoDB determines the answer to an operation, and whether two answers agree to that extent.
 //!
-//! What depends on the order in which a plan meets the documents is not determined: without a sort by all that
-//! distinguishes documents, MongoDB gives any order, and takes any documents for a limit. Only a scan of the whole
-//! collection, which is all there is without indexes, meets them in the order in which they came.
+//! MongoDB does not determine results that depend on the order in which a plan reads documents. Without a total sort, MongoDB may
+//! return any order, and a limit may select any documents. Only a full collection scan reads documents in insertion order.
+//! Without indexes, every plan is such a scan.
 
 mod loose;
 
@@ -10,114 +10,124 @@ use bson::{Bson, Document, doc};
 
 use super::failure;
 use super::step::Step;
-use crate::corpus::compare::{Order, same_answer, sort_arrays};
-use loose::{same_by_value, sort_fields, take_nulls};
+use crate::corpus::compare::{ResultOrder, same_answer, sort_arrays};
+use loose::{remove_nulls, same_by_value, sort_fields};
 
 /// How two answers to an operation are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// All of it, lists in their order.
+pub(super) enum ComparisonMode {
+    /// Compares complete answers, lists in order.
     Exactly,
-    /// Documents in any order.
+    /// Compares documents in any order.
     AsBag,
-    /// Documents in any order, and the arrays in them as well.
+    /// Compares documents in any order, with arrays in any order.
     AsBagOfSets,
-    /// Documents in any order, with their arrays and fields in any order too.
+    /// Compares documents in any order, with arrays and fields in any order.
     AsBagOfMaps,
-    /// Documents in any order, where what is null may be missing and fields have no order: an index that covers the query
-    /// gives them in its own.
+    /// Compares documents in any order. A null may be missing, and fields have no order: an index that covers the query returns
+    /// fields in the order of the index.
     AsBagWithoutNulls,
-    /// How many documents there are.
+    /// Compares the number of documents.
     ByNumber,
-    /// Values in any order, and of equal numbers the type does not matter. Where MongoDB reads the values from an index,
-    /// it gives null for what is missing, undefined for empty arrays and takes arrays in arrays apart; otherwise it does
-    /// not. So the former two are left out, and arrays taken apart.
+    /// Compares values in any order, and numbers without the type. A plan that reads values from an index returns null for
+    /// missing fields and undefined for empty arrays, and flattens nested arrays. A plan without an index does not. The
+    /// comparison therefore drops null and undefined and flattens arrays.
     ByValue,
-    /// A write that ends at the first failure. Of several documents, it depends on the order which one that is; and
-    /// where the engine then has done nothing at all, MongoDB keeps what came before.
+    /// Compares a write that ends at the first failure. The order of the documents decides which document fails first. After a
+    /// failure, the engine may have changed no document, while MongoDB keeps the earlier changes.
     UpToFailure,
 }
 
 /// Whether two answers agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Agreement {
-    /// As far as MongoDB determines them.
+    /// The answers agree as far as MongoDB determines them.
     Same,
-    /// They may both be right, and what the sides hold now may be unlike.
+    /// Both answers may be right, and the stored documents may differ from now on.
     Unlike,
     Different,
 }
 
-/// How the answers to an operation are compared; none if MongoDB does not determine what it does.
-pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
+/// Returns how to compare the answers to an operation, or `None` if MongoDB does not determine the answer.
+pub(super) fn comparison_mode(step: &Step, is_indexed: bool) -> Option<ComparisonMode> {
     let empty = Document::new();
     let filter = step.document("filter").unwrap_or(&empty);
-    // Each side would make up ids of its own.
+    // Each side would generate different ids.
     if step.name == "insertMany" && !all_have_ids(step) {
         return None;
     }
-    // A sparse index answers these on MongoDB, and does not have what is missing, which stands between the least key and the
-    // greatest; nor has an index on the elements of
-    // arrays what is to be compared with whole ones.
+    // MongoDB may answer the range from a sparse index, which lacks missing values. A missing value lies between MinKey and
+    // MaxKey. An index on array elements lacks whole arrays.
     if is_indexed && ranges_over_null_or_arrays(&step.args) {
         return None;
     }
-    // Otherwise an index may decide what comes first.
+    // With an index, the plan may decide the order.
     let is_scan = !is_indexed && !mentions_id(filter);
     let is_page = ["skip", "limit"]
         .iter()
         .any(|name| step.args.contains_key(name));
-    let is_sorted = step.document("sort").is_some_and(is_total) && !sorts_what_is_projected(step);
-    if brings_fields_back(stages_of(step, "update")) {
+    let is_sorted =
+        step.document("sort").is_some_and(is_total) && !sort_depends_on_projection(step);
+    if adds_removed_fields_again(stages_of(step, "update")) {
         return None;
     }
     match step.name.as_str() {
         "find" if is_indexed && may_be_covered(step) && (is_sorted || !is_page) => {
-            Some(Way::AsBagWithoutNulls)
+            Some(ComparisonMode::AsBagWithoutNulls)
         }
         "find" => Some(if is_sorted {
-            Way::Exactly
+            ComparisonMode::Exactly
         } else if step.args.contains_key("sort") {
-            if is_page { Way::ByNumber } else { Way::AsBag }
+            if is_page {
+                ComparisonMode::ByNumber
+            } else {
+                ComparisonMode::AsBag
+            }
         } else if is_scan {
-            Way::Exactly
+            ComparisonMode::Exactly
         } else if is_page {
-            Way::ByNumber
+            ComparisonMode::ByNumber
         } else {
-            Way::AsBag
+            ComparisonMode::AsBag
         }),
-        "distinct" => Some(if is_scan { Way::Exactly } else { Way::ByValue }),
-        "aggregate" => of_pipeline(step),
+        "distinct" => Some(if is_scan {
+            ComparisonMode::Exactly
+        } else {
+            ComparisonMode::ByValue
+        }),
+        "aggregate" => pipeline_comparison_mode(step),
         "updateOne" | "replaceOne" | "deleteOne" => {
-            (is_scan || pins_id(filter)).then_some(Way::Exactly)
+            (is_scan || pins_id(filter)).then_some(ComparisonMode::Exactly)
         }
         "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
             let is_first = !step.args.contains_key("sort") && is_scan;
-            let way = if failure::computes(step) {
-                Way::UpToFailure
+            let mode = if failure::evaluates_expressions(step) {
+                ComparisonMode::UpToFailure
             } else {
-                Way::Exactly
+                ComparisonMode::Exactly
             };
-            (is_first || is_sorted || pins_id(filter)).then_some(way)
+            (is_first || is_sorted || pins_id(filter)).then_some(mode)
         }
-        "deleteMany" if failure::computes(step) => Some(Way::UpToFailure),
-        "updateMany" if !is_scan && !pins_id(filter) => Some(Way::UpToFailure),
-        "updateMany" if failure::depends_on_plan(step, is_indexed) => Some(Way::UpToFailure),
-        _ => Some(Way::Exactly),
+        "deleteMany" if failure::evaluates_expressions(step) => Some(ComparisonMode::UpToFailure),
+        "updateMany" if !is_scan && !pins_id(filter) => Some(ComparisonMode::UpToFailure),
+        "updateMany" if failure::depends_on_plan(step, is_indexed) => {
+            Some(ComparisonMode::UpToFailure)
+        }
+        _ => Some(ComparisonMode::Exactly),
     }
 }
 
-/// How the lists of what the sides hold are compared: the documents have no order.
-pub(super) fn held() -> Way {
-    Way::AsBag
+/// Returns how to compare the stored documents of both sides, which have no order.
+pub(super) fn stored_comparison_mode() -> ComparisonMode {
+    ComparisonMode::AsBag
 }
 
-/// Takes out of an answer what is about the form of the question: MongoDB takes a list of writes and says which of
-/// them failed. Of an insertion that is a part of the answer.
+/// Removes the parts of an answer that depend on the form of the request. MongoDB takes a list of writes and reports the index of
+/// the failed write. For `insertMany`, the index is part of the answer.
 ///
-/// Nor does it say whether `$push` of nothing counts as a modification where an index is: MongoDB counts what could
-/// change the index.
-pub(super) fn trim(step: &Step, is_indexed: bool, answer: &mut Document) {
+/// Also removes `modified` for a `$push` of an empty list in an indexed collection: MongoDB counts updates that could change the
+/// index as modifications.
+pub(super) fn trim_request_details(step: &Step, is_indexed: bool, answer: &mut Document) {
     if step.name == "insertMany" {
         return;
     }
@@ -130,48 +140,52 @@ pub(super) fn trim(step: &Step, is_indexed: bool, answer: &mut Document) {
     }
 }
 
-impl Way {
+impl ComparisonMode {
     pub(super) fn compare(self, mongodb: &Document, engine: &Document) -> Agreement {
         let have = |name: &str| (mongodb.get(name), engine.get(name));
         if let (Some(Bson::ObjectId(one)), Some(Bson::ObjectId(other))) = have("upsertedId")
             && one != other
         {
-            // Both have made one up.
+            // Both sides have generated an id.
             return Agreement::Unlike;
         }
         if let (Some(_), Some(_)) = have("error")
-            && self == Way::UpToFailure
+            && self == ComparisonMode::UpToFailure
         {
             return Agreement::Unlike;
         }
         let is_same = match self {
-            Way::Exactly | Way::UpToFailure => same_answer(mongodb, engine, Order::Total),
-            Way::AsBag => same_answer(mongodb, engine, Order::Any),
-            Way::AsBagOfSets | Way::AsBagOfMaps | Way::AsBagWithoutNulls => {
+            ComparisonMode::Exactly | ComparisonMode::UpToFailure => {
+                same_answer(mongodb, engine, ResultOrder::Total)
+            }
+            ComparisonMode::AsBag => same_answer(mongodb, engine, ResultOrder::Any),
+            ComparisonMode::AsBagOfSets
+            | ComparisonMode::AsBagOfMaps
+            | ComparisonMode::AsBagWithoutNulls => {
                 let (mut one, mut other) = (mongodb.clone(), engine.clone());
                 let answers = [&mut one, &mut other].into_iter();
                 for documents in answers.filter_map(|answer| answer.get_mut("docs")) {
                     match self {
-                        Way::AsBagWithoutNulls => {
-                            take_nulls(documents);
+                        ComparisonMode::AsBagWithoutNulls => {
+                            remove_nulls(documents);
                             sort_fields(documents);
                         }
-                        Way::AsBagOfMaps => sort_fields(documents),
+                        ComparisonMode::AsBagOfMaps => sort_fields(documents),
                         _ => {}
                     }
-                    if self != Way::AsBagWithoutNulls {
+                    if self != ComparisonMode::AsBagWithoutNulls {
                         sort_arrays(documents);
                     }
                 }
-                same_answer(&one, &other, Order::Any)
+                same_answer(&one, &other, ResultOrder::Any)
             }
-            Way::ByNumber => match have("docs") {
+            ComparisonMode::ByNumber => match have("docs") {
                 (Some(Bson::Array(one)), Some(Bson::Array(other))) => one.len() == other.len(),
-                _ => same_answer(mongodb, engine, Order::Any),
+                _ => same_answer(mongodb, engine, ResultOrder::Any),
             },
-            Way::ByValue => match have("values") {
+            ComparisonMode::ByValue => match have("values") {
                 (Some(Bson::Array(one)), Some(Bson::Array(other))) => same_by_value(one, other),
-                _ => same_answer(mongodb, engine, Order::Any),
+                _ => same_answer(mongodb, engine, ResultOrder::Any),
             },
         };
         if is_same {
@@ -182,7 +196,7 @@ impl Way {
     }
 }
 
-/// Whether the fields that a query reads may all be in an index.
+/// Returns whether an index may contain all fields that a query reads.
 fn may_be_covered(step: &Step) -> bool {
     step.document("projection").is_some_and(|projection| {
         let mut fields = projection.iter().filter(|(name, _)| *name != "_id");
@@ -207,15 +221,15 @@ fn pushes_nothing(step: &Step) -> bool {
     pushes.is_some_and(|pushes| pushes.values().any(is_nothing))
 }
 
-/// Whether MongoDB says that it cannot answer just now: a transaction has begun while indexes were made, maybe in
-/// another database.
-pub(super) fn is_not_now(mongodb: &Document) -> bool {
+/// Returns whether MongoDB cannot answer at the moment. The cause is a transaction that began during an index build, perhaps in a
+/// different database.
+pub(super) fn is_snapshot_unavailable(mongodb: &Document) -> bool {
     const SNAPSHOT_UNAVAILABLE: i32 = 246;
     let error = mongodb.get_document("error");
     error.is_ok_and(|error| error.get("code") == Some(&Bson::Int32(SNAPSHOT_UNAVAILABLE)))
 }
 
-/// Whether a filter can only be met by the document with one `_id`.
+/// Returns whether a filter matches a single `_id` only.
 pub(super) fn pins_id(filter: &Document) -> bool {
     match filter.get("_id") {
         None | Some(Bson::RegularExpression(_)) => false,
@@ -230,19 +244,19 @@ pub(super) fn pins_id(filter: &Document) -> bool {
     }
 }
 
-/// Whether the index of `_id` may be of use, for an expression too.
+/// Returns whether a plan may use the index on `_id`, also for an expression.
 fn mentions_id(filter: &Document) -> bool {
-    fn value_does(value: &Bson) -> bool {
+    fn value_mentions_id(value: &Bson) -> bool {
         match value {
             Bson::Document(inner) => mentions_id(inner),
-            Bson::Array(values) => values.iter().any(value_does),
+            Bson::Array(values) => values.iter().any(value_mentions_id),
             Bson::String(text) => text.starts_with("$_id"),
             _ => false,
         }
     }
     filter
         .iter()
-        .any(|(name, value)| name.starts_with("_id") || value_does(value))
+        .any(|(name, value)| name.starts_with("_id") || value_mentions_id(value))
 }
 
 fn ranges_over_null_or_arrays(filter: &Document) -> bool {
@@ -262,9 +276,9 @@ fn ranges_over_null_or_arrays(filter: &Document) -> bool {
     })
 }
 
-/// MongoDB may project before it sorts, and a projection of `a.0` means fields of that name, while a sort by it means the
-/// elements at that position as well.
-fn sorts_what_is_projected(step: &Step) -> bool {
+/// Returns whether a sort by position could run after the projection. MongoDB may project before the sort. In a projection `a.0`
+/// names a field `0`; in a sort `a.0` also names the element at position 0.
+fn sort_depends_on_projection(step: &Step) -> bool {
     let is_position = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let by_position = |sort: &Document| sort.keys().any(|path| path.split('.').any(is_position));
     step.args.contains_key("projection") && step.document("sort").is_some_and(by_position)
@@ -274,11 +288,12 @@ fn is_total(sort: &Document) -> bool {
     sort.contains_key("_id")
 }
 
-/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order. What
-/// groups gives arrays as `_id`s, of which a sort looks at one element, and what unwinds gives an `_id` several times: then
-/// a sort leaves ties, and it is not determined what a stage does that depends on the order.
-fn of_pipeline(step: &Step) -> Option<Way> {
-    const KEEPS: [&str; 7] = [
+/// Returns how to compare the answer to a pipeline. Order is determined only if a total sort of whole documents comes last,
+/// except for stages that keep order. Groups can have arrays as `_id`, and a sort compares a single element of an array.
+/// `$unwind` repeats an `_id`. In both cases a sort leaves ties, so the result of a later stage that depends on order is not
+/// determined.
+fn pipeline_comparison_mode(step: &Step) -> Option<ComparisonMode> {
+    const ORDER_PRESERVING_STAGES: [&str; 7] = [
         "$limit",
         "$skip",
         "$match",
@@ -288,13 +303,13 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         "$unset",
     ];
     let stages = stages_of(step, "pipeline");
-    if brings_fields_back(stages) {
-        return Some(Way::AsBagOfMaps);
+    if adds_removed_fields_again(stages) {
+        return Some(ComparisonMode::AsBagOfMaps);
     }
     let (mut is_list, mut has_ties, mut has_sets, mut are_stored) = (false, false, false, true);
     for stage in stages.iter().filter_map(Bson::as_document) {
         let text = format!("{stage}");
-        // The branches of `$facet` are arrays of documents, of which groups have no order.
+        // The branches of `$facet` are arrays of documents, and groups have no order.
         has_sets |= [
             "$addToSet",
             "$facet",
@@ -309,8 +324,8 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         if has_ties && (groups || ["$limit", "$skip", "$facet"].contains(&name)) {
             return None;
         }
-        // MongoDB may take two sets for different ones that have their elements in another order.
-        // Nor do its executors agree on the least key and a field that is missing.
+        // MongoDB may treat sets with a different element order as different. The executors of MongoDB do not agree on MinKey and
+        // missing fields.
         if groups && (has_sets || text.contains("minKey")) {
             return None;
         }
@@ -321,7 +336,7 @@ fn of_pipeline(step: &Step) -> Option<Way> {
                 has_ties = !is_list;
             }
             "$count" => is_list = true,
-            name if KEEPS.contains(&name) => {}
+            name if ORDER_PRESERVING_STAGES.contains(&name) => {}
             name => {
                 is_list = false;
                 are_stored &= name == "$lookup" || name == "$replaceWith";
@@ -329,21 +344,21 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         }
     }
     Some(match (has_sets, is_list) {
-        (true, _) => Way::AsBagOfSets,
-        (false, true) => Way::Exactly,
-        (false, false) => Way::AsBag,
+        (true, _) => ComparisonMode::AsBagOfSets,
+        (false, true) => ComparisonMode::Exactly,
+        (false, false) => ComparisonMode::AsBag,
     })
 }
 
-/// Whether a stage may add a field that one before has removed. On MongoDB the field then takes its old place, if both
-/// stages see the document in memory.
-fn brings_fields_back(stages: &[Bson]) -> bool {
+/// Returns whether a stage may add a field that an earlier stage has removed. On MongoDB, the field takes the old position if
+/// both stages work on the document in memory.
+fn adds_removed_fields_again(stages: &[Bson]) -> bool {
     let mut removes = false;
     for stage in stages.iter().filter_map(Bson::as_document) {
         let (name, operand) = stage.iter().next().unzip();
         match name.map_or("", String::as_str) {
             "$set" | "$addFields" | "$unwind" | "$lookup" if removes => return true,
-            // An empty array that is kept is a field that is gone.
+            // With `preserveNullAndEmptyArrays`, an empty array becomes a missing field.
             "$unwind" => {
                 let options = operand.and_then(Bson::as_document);
                 removes |= options.is_some_and(|options| {
@@ -377,110 +392,155 @@ fn stages_of<'s>(step: &'s Step, name: &str) -> &'s [Bson] {
 mod tests {
     use super::*;
 
-    fn way_of(name: &str, args: Document, is_indexed: bool) -> Option<Way> {
-        way(&Step::new("c", name, args), is_indexed)
+    fn mode_of(name: &str, args: Document, is_indexed: bool) -> Option<ComparisonMode> {
+        comparison_mode(&Step::new("c", name, args), is_indexed)
     }
 
     #[test]
-    fn without_a_total_sort_an_index_leaves_the_order_open() {
+    fn an_indexed_query_without_total_sort_is_unordered() {
         let limited = || doc! { "filter": { "a": 1 }, "limit": 1 };
-        assert_eq!(way_of("find", limited(), false), Some(Way::Exactly));
-        assert_eq!(way_of("find", limited(), true), Some(Way::ByNumber));
+        assert_eq!(
+            mode_of("find", limited(), false),
+            Some(ComparisonMode::Exactly)
+        );
+        assert_eq!(
+            mode_of("find", limited(), true),
+            Some(ComparisonMode::ByNumber)
+        );
         let by_id = doc! { "filter": { "$or": [{ "_id": 1 }] } };
-        assert_eq!(way_of("find", by_id, false), Some(Way::AsBag));
+        assert_eq!(mode_of("find", by_id, false), Some(ComparisonMode::AsBag));
         let by_expression = doc! { "filter": { "$expr": { "$gt": ["$_id", 3] } } };
-        assert_eq!(way_of("find", by_expression, false), Some(Way::AsBag));
+        assert_eq!(
+            mode_of("find", by_expression, false),
+            Some(ComparisonMode::AsBag)
+        );
         let sorted = doc! { "sort": { "a": 1, "_id": -1 }, "limit": 1 };
-        assert_eq!(way_of("find", sorted, true), Some(Way::Exactly));
+        assert_eq!(mode_of("find", sorted, true), Some(ComparisonMode::Exactly));
     }
 
     #[test]
-    fn a_range_over_null_is_not_asked_where_an_index_could_be_sparse() {
+    fn null_ranges_are_skipped_for_indexed_collections() {
         let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
-        assert_eq!(way_of("find", filter(), true), None);
-        assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
+        assert_eq!(mode_of("find", filter(), true), None);
+        assert_eq!(
+            mode_of("find", filter(), false),
+            Some(ComparisonMode::Exactly)
+        );
     }
 
     #[test]
     fn a_sort_of_groups_leaves_ties() {
-        let of = |stages: &[Document]| way_of("aggregate", doc! { "pipeline": stages }, false);
+        let mode = |stages: &[Document]| mode_of("aggregate", doc! { "pipeline": stages }, false);
         let sort = || doc! { "$sort": { "_id": 1 } };
         let group = || doc! { "$sortByCount": "$a" };
         let limit = || doc! { "$limit": 1 };
-        assert_eq!(of(&[sort(), limit()]), Some(Way::Exactly));
-        assert_eq!(of(&[sort(), group()]), Some(Way::AsBag));
-        assert_eq!(of(&[group(), sort()]), Some(Way::AsBag));
-        assert_eq!(of(&[group(), sort(), limit()]), None);
+        assert_eq!(mode(&[sort(), limit()]), Some(ComparisonMode::Exactly));
+        assert_eq!(mode(&[sort(), group()]), Some(ComparisonMode::AsBag));
+        assert_eq!(mode(&[group(), sort()]), Some(ComparisonMode::AsBag));
+        assert_eq!(mode(&[group(), sort(), limit()]), None);
         let by_set = doc! { "$sortByCount": { "$setUnion": ["$a"] } };
-        assert_eq!(of(&[by_set]), None);
+        assert_eq!(mode(&[by_set]), None);
     }
 
     #[test]
     fn null_may_be_missing_where_an_index_covers_the_query() {
         let find = || doc! { "filter": { "a": 1 }, "projection": { "_id": 0, "b": 1 } };
-        assert_eq!(way_of("find", find(), true), Some(Way::AsBagWithoutNulls));
-        assert_eq!(way_of("find", find(), false), Some(Way::Exactly));
+        assert_eq!(
+            mode_of("find", find(), true),
+            Some(ComparisonMode::AsBagWithoutNulls)
+        );
+        assert_eq!(
+            mode_of("find", find(), false),
+            Some(ComparisonMode::Exactly)
+        );
         let documents = |document: Document| doc! { "docs": [document] };
         let (one, other) = (documents(doc! { "b": null }), documents(doc! {}));
         assert_eq!(
-            Way::AsBagWithoutNulls.compare(&one, &other),
+            ComparisonMode::AsBagWithoutNulls.compare(&one, &other),
             Agreement::Same
         );
-        assert_eq!(Way::AsBag.compare(&one, &other), Agreement::Different);
+        assert_eq!(
+            ComparisonMode::AsBag.compare(&one, &other),
+            Agreement::Different
+        );
     }
 
     #[test]
-    fn a_field_that_comes_back_has_no_place() {
-        let of = |stages: &[Document]| way_of("aggregate", doc! { "pipeline": stages }, false);
+    fn a_field_added_again_has_no_position() {
+        let mode = |stages: &[Document]| mode_of("aggregate", doc! { "pipeline": stages }, false);
         let (unset, set) = (|| doc! { "$unset": "a" }, || doc! { "$set": { "a": 1 } });
         let without = || doc! { "$project": { "b": { "c": 0 } } };
-        assert_eq!(of(&[set(), unset()]), Some(Way::AsBag));
-        assert_eq!(of(&[unset(), set()]), Some(Way::AsBagOfMaps));
-        assert_eq!(of(&[without(), set()]), Some(Way::AsBagOfMaps));
+        assert_eq!(mode(&[set(), unset()]), Some(ComparisonMode::AsBag));
+        assert_eq!(mode(&[unset(), set()]), Some(ComparisonMode::AsBagOfMaps));
+        assert_eq!(mode(&[without(), set()]), Some(ComparisonMode::AsBagOfMaps));
         let unwind =
             |kept: bool| doc! { "$unwind": { "path": "$b", "preserveNullAndEmptyArrays": kept } };
-        assert_eq!(of(&[unwind(true), set()]), Some(Way::AsBagOfMaps));
-        assert_eq!(of(&[unwind(false), set()]), Some(Way::AsBag));
+        assert_eq!(
+            mode(&[unwind(true), set()]),
+            Some(ComparisonMode::AsBagOfMaps)
+        );
+        assert_eq!(mode(&[unwind(false), set()]), Some(ComparisonMode::AsBag));
         let documents = |document: Document| doc! { "docs": [document] };
         let (one, other) = (
             doc! { "a": [{ "b": 1, "c": 2 }] },
             doc! { "a": [{ "c": 2, "b": 1 }] },
         );
         let (one, other) = (documents(one), documents(other));
-        assert_eq!(Way::AsBagOfMaps.compare(&one, &other), Agreement::Same);
-        assert_eq!(Way::AsBagOfSets.compare(&one, &other), Agreement::Different);
+        assert_eq!(
+            ComparisonMode::AsBagOfMaps.compare(&one, &other),
+            Agreement::Same
+        );
+        assert_eq!(
+            ComparisonMode::AsBagOfSets.compare(&one, &other),
+            Agreement::Different
+        );
         let update = doc! { "filter": { "_id": 1 }, "update": [unset(), set()] };
-        assert_eq!(way_of("updateOne", update, false), None);
+        assert_eq!(mode_of("updateOne", update, false), None);
     }
 
     #[test]
-    fn a_sort_by_positions_is_not_one_of_what_a_projection_leaves() {
+    fn a_positional_sort_with_projection_is_unordered() {
         let find = || doc! { "sort": { "a.0": 1, "_id": 1 } };
-        assert_eq!(way_of("find", find(), false), Some(Way::Exactly));
+        assert_eq!(
+            mode_of("find", find(), false),
+            Some(ComparisonMode::Exactly)
+        );
         let mut projected = find();
         projected.insert("projection", doc! { "a.0": 1 });
-        assert_eq!(way_of("find", projected, false), Some(Way::AsBag));
+        assert_eq!(
+            mode_of("find", projected, false),
+            Some(ComparisonMode::AsBag)
+        );
     }
 
     #[test]
-    fn a_write_of_one_document_must_say_which() {
-        let of = |filter: Document, is_indexed| {
-            way_of("deleteOne", doc! { "filter": filter }, is_indexed)
+    fn single_document_writes_need_an_id() {
+        let mode = |filter: Document, is_indexed| {
+            mode_of("deleteOne", doc! { "filter": filter }, is_indexed)
         };
-        assert_eq!(of(doc! { "a": 1 }, true), None);
-        assert_eq!(of(doc! { "_id": 1, "a": 1 }, true), Some(Way::Exactly));
-        assert_eq!(of(doc! { "_id": { "$gt": 1 } }, false), None);
-        assert_eq!(of(doc! { "a": 1 }, false), Some(Way::Exactly));
+        assert_eq!(mode(doc! { "a": 1 }, true), None);
+        assert_eq!(
+            mode(doc! { "_id": 1, "a": 1 }, true),
+            Some(ComparisonMode::Exactly)
+        );
+        assert_eq!(mode(doc! { "_id": { "$gt": 1 } }, false), None);
+        assert_eq!(mode(doc! { "a": 1 }, false), Some(ComparisonMode::Exactly));
     }
 
     #[test]
-    fn equal_numbers_of_other_types_are_the_same_value() {
+    fn equal_numbers_of_different_types_are_equal() {
         let values = |values: Bson| doc! { "values": values };
         let (one, other) = (
             values(bson::bson!([1, "a"])),
             values(bson::bson!(["a", 1.0])),
         );
-        assert_eq!(Way::ByValue.compare(&one, &other), Agreement::Same);
-        assert_eq!(Way::Exactly.compare(&one, &other), Agreement::Different);
+        assert_eq!(
+            ComparisonMode::ByValue.compare(&one, &other),
+            Agreement::Same
+        );
+        assert_eq!(
+            ComparisonMode::Exactly.compare(&one, &other),
+            Agreement::Different
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! What is asked: worlds of documents and indexes, and operations on them.
+//! A generator of random documents, indexes and operations.
 //!
-//! Operands are drawn from what is stored, and changed a little, so that conditions are met and just missed. Left out is
-//! what no two servers answer alike: the current date and time (`$currentDate`, `$$NOW`), random numbers (`$rand`,
-//! `$sample`), and ids that the server makes up, which is why every upsert says the `_id`. Also left out are the types that
-//! BSON calls deprecated, and timestamps of zero, which a server replaces.
+//! Operands are drawn from stored values and changed slightly, so that conditions match or just miss. The generator omits
+//! features with different answers on two servers: the current time (`$currentDate`, `$$NOW`), random values (`$rand`, `$sample`)
+//! and generated ids. So every upsert names the `_id`. The generator also omits deprecated BSON types, and zero timestamps, which
+//! a server replaces.
 
 mod aggregate;
 mod dice;
@@ -24,31 +24,31 @@ use super::pair::State;
 use super::step::{COLLECTIONS, Step};
 use dice::Dice;
 
-/// A few collections, and what may be asked of them.
-pub(super) struct World {
+/// A generator of steps for a few collections.
+pub(super) struct StepGenerator {
     dice: Dice,
-    schema: Schema,
-    /// The number of the last index and the last `_id` that were made up.
+    schema: WorldSchema,
+    /// The number of the last generated index, and of the last generated `_id`.
     last_index: usize,
     last_id: i32,
 }
 
-/// What the documents and the operations of a world are made of.
+/// The shape of the documents and operations of a world.
 #[derive(Debug, Default)]
-struct Schema {
-    /// The fields of documents, each with what is in it as a rule.
-    fields: Vec<(&'static str, Kind)>,
-    /// The scalars that turn up again and again.
+struct WorldSchema {
+    /// The fields of documents, each with the usual kind of value.
+    fields: Vec<(&'static str, ValueKind)>,
+    /// The scalars that recur in documents and conditions.
     pool: Vec<Bson>,
     has_indexes: bool,
     has_transactions: bool,
-    /// Whether ids are of all types.
+    /// Whether ids have several types.
     has_mixed_ids: bool,
 }
 
-/// What is in a field as a rule.
+/// The usual kind of value in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Any,
     Number,
     Scalar,
@@ -58,21 +58,21 @@ enum Kind {
     Text,
 }
 
-/// The most documents that a collection is meant to have.
-const MANY: usize = 25;
+/// The intended maximum number of documents per collection.
+const MAX_DOCUMENTS: usize = 25;
 
-impl World {
+impl StepGenerator {
     pub(super) fn new(seed: u64, number: u64) -> Self {
         Self {
             dice: Dice::new(seed, number),
-            schema: Schema::default(),
+            schema: WorldSchema::default(),
             last_index: 0,
             last_id: 0,
         }
     }
 
-    /// Another schema, with the steps that make its collections.
-    pub(super) fn begin(&mut self) -> Vec<Step> {
+    /// Draws a new schema, and returns the steps that create the collections.
+    pub(super) fn new_schema(&mut self) -> Vec<Step> {
         self.schema = self.schema();
         let mut steps: Vec<_> = COLLECTIONS
             .iter()
@@ -89,7 +89,7 @@ impl World {
         for (collection, most) in COLLECTIONS.into_iter().zip([14, 5]) {
             let count = self.dice.between(1, most);
             for _ in 0..count {
-                // One by one: those that a unique index refuses are only missing.
+                // Insert documents separately: if a unique index rejects a document, the rest is still inserted.
                 let id = self.fresh_id();
                 let document = self.document(id);
                 steps.push(insert(collection, vec![document.into()]));
@@ -98,8 +98,8 @@ impl World {
         steps
     }
 
-    /// What is asked next.
-    pub(super) fn next(&mut self, state: &State) -> Vec<Step> {
+    /// Returns the next steps.
+    pub(super) fn next_steps(&mut self, state: &State) -> Vec<Step> {
         if self.schema.has_transactions && self.dice.chance(5) {
             return self.transactions(state);
         }
@@ -117,7 +117,7 @@ impl World {
             50..59 => self.aggregate(collection, documents),
             59..63 => self.find_and_modify(collection, documents),
             63..84 => self.update(collection, documents),
-            84..95 if documents.len() < MANY => self.insert(collection, documents),
+            84..95 if documents.len() < MAX_DOCUMENTS => self.insert(collection, documents),
             84..98 => self.delete(collection, documents),
             98 if self.schema.has_indexes => self.define_index(collection, state),
             _ => self.count(collection, documents),
@@ -125,16 +125,16 @@ impl World {
         vec![step]
     }
 
-    fn schema(&mut self) -> Schema {
+    fn schema(&mut self) -> WorldSchema {
         let dice = &mut self.dice;
         let kinds = [
-            Kind::Any,
-            Kind::Number,
-            Kind::Scalar,
-            Kind::Scalars,
-            Kind::Document,
-            Kind::Documents,
-            Kind::Text,
+            ValueKind::Any,
+            ValueKind::Number,
+            ValueKind::Scalar,
+            ValueKind::Scalars,
+            ValueKind::Document,
+            ValueKind::Documents,
+            ValueKind::Text,
         ];
         let count = dice.between(2, 4);
         let fields = ["a", "b", "c", "d"];
@@ -145,13 +145,13 @@ impl World {
         let pool = (0..size)
             .map(|_| {
                 if is_plain {
-                    value::plain(dice)
+                    value::common_value(dice)
                 } else {
                     value::scalar(dice)
                 }
             })
             .collect();
-        Schema {
+        WorldSchema {
             fields,
             pool,
             has_indexes: dice.chance(60),
@@ -189,7 +189,7 @@ impl World {
     }
 
     fn distinct(&mut self, collection: &str, documents: &[Document]) -> Step {
-        let (path, _) = self.path(documents);
+        let (path, _) = self.existing_or_random_path(documents);
         let mut args = doc! { "field": path };
         if self.dice.chance(60) {
             args.insert("filter", self.filter(documents));
@@ -211,10 +211,10 @@ impl World {
     }
 
     fn delete(&mut self, collection: &str, documents: &[Document]) -> Step {
-        if documents.len() > MANY || self.dice.chance(20) {
+        if documents.len() > MAX_DOCUMENTS || self.dice.chance(20) {
             let filter = self.filter(documents);
-            // Nothing would be left to ask of.
-            let filter = if filter.is_empty() || documents.len() < MANY / 2 {
+            // Keep some documents, so that later operations have data.
+            let filter = if filter.is_empty() || documents.len() < MAX_DOCUMENTS / 2 {
                 let id = self.stored_id(documents);
                 doc! { "$and": [filter, { "_id": { "$gte": id } }] }
             } else {
@@ -226,7 +226,8 @@ impl World {
         Step::new(collection, "deleteOne", doc! { "filter": filter })
     }
 
-    /// A filter that says which document is meant, as the choice of one among several is MongoDB's own.
+    /// Returns a filter that usually pins the `_id`, because MongoDB does not define which of several matching documents is
+    /// chosen.
     fn filter_of_one(&mut self, documents: &[Document]) -> Document {
         let filter = self.filter(documents);
         if !self.schema.has_indexes && !filter.contains_key("_id") && self.dice.chance(60) {
@@ -256,7 +257,7 @@ impl World {
         }
     }
 
-    /// The `_id` of a stored document; a fresh one if there is none.
+    /// Returns the `_id` of a stored document, or a fresh `_id`.
     fn stored_id(&mut self, documents: &[Document]) -> Bson {
         let stored = self.dice.choose(documents);
         let id = stored.and_then(|document| document.get("_id")).cloned();

@@ -1,43 +1,45 @@
-//! What a MongoDB 6.0 gets wrong: where an index gives it another answer than a scan of the same collection does, and where stages
-//! of a pipeline give another one together than one after the other.
+//! Known faults of MongoDB 6.0. An index can give a different answer than a collection scan, and stages of a pipeline can give a
+//! different answer together than separately.
 //!
-//! The engine answers in one way, so it cannot follow.
+//! The engine gives the same answer in both cases, and therefore cannot reproduce the faults.
 
 use bson::{Bson, Document};
 
 use super::step::Step;
 
-/// Whether an operation asks what is answered wrongly by this index.
+/// Returns whether MongoDB answers an operation wrongly because of this index.
 ///
-/// An index on a position (`a.0`) has the element as its key where the element is a document, while a filter for null also means
-/// that this document has no field of the name `0`. And a wildcard index that leaves a field out has the key of an empty document
-/// where nothing else is in it, by which a filter for the empty document finds it.
-pub(super) fn is_of_index(step: &Step, index: &Document) -> bool {
+/// An index on a position (`a.0`) has the element as key where the element is a document. A filter for null also matches such a
+/// document without a field named `0`. A wildcard index with an excluded field has the key of an empty document if the document
+/// has no further field. A filter for the empty document finds that key.
+pub(super) fn is_index_bug(step: &Step, index: &Document) -> bool {
     let Ok(key) = index.get_document("key") else {
         return false;
     };
     let mut positions = key.keys().filter(|path| has_position(path));
     let by_position = positions.any(|path| compares(&step.args, path, &means_missing));
-    by_position || index.contains_key("wildcardProjection") && holds(&step.args, &is_empty_document)
+    by_position
+        || index.contains_key("wildcardProjection")
+            && contains_value(&step.args, &is_empty_document)
 }
 
-/// Whether a pipeline has stages that are carried out wrongly together.
+/// Returns whether MongoDB runs the stages of a pipeline wrongly because of an optimization.
 ///
-/// A `$match` is moved in front of a stage that puts a field into itself (`{a.z: "$a"}`), as if that had only renamed it. And an
-/// `$unwind` gives a document without the array that is left empty by a `$project` of what is inside of it, if that computes
-/// another field as well.
-pub(super) fn is_of_pipeline(step: &Step) -> bool {
+/// MongoDB moves a `$match` in front of a stage that nests a field in the field itself (`{a.z: "$a"}`), as if the stage only
+/// renamed the field. MongoDB also returns a document without the array from an `$unwind` after a `$project` of subfields that
+/// leaves the array empty, if the `$project` computes a further field.
+pub(super) fn is_pipeline_bug(step: &Step) -> bool {
     let stages = step.args.get_array("pipeline");
     let stages = stages.map_or(&[][..], Vec::as_slice);
     let stages: Vec<_> = stages.iter().filter_map(Bson::as_document).collect();
     stages.iter().enumerate().any(|(position, stage)| {
-        let mut behind = stages[position + 1..].iter();
-        puts_into_itself(stage) && behind.clone().any(|later| later.contains_key("$match"))
-            || behind.any(|later| empties(stage, later))
+        let mut suffix = stages[position + 1..].iter();
+        nests_field_in_own_source(stage) && suffix.clone().any(|later| later.contains_key("$match"))
+            || suffix.any(|later| leaves_array_empty(stage, later))
     })
 }
 
-fn puts_into_itself(stage: &Document) -> bool {
+fn nests_field_in_own_source(stage: &Document) -> bool {
     let mut operands = ["$addFields", "$set", "$project"].into_iter();
     operands.any(|name| {
         let fields = stage.get_document(name).into_iter().flatten();
@@ -48,7 +50,7 @@ fn puts_into_itself(stage: &Document) -> bool {
     })
 }
 
-fn empties(project: &Document, unwind: &Document) -> bool {
+fn leaves_array_empty(project: &Document, unwind: &Document) -> bool {
     let path = unwind.get("$unwind").and_then(|operand| match operand {
         Bson::Document(options) => options.get_str("path").ok(),
         operand => operand.as_str(),
@@ -74,10 +76,10 @@ fn has_position(path: &str) -> bool {
     path.split('.').any(is_position)
 }
 
-/// Whether the field at a path is compared with something of a kind, at any depth.
+/// Returns whether a document compares the field at a path with a value of a kind, at any depth.
 fn compares(document: &Document, path: &str, kind: &impl Fn(&str, &Bson) -> bool) -> bool {
     document.iter().any(|(name, value)| {
-        let is_it = name == path && (kind(name, value) || holds_in(value, kind));
+        let is_it = name == path && (kind(name, value) || contains_value_within(value, kind));
         is_it
             || match value {
                 Bson::Document(inner) => compares(inner, path, kind),
@@ -90,17 +92,17 @@ fn compares(document: &Document, path: &str, kind: &impl Fn(&str, &Bson) -> bool
     })
 }
 
-fn holds(document: &Document, kind: &impl Fn(&str, &Bson) -> bool) -> bool {
+fn contains_value(document: &Document, kind: &impl Fn(&str, &Bson) -> bool) -> bool {
     let mut fields = document.iter();
-    fields.any(|(name, value)| kind(name, value) || holds_in(value, kind))
+    fields.any(|(name, value)| kind(name, value) || contains_value_within(value, kind))
 }
 
-fn holds_in(value: &Bson, kind: &impl Fn(&str, &Bson) -> bool) -> bool {
+fn contains_value_within(value: &Bson, kind: &impl Fn(&str, &Bson) -> bool) -> bool {
     match value {
-        Bson::Document(inner) => holds(inner, kind),
+        Bson::Document(inner) => contains_value(inner, kind),
         Bson::Array(values) => values
             .iter()
-            .any(|value| kind("", value) || holds_in(value, kind)),
+            .any(|value| kind("", value) || contains_value_within(value, kind)),
         _ => false,
     }
 }
@@ -124,25 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn null_at_a_position_is_answered_wrongly_by_an_index_on_it() {
+    fn null_at_an_indexed_position_is_a_bug() {
         let by_position = doc! { "key": { "d.0": 1 } };
-        assert!(is_of_index(&find(doc! { "d.0": null }), &by_position));
+        assert!(is_index_bug(&find(doc! { "d.0": null }), &by_position));
         let among = doc! { "$or": [{ "d.0": { "$in": [1, null] } }] };
-        assert!(is_of_index(&find(among), &by_position));
-        assert!(!is_of_index(&find(doc! { "d.0": 1 }), &by_position));
-        assert!(!is_of_index(&find(doc! { "d": null }), &by_position));
+        assert!(is_index_bug(&find(among), &by_position));
+        assert!(!is_index_bug(&find(doc! { "d.0": 1 }), &by_position));
+        assert!(!is_index_bug(&find(doc! { "d": null }), &by_position));
         let by_field = doc! { "key": { "d": 1 } };
-        assert!(!is_of_index(&find(doc! { "d.0": null }), &by_field));
+        assert!(!is_index_bug(&find(doc! { "d.0": null }), &by_field));
     }
 
     #[test]
-    fn an_empty_document_is_answered_wrongly_by_a_wildcard_index_that_leaves_fields_out() {
+    fn an_excluding_wildcard_index_has_a_bug() {
         let narrowed = doc! { "key": { "$**": 1 }, "wildcardProjection": { "b.y": 0 } };
-        assert!(is_of_index(&find(doc! { "b": {} }), &narrowed));
-        assert!(!is_of_index(&find(doc! { "b": 1 }), &narrowed));
-        assert!(!is_of_index(&find(doc! {}), &narrowed));
-        let whole = doc! { "key": { "$**": 1 } };
-        assert!(!is_of_index(&find(doc! { "b": {} }), &whole));
+        assert!(is_index_bug(&find(doc! { "b": {} }), &narrowed));
+        assert!(!is_index_bug(&find(doc! { "b": 1 }), &narrowed));
+        assert!(!is_index_bug(&find(doc! {}), &narrowed));
+        let wildcard = doc! { "key": { "$**": 1 } };
+        assert!(!is_index_bug(&find(doc! { "b": {} }), &wildcard));
     }
 
     fn aggregate(stages: &[Document]) -> Step {
@@ -150,20 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn a_match_is_moved_in_front_of_what_puts_a_field_into_itself() {
+    fn match_after_a_self_nesting_stage_is_a_bug() {
         let matched = || doc! { "$match": { "a": { "$ne": 5 } } };
         let set = |path: &str, value: &str| doc! { "$addFields": { path: value } };
-        assert!(is_of_pipeline(&aggregate(&[set("a.z", "$a"), matched()])));
-        assert!(!is_of_pipeline(&aggregate(&[set("a.z", "$b"), matched()])));
-        assert!(!is_of_pipeline(&aggregate(&[set("a.z", "$a")])));
-        assert!(!is_of_pipeline(&aggregate(&[matched(), set("a.z", "$a")])));
+        assert!(is_pipeline_bug(&aggregate(&[set("a.z", "$a"), matched()])));
+        assert!(!is_pipeline_bug(&aggregate(&[set("a.z", "$b"), matched()])));
+        assert!(!is_pipeline_bug(&aggregate(&[set("a.z", "$a")])));
+        assert!(!is_pipeline_bug(&aggregate(&[matched(), set("a.z", "$a")])));
     }
 
     #[test]
-    fn what_is_unwound_is_lost_behind_a_projection_that_computes() {
+    fn unwind_after_a_computing_projection_is_a_bug() {
         let unwind = || doc! { "$unwind": { "path": "$a" } };
         let project = |fields: Document| doc! { "$project": fields };
-        let is_wrong = |fields| is_of_pipeline(&aggregate(&[project(fields), unwind()]));
+        let is_wrong = |fields| is_pipeline_bug(&aggregate(&[project(fields), unwind()]));
         assert!(is_wrong(doc! { "a.z": 1, "b": "a" }));
         assert!(is_wrong(doc! { "a": { "z": 1 }, "b": "$a" }));
         assert!(!is_wrong(doc! { "a.z": 1 }));

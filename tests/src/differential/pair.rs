@@ -1,4 +1,4 @@
-//! The two sides, and what comes of asking both.
+//! The engine and MongoDB side by side, and the comparison of their answers.
 
 use std::collections::BTreeMap;
 
@@ -8,135 +8,135 @@ use super::compare::{self, Agreement};
 use super::failure;
 use super::mistake;
 use super::step::{COLLECTIONS, Step};
-use crate::corpus::backend::{self, Backend, Kind};
+use crate::corpus::backend::{self, Backend, BackendKind};
 
-/// The engine and a MongoDB.
+/// The engine and a MongoDB server.
 pub(super) struct Pair {
     engine: Box<dyn Backend>,
     mongodb: Box<dyn Backend>,
     state: State,
-    /// How many answers were errors, and how many were no error and said nothing.
-    tally: (u64, u64),
+    /// The number of error answers and the number of empty answers.
+    answer_counts: (u64, u64),
 }
 
-/// What both sides hold.
+/// The contents of both sides.
 #[derive(Debug, Default, Clone)]
 pub(super) struct State {
-    /// The documents, by collection.
+    /// The documents of each collection.
     pub(super) documents: BTreeMap<String, Vec<Document>>,
-    /// The indexes as they were created, by collection.
+    /// The index definitions of each collection, as created.
     pub(super) indexes: BTreeMap<String, Vec<Document>>,
-    /// How many transactions are open.
+    /// The number of open transactions.
     pub(super) transactions: usize,
 }
 
-/// What came of an operation.
-pub(super) enum Asked {
-    /// Both did the same.
+/// The outcome of an operation on both sides.
+pub(super) enum AskOutcome {
+    /// Both sides gave the same answer.
     Same,
-    /// Both did what they may, and hold the same.
+    /// The answers differ within the allowed range, and the contents are equal.
     Open,
-    /// Both did what they may, and hold what MongoDB does not determine.
+    /// The answers are allowed, but MongoDB does not determine the contents.
     Last,
-    /// The engine says that it does not have this.
+    /// The engine does not offer the operation.
     NotOffered(String),
-    /// MongoDB does not determine what it does; it was not asked.
+    /// MongoDB does not determine the result. The operation was not run.
     Undetermined,
     Different(Difference),
 }
 
-/// Two answers to one operation that should be the same.
+/// Two different answers to an operation that should be the same.
 #[derive(Debug, Clone)]
 pub(super) struct Difference {
     pub(super) engine: Document,
     pub(super) mongodb: Document,
-    /// The collection, if the answers are what the sides hold after the operation.
+    /// The collection, if the answers are the contents after the operation.
     pub(super) holds: Option<String>,
 }
 
 impl Pair {
-    /// The first pair has the server of the test process, and each other one starts its own.
+    /// Opens both sides. The first pair uses the server of the test process, every later pair starts a new server.
     ///
     /// # Errors
     ///
-    /// There is no server.
-    pub(super) fn open(engine: Kind, is_first: bool) -> Result<Self, String> {
+    /// No MongoDB server is available.
+    pub(super) fn open(engine: BackendKind, is_first: bool) -> Result<Self, String> {
         Ok(Self {
             engine: backend::open(engine)?,
             mongodb: if is_first {
-                backend::open(Kind::Mongodb)?
+                backend::open(BackendKind::Mongodb)?
             } else {
                 backend::start_mongodb()?
             },
             state: State::default(),
-            tally: (0, 0),
+            answer_counts: (0, 0),
         })
     }
 
-    /// Makes both sides empty.
+    /// Empties both sides.
     ///
     /// # Errors
     ///
-    /// One of them cannot be used any longer.
+    /// One side can no longer be used.
     pub(super) fn reset(&mut self) -> Result<(), String> {
         self.state = State::default();
         self.engine.reset()?;
         self.mongodb.reset()
     }
 
-    /// How many answers were errors and how many said nothing, since this was last asked: it shows whether the operations
-    /// are worth asking.
-    pub(super) fn take_tally(&mut self) -> (u64, u64) {
-        std::mem::take(&mut self.tally)
+    /// Returns and resets the numbers of error answers and of empty answers. The numbers show whether the generated operations
+    /// are useful.
+    pub(super) fn take_answer_counts(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.answer_counts)
     }
 
-    /// What both sides hold, as far as they are the same.
+    /// Returns the contents that both sides agree on.
     pub(super) fn state(&self) -> &State {
         &self.state
     }
 
-    /// Carries out an operation on both sides.
+    /// Runs an operation on both sides and compares the answers.
     ///
     /// # Errors
     ///
-    /// MongoDB refuses what the engine offers, for a reason that no operation should have.
-    pub(super) fn ask(&mut self, step: &Step) -> Result<Asked, String> {
+    /// MongoDB cannot run an operation that the engine ran.
+    pub(super) fn ask(&mut self, step: &Step) -> Result<AskOutcome, String> {
         let indexes = self.state.indexes.get(&step.collection);
         let is_indexed = indexes.is_some_and(|indexes| !indexes.is_empty());
-        let Some(way) = compare::way(step, is_indexed) else {
-            return Ok(Asked::Undetermined);
+        let Some(mode) = compare::comparison_mode(step, is_indexed) else {
+            return Ok(AskOutcome::Undetermined);
         };
         let engine = match self.engine.run(&step.operation()) {
             Ok(answer) => answer,
-            Err(reason) => return Ok(Asked::NotOffered(reason.to_string())),
+            Err(reason) => return Ok(AskOutcome::NotOffered(reason.to_string())),
         };
         let mut mongodb = match self.mongodb.run(&step.operation()) {
             Ok(answer) => answer,
             Err(reason) => return Err(format!("MongoDB cannot be asked {step:?}: {reason}")),
         };
-        compare::trim(step, is_indexed, &mut mongodb);
-        if compare::is_not_now(&mongodb) {
-            return Ok(Asked::Last);
+        compare::trim_request_details(step, is_indexed, &mut mongodb);
+        if compare::is_snapshot_unavailable(&mongodb) {
+            return Ok(AskOutcome::Last);
         }
-        let agreement = way.compare(&mongodb, &engine);
+        let agreement = mode.compare(&mongodb, &engine);
         let is_unique = |index: &Document| index.get_bool("unique").unwrap_or_default();
         let is_unique = indexes.is_some_and(|indexes| indexes.iter().any(is_unique));
-        let is_of_index = |index: &Document| mistake::is_of_index(step, index);
-        let is_mistaken = mistake::is_of_pipeline(step)
-            || indexes.is_some_and(|indexes| indexes.iter().any(is_of_index));
+        let is_index_bug = |index: &Document| mistake::is_index_bug(step, index);
+        let is_mistaken = mistake::is_pipeline_bug(step)
+            || indexes.is_some_and(|indexes| indexes.iter().any(is_index_bug));
         let is_open = agreement == Agreement::Different
             && (is_mistaken
-                || failure::is_open(step, is_indexed, &mongodb, &engine)
-                || is_unique && failure::is_conflict_of_keys(step, &mongodb));
+                || failure::is_unspecified(step, is_indexed, &mongodb, &engine)
+                || is_unique && failure::is_key_write_conflict(step, &mongodb));
         if is_open && !step.is_write() && step.session.is_none() {
-            return Ok(Asked::Open);
+            return Ok(AskOutcome::Open);
         }
         let is_last = match agreement {
             Agreement::Same => false,
             Agreement::Different if is_open => true,
             Agreement::Unlike => true,
             Agreement::Different => {
-                return Ok(Asked::Different(Difference {
+                return Ok(AskOutcome::Different(Difference {
                     engine,
                     mongodb,
                     holds: None,
@@ -144,43 +144,48 @@ impl Pair {
             }
         };
         let has_failed = mongodb.contains_key("error");
-        self.tally.0 += u64::from(has_failed);
-        self.tally.1 += u64::from(says_nothing(&mongodb));
-        self.note(step, has_failed);
+        self.answer_counts.0 += u64::from(has_failed);
+        self.answer_counts.1 += u64::from(is_empty_answer(&mongodb));
+        self.update_state(step, has_failed);
         if is_last {
-            return Ok(Asked::Last);
+            return Ok(AskOutcome::Last);
         }
-        let changes_nothing = !step.is_write() && !step.is_definition() && !step.is_bound()
-            || step.session.is_some() && step.is_write();
+        let changes_nothing =
+            !step.is_write() && !step.is_definition() && !step.is_transaction_boundary()
+                || step.session.is_some() && step.is_write();
         if changes_nothing {
-            return Ok(Asked::Same);
+            return Ok(AskOutcome::Same);
         }
         for collection in COLLECTIONS {
-            if (step.collection == collection || step.is_bound())
-                && let Some(difference) = self.look(collection, step.is_definition())?
+            if (step.collection == collection || step.is_transaction_boundary())
+                && let Some(difference) = self.compare_contents(collection, step.is_definition())?
             {
-                return Ok(Asked::Different(difference));
+                return Ok(AskOutcome::Different(difference));
             }
         }
-        Ok(Asked::Same)
+        Ok(AskOutcome::Same)
     }
 
-    /// Carries out an operation on MongoDB alone; none if it cannot be asked.
+    /// Runs an operation on MongoDB alone. Returns `None` if MongoDB cannot run the operation.
     pub(super) fn ask_mongodb(&mut self, step: &Step) -> Option<Document> {
         let mut answer = self.mongodb.run(&step.operation()).ok()?;
-        compare::trim(step, false, &mut answer);
+        compare::trim_request_details(step, false, &mut answer);
         Some(answer)
     }
 
-    /// Compares what the sides hold of a collection.
-    fn look(&mut self, collection: &str, at_indexes: bool) -> Result<Option<Difference>, String> {
+    /// Compares the contents of a collection on both sides.
+    fn compare_contents(
+        &mut self,
+        collection: &str,
+        at_indexes: bool,
+    ) -> Result<Option<Difference>, String> {
         let looks = [("find", true), ("listIndexes", at_indexes)];
         for (look, _) in looks.into_iter().filter(|(_, wanted)| *wanted) {
             let step = Step::new(collection, look, Document::new());
             let failed = |reason| format!("{look} of {collection}: {reason}");
             let engine = self.engine.run(&step.operation()).map_err(failed)?;
             let mongodb = self.mongodb.run(&step.operation()).map_err(failed)?;
-            if compare::held().compare(&mongodb, &engine) != Agreement::Same {
+            if compare::stored_comparison_mode().compare(&mongodb, &engine) != Agreement::Same {
                 return Ok(Some(Difference {
                     engine,
                     mongodb,
@@ -201,7 +206,7 @@ impl Pair {
         Ok(None)
     }
 
-    fn note(&mut self, step: &Step, has_failed: bool) {
+    fn update_state(&mut self, step: &Step, has_failed: bool) {
         let indexes = self
             .state
             .indexes
@@ -232,8 +237,8 @@ impl Pair {
     }
 }
 
-/// Whether nothing was found, counted or changed.
-fn says_nothing(answer: &Document) -> bool {
+/// Returns whether the operation found, counted or changed no document.
+fn is_empty_answer(answer: &Document) -> bool {
     let says = |value: &Bson| match value {
         Bson::Array(values) => !values.is_empty(),
         Bson::Int32(number) => *number != 0,
@@ -243,7 +248,7 @@ fn says_nothing(answer: &Document) -> bool {
 }
 
 impl State {
-    /// The steps that make this state from nothing.
+    /// Returns the steps that build this state in an empty database.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<_> = COLLECTIONS
             .iter()
@@ -263,7 +268,7 @@ impl State {
 }
 
 impl Difference {
-    /// What a smaller case must show as well, so that one difference does not turn into another.
+    /// Returns the properties that a reduced case must keep, so that the reduction does not end at a different bug.
     pub(super) fn signature(&self) -> (bool, Option<i64>, Option<i64>) {
         let code = |answer: &Document| {
             let error = answer.get_document("error").ok()?;

@@ -1,24 +1,24 @@
-//! What a run says: the differences, and how many there were.
+//! The report of a run: the differences and the totals.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use bson::{Bson, doc};
 
-use super::shrink::Small;
+use super::shrink::MinimizedCase;
 use super::step::COLLECTIONS;
 
-/// What has been counted.
+/// The totals of a run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) operations: u64,
     pub(super) differences: usize,
-    /// Operations that failed, and that did or found nothing.
+    /// The number of operations that failed, and the number of operations without effect or result.
     pub(super) errors: u64,
-    pub(super) nothing: u64,
-    /// Operations that were not asked, because MongoDB does not determine what they do.
+    pub(super) empty_results: u64,
+    /// The number of operations that were skipped, because MongoDB does not define the result.
     pub(super) undetermined: u64,
-    /// Queries of which MongoDB leaves open how they fail, and that did so otherwise.
-    pub(super) open: u64,
+    /// The number of queries that failed differently, where MongoDB does not define how the query fails.
+    pub(super) differing_failures: u64,
     not_offered: BTreeMap<String, u64>,
 }
 
@@ -27,8 +27,8 @@ impl Report {
         *self.not_offered.entry(reason).or_default() += 1;
     }
 
-    /// What was not offered, a line for each.
-    pub(super) fn reasons(&self) -> String {
+    /// Returns the reasons why operations were not offered, with counts.
+    pub(super) fn not_offered_reasons(&self) -> String {
         let line = |(reason, count)| format!("{count:8} {reason}\n");
         self.not_offered.iter().map(line).collect()
     }
@@ -38,9 +38,9 @@ impl Report {
             operations,
             differences,
             errors,
-            nothing,
+            empty_results: nothing,
             undetermined,
-            open,
+            differing_failures: open,
             not_offered,
         } = self;
         let not_offered: u64 = not_offered.values().sum();
@@ -55,8 +55,8 @@ impl Report {
     }
 }
 
-/// A difference, with a case of the corpus's format that shows it: the corpus runner can be given it as a file.
-pub(super) fn print(seed: u64, world: u64, small: &Small) -> String {
+/// Returns a difference as text, with a case that reproduces the difference. The corpus runner accepts the case as a file.
+pub(super) fn difference_text(seed: u64, world: u64, small: &MinimizedCase) -> String {
     let mut text = format!("difference in world {world} of seed {seed}\n");
     for (step, _) in &small.steps {
         let session = step.session.as_ref();
@@ -71,7 +71,7 @@ pub(super) fn print(seed: u64, world: u64, small: &Small) -> String {
         );
     }
     let difference = &small.difference;
-    let held = match &difference.holds {
+    let state = match &difference.holds {
         Some(collection) => format!("; then {collection} holds"),
         None => String::new(),
     };
@@ -81,7 +81,7 @@ pub(super) fn print(seed: u64, world: u64, small: &Small) -> String {
     );
     let _ = write!(
         text,
-        "  MongoDB{held}  {mongodb}\n  the engine{held}  {engine}\n  "
+        "  MongoDB{state}  {mongodb}\n  the engine{state}  {engine}\n  "
     );
     let steps: Vec<_> = small
         .steps

@@ -1,22 +1,22 @@
-//! Makes a difference small: takes away what it does not need.
+//! Minimizes a difference: removes every part that the difference does not need.
 
 use std::time::{Duration, Instant};
 
 use bson::{Bson, Document};
 
-use super::pair::{Asked, Difference, Pair};
+use super::pair::{AskOutcome, Difference, Pair};
 use super::step::Step;
 
-/// A small case that still shows a difference.
-pub(super) struct Small {
-    /// The operations, each with MongoDB's answer, the last of which differs.
+/// A minimized case that still shows a difference.
+pub(super) struct MinimizedCase {
+    /// The operations with the answers of MongoDB. The answers to the last operation differ.
     pub(super) steps: Vec<(Step, Option<Document>)>,
     pub(super) difference: Difference,
 }
 
-impl Small {
-    /// What tells it from others, roughly: the operation, its operators and the codes.
-    pub(super) fn kind(&self) -> String {
+impl MinimizedCase {
+    /// Returns a rough key for similar cases: the operation, the operators and the error codes.
+    pub(super) fn similarity_key(&self) -> String {
         let last = self.steps.last().map(|(step, _)| step);
         let mut operators = Vec::new();
         if let Some(step) = last {
@@ -29,34 +29,34 @@ impl Small {
     }
 }
 
-/// Takes away operations, documents, fields, array elements and branches while the difference persists, for as long as
-/// `patience` lasts.
+/// Removes operations, documents, fields, array elements and branches while the difference persists, until the time limit
+/// `patience`.
 ///
 /// # Errors
 ///
-/// As [`Pair::ask`].
+/// Returns the errors of [`Pair::ask`].
 pub(super) fn shrink(
     history: &[Step],
     difference: Difference,
     patience: Duration,
     pair: &mut Pair,
-) -> Result<Small, String> {
-    let mut shrinking = Shrinking {
+) -> Result<MinimizedCase, String> {
+    let mut shrinking = Minimizer {
         signature: difference.signature(),
         steps: history.to_vec(),
         difference,
         deadline: Instant::now() + patience,
         pair,
     };
-    shrinking.begin_at_state()?;
+    shrinking.try_state_as_history()?;
     shrinking.steps()?;
-    while shrinking.values()? && !shrinking.is_late() {
+    while shrinking.shrink_arguments()? && !shrinking.is_out_of_time() {
         shrinking.steps()?;
     }
     shrinking.finish()
 }
 
-struct Shrinking<'p> {
+struct Minimizer<'p> {
     steps: Vec<Step>,
     difference: Difference,
     signature: (bool, Option<i64>, Option<i64>),
@@ -64,9 +64,9 @@ struct Shrinking<'p> {
     pair: &'p mut Pair,
 }
 
-impl Shrinking<'_> {
-    /// Puts the state before the last operation in the place of what led to it.
-    fn begin_at_state(&mut self) -> Result<(), String> {
+impl Minimizer<'_> {
+    /// Replaces the history by the steps that build the state before the last operation.
+    fn try_state_as_history(&mut self) -> Result<(), String> {
         let Some((last, before)) = self.steps.split_last() else {
             return Ok(());
         };
@@ -79,22 +79,22 @@ impl Shrinking<'_> {
             self.pair.ask(step)?;
         }
         let state = self.pair.state().clone();
-        let mut steps = state.steps();
-        steps.push(last);
-        self.accept(steps)?;
+        let mut remove_steps = state.steps();
+        remove_steps.push(last);
+        self.try_steps(remove_steps)?;
         Ok(())
     }
 
-    /// Leaves operations out, many at once first.
+    /// Removes operations, in large groups first.
     fn steps(&mut self) -> Result<(), String> {
         let mut size = self.steps.len() / 2;
-        while size > 0 && !self.is_late() {
+        while size > 0 && !self.is_out_of_time() {
             let mut at = 0;
-            // The last one is the one that differs.
-            while at + size < self.steps.len() && !self.is_late() {
+            // The last operation shows the difference, so that operation stays.
+            while at + size < self.steps.len() && !self.is_out_of_time() {
                 let mut fewer = self.steps.clone();
                 fewer.drain(at..at + size);
-                if !self.accept(fewer)? {
+                if !self.try_steps(fewer)? {
                     at += size;
                 }
             }
@@ -103,18 +103,18 @@ impl Shrinking<'_> {
         Ok(())
     }
 
-    /// Makes arguments smaller; returns whether any was.
-    fn values(&mut self) -> Result<bool, String> {
+    /// Minimizes arguments. Returns whether an argument changed.
+    fn shrink_arguments(&mut self) -> Result<bool, String> {
         let mut any = false;
         let mut at = self.steps.len();
         while at > 0 {
             at -= 1;
             let mut skip = 0;
-            while !self.is_late() {
+            while !self.is_out_of_time() {
                 let Some(step) = self.steps.get(at) else {
                     break;
                 };
-                // The smaller ones come largest cut first.
+                // The smaller arguments are ordered by the size of the removed part, largest first.
                 let mut smaller = smaller_documents(&step.args).into_iter().skip(skip);
                 let Some(args) = smaller.next() else {
                     break;
@@ -123,7 +123,7 @@ impl Shrinking<'_> {
                 if let Some(step) = steps.get_mut(at) {
                     step.args = args;
                 }
-                if self.accept(steps)? {
+                if self.try_steps(steps)? {
                     any = true;
                 } else {
                     skip += 1;
@@ -133,13 +133,13 @@ impl Shrinking<'_> {
         Ok(any)
     }
 
-    /// Takes `steps` if they show the difference too.
-    fn accept(&mut self, steps: Vec<Step>) -> Result<bool, String> {
+    /// Accepts `steps` if the steps show the same difference.
+    fn try_steps(&mut self, steps: Vec<Step>) -> Result<bool, String> {
         self.pair.reset()?;
         for (at, step) in steps.iter().enumerate() {
             match self.pair.ask(step) {
-                Ok(Asked::Same | Asked::Open) => {}
-                Ok(Asked::Different(difference)) => {
+                Ok(AskOutcome::Same | AskOutcome::Open) => {}
+                Ok(AskOutcome::Different(difference)) => {
                     if difference.signature() != self.signature {
                         return Ok(false);
                     }
@@ -147,19 +147,19 @@ impl Shrinking<'_> {
                     self.difference = difference;
                     return Ok(true);
                 }
-                // What cannot be asked shows nothing.
+                // Steps that cannot run show no difference.
                 _ => return Ok(false),
             }
         }
         Ok(false)
     }
 
-    fn is_late(&self) -> bool {
+    fn is_out_of_time(&self) -> bool {
         Instant::now() > self.deadline
     }
 
-    /// Asks once more, for the answers on the way.
-    fn finish(self) -> Result<Small, String> {
+    /// Runs the steps again to collect the answers of MongoDB.
+    fn finish(self) -> Result<MinimizedCase, String> {
         self.pair.reset()?;
         let mut steps = Vec::new();
         for step in self.steps {
@@ -167,14 +167,14 @@ impl Shrinking<'_> {
             steps.push((step, answer));
         }
         self.pair.reset()?;
-        Ok(Small {
+        Ok(MinimizedCase {
             steps,
             difference: self.difference,
         })
     }
 }
 
-/// Documents that are this one with a piece less.
+/// Returns the documents that are smaller by a single piece.
 fn smaller_documents(document: &Document) -> Vec<Document> {
     let mut smaller = Vec::new();
     for name in document.keys() {
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_is_taken_away_once() {
+    fn every_part_is_removed_once() {
         let smaller = smaller_documents(&doc! { "a": [1, { "b": 2 }], "c": 3 });
         assert!(smaller.contains(&doc! { "a": [1, { "b": 2 }] }));
         assert!(smaller.contains(&doc! { "a": [1, {}], "c": 3 }));

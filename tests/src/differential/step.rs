@@ -1,19 +1,19 @@
-//! An operation with what it is asked of, and its form in a case of the corpus.
+//! A single operation with its collection, and its form in a corpus case.
 
 use bson::{Bson, Document, doc};
 
 use crate::corpus::operation::Operation;
 
-/// The collections of every world.
+/// The collections that every generated database has.
 pub(super) const COLLECTIONS: [&str; 2] = ["c", "o1"];
 
-/// One operation, in the words of the corpus.
+/// A single operation in the format of the corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Step {
     pub(super) collection: String,
     pub(super) name: String,
     pub(super) args: Document,
-    /// The transaction that it is a part of.
+    /// The transaction of the operation.
     pub(super) session: Option<String>,
 }
 
@@ -27,8 +27,8 @@ impl Step {
         }
     }
 
-    /// The same in a transaction.
-    pub(super) fn within(mut self, session: &str) -> Self {
+    /// Returns the same operation in a transaction.
+    pub(super) fn in_transaction(mut self, session: &str) -> Self {
         self.session = Some(session.to_owned());
         self
     }
@@ -40,24 +40,24 @@ impl Step {
         }
     }
 
-    /// Whether it can change documents.
+    /// Returns whether the operation can change documents.
     pub(super) fn is_write(&self) -> bool {
         ["insert", "update", "replace", "delete", "findOneAnd"]
             .iter()
             .any(|prefix| self.name.starts_with(prefix))
     }
 
-    /// Whether it begins or ends a transaction.
-    pub(super) fn is_bound(&self) -> bool {
+    /// Returns whether the operation begins or ends a transaction.
+    pub(super) fn is_transaction_boundary(&self) -> bool {
         self.name.ends_with("Transaction")
     }
 
-    /// Whether it makes or drops collections or indexes.
+    /// Returns whether the operation creates or drops collections or indexes.
     pub(super) fn is_definition(&self) -> bool {
         self.name == "create" || self.name.ends_with("Indexes")
     }
 
-    /// As a step of a case of the corpus, with what is expected of it.
+    /// Returns the step in the format of a corpus case, with the expected answer.
     pub(super) fn to_document(&self, expect: Option<&Document>) -> Document {
         let mut step = doc! { "op": &self.name };
         if self.collection != COLLECTIONS[0] {
@@ -75,7 +75,7 @@ impl Step {
         step
     }
 
-    /// A document among the arguments; none if it is absent or something else.
+    /// Returns a document argument, or `None` if the argument is missing or has a different type.
     pub(super) fn document(&self, name: &str) -> Option<&Document> {
         self.args.get(name).and_then(Bson::as_document)
     }

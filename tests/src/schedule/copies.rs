@@ -1,4 +1,4 @@
-//! Copies under schedules: sources are renamed, dependents inserted and moved, and somebody always thinks that another has died.
+//! Schedules for copies: sources change, dependents are inserted and moved, and recovery treats running processes as dead.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use odm::{
     Filter,
     backend::{
         Backend, BoxFuture,
-        operation::{Change, Insert, Update},
+        operation::{DocumentChange, InsertOperation, UpdateOperation},
     },
     bson::{Bson, Document, raw::cstr, rawdoc},
     prelude::*,
 };
 
-use super::{Case, Process, Sabotage, change};
-use crate::aftermath::{look, overdue};
+use super::{Case, Process, Sabotage, change_document};
+use crate::aftermath::{expire_leases, recover_and_check};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -42,9 +42,9 @@ struct Use {
     at: String,
 }
 
-/// The copies of copies, in an array.
+/// Copies of copies, in an array.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
-#[document(collection = "users", companion)]
+#[document(collection = "users", insert_struct)]
 struct User {
     #[serde(rename = "_id")]
     id: i64,
@@ -57,7 +57,7 @@ struct User {
 struct Net;
 type Db = odm::Database<Net>;
 
-/// Two processes change sources, one inserts dependents, one moves them, and one carries out what the others seem to have left.
+/// Five processes: two update sources, a third inserts dependents, a fourth changes references, and a fifth runs recovery.
 #[derive(Debug)]
 pub struct Copies;
 
@@ -93,7 +93,7 @@ impl Case for Copies {
     }
 
     fn processes(&self) -> Vec<Process> {
-        // What fails has met another write too often, and has done nothing.
+        // A failed write had too many conflicts, and changed no document.
         vec![
             |backend| {
                 Box::pin(async {
@@ -129,8 +129,8 @@ impl Case for Copies {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        let _ = overdue::<Net>(&backend).await;
-                        let _ = Db::with_backend(backend.clone()).settle().await;
+                        let _ = expire_leases::<Net>(&backend).await;
+                        let _ = Db::with_backend(backend.clone()).run_pending().await;
                     }
                 })
             },
@@ -138,30 +138,30 @@ impl Case for Copies {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(look::<Net>(backend, |_| false))
+        Box::pin(recover_and_check::<Net>(backend, |_| false))
     }
 }
 
-/// Without copies of copies.
+/// A schema without copies of copies.
 #[derive(Schema)]
 #[schema(models(Host, Service))]
-struct Few;
-type FewDb = odm::Database<Few>;
+struct SmallNet;
+type SmallDb = odm::Database<SmallNet>;
 
-/// Few enough for every order: two processes change a source, one inserts a dependent, and one carries out what the others seem to have
-/// left.
+/// A case small enough for every schedule: two processes update a source, a third inserts a dependent, and a fourth runs
+/// recovery.
 #[derive(Debug)]
-pub struct FewCopies;
+pub struct SmallCopies;
 
-impl Case for FewCopies {
+impl Case for SmallCopies {
     fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let db = FewDb::with_backend(backend);
+            let db = SmallDb::with_backend(backend);
             db.sync_indexes().await.expect("indexes");
             let name = "host".to_owned();
             db.insert(Host { id: 1, name }).await.expect("a host");
             db.insert(service(1, 1)).await.expect("a service");
-            db.settled().await.expect("nothing owed");
+            db.wait_for_pending().await.expect("no pending work");
         })
     }
 
@@ -169,140 +169,142 @@ impl Case for FewCopies {
         vec![
             |backend| {
                 Box::pin(async {
-                    let db = FewDb::with_backend(backend);
+                    let db = SmallDb::with_backend(backend);
                     let _ = db.update::<Host>(1).set(|h| h.name(), "a").await;
                 })
             },
             |backend| {
                 Box::pin(async {
-                    let db = FewDb::with_backend(backend);
+                    let db = SmallDb::with_backend(backend);
                     let _ = db.update::<Host>(1).set(|h| h.name(), "b").await;
                 })
             },
             |backend| {
                 Box::pin(async {
-                    let _ = FewDb::with_backend(backend).insert(service(2, 1)).await;
+                    let _ = SmallDb::with_backend(backend).insert(service(2, 1)).await;
                 })
             },
             |backend| {
                 Box::pin(async move {
-                    for (collection, due) in [
-                        ("hosts", cstr!("_odm.fan.due")),
-                        ("services", cstr!("_odm.verify.due")),
+                    for (collection, lease) in [
+                        ("hosts", cstr!("_odm.pending.fan_out.lease")),
+                        ("services", cstr!("_odm.pending.revalidate.lease")),
                     ] {
-                        let update = Update {
+                        let update = UpdateOperation {
                             collection: collection.into(),
-                            filter: rawdoc! { due: { "$exists": true } },
-                            change: Change::operators(
-                                rawdoc! { "$set": { due: DateTime::from_millis(0) } },
+                            filter: rawdoc! { lease: { "$exists": true } },
+                            change: DocumentChange::operators(
+                                rawdoc! { "$set": { lease: DateTime::from_millis(0) } },
                             ),
                             multi: true,
                             upsert: false,
                         };
                         let _ = backend.update(update).await;
                     }
-                    let _ = FewDb::with_backend(backend).settle().await;
+                    let _ = SmallDb::with_backend(backend).run_pending().await;
                 })
             },
         ]
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(look::<Few>(backend, |_| false))
+        Box::pin(recover_and_check::<SmallNet>(backend, |_| false))
     }
 }
 
-/// Takes a guard out of an insert.
-pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
-    if sabotage == Sabotage::Verification {
+/// Removes the sabotaged guard from an insert.
+pub(super) fn remove_guard_from_insert(sabotage: Sabotage, insert: &mut InsertOperation) {
+    if sabotage == Sabotage::PendingRevalidation {
         for raw in &mut insert.documents {
-            change(raw, |document| {
-                if let Ok(own) = document.get_document_mut("_odm") {
-                    own.remove("verify");
+            change_document(raw, |document| {
+                if let Ok(metadata) = document.get_document_mut("_odm")
+                    && let Ok(pending) = metadata.get_document_mut("pending")
+                {
+                    pending.remove("revalidate");
                 }
             });
         }
     }
 }
 
-/// Takes a guard out of an update.
-pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
+/// Removes the sabotaged guard from an update.
+pub(super) fn remove_guard(sabotage: Sabotage, update: &mut UpdateOperation) {
     let (operators, array_filters) = match &mut update.change {
-        Change::Operators {
+        DocumentChange::Operators {
             update,
             array_filters,
         } => (update, array_filters),
-        Change::Pipeline(stages) => {
+        DocumentChange::Pipeline(stages) => {
             for stage in stages {
-                change(stage, |stage| spoil_stage(sabotage, stage));
+                change_document(stage, |stage| remove_guard_from_stage(sabotage, stage));
             }
             return;
         }
         _ => return,
     };
     match sabotage {
-        Sabotage::Revision => {
-            change(&mut update.filter, without_guard);
+        Sabotage::SourceVersion => {
+            change_document(&mut update.filter, remove_version_guard);
             for filter in array_filters {
-                change(filter, without_guard);
+                change_document(filter, remove_version_guard);
             }
         }
-        Sabotage::Token => change(&mut update.filter, |filter| {
-            filter.remove("_odm.fan.token");
-            filter.remove("_odm.verify.token");
+        Sabotage::PendingToken => change_document(&mut update.filter, |filter| {
+            filter.remove("_odm.pending.fan_out.token");
+            filter.remove("_odm.pending.revalidate.token");
         }),
-        Sabotage::Verification => change(operators, |operators| {
+        Sabotage::PendingRevalidation => change_document(operators, |operators| {
             if let Ok(set) = operators.get_document_mut("$set") {
-                set.remove("_odm.verify");
+                set.remove("_odm.pending.revalidate");
             }
         }),
-        Sabotage::Source => change(&mut update.filter, |filter| {
-            filter.remove("_odm.rev");
+        Sabotage::UnchangedSource => change_document(&mut update.filter, |filter| {
+            filter.remove("_odm.version");
         }),
-        Sabotage::FanOut => change(operators, |operators| {
+        Sabotage::PendingFanOut => change_document(operators, |operators| {
             if let Ok(set) = operators.get_document_mut("$set") {
-                set.remove("_odm.fan");
+                set.remove("_odm.pending.fan_out");
             }
         }),
         _ => {}
     }
 }
 
-/// Takes a guard out of a stage of a pipeline: the expression sets no such field.
-fn spoil_stage(sabotage: Sabotage, expression: &mut Document) {
+/// Removes the sabotaged guard from a pipeline stage: the expression removes the guard field instead of setting the field.
+fn remove_guard_from_stage(sabotage: Sabotage, expression: &mut Document) {
     let field = match sabotage {
-        Sabotage::Verification => "verify",
-        Sabotage::FanOut => "fan",
+        Sabotage::PendingRevalidation => "revalidate",
+        Sabotage::PendingFanOut => "fan_out",
         _ => return,
     };
     if expression.get_str("field").is_ok_and(|of| of == field) {
         expression.insert("value", "$$REMOVE");
     }
-    for (_, inside) in expression.iter_mut() {
-        match inside {
-            Bson::Document(inside) => spoil_stage(sabotage, inside),
+    for (_, nested) in expression.iter_mut() {
+        match nested {
+            Bson::Document(nested) => remove_guard_from_stage(sabotage, nested),
             Bson::Array(all) => {
-                let inside = all.iter_mut().filter_map(Bson::as_document_mut);
-                inside.for_each(|inside| spoil_stage(sabotage, inside));
+                let nested = all.iter_mut().filter_map(Bson::as_document_mut);
+                nested.for_each(|nested| remove_guard_from_stage(sabotage, nested));
             }
             _ => {}
         }
     }
 }
 
-/// Without the condition that what is there is older.
-fn without_guard(condition: &mut Document) {
+/// Removes the conditions that stored copies are older than the new value.
+fn remove_version_guard(condition: &mut Document) {
     let guards: Vec<_> = condition
         .keys()
-        .filter(|path| path.contains("_odm.from"))
+        .filter(|path| path.contains("_odm.copied_from"))
         .cloned()
         .collect();
     for guard in guards {
         condition.remove(guard);
     }
-    for (_, inside) in condition.iter_mut() {
-        if let Bson::Document(inside) = inside {
-            without_guard(inside);
+    for (_, nested) in condition.iter_mut() {
+        if let Bson::Document(nested) = nested {
+            remove_version_guard(nested);
         }
     }
 }

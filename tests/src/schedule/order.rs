@@ -1,35 +1,35 @@
-//! Who is next: at random, or in every order that there is.
+//! The order of the operations in a schedule: random, or every possible order.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What happens next.
-pub(super) enum Next {
-    /// The operation at this position among those that wait.
-    Goes(usize),
-    /// The process whose operation that is dies before it.
+/// The next event of a schedule.
+pub(super) enum NextEvent {
+    /// The waiting operation at this position runs.
+    Runs(usize),
+    /// The process of the waiting operation at this position dies before the operation.
     Dies(usize),
-    /// Time passes.
+    /// No operation runs, and time passes.
     Nothing,
 }
 
-/// Picks the order of what several processes do.
-pub(super) trait Order: Send {
-    /// The process, of so many, that stops to wait for what it has begun.
-    fn stops(&mut self, processes: usize) -> Option<usize>;
+/// Picks the order of the operations of several processes.
+pub(super) trait ScheduleOrder: Send {
+    /// Returns the process, if any, to cancel before the next event. `processes` is the number of processes.
+    fn next_cancelled(&mut self, processes: usize) -> Option<usize>;
 
-    /// What is next of the operations that wait, which are given by their processes in the order in which they came; at least one.
-    fn next(&mut self, waiting: &[usize]) -> Next;
+    /// Picks the next event. `waiting` has the process of each waiting operation in the order of arrival, and is not empty.
+    fn next(&mut self, waiting: &[usize]) -> NextEvent;
 }
 
-/// An order that a seed picks, with deaths in two of three.
-pub(super) struct Random {
+/// A random order. Two of three seeds have deaths.
+pub(super) struct RandomOrder {
     random: ChaCha8Rng,
-    /// One operation of so many is one before which its process dies; none if nobody dies.
+    /// A process dies before one operation in this number. `None` disables deaths.
     deaths: Option<u32>,
 }
 
-impl Random {
+impl RandomOrder {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             random: ChaCha8Rng::seed_from_u64(seed),
@@ -38,93 +38,93 @@ impl Random {
     }
 }
 
-impl Order for Random {
-    fn stops(&mut self, processes: usize) -> Option<usize> {
+impl ScheduleOrder for RandomOrder {
+    fn next_cancelled(&mut self, processes: usize) -> Option<usize> {
         let deaths = self.deaths?;
         let stops = self.random.random_range(0..2 * deaths) == 0;
         stops.then(|| self.random.random_range(0..processes))
     }
 
-    fn next(&mut self, waiting: &[usize]) -> Next {
+    fn next(&mut self, waiting: &[usize]) -> NextEvent {
         let next = self.random.random_range(0..waiting.len());
         let deaths = self.deaths;
         match deaths.is_some_and(|deaths| self.random.random_range(0..deaths) == 0) {
-            true => Next::Dies(next),
-            false => Next::Goes(next),
+            true => NextEvent::Dies(next),
+            false => NextEvent::Runs(next),
         }
     }
 }
 
-/// The first process pauses once, before one of its operations, until the others have come to their end.
+/// An order where the first process pauses before an operation until all other processes have ended.
 #[derive(Debug)]
-pub(super) struct Late {
-    /// How many of its operations come before.
+pub(super) struct PausedFirst {
+    /// The number of remaining operations of the first process before the pause.
     before: usize,
-    /// For how long nothing has waited but what pauses.
-    alone: u32,
+    /// The number of steps while only the paused operation waited.
+    idle_steps: u32,
     is_over: bool,
 }
 
-impl Late {
-    /// Somebody who waits for another begins again before that.
-    const PATIENCE: u32 = 1_000;
+impl PausedFirst {
+    /// The maximum length of the pause, in steps. A process that waits for another process retries within this limit.
+    const MAX_PAUSE_STEPS: u32 = 1_000;
 
     pub(super) fn new(before: usize) -> Self {
         Self {
             before,
-            alone: 0,
+            idle_steps: 0,
             is_over: false,
         }
     }
 
-    /// Whether there was such an operation.
+    /// Returns whether the first process has paused.
     pub(super) fn has_paused(&self) -> bool {
         self.is_over
     }
 }
 
-impl Order for Late {
-    fn stops(&mut self, _: usize) -> Option<usize> {
+impl ScheduleOrder for PausedFirst {
+    fn next_cancelled(&mut self, _: usize) -> Option<usize> {
         None
     }
 
-    fn next(&mut self, waiting: &[usize]) -> Next {
+    fn next(&mut self, waiting: &[usize]) -> NextEvent {
         let (mut all, mut others) = (waiting.iter(), waiting.iter());
         let first = all.position(|process| *process == 0);
         let other = others.position(|process| *process != 0);
         match (first, other) {
             (Some(first), _) if self.before > 0 => {
                 self.before -= 1;
-                Next::Goes(first)
+                NextEvent::Runs(first)
             }
             (_, Some(other)) => {
-                self.alone = 0;
-                Next::Goes(other)
+                self.idle_steps = 0;
+                NextEvent::Runs(other)
             }
-            (Some(first), None) if self.is_over => Next::Goes(first),
+            (Some(first), None) if self.is_over => NextEvent::Runs(first),
             _ => {
-                self.alone += 1;
-                self.is_over = self.alone > Self::PATIENCE;
-                Next::Nothing
+                self.idle_steps += 1;
+                self.is_over = self.idle_steps > Self::MAX_PAUSE_STEPS;
+                NextEvent::Nothing
             }
         }
     }
 }
 
-/// Every order in which a process is interrupted so many times at most, one after the other.
+/// Visits every order with at most `switches` interruptions of a process.
 ///
-/// Whoever has nothing to do is not interrupted: what is next then is always open.
+/// Leaving a process without a waiting operation is no interruption: any process may run next.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct AllOrders {
     switches: usize,
-    /// The choices of the order that is walked now: which one, of how many.
+    /// The choices in the current order: the chosen position and the number of positions.
     path: Vec<(usize, usize)>,
     position: usize,
     last: Option<usize>,
     left: usize,
 }
 
-impl Walk {
+impl AllOrders {
     pub(super) fn new(switches: usize) -> Self {
         Self {
             switches,
@@ -133,7 +133,7 @@ impl Walk {
         }
     }
 
-    /// Goes on to the next order; false if that was the last.
+    /// Moves to the next order. Returns false after the last order.
     pub(super) fn advance(&mut self) -> bool {
         self.path.truncate(self.position);
         (self.position, self.last, self.left) = (0, None, self.switches);
@@ -147,14 +147,15 @@ impl Walk {
     }
 }
 
-impl Order for Walk {
-    fn stops(&mut self, _: usize) -> Option<usize> {
+impl ScheduleOrder for AllOrders {
+    fn next_cancelled(&mut self, _: usize) -> Option<usize> {
         None
     }
 
-    fn next(&mut self, waiting: &[usize]) -> Next {
-        let own = |(_, process): &(usize, &usize)| Some(**process) == self.last;
-        let (mut open, others): (Vec<_>, Vec<_>) = waiting.iter().enumerate().partition(own);
+    fn next(&mut self, waiting: &[usize]) -> NextEvent {
+        let is_last_process = |(_, process): &(usize, &usize)| Some(**process) == self.last;
+        let (mut open, others): (Vec<_>, Vec<_>) =
+            waiting.iter().enumerate().partition(is_last_process);
         let is_interrupted = !open.is_empty();
         let going_on = open.len();
         if !is_interrupted || self.left > 0 {
@@ -171,6 +172,6 @@ impl Order for Walk {
         }
         let (next, process) = open.get(choice).copied().unwrap_or((0, &0));
         self.last = Some(*process);
-        Next::Goes(next)
+        NextEvent::Runs(next)
     }
 }

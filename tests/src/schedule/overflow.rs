@@ -1,32 +1,34 @@
-//! Arrays that overflow under schedules: elements are pushed, pulled, changed, replaced and brought back, and documents come and go.
+//! Overflow arrays under schedules: elements are pushed, pulled, changed, replaced and folded, and documents are inserted and
+//! deleted.
 //!
-//! Each document counts its elements itself, by the same writes that change them: so whatever was acknowledged or not, the two agree. What
-//! was acknowledged to one that nobody else takes away from is noted, and is so at the end.
+//! Each document has a count of elements, changed by the same writes as the array. Count and array must therefore agree, whether
+//! a write was acknowledged or not. A single process adds and removes elements of document 3. That process records acknowledged
+//! pushes and pulls as notes, and the end state must agree with the notes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use odm::{
     backend::{
         Backend, BoxFuture,
-        operation::{Change, Insert, Update},
+        operation::{DocumentChange, InsertOperation, UpdateOperation},
     },
     bson::{Bson, Document, RawDocumentBuf, doc},
     prelude::*,
 };
 
-use super::{Case, Process, Sabotage, change};
+use super::{Case, Process, Sabotage, change_document};
 
-/// Several processes write to one array at its threshold and beyond it, one to a document that is deleted and comes again, and one
-/// carries out what the others seem to have left.
+/// Several processes write to one array around the threshold, one process deletes and inserts a document, and one process
+/// recovers pending work.
 #[derive(Debug)]
 pub struct Overflows;
 
-/// The same where the elements are in an order, and those that come belong among the others.
+/// The same case with sorted elements, where new elements belong between existing elements.
 #[derive(Debug)]
 pub struct OrderedOverflows;
 
-/// What elements are sorted by.
-mod orders {
+/// The sort key of elements.
+mod order_functions {
     pub(super) fn latest_by(n: i64) -> std::cmp::Reverse<i64> {
         std::cmp::Reverse(n)
     }
@@ -42,9 +44,9 @@ macro_rules! overflows {
             struct Sale {
                 #[serde(rename = "_id")]
                 id: i64,
-                /// How many lines there are.
+                /// The number of lines.
                 count: i64,
-                /// How often all of them were read.
+                /// The number of updates of all lines.
                 rounds: i64,
                 #[embed(overflow(after = 2, into = "extras", owner = "sale" $(, $order = n)?))]
                 lines: Overflow<Line>,
@@ -53,11 +55,11 @@ macro_rules! overflows {
             #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
             struct Line {
                 n: i64,
-                /// The rounds that there were before it came, and those that it has seen.
+                /// The number of updates that this line has seen.
                 seen: i64,
             }
 
-            /// These lines have been pushed or pulled.
+            /// A record of an acknowledged push or pull of line `n`.
             #[derive(Debug, Clone, Serialize, Deserialize, Document)]
             #[document(collection = "notes")]
             struct Note {
@@ -83,6 +85,14 @@ macro_rules! overflows {
                 }
             }
 
+            #[test]
+            fn all_lease_paths_exist() {
+                let known = crate::aftermath::lease_paths::<Shop>();
+                for (collection, path) in LEASE_PATHS {
+                    assert!(known.contains(&(collection, path.to_owned())), "{path}");
+                }
+            }
+
             impl Case for super::$case {
                 fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
                     Box::pin(async {
@@ -91,14 +101,14 @@ macro_rules! overflows {
                         db.insert_many([sale(1, 0..2), sale(2, 0..14), sale(3, 0..30)])
                             .await
                             .expect("sales");
-                        // It is full but for one.
+                        // The tail has room for a single element.
                         let fill = db.update::<Sale>(2).push_each(|s| s.lines(), lines(14..21));
                         fill.inc(|s| s.count(), 7).await.expect("room");
                     })
                 }
 
                 fn processes(&self) -> Vec<Process> {
-                    // What fails has met another write too often, and has done nothing.
+                    // A failed write had too many conflicts, and has changed no document.
                     vec![
                         |backend| {
                             Box::pin(async {
@@ -130,7 +140,7 @@ macro_rules! overflows {
                         |backend| {
                             Box::pin(async {
                                 let db = Db::with_backend(backend);
-                                // These are there for sure, and pulled by nobody else.
+                                // These lines exist, and no second process pulls these lines.
                                 for n in [3, 17] {
                                     let pull = db
                                         .update::<Sale>(3)
@@ -156,15 +166,15 @@ macro_rules! overflows {
                                 }
                                 let _ = db.delete::<Sale>(1).await;
                                 let _ = db.insert(sale(1, 500..515)).await;
-                                // What waits in it may be going elsewhere.
+                                // The tail may be moving into a chunk document.
                                 let _ = db.delete::<Sale>(2).await;
                             })
                         },
                         |backend| {
                             Box::pin(async move {
                                 for _ in 0..2 {
-                                    overdue(&backend).await;
-                                    let _ = Db::with_backend(backend.clone()).settle().await;
+                                    expire_leases(&backend).await;
+                                    let _ = Db::with_backend(backend.clone()).run_pending().await;
                                 }
                             })
                         },
@@ -174,46 +184,46 @@ macro_rules! overflows {
                 fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
                     Box::pin(async move {
                         let db = Db::with_backend(backend.clone());
-                        let said = |error: odm::Error| error.to_string();
+                        let message = |error: odm::Error| error.to_string();
                         for _ in 0..2 {
-                            overdue(&backend).await;
-                            db.settle().await.map_err(said)?;
+                            expire_leases(&backend).await;
+                            db.run_pending().await.map_err(message)?;
                         }
-                        let owed = db.owed().await.map_err(said)?;
-                        if !owed.is_empty() {
-                            return Err(format!("there is owed {owed}"));
+                        let pending = db.pending().await.map_err(message)?;
+                        if !pending.is_empty() {
+                            return Err(format!("pending work remains: {pending}"));
                         }
-                        let report = db.check().await.map_err(said)?;
+                        let report = db.check().await.map_err(message)?;
                         if !report.is_clean() {
                             return Err(report.to_string());
                         }
-                        let notes = db.find::<Note>().all().await.map_err(said)?;
-                        for sale in db.find::<Sale>().all().await.map_err(said)? {
+                        let notes = db.find::<Note>().all().await.map_err(message)?;
+                        for sale in db.find::<Sale>().all().await.map_err(message)? {
                             let all = db.get::<Sale>(sale.id).elements(|s| s.lines()).all();
-                            let all = all.await.map_err(said)?;
+                            let all = all.await.map_err(message)?;
                             let numbers: Vec<_> = all.iter().map(|line| line.n).collect();
                             $(
                                 let mut sorted = numbers.clone();
-                                sorted.sort_by_key(|n| orders::$order(*n));
+                                sorted.sort_by_key(|n| order_functions::$order(*n));
                                 if sorted != numbers {
-                                    return Err(format!("{} is not in order: {numbers:?}", sale.id));
+                                    return Err(format!("sale {} is not sorted: {numbers:?}", sale.id));
                                 }
                             )?
-                            let mut noted = notes.iter().filter(|_| sale.id == 3);
-                            if let Some(note) = noted.find(|note| numbers.contains(&note.n) != (note.n >= 400)) {
-                                return Err(format!("{note:?} was acknowledged, and there is {numbers:?}"));
+                            let mut recorded = notes.iter().filter(|_| sale.id == 3);
+                            if let Some(note) = recorded.find(|note| numbers.contains(&note.n) != (note.n >= 400)) {
+                                return Err(format!("{note:?} was acknowledged, but the array is {numbers:?}"));
                             }
                             let distinct: BTreeSet<_> = numbers.iter().collect();
                             if distinct.len() < all.len() {
-                                return Err(format!("{} has some twice: {numbers:?}", sale.id));
+                                return Err(format!("sale {} has duplicate lines: {numbers:?}", sale.id));
                             }
                             if sale.count != all.len() as i64 || sale.lines.len() != all.len() as u64 {
                                 let (count, len) = (sale.count, sale.lines.len());
-                                return Err(format!("{} has {count}, {len}, {numbers:?}", sale.id));
+                                return Err(format!("sale {} counts {count}, length {len}, lines {numbers:?}", sale.id));
                             }
                             let mut first = all.iter().filter(|line| sale.id == 3 && line.n < 100);
                             if let Some(line) = first.find(|line| line.seen != sale.rounds) {
-                                return Err(format!("{} rounds, and {line:?}", sale.rounds));
+                                return Err(format!("{} rounds, but {line:?}", sale.rounds));
                             }
                         }
                         Ok(())
@@ -226,18 +236,23 @@ macro_rules! overflows {
 overflows!(pushed, Overflows);
 overflows!(ordered, OrderedOverflows, latest_by);
 
-/// Nobody waits for what another may still be doing.
-async fn overdue(backend: &Arc<dyn Backend>) {
-    let of = |document: Document| RawDocumentBuf::try_from(&document).expect("a document");
-    for (collection, due) in [
-        ("sales", "_odm.overflow.lines.work.due"),
-        ("sales", "_odm.due"),
-        ("extras", "_odm.own.due"),
-    ] {
-        let update = Update {
+/// The collection and the path of each lease in this case.
+const LEASE_PATHS: [(&str, &str); 3] = [
+    ("sales", "_odm.overflow.lines.work.lease"),
+    ("sales", "_odm.lease"),
+    ("extras", "_odm.provisional.lease"),
+];
+
+/// Sets every stored lease to 1970, so that recovery does not wait for processes that may still be working.
+async fn expire_leases(backend: &Arc<dyn Backend>) {
+    let raw = |document: Document| RawDocumentBuf::try_from(&document).expect("a document");
+    for (collection, lease) in LEASE_PATHS {
+        let update = UpdateOperation {
             collection: collection.into(),
-            filter: of(doc! { due: { "$exists": true } }),
-            change: Change::operators(of(doc! { "$set": { due: DateTime::from_millis(0) } })),
+            filter: raw(doc! { lease: { "$exists": true } }),
+            change: DocumentChange::operators(raw(
+                doc! { "$set": { lease: DateTime::from_millis(0) } },
+            )),
             multi: true,
             upsert: false,
         };
@@ -245,21 +260,21 @@ async fn overdue(backend: &Arc<dyn Backend>) {
     }
 }
 
-/// Takes a guard out of an insert.
-pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
+/// Removes a guard from an insert.
+pub(super) fn sabotage_insert(sabotage: Sabotage, insert: &mut InsertOperation) {
     if insert.collection != "extras" {
         return;
     }
     for raw in &mut insert.documents {
-        change(raw, |document| {
-            let Ok(own) = document.get_document_mut("_odm") else {
+        change_document(raw, |document| {
+            let Ok(metadata) = document.get_document_mut("_odm") else {
                 return;
             };
             match sabotage {
-                Sabotage::Collector => drop(own.remove("own")),
-                Sabotage::Publishing => {
-                    if let Ok(own) = own.get_document_mut("own") {
-                        own.remove("key");
+                Sabotage::ProvisionalMark => drop(metadata.remove("provisional")),
+                Sabotage::PublishKey => {
+                    if let Ok(provisional) = metadata.get_document_mut("provisional") {
+                        provisional.remove("token");
                     }
                 }
                 _ => {}
@@ -268,20 +283,20 @@ pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
     }
 }
 
-/// Takes a guard out of an update.
-pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
+/// Removes a guard from an update.
+pub(super) fn sabotage_update(sabotage: Sabotage, update: &mut UpdateOperation) {
     match sabotage {
-        Sabotage::WorkKey => change(&mut update.filter, |filter| {
-            filter.remove("_odm.overflow.lines.work.key");
+        Sabotage::ArrayWorkKey => change_document(&mut update.filter, |filter| {
+            filter.remove("_odm.overflow.lines.work.token");
         }),
-        Sabotage::DoneOnce if update.collection == "extras" => {
-            change(&mut update.filter, |filter| {
+        Sabotage::AppliedVersion if update.collection == "extras" => {
+            change_document(&mut update.filter, |filter| {
                 filter.remove("$nor");
             })
         }
-        Sabotage::Promise => {
-            if let Change::Operators { update, .. } = &mut update.change {
-                change(update, |update| {
+        Sabotage::PendingArrayWork => {
+            if let DocumentChange::Operators { update, .. } = &mut update.change {
+                change_document(update, |update| {
                     let set = update.get_document_mut("$set");
                     let is_change = |work: &Bson| {
                         let work = work.as_document();
@@ -297,19 +312,19 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
                 });
             }
         }
-        Sabotage::AtRest => change(&mut update.filter, at_rest),
+        Sabotage::IdleArray => change_document(&mut update.filter, remove_idle_condition),
         _ => {}
     }
 }
 
-/// Forgets that nothing else may be going on.
-fn at_rest(filter: &mut Document) {
+/// Removes the condition that no work on the array is in progress.
+fn remove_idle_condition(filter: &mut Document) {
     filter.remove("_odm.overflow.lines.work");
     for (_, value) in filter.iter_mut() {
         if let Bson::Array(parts) = value {
             for part in parts {
                 if let Bson::Document(part) = part {
-                    at_rest(part);
+                    remove_idle_condition(part);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Sources and dependents, which are inserted, changed, moved and deleted at random.
+//! A storm of random inserts, changes, moves and deletes of sources and dependents.
 
 use odm::{ErrorKind, prelude::*};
 use rand::Rng;
@@ -14,7 +14,7 @@ pub struct Host {
     name: String,
 }
 
-/// Loses its copy with its host.
+/// A service. A delete of the host clears the reference and the copy.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "services")]
 pub struct Service {
@@ -26,7 +26,7 @@ pub struct Service {
     at: Option<String>,
 }
 
-/// A copy of a copy, which goes with its service.
+/// A copy of a copy. A delete of the service removes the whole element.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
 pub struct Use {
     #[reference(on_delete = pull)]
@@ -36,7 +36,7 @@ pub struct Use {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
-#[document(collection = "users", companion)]
+#[document(collection = "users", insert_struct)]
 pub struct User {
     #[serde(rename = "_id")]
     id: i64,
@@ -44,22 +44,22 @@ pub struct User {
     uses: Vec<Use>,
 }
 
-/// Its schema.
+/// The schema of the copy storm.
 #[derive(Schema)]
 #[schema(models(Host, Service, User))]
 pub struct Net;
 type Db = odm::Database<Net>;
 
-/// Copies, and copies of them.
+/// A storm on copies and on copies of copies.
 #[derive(Debug)]
 pub struct Copies;
 
 impl Copies {
-    /// One change of a source.
+    /// Changes a source once.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// Returns the errors of the database.
     pub async fn rename(db: &Db, host: i64, name: &str) -> odm::Result<()> {
         let renamed = db.update::<Host>(host).set(|h| h.name(), name);
         renamed.await.map(drop)
@@ -79,7 +79,7 @@ impl Storm for Copies {
         Ok(())
     }
 
-    async fn act(db: &Db, random: &mut ChaCha8Rng, ids: i64) -> odm::Result<()> {
+    async fn run_random_operation(db: &Db, random: &mut ChaCha8Rng, ids: i64) -> odm::Result<()> {
         let id = random.random_range(0..ids);
         let other = random.random_range(0..ids);
         let name = format!("{:x}", random.random::<u32>());
@@ -103,13 +103,13 @@ impl Storm for Copies {
                 moved.set(|s| s.host(), Ref::new(other)).await.map(drop)
             }
             8 => {
-                let left = db.update::<Service>(id);
-                left.unset(|s| s.host()).await.map(drop)
+                let update = db.update::<Service>(id);
+                update.unset(|s| s.host()).await.map(drop)
             }
             9 => db.delete::<Service>(id).await.map(drop),
             10 => {
-                let uses = vec![uses(id), uses(other)];
-                db.insert(NewUser { id, uses }).await.map(drop)
+                let new_use = vec![uses(id), uses(other)];
+                db.insert(NewUser { id, uses: new_use }).await.map(drop)
             }
             11 => {
                 let user = db.update::<User>(id);

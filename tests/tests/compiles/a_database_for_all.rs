@@ -1,4 +1,4 @@
-//! A database in a static, in a struct, and behind a trait of the application.
+//! A database in a static, in a struct, and as a trait object of the application.
 
 use std::sync::OnceLock;
 

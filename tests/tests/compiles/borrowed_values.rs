@@ -1,4 +1,4 @@
-//! Conditions and updates of what is borrowed, whatever its lifetime.
+//! Filters and updates with borrowed values of any lifetime.
 
 use odm::prelude::*;
 
@@ -17,15 +17,15 @@ struct Person {
 struct Office;
 type Db = odm::Database<Office>;
 
-struct Asked<'a> {
+struct BorrowedCondition<'a> {
     names: &'a [&'a str],
     tag: std::borrow::Cow<'a, str>,
 }
 
-async fn find(db: &Db, asked: &Asked<'_>) -> odm::Result<Vec<Person>> {
+async fn find(db: &Db, condition: &BorrowedCondition<'_>) -> odm::Result<Vec<Person>> {
     db.find::<Person>()
-        .filter(|p| p.name().is_in(asked.names.iter().copied()))
-        .filter(|p| p.tags().contains(&*asked.tag))
+        .filter(|p| p.name().is_in(condition.names.iter().copied()))
+        .filter(|p| p.tags().contains(&*condition.tag))
         .all()
         .await
 }
@@ -42,7 +42,7 @@ pub(crate) async fn main() -> odm::Result<()> {
     let tags = vec!["a".to_owned()];
     db.insert(Person { id: "1".into(), name: "Bob".into(), tags }).await?;
     rename(&db, "1", "Ann").await?;
-    let asked = Asked { names: &["Ann"], tag: "a".into() };
-    assert_eq!(find(&db, &asked).await?.len(), 1);
+    let condition = BorrowedCondition { names: &["Ann"], tag: "a".into() };
+    assert_eq!(find(&db, &condition).await?.len(), 1);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Models and embedded structs with constants as parameters.
+//! Models and embedded structs with constant parameters.
 
 use odm::prelude::*;
 

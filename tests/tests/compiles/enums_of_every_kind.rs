@@ -1,4 +1,4 @@
-//! Enums as serde writes them: by a tag inside, beside, or without one.
+//! Enums in the representations of serde: internally tagged, adjacently tagged, and externally tagged.
 
 use odm::prelude::*;
 

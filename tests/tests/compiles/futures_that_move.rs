@@ -1,4 +1,4 @@
-//! Every future can be spawned, boxed, and given to another thread.
+//! Every future can be spawned, boxed and moved to a different thread.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A model with a parameter, in a schema with one of its types.
+//! A generic model, in a schema with a concrete type.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! An embedded struct with a parameter, inside another one, and a newtype with one.
+//! A generic embedded struct inside an embedded struct, and a generic newtype.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Functions over any model, any schema that has it, and whatever can be asked.
+//! Generic functions over any model, and over any schema that contains the model.
 
 use odm::{Session, prelude::*, schema::Contains};
 

@@ -1,4 +1,4 @@
-//! Bounds in a `where` clause, with a default of a parameter.
+//! Bounds in a `where` clause, with a default for a type parameter.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What an `_id` can be.
+//! The types that an `_id` can have.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Links one to one, one to many and many to many, several between the same models, and inverses that overflow.
+//! Links of every cardinality (1:1, 1:n, n:m), several links between the same models, and overflow inverses.
 
 use odm::prelude::*;
 

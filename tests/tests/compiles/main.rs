@@ -1,5 +1,7 @@
-//! What must compile, though it may look like too much to ask: each file is a program, which runs too. What only a library can show, that
-//! everything public is documented and that pedantic lints find nothing, is in `strict/lib.rs`.
+//! Programs that must compile and run, with unusual but valid code.
+//!
+//! `strict/lib.rs` covers the properties that only a library shows: every public item is documented, and pedantic lints report no
+//! warning.
 
 #![allow(unreachable_pub, reason = "a program has nothing that others reach")]
 #![allow(
@@ -8,17 +10,17 @@
     reason = "as others write"
 )]
 
-/// What a program ends with.
-trait Ends {
-    fn ends(self);
+/// The return type of a program.
+trait ProgramResult {
+    fn assert_success(self);
 }
 
-impl Ends for () {
-    fn ends(self) {}
+impl ProgramResult for () {
+    fn assert_success(self) {}
 }
 
-impl Ends for odm::Result<()> {
-    fn ends(self) {
+impl ProgramResult for odm::Result<()> {
+    fn assert_success(self) {
         self.expect("it ends well");
     }
 }
@@ -29,10 +31,10 @@ macro_rules! programs {
 
         $(#[test]
         fn $name() {
-            Ends::ends($name::main());
+            ProgramResult::assert_success($name::main());
         })*
 
-        /// A file that nobody names would not be compiled.
+        /// An unlisted file would not be compiled.
         #[test]
         fn every_program_is_listed() {
             let listed = [$(stringify!($name)),*];
@@ -51,10 +53,11 @@ macro_rules! programs {
 
 programs! {
     a_database_for_all
-    attributes_of_others
+    application_methods
     borrowed_values
     constant_parameters
     enums_of_every_kind
+    foreign_attributes
     futures_that_move
     generic_document
     generic_embedded
@@ -62,9 +65,7 @@ programs! {
     generic_where_clause
     ids_of_every_type
     links_of_every_shape
-    lints_of_a_careful_crate
     macros_that_make_models
-    methods_of_ones_own
     models_in_a_function
     models_of_another_crate
     modules_and_private_fields
@@ -73,10 +74,11 @@ programs! {
     names_of_the_standard_library
     raw_identifiers
     renamed_crate
-    trees_and_circles
+    self_references_and_cycles
+    strict_lints
     two_schemas
     type_aliases
     types_by_their_paths
-    unique_among_some
+    unique_optional_values
     without_the_prelude
 }

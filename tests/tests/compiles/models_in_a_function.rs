@@ -1,4 +1,4 @@
-//! Models that are nobody else's: in the body of a function.
+//! Models that are private to a function body.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A schema over the models of another crate: a reference to one, a copy of a field of it, a projection of it, and an embedded struct.
+//! A schema with models of a second crate: references, a copy of a field, a snapshot, a projection, and an embedded struct.
 
 use odm::prelude::*;
 use odm_tests::models::{Address, Maker, Part};
@@ -53,7 +53,7 @@ pub(crate) async fn main() -> odm::Result<()> {
     };
     db.insert(NewOffer { id: 7, maker: Ref::new("anvil"), part: Ref::new(1), from, price: 30 }).await?;
     db.update::<Maker>("anvil").set(|m| m.country(), "FR").await?;
-    db.settled().await?;
+    db.wait_for_pending().await?;
     let offer = db.get::<Offer>(7).await?;
     assert_eq!((offer.country.as_str(), offer.part_name.as_str()), ("FR", "wheel"));
     let cities = db.find::<Offer>().filter(|o| o.from().city().eq("Bonn"));

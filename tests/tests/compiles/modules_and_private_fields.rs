@@ -1,4 +1,4 @@
-//! Models in other modules, with fields that nobody else sees.
+//! Models in submodules, with private fields.
 
 mod people {
     use odm::prelude::*;

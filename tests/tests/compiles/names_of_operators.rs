@@ -1,4 +1,4 @@
-//! Fields that are named as what is asked of fields.
+//! Fields with the names of operators and of methods on fields.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What serde renames is stored under that name.
+//! A field that serde renames is stored under the new name.
 
 use odm::{field::Place as _, prelude::*};
 

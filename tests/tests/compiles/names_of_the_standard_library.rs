@@ -1,4 +1,4 @@
-//! What stands in the way under the names of the standard library and of the crate makes no difference.
+//! The generated code compiles although local items have names of the standard library and of the crate.
 
 #![allow(dead_code, non_camel_case_types)]
 

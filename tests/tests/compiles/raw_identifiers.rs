@@ -1,4 +1,4 @@
-//! Models and fields whose names are words of the language.
+//! Models and fields with keywords as names.
 
 use odm::prelude::*;
 

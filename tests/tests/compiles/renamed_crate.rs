@@ -1,4 +1,4 @@
-//! The crate under another name.
+//! Derives for the crate under a different path.
 
 mod house {
     pub mod mapper {

@@ -1,4 +1,4 @@
-//! Models in more than one schema, each with what it refers to.
+//! Models in several schemas, each with the targets of the references.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Types under names of their own: what they are is seen by their traits.
+//! Models with type aliases: the derives recognize types by traits, not by names.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Types by their whole paths.
+//! Types written with full paths.
 
 #![allow(unused_qualifications)]
 

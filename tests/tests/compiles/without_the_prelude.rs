@@ -1,4 +1,4 @@
-//! Every name as it is imported by itself.
+//! Derives with separate imports instead of the prelude.
 
 use odm::{Database, Document, Embedded, Projection, Ref, Schema};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A user's field may have any name: it wins over what the mapper calls so.
+//! A user's field may have any name. The field wins over the operator of the same name.
 
 use odm::{field::Place as _, prelude::*};
 
@@ -62,7 +62,7 @@ fn fields_win_over_operators() {
     for name in ["inner.eq", "inner.gt", "inner.path"] {
         assert!(text.contains(name), "{text}");
     }
-    // The operators are still there.
+    // The operators remain reachable.
     let whole = odm::field::Field::eq(&m.inner(), inner());
     assert!(format!("{whole:?}").contains("deref"));
     assert!(format!("{:?}", m.inners().each().eq().eq("x")).contains("inners.eq"));

@@ -1,4 +1,4 @@
-//! What is asked of a variant is what serde writes of it, in every representation and under every rule of names.
+//! Queries on enum variants use the names that serde writes, for every representation and every renaming rule.
 
 use odm::{Database, Filter, prelude::*, schema::Contains};
 
@@ -8,8 +8,8 @@ struct Inner {
     in_side: i64,
 }
 
-/// The ids of the documents that meet each condition, in order.
-async fn found<M: Document<Id = i64>, S: Contains<M>>(
+/// Returns the sorted ids of the documents that match each condition.
+async fn ids_per_filter<M: Document<Id = i64>, S: Contains<M>>(
     db: &Database<S>,
     conditions: impl IntoIterator<Item = Filter<M>>,
 ) -> Vec<Vec<i64>> {
@@ -23,8 +23,8 @@ async fn found<M: Document<Id = i64>, S: Contains<M>>(
     all
 }
 
-/// An enum in this representation under this rule, with a document for each variant: every condition must find the one
-/// that it is about.
+/// Tests an enum in one representation and renaming rule, with a document for each variant. Every condition must find exactly the
+/// documents of its variant.
 macro_rules! follows_serde {
     ($($test:ident: $($serde:meta)*;)*) => {$(
         #[tokio::test]
@@ -93,13 +93,13 @@ macro_rules! follows_serde {
 
             let only = |n: usize| (0..n as i64).map(|id| vec![id]).collect::<Vec<_>>();
             let c = Model::fields().choice();
-            let is = [
+            let predicates = [
                 c.is_unit(), c.is_http_server(), c.is_bank_transfer(), c.is_renamed_unit(), c.is_renamed(), c.is_own_rule(),
                 c.is_type(), c.is_empty(), c.is_default(),
             ];
-            assert_eq!(found(&db, is).await, only(9), "{:?}", Model::fields().choice().is_http_server());
-            let whole = choices.iter().map(|choice| c.eq(choice));
-            assert_eq!(found(&db, whole).await, only(9));
+            assert_eq!(ids_per_filter(&db, predicates).await, only(9), "{:?}", Model::fields().choice().is_http_server());
+            let equalities = choices.iter().map(|choice| c.eq(choice));
+            assert_eq!(ids_per_filter(&db, equalities).await, only(9));
 
             let of = [
                 c.http_server(|s| s.two_words().eq(1) & s.third().eq(2)),
@@ -111,14 +111,14 @@ macro_rules! follows_serde {
                 c.default(|_| None),
             ];
             let expected = [1, 2, 4, 5, 6, 8, 8].map(|id| vec![id]);
-            assert_eq!(found(&db, of).await, expected);
+            assert_eq!(ids_per_filter(&db, of).await, expected);
             let p = Model::fields().perhaps();
             let of = [
                 p.is_http_server(),
                 p.bank_transfer(|t| t.in_side().eq(3)),
                 p.bank_transfer(|t| !t.in_side().eq(3)),
             ];
-            assert_eq!(found(&db, of).await, [vec![1], vec![2], vec![]]);
+            assert_eq!(ids_per_filter(&db, of).await, [vec![1], vec![2], vec![]]);
             let s = Model::fields().several();
             let of = [
                 s.is_http_server(),
@@ -127,9 +127,9 @@ macro_rules! follows_serde {
                 s.at(1).http_server(|s| s.two_words().eq(1)),
                 s.any(|x| x.is_unit()) & s.any(|x| x.is_empty()),
             ];
-            assert_eq!(found(&db, of).await, [vec![1], vec![1], vec![1], vec![], vec![7]]);
+            assert_eq!(ids_per_filter(&db, of).await, [vec![1], vec![1], vec![1], vec![], vec![7]]);
 
-            // An update by the same names, which leaves the documents of other variants alone.
+            // An update uses the same names and leaves documents with different variants unchanged.
             let done = db.update_many::<Model>(|_| Filter::all())
                 .set(|m| m.choice().http_server(|s| s.third()), 20)
                 .await;
@@ -166,7 +166,7 @@ follows_serde! {
     adjacent_kebab_case: tag = "c" content = "t" rename_all = "kebab-case" rename_all_fields = "UPPERCASE";
 }
 
-/// Parameters, recursion, tuples, arrays and what is at hand in a variant beside structs.
+/// Contents of variants: type parameters, recursion, tuples, arrays, maps and references.
 mod shapes {
     use std::collections::BTreeMap;
 
@@ -220,7 +220,7 @@ mod shapes {
     }
 
     #[tokio::test]
-    async fn everything_in_a_variant_is_reached() {
+    async fn every_variant_field_can_be_queried_and_updated() {
         let db = Database::<Models>::open("memory:").await.unwrap();
         let (now, id) = (DateTime::now(), ObjectId::new());
         let rules = [
@@ -284,7 +284,7 @@ mod shapes {
             vec![],
             vec![8],
         ];
-        assert_eq!(found(&db, of_rules).await, expected);
+        assert_eq!(ids_per_filter(&db, of_rules).await, expected);
 
         let c = Model::fields().choice();
         let of_choices = [
@@ -294,9 +294,9 @@ mod shapes {
             c.named(|n| n.values().in_side().eq(1)),
         ];
         let expected = [vec![0, 4, 8], vec![1, 5], vec![2, 6], vec![3, 7]];
-        assert_eq!(found(&db, of_choices).await, expected);
+        assert_eq!(ids_per_filter(&db, of_choices).await, expected);
 
-        // Each can be written, where it is.
+        // Every value inside a variant can be updated in place.
         let done = db
             .update_many::<Model>(|_| Filter::all())
             .inc(|m| m.choice().pair(|_, n| n), 5)
@@ -314,7 +314,7 @@ mod shapes {
             model.rule,
             Rule::And(vec![Rule::Always, Rule::Text("y".into()), Rule::Nothing()])
         );
-        // The bound of an array holds in a variant too.
+        // The maximum length of an array also holds inside a variant.
         let push = |value| {
             db.update::<Model>(5)
                 .push(|m| m.choice().many(|many| many), inner(value))
@@ -339,11 +339,12 @@ mod shapes {
     }
 }
 
-/// serde's `other`: what has no variant here is read as that one, asked for as such, and stays what it was.
+/// serde's `other`: an unknown variant reads as the `other` variant, matches queries for that variant, and stays unchanged in
+/// storage.
 #[tokio::test]
-async fn a_variant_for_all_others() {
+async fn an_unknown_variant_reads_as_serde_other() {
     use odm::{
-        backend::operation::{Find, Insert},
+        backend::operation::{FindOperation, InsertOperation},
         bson::rawdoc,
     };
 
@@ -373,7 +374,7 @@ async fn a_variant_for_all_others() {
     struct Logs;
 
     let db = Database::<Logs>::open("memory:").await.unwrap();
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "logs".into(),
         documents: vec![
             rawdoc! { "_id": 1_i64, "last": { "kind": "Ended" }, "events": [{ "kind": "Moved", "x": 1_i64 }] },
@@ -394,27 +395,27 @@ async fn a_variant_for_all_others() {
             .any(|e| e.is_unknown() | e.moved(|m| m.x().eq(1))),
     ];
     assert_eq!(
-        found(&db, conditions).await,
+        ids_per_filter(&db, conditions).await,
         [vec![2], vec![1], vec![2], vec![1, 2], vec![1, 2]]
     );
 
-    // A save of something else leaves it as it is.
+    // A save of a different field leaves the unknown variant unchanged.
     let mut edited = db.edit::<Log>(2).await.unwrap();
     edited.events[0] = Event::Moved { x: 2 };
     db.save(&mut edited).await.unwrap();
     let stored = db
         .backend()
-        .find(Find {
+        .find(FindOperation {
             collection: "logs".into(),
             filter: rawdoc! { "_id": 2_i64 },
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         })
         .await
         .unwrap();
-    let stored = odm::backend::drain(stored).await.unwrap().remove(0);
+    let stored = odm::backend::read_to_end(stored).await.unwrap().remove(0);
     assert_eq!(
         stored,
         rawdoc! {
@@ -425,7 +426,7 @@ async fn a_variant_for_all_others() {
     );
 }
 
-/// A value of another crate without a name, alone and among others.
+/// Values of a foreign type in tuple variants, alone and next to a second value.
 #[tokio::test]
 async fn native_values_in_tuples() {
     use chrono::{DateTime, Utc};
@@ -477,7 +478,7 @@ async fn native_values_in_tuples() {
         w.between(|from, to| from.eq(date(1)) & to.is_none()),
         w.each(|each| each.contains(date(2))),
     ];
-    assert_eq!(found(&db, conditions).await, [[0], [1], [2]]);
+    assert_eq!(ids_per_filter(&db, conditions).await, [[0], [1], [2]]);
     let more = When::Each(vec![date(1); 3]);
     let error = db.insert(Visit { id: 3, when: more }).await.unwrap_err();
     assert_eq!(error.kind(), odm::ErrorKind::TooManyElements);

@@ -1,4 +1,4 @@
-//! Every future of the public API is `Send`: each runs in a task of its own.
+//! Tests that every future of the public API is `Send`: each runs in a spawned task.
 
 use futures_util::StreamExt;
 use odm::{Database, Session, prelude::*};
@@ -43,7 +43,7 @@ fn user(id: i64) -> User {
     }
 }
 
-/// Awaits in a task of its own.
+/// Awaits each future in a spawned task.
 macro_rules! spawned {
     ($db:ident: $($future:expr;)*) => {$({
         let $db = $db.clone();
@@ -103,15 +103,14 @@ async fn every_future_can_be_spawned() {
     let _ = spawned! { db: db.scope("acme").delete::<Paper>(1).permanently(); };
     let _ = spawned! { db: db.delete_first::<User>(|u| u.karma().gt(9)); };
     let _ = spawned! { db: db.bulk().add(db.update::<User>(2).inc(|u| u.karma(), 0)).add(db.delete::<User>(9)); };
-    let _ = spawned! { db: async move { both(&db).await }; };
-    let _ =
-        spawned! { db: async move { db.transaction(|tx| async move { both(&tx).await }).await }; };
+    let _ = spawned! { db: async move { get_and_update(&db).await }; };
+    let _ = spawned! { db: async move { db.transaction(|tx| async move { get_and_update(&tx).await }).await }; };
     let _ = spawned! { db: db.delete::<User>(1).when(|u| u.karma().eq(0)); };
     let _ = spawned! { db: db.delete_many::<User>(|u| u.karma().eq(0)); };
     assert_eq!(db.find::<User>().count().await.unwrap(), 0);
 }
 
-async fn both(session: &Session<Users>) -> odm::Result<()> {
+async fn get_and_update(session: &Session<Users>) -> odm::Result<()> {
     let user = session.get::<User>(1).await?;
     session.update::<User>(&user).inc(|u| u.karma(), 0).await?;
     Ok(())

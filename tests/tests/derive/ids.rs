@@ -1,8 +1,9 @@
-//! Ids that are made of fields, of models of all shapes.
+//! Composed ids of models with different shapes.
 
 use odm::{Database, prelude::*};
 
-/// The names of arguments, locals and fields do not meet; the `_id` is not called `id`, but a part is.
+/// A model with field names that could collide with arguments and locals of generated code. The `_id` field is named `key`, and a
+/// part of the `_id` is named `id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(
     collection = "odd",
@@ -24,7 +25,7 @@ pub(crate) struct Odd {
     updated_at: DateTime,
 }
 
-/// Less visible than what refers to it.
+/// A model that is less visible than the model that refers to `Plain`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "plain")]
 struct Plain {
@@ -32,7 +33,7 @@ struct Plain {
     id: u32,
 }
 
-/// Nothing but a number, and one that is numbered before something else.
+/// A model with an `_id` that is only a number. `Middle` has the number in the middle of the `_id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "numbered", id = "{#no}")]
 struct Numbered {
@@ -57,7 +58,7 @@ struct Middle {
 struct All;
 
 #[tokio::test]
-async fn every_shape_is_made_and_taken_apart() {
+async fn composed_ids_are_built_and_parsed() {
     let db = Database::<All>::open("memory:").await.unwrap();
     let new = NewOdd {
         id: "x/y".into(),
@@ -77,7 +78,7 @@ async fn every_shape_is_made_and_taken_apart() {
 }
 
 #[tokio::test]
-async fn a_number_stands_anywhere() {
+async fn numbers_can_be_anywhere_in_an_id() {
     let db = Database::<All>::open("memory:").await.unwrap();
     for no in 1..=12 {
         let numbered = db.insert(NewNumbered {}).await.unwrap();

@@ -1,10 +1,10 @@
-//! What derived code must stand: names, generics, visibility, lints. See also `strict/lib.rs` and `ui/`.
+//! Tests of derived code with unusual names, generics, visibility and lints. See also `strict/lib.rs` and `ui/`.
 
 mod collisions;
+mod enum_documents;
 mod enums;
 mod futures;
 mod ids;
-mod kinds;
 mod names;
 #[rustfmt::skip]
 mod remedies;

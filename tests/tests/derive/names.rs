@@ -1,8 +1,8 @@
-//! The stored names that the derives know are those that serde writes.
+//! Tests that the derives know the names that serde stores.
 
 use odm::{field::Place as _, prelude::*};
 
-/// A model with this rule; its field trees must name what serde writes.
+/// Generates a test of a model with a naming rule: the field trees must name the fields like serde.
 macro_rules! follows_serde {
     ($($test:ident: $rule:literal)*) => {$(
         #[test]
@@ -119,5 +119,5 @@ fn serde_settings_that_change_no_name_are_ignored() {
         "twoWords"
     );
     assert_eq!(Model::fields().id().path().dotted().unwrap(), "_id");
-    const { assert!(Model::MODEL.rewrites) }
+    const { assert!(Model::MODEL.has_serde_defaults) }
 }

@@ -1,4 +1,4 @@
-//! What the guide says to write instead of a mistake, `docs/guide/mistakes.md`: the lines of its blocks are here, and compile.
+//! The corrected code of `book/src/mistakes.md`. A test requires each line of the code blocks in this file.
 
 use odm::prelude::*;
 

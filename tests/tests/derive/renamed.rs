@@ -1,6 +1,6 @@
-//! The derives work under another name of the crate.
+//! The derives work if an application renames the `odm` crate.
 
-/// As an application sees it that has `mapper = { package = "odm" }`, or gets it from a crate of its own.
+/// The crate as an application sees it with `mapper = { package = "odm" }`, or with a re-export.
 mod house {
     pub(crate) mod mapper {
         pub(crate) use ::odm::*;
@@ -41,7 +41,7 @@ struct PartKey {
 #[schema(models(Part), crate = house::mapper)]
 struct Shop;
 
-/// What a careless glob import brings into scope makes no difference.
+/// Names that a glob import could shadow do not affect generated code.
 mod shadowed {
     #![allow(dead_code, non_camel_case_types, reason = "they are only in the way")]
     struct Option;

@@ -1,10 +1,10 @@
-//! What models can look like: generics, ids of every type, recursion, references in a circle, visibility.
+//! Shapes of models: generics, ids of every type, recursion, circular references, visibility.
 
 use std::collections::BTreeMap;
 
 use odm::{Database, prelude::*};
 
-/// An embedded struct with a parameter, and a document with one.
+/// An embedded struct with a type parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[serde(bound = "")]
 struct Range<T: Embedded> {
@@ -24,7 +24,7 @@ struct Batch<T: Embedded> {
     range: Range<T>,
 }
 
-/// A newtype with a parameter.
+/// A newtype with a type parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[serde(bound = "")]
 struct Marked<T: Embedded>(T);
@@ -35,7 +35,7 @@ struct Point {
     y: i64,
 }
 
-/// A struct inside itself.
+/// A recursive struct.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Comment {
     text: String,
@@ -45,7 +45,7 @@ struct Comment {
     replies: Vec<Self>,
 }
 
-/// Two models that refer to each other, and each to itself.
+/// A model with references to persons, and to `Team`, which references persons in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "persons")]
 struct Person {
@@ -87,7 +87,7 @@ enum State {
     AtHome,
 }
 
-/// What is computed, in a model with a parameter, from fields with odd names.
+/// A model with a type parameter, and a computed field over raw identifiers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[serde(bound = "", rename_all = "camelCase")]
 #[document(collection = "sums")]
@@ -158,7 +158,7 @@ async fn documents_with_parameters() {
 }
 
 #[tokio::test]
-async fn structs_inside_themselves_and_newtype_ids() {
+async fn recursive_structs_and_newtype_ids() {
     let db = world().await;
     let jane = db.insert(person("jane")).await.unwrap();
     let team = db
@@ -204,8 +204,8 @@ async fn structs_inside_themselves_and_newtype_ids() {
     );
 }
 
-/// A model for each type of id, stored and found by it.
-macro_rules! ids {
+/// Defines a test with a model for each type of id.
+macro_rules! test_id_types {
     ($($test:ident: $id:ty = $value:expr;)*) => {$(
         #[tokio::test]
         async fn $test() {
@@ -232,7 +232,7 @@ macro_rules! ids {
         }
     )*};
 }
-ids! {
+test_id_types! {
     id_object_id: ObjectId = ObjectId::new();
     id_uuid: Uuid = Uuid::new();
     id_string: String = "jane".to_owned();
@@ -243,7 +243,7 @@ ids! {
     id_newtype: PersonId = PersonId("jane".to_owned());
 }
 
-/// The fields of a model are as visible as those of the struct.
+/// The field accessors of a model have the visibility of the struct fields.
 mod hidden {
     use odm::prelude::*;
 
@@ -295,7 +295,7 @@ fn private_and_restricted_fields() {
 }
 
 #[tokio::test]
-async fn computed_from_odd_names() {
+async fn computed_from_raw_identifiers() {
     let db = world().await;
     let point = |x, y| Point { x, y };
     let range = Range {

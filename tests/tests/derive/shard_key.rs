@@ -1,4 +1,4 @@
-//! Shard keys of all shapes: of a generic model, through references and newtypes, under other names, of the id alone.
+//! Shard keys of all forms: in a generic model, through references and newtypes, with renamed fields, and of the id alone.
 
 use odm::{
     Database,
@@ -42,7 +42,7 @@ struct Batch<T: Embedded> {
     items: Vec<T>,
 }
 
-/// By the id alone, which needs no index and no struct; a field is called `hashed`.
+/// A shard key of the id alone, which needs no index and no key struct. A field is named `hashed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "makers", shard_key(id))]
 struct Maker {
@@ -51,7 +51,7 @@ struct Maker {
     hashed: i64,
 }
 
-/// An index of the model begins with the key.
+/// A model with an index that begins with the shard key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "days", shard_key(at, hashed), index(at, hashed, -n; unique))]
 struct Day {
@@ -63,7 +63,7 @@ struct Day {
     n: i64,
 }
 
-/// A key that nobody outside of the module can make up.
+/// A model with a key that code outside of the module cannot construct.
 mod hidden {
     use odm::prelude::*;
 
@@ -102,7 +102,7 @@ fn names(indexes: Vec<Index>) -> Vec<String> {
 }
 
 #[test]
-fn the_model_says_the_stored_names_and_the_index() {
+fn shard_keys_have_stored_names_and_an_index() {
     let of_batch = key(&["type", "R", "of"], Some("of"));
     assert_eq!(Batch::<Point>::MODEL.shard_key(), Some(of_batch));
     assert_eq!(
@@ -116,13 +116,13 @@ fn the_model_says_the_stored_names_and_the_index() {
 }
 
 #[tokio::test]
-async fn a_key_of_any_type_names_its_document() {
+async fn shard_keys_of_any_type_select_documents() {
     let db = Database::<Shop>::open("memory:").await.unwrap();
     db.sync_indexes().await.unwrap();
     let maker = db.insert(Maker { id: 1, hashed: 2 }).await.unwrap();
     db.update::<Maker>(1).inc(|m| m.hashed(), 1).await.unwrap();
 
-    // More exact than it is stored.
+    // A time with more precision than the stored time.
     let now = chrono::Utc::now();
     let batch = Batch {
         id: Sku("a".into()),

@@ -1,5 +1,5 @@
-//! A sharded cluster, as far as there is one here: a router that is none. It says that it is one, notes what it is told, and knows
-//! which collections it has been told to shard. So what is tested is what is sent; no document is anywhere.
+//! Sharding against a fake router. The router answers like `mongos`, records the commands, and stores the shard keys of
+//! collections. So the tests check only the sent commands: the router has no documents.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ fn key(fields: &[&str], hashed: Option<&str>) -> ShardKey {
 
 #[tokio::test]
 async fn collections_are_sharded_by_the_declared_key() {
-    let router = Router::start();
+    let router = FakeRouter::start();
     let db = Db::open(router.url()).await.expect("a router");
     let capabilities = db.backend().capabilities();
     assert!(capabilities.sharding && capabilities.transactions && capabilities.change_streams);
@@ -64,17 +64,17 @@ async fn collections_are_sharded_by_the_declared_key() {
             ("visits".to_owned(), key(&["region", "_id"], Some("_id"))),
         ]
     );
-    assert!(report.unsharded.is_empty() && report.sharded_otherwise.is_empty());
+    assert!(report.unsharded.is_empty() && report.differently_sharded.is_empty());
     assert!(
         report
             .to_string()
             .ends_with("sharded    orders by (c, _id)\nsharded    visits by (region, hashed _id)"),
         "{report}"
     );
-    // The index first, then the collection, and only what is sharded.
-    let told = router.told(&["createIndexes", "shardCollection"]);
+    // `sync_indexes` creates the index before it shards the collection, and skips models without a shard key.
+    let commands = router.recorded_commands(&["createIndexes", "shardCollection"]);
     assert_eq!(
-        told,
+        commands,
         [
             doc! { "createIndexes": "orders", "indexes": [
                 { "key": { "c": 1, "_id": 1 }, "name": "c_1__id_1", "collation": { "locale": "simple" } },
@@ -87,18 +87,18 @@ async fn collections_are_sharded_by_the_declared_key() {
         ]
     );
 
-    // Once is enough.
-    let again = db.sync_indexes().await.expect("as it is");
+    // A second call changes no collection.
+    let second = db.sync_indexes().await.expect("as it is");
     assert!(
-        again.sharded.is_empty() && again.sharded_otherwise.is_empty(),
-        "{again}"
+        second.sharded.is_empty() && second.differently_sharded.is_empty(),
+        "{second}"
     );
-    assert_eq!(router.told(&["shardCollection"]).len(), 2);
+    assert_eq!(router.recorded_commands(&["shardCollection"]).len(), 2);
 }
 
 #[tokio::test]
-async fn what_is_sharded_otherwise_is_left_as_it_is() {
-    let router = Router::start();
+async fn differently_sharded_collections_are_unchanged() {
+    let router = FakeRouter::start();
     router.shard("shop.orders", doc! { "key": { "c": "hashed" } });
     router.shard(
         "shop.visits",
@@ -112,7 +112,7 @@ async fn what_is_sharded_otherwise_is_left_as_it_is() {
         .await
         .expect("a report");
     assert_eq!(
-        report.sharded_otherwise,
+        report.differently_sharded,
         [(
             "orders".to_owned(),
             key(&["c", "_id"], None),
@@ -121,18 +121,18 @@ async fn what_is_sharded_otherwise_is_left_as_it_is() {
     );
     let line = "differs    orders is sharded by (hashed c), declared as (c, _id): left as it is";
     assert!(report.to_string().contains(line), "{report}");
-    // What the cluster knows as being on one shard is not sharded.
-    let told = router.told(&["shardCollection"]);
-    let names: Vec<_> = told
+    // A collection on a single shard (`unsplittable`) counts as unsharded.
+    let commands = router.recorded_commands(&["shardCollection"]);
+    let names: Vec<_> = commands
         .iter()
-        .map(|told| told.get_str("shardCollection").unwrap())
+        .map(|command| command.get_str("shardCollection").unwrap())
         .collect();
     assert_eq!(names, ["shop.visits"]);
 }
 
 #[tokio::test]
-async fn every_command_that_writes_one_document_says_the_shard() {
-    let router = Router::start();
+async fn single_document_commands_contain_the_shard_key() {
+    let router = FakeRouter::start();
     let db = Db::open(router.url()).await.expect("a router");
     let order = Order {
         id: 1,
@@ -154,13 +154,14 @@ async fn every_command_that_writes_one_document_says_the_shard() {
         .inc(|o| o.total(), 1)
         .returning_after();
     assert_eq!(found.await.expect("an answer").applied(), None);
-    let gone = db
+    let deleted = db
         .delete::<Order>(&order)
         .returning()
         .await
         .expect("an answer");
-    assert_eq!(gone.applied(), None);
-    // Those of a bulk that must tell whether they matched are sent as upserts, which a router refuses without the key.
+    assert_eq!(deleted.applied(), None);
+    // A bulk sends an update as an upsert, if the report needs to know whether the update matched. A router rejects an upsert
+    // without the shard key.
     let updates = (1..4).map(|id| db.update::<Order>(key(id)).inc(|o| o.total(), 1));
     let deletes = (1..4).map(|id| db.delete::<Order>(key(id)));
     let report = db
@@ -172,9 +173,9 @@ async fn every_command_that_writes_one_document_says_the_shard() {
     assert!(report.is_ok(), "{report:?}");
 
     let mut filters = Vec::new();
-    for told in router.told(&["update", "delete", "findAndModify"]) {
+    for command in router.recorded_commands(&["update", "delete", "findAndModify"]) {
         for statement in ["updates", "deletes"] {
-            let each = told.get_array(statement).into_iter().flatten();
+            let each = command.get_array(statement).into_iter().flatten();
             filters.extend(each.map(|each| {
                 each.as_document()
                     .unwrap()
@@ -183,7 +184,7 @@ async fn every_command_that_writes_one_document_says_the_shard() {
                     .clone()
             }));
         }
-        filters.extend(told.get_document("query").ok().cloned());
+        filters.extend(command.get_document("query").ok().cloned());
     }
     assert_eq!(filters.len(), 2 + 2 + 6);
     for filter in filters {
@@ -196,29 +197,29 @@ async fn every_command_that_writes_one_document_says_the_shard() {
     }
 }
 
-/// What says that it is a router.
-struct Router {
+/// A fake router.
+struct FakeRouter {
     port: u16,
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Mutex<FakeCluster>>,
 }
 
 #[derive(Default)]
-struct Cluster {
-    told: Vec<Document>,
-    /// What it knows of collections.
+struct FakeCluster {
+    recorded: Vec<Document>,
+    /// The shard keys by namespace, as in `config.collections`.
     collections: BTreeMap<String, Document>,
 }
 
-impl Router {
+impl FakeRouter {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let cluster = Arc::<Mutex<Cluster>>::default();
+        let cluster = Arc::<Mutex<FakeCluster>>::default();
         let shared = Arc::clone(&cluster);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let cluster = Arc::clone(&shared);
-                // It ends with the connection.
+                // The thread ends with the connection.
                 thread::spawn(move || serve(stream, &cluster));
             }
         });
@@ -234,25 +235,26 @@ impl Router {
         cluster.collections.insert(namespace.to_owned(), known);
     }
 
-    /// The commands of these names, without what the driver adds to each.
-    fn told(&self, names: &[&str]) -> Vec<Document> {
-        let told = self.cluster.lock().expect("no panic").told.clone();
-        let named = |told: &Document| {
-            told.keys()
+    /// Returns the recorded commands with these names, without the fields that the driver adds to each command.
+    fn recorded_commands(&self, names: &[&str]) -> Vec<Document> {
+        let recorded = self.cluster.lock().expect("no panic").recorded.clone();
+        let is_named = |command: &Document| {
+            command
+                .keys()
                 .next()
                 .is_some_and(|name| names.contains(&name.as_str()))
         };
-        let mut told: Vec<_> = told.into_iter().filter(named).collect();
-        for command in &mut told {
+        let mut commands: Vec<_> = recorded.into_iter().filter(is_named).collect();
+        for command in &mut commands {
             for added in ["lsid", "txnNumber", "writeConcern", "$clusterTime"] {
                 command.remove(added);
             }
         }
-        told
+        commands
     }
 }
 
-fn serve(mut stream: TcpStream, cluster: &Mutex<Cluster>) -> io::Result<()> {
+fn serve(mut stream: TcpStream, cluster: &Mutex<FakeCluster>) -> io::Result<()> {
     loop {
         let (request, command) = receive(&mut stream)?;
         let answer = cluster.lock().expect("no panic").answer(command);
@@ -270,7 +272,7 @@ fn serve(mut stream: TcpStream, cluster: &Mutex<Cluster>) -> io::Result<()> {
 
 const OP_MSG: i32 = 2013;
 
-/// The number of a request, and its command.
+/// Receives a request, and returns its id and command.
 fn receive(stream: &mut TcpStream) -> io::Result<(i32, Document)> {
     let mut header = [[0; 4]; 4];
     for number in &mut header {
@@ -291,9 +293,9 @@ fn receive(stream: &mut TcpStream) -> io::Result<(i32, Document)> {
             rest = section;
             continue;
         }
-        // Documents that stand beside the command, in its place for an array.
+        // A document sequence: the section stands for an array of the command.
         let length = i32::from_le_bytes([section[0], section[1], section[2], section[3]]);
-        let (documents, behind) =
+        let (documents, remaining) =
             section.split_at(usize::try_from(length).map_err(io::Error::other)?);
         let name = documents[4..]
             .iter()
@@ -308,12 +310,12 @@ fn receive(stream: &mut TcpStream) -> io::Result<(i32, Document)> {
             array.push(Bson::Document(document));
         }
         command.insert(name, array);
-        rest = behind;
+        rest = remaining;
     }
     Ok((request, command))
 }
 
-impl Cluster {
+impl FakeCluster {
     fn answer(&mut self, command: Document) -> Document {
         let name = command.keys().next().cloned().unwrap_or_default();
         let cursor = |first: Vec<Document>| doc! { "cursor": { "id": 0_i64, "ns": "a.b", "firstBatch": first }, "ok": 1 };
@@ -338,10 +340,10 @@ impl Cluster {
             },
             "listIndexes" => cursor(Vec::new()),
             "find" if command.get_str("$db").is_ok_and(|name| name == "config") => {
-                let asked = command
+                let id = command
                     .get_document("filter")
                     .and_then(|filter| filter.get_str("_id"));
-                let known = asked.ok().and_then(|asked| self.collections.get(asked));
+                let known = id.ok().and_then(|id| self.collections.get(id));
                 cursor(known.cloned().into_iter().collect())
             }
             "shardCollection" => {
@@ -358,7 +360,7 @@ impl Cluster {
             "findAndModify" => doc! { "value": null, "ok": 1 },
             _ => doc! { "ok": 1 },
         };
-        self.told.push(command);
+        self.recorded.push(command);
         answer
     }
 }

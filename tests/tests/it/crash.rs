@@ -1,38 +1,38 @@
-//! Writes whose process dies.
+//! Writes of a process that dies, and the recovery after the crash.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use odm::{
     Error, ErrorKind, Schema,
-    backend::{Fault, Faults, operation::Delete},
+    backend::{Fault, Faults, operation::DeleteOperation},
     bson::rawdoc,
     check,
 };
-use odm_tests::aftermath::look;
+use odm_tests::aftermath::recover_and_check;
 
 use crate::Fixture;
 
 pub(crate) type Done<'f, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
-/// A write with its name.
+/// A write and its name.
 pub(crate) type Write<S> = (
     &'static str,
     fn(odm::Database<S>) -> Done<'static, odm::Result<()>>,
 );
 
-/// What is written, on what, and what must be so whatever has become of it.
-pub(crate) struct Crashes<S: 'static> {
+/// A crash test: the writes, the documents before each write, and the checks after recovery.
+pub(crate) struct CrashTest<S: 'static> {
     pub(crate) writes: &'static [Write<S>],
     /// Fills a database without documents.
     pub(crate) begin: fn(&odm::Database<S>) -> Done<'_>,
-    /// What the check may find all the same.
-    pub(crate) may_find: fn(&check::Fault) -> bool,
+    /// Returns whether the check may return a finding after recovery.
+    pub(crate) may_find: fn(&check::FindingKind) -> bool,
     pub(crate) agrees: for<'d> fn(&'d odm::Database<S>, &'d str) -> Done<'d>,
 }
 
-impl<S: Schema> Crashes<S> {
-    /// The process dies before or after each operation of a write; or, where there are transactions, the server is gone. Every third
-    /// operation is tried, and each of them with `ODM_CRASH=all`.
+impl<S: Schema> CrashTest<S> {
+    /// Runs each write, and kills the process before or after an operation. With transactions, the operation returns a connection
+    /// error instead. Tests every third operation, or every operation with `ODM_CRASH=all`.
     pub(crate) async fn run(self, fixture: &Fixture) {
         let has_transactions = fixture.backend().capabilities().transactions;
         let step = match std::env::var("ODM_CRASH").as_deref() {
@@ -43,13 +43,13 @@ impl<S: Schema> Crashes<S> {
             for nth in (1 + position % step..).step_by(step) {
                 let mut was_reached = false;
                 for is_after in [false, true] {
-                    let db = empty(fixture).await;
+                    let db = open_empty(fixture).await;
                     (self.begin)(&db).await;
                     let faults = Arc::new(Faults::new(fixture.backend()));
                     let lost = || Error::new(ErrorKind::Connection, "the server is gone");
                     let fault = match (has_transactions, is_after) {
-                        (true, false) => Fault::Before(lost()),
-                        (true, true) => Fault::After(lost()),
+                        (true, false) => Fault::FailBefore(lost()),
+                        (true, true) => Fault::FailAfter(lost()),
                         (false, false) => Fault::HangBefore,
                         (false, true) => Fault::HangAfter,
                     };
@@ -59,13 +59,13 @@ impl<S: Schema> Crashes<S> {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                     if !done.is_finished() {
-                        // The operation itself may still be under way.
+                        // The interrupted operation may still be running.
                         tokio::time::sleep(Duration::from_millis(150)).await;
                     }
                     was_reached |= faults.pending() == 0;
                     done.abort();
                     let when = format!("{name}, operation {nth}");
-                    let seen = look::<S>(fixture.backend(), self.may_find).await;
+                    let seen = recover_and_check::<S>(fixture.backend(), self.may_find).await;
                     seen.unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
                     (self.agrees)(&db, &when).await;
                 }
@@ -77,12 +77,12 @@ impl<S: Schema> Crashes<S> {
     }
 }
 
-/// The database without documents.
-async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
+/// Deletes all documents of the schema, and returns a database.
+async fn open_empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
     for model in S::MODELS {
-        let extras = model.overflows.iter().map(|field| field.extras.collection);
-        for collection in extras.chain([model.collection]) {
-            let all = Delete {
+        let chunks = model.overflows.iter().map(|field| field.chunks.collection);
+        for collection in chunks.chain([model.collection]) {
+            let all = DeleteOperation {
                 collection: collection.into(),
                 filter: rawdoc! {},
                 multi: true,

@@ -1,4 +1,4 @@
-//! What only the embedded engine has: files.
+//! Tests of the embedded engine only: database files.
 
 use std::{fs, sync::Arc};
 
@@ -6,23 +6,26 @@ use bson::{RawDocumentBuf, rawdoc};
 use odm::{
     ErrorKind, Result,
     backend::{
-        self, Backend, BoxFuture, Transaction, Wrapper,
-        operation::{Aggregate, Change, Count, Insert, Operation, Update},
+        self, Backend, BackendTransaction, BoxFuture, Wrapper,
+        operation::{
+            AggregateOperation, CountOperation, DocumentChange, InsertOperation, Operation,
+            ReadOptions, UpdateOperation,
+        },
     },
     prelude::*,
 };
 
-fn count() -> Count {
-    Count {
+fn count() -> CountOperation {
+    CountOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-fn insert(id: i32) -> Insert {
-    Insert {
+fn insert(id: i32) -> InsertOperation {
+    InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
         ordered: true,
@@ -30,7 +33,7 @@ fn insert(id: i32) -> Insert {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_again() {
+async fn documents_persist_after_reopening() {
     let files = tempfile::tempdir().unwrap();
     let url = format!("odm:{}", files.path().join("shop.odm").display());
     for id in 0..3 {
@@ -44,7 +47,7 @@ async fn what_was_written_is_there_again() {
 }
 
 #[tokio::test]
-async fn files_have_one_user() {
+async fn a_file_can_be_opened_once() {
     let files = tempfile::tempdir().unwrap();
     let url = format!("odm:{}", files.path().join("shop.odm").display());
     let first = backend::open(&url).await.unwrap();
@@ -79,7 +82,7 @@ struct Net;
 
 type NetDb = odm::Database<Net>;
 
-/// An insert with a copy leaves background work, which keeps no file open: neither behind a drop nor behind `close`.
+/// An insert with a copy leaves background work. The work must not keep the file open after a drop or after `close`.
 #[tokio::test]
 async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
     let files = tempfile::tempdir().unwrap();
@@ -105,16 +108,16 @@ async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
         db.update::<Host>(1).set(|h| h.name(), name).await.unwrap();
         if round % 2 == 0 {
             db.close().await.unwrap();
-            // The engine itself does not wait.
+            // `odm_engine` does not wait for an open file, so this open proves that the file is closed.
             odm_engine::Database::open(&path).unwrap();
         } else {
             drop(db);
         }
     }
-    // What was left is not lost.
+    // No pending work was lost.
     let db = NetDb::open(&url).await.unwrap();
-    db.settled()
-        .within(std::time::Duration::from_secs(30))
+    db.wait_for_pending()
+        .timeout(std::time::Duration::from_secs(30))
         .await
         .unwrap();
     let lines = db.find::<Line>().all().await.unwrap();
@@ -122,7 +125,7 @@ async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
     assert!(lines.iter().all(|line| line.name == "round 79"));
 }
 
-/// A read whose caller has gone ends soon, though it would take minutes: until then it keeps the file open.
+/// A dropped read that would take minutes must end soon, because a running read keeps the file open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_read_ends() {
     use std::time::{Duration, Instant};
@@ -133,11 +136,11 @@ async fn a_dropped_read_ends() {
     let elements: bson::RawArrayBuf = (0..100_000).map(bson::RawBson::Int32).collect();
     let square = rawdoc! { "$sum": { "$map": { "input": "$elements", "as": "a", "in": {
     "$sum": { "$map": { "input": "$elements", "in": { "$add": ["$$this", "$$a"] } } } } } } };
-    let aggregate = Aggregate {
+    let aggregate = AggregateOperation {
         collection: "things".into(),
         pipeline: vec![rawdoc! { "$project": { "x": square } }],
         variables: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     };
     let many = (0..3_000).map(|id| rawdoc! { "_id": id }).collect();
     for (is_cursor, is_limited) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -149,16 +152,16 @@ async fn a_dropped_read_ends() {
             Vec::new()
         };
         let last = rawdoc! { "_id": 5_000, "elements": elements.clone() };
-        let insert = Insert {
+        let insert = InsertOperation {
             collection: "things".into(),
             documents: documents.into_iter().chain([last]).collect(),
             ordered: true,
         };
         backend.insert(insert).await.unwrap();
         if is_limited {
-            // The read of a timeout ends too, in a later batch as in the first one.
-            let limited = Aggregate {
-                max_time: Some(Duration::from_secs(1)),
+            // A read over its time limit ends too, in the first batch and in later batches.
+            let limited = AggregateOperation {
+                options: ReadOptions::default().with_max_time(Some(Duration::from_secs(1))),
                 ..aggregate.clone()
             };
             let read = async {
@@ -169,7 +172,7 @@ async fn a_dropped_read_ends() {
             let error = read.await.expect_err("it is no long read");
             assert!(error.is_timeout(), "{error}");
         } else if is_cursor {
-            // The long document is in a later batch.
+            // The slow document is in a later batch.
             let mut cursor = backend.aggregate(aggregate.clone()).await.unwrap();
             let wait = async { while !cursor.next_batch().await.unwrap().is_empty() {} };
             let waited = tokio::time::timeout(Duration::from_secs(1), wait).await;
@@ -210,14 +213,14 @@ async fn foreign_and_truncated_files_are_left_alone() {
         .insert(insert(1))
         .await
         .unwrap();
-    let whole = fs::read(&path).unwrap();
-    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let error = backend::open(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
 }
 
 #[tokio::test]
-async fn a_url_without_a_file_is_told() {
+async fn a_url_without_a_file_is_an_error() {
     for url in ["odm:", "memory:shop"] {
         let error = backend::open(url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidUrl);
@@ -225,7 +228,7 @@ async fn a_url_without_a_file_is_told() {
 }
 
 #[tokio::test]
-async fn every_memory_is_another() {
+async fn memory_databases_are_separate() {
     let (a, b) = (
         backend::open("memory:").await.unwrap(),
         backend::open("memory:").await.unwrap(),
@@ -248,16 +251,16 @@ struct Job {
 #[schema(models(Job))]
 struct Office;
 
-/// A backend where every job is open whenever one is looked for, and closed by another before it is written.
+/// A backend that opens every job before a search for ids, and closes every job before a write, like a concurrent client.
 #[derive(Debug)]
-struct Restless(Arc<dyn Backend>);
+struct ConcurrentJobChanges(Arc<dyn Backend>);
 
-impl Restless {
+impl ConcurrentJobChanges {
     async fn set(&self, is_open: bool) -> Result<()> {
-        let update = Update {
+        let update = UpdateOperation {
             collection: "jobs".into(),
             filter: RawDocumentBuf::new(),
-            change: Change::operators(rawdoc! { "$set": { "is_open": is_open } }),
+            change: DocumentChange::operators(rawdoc! { "$set": { "is_open": is_open } }),
             multi: true,
             upsert: false,
         };
@@ -265,7 +268,7 @@ impl Restless {
     }
 }
 
-impl Wrapper for Restless {
+impl Wrapper for ConcurrentJobChanges {
     type Inner = dyn Backend;
 
     fn inner(&self) -> &dyn Backend {
@@ -280,7 +283,7 @@ impl Wrapper for Restless {
         Box::pin(async move {
             match operation {
                 Operation::Find(find) => {
-                    let is_of_ids = |own: RawDocumentBuf| own.iter().count() == 1;
+                    let is_of_ids = |projection: RawDocumentBuf| projection.iter().count() == 1;
                     if find.projection.is_some_and(is_of_ids) {
                         self.set(true).await?;
                     }
@@ -292,15 +295,18 @@ impl Wrapper for Restless {
         })
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
         transaction
     }
 }
 
-/// There is one all the time, so that it is not as if there were none.
+/// Every search finds a job, so the result must be a conflict and not "no match".
 #[tokio::test(start_paused = true)]
-async fn the_first_that_others_take_each_time_is_a_conflict() {
-    let backend = Restless(Arc::new(backend::Engine::memory()));
+async fn update_first_reports_permanent_contention_as_conflict() {
+    let backend = ConcurrentJobChanges(Arc::new(backend::Engine::memory()));
     let db = odm::Database::<Office>::with_backend(Arc::new(backend));
     let (is_open, steps) = (true, Overflow::new());
     let id = 1;
@@ -325,7 +331,7 @@ struct Persons;
 
 /// An index with a collation, made through the engine alone, is reported, and replaced on request.
 #[tokio::test]
-async fn an_index_with_a_collation_is_not_in_the_way() {
+async fn an_index_with_a_collation_is_reported_and_replaced() {
     let files = tempfile::tempdir().unwrap();
     let path = files.path().join("shop.odm");
     {
@@ -343,15 +349,15 @@ async fn an_index_with_a_collation_is_not_in_the_way() {
     let [(_, _, found)] = report.differing.as_slice() else {
         panic!("{report}");
     };
-    assert!(found.other.is_some(), "{report}");
+    assert!(found.unsupported_definition.is_some(), "{report}");
     assert_eq!(report.undeclared.len(), 1, "{report}");
     let replaced = db.sync_indexes().replace_differing().drop_undeclared();
     let report = replaced.await.unwrap();
     assert_eq!(report.dropped.len(), 1, "{report}");
-    let again = db.sync_indexes().await.unwrap();
+    let second = db.sync_indexes().await.unwrap();
     assert!(
-        again.differing.is_empty() && again.created.is_empty(),
-        "{again}"
+        second.differing.is_empty() && second.created.is_empty(),
+        "{second}"
     );
-    assert_eq!(again.undeclared.len(), 1, "{again}");
+    assert_eq!(second.undeclared.len(), 1, "{second}");
 }

@@ -1,4 +1,4 @@
-//! What a server does when it fails on demand: lost connections, lost answers, unsafe writes.
+//! Failures of a MongoDB server, injected by fail points: lost connections, lost replies, missing write concern.
 
 use std::{
     sync::Arc,
@@ -10,23 +10,26 @@ use odm::{
     Error, ErrorKind,
     backend::{
         self, Backend,
-        operation::{Change, Count, Find, FindAndModify, Insert, Modification, Update},
+        operation::{
+            CountOperation, DocumentChange, FindAndModify, FindAndModifyKind, FindOperation,
+            InsertOperation, ReadOptions, UpdateOperation,
+        },
     },
 };
 use odm_tests::mongod::{self, Server};
 
-/// A database on a shared server, whose failures are for this client alone.
-struct Failing {
+/// A database on a shared server, with fail points for this client alone.
+struct FailPointDatabase {
     backend: Arc<dyn Backend>,
     admin: mongodb::Database,
     app: String,
 }
 
-impl Failing {
-    /// The fresh database's name is also that of the client, by which the server knows whom to fail.
+impl FailPointDatabase {
+    /// Opens a fresh database. The name of the database is also the application name, which selects the client for fail points.
     async fn on(server: &Server) -> Option<Self> {
         if server.is_foreign() {
-            // It may not allow failures, and they would be for others too.
+            // The server may forbid fail points, and may have further clients.
             return None;
         }
         let url = server.fresh_url();
@@ -44,8 +47,8 @@ impl Failing {
         })
     }
 
-    /// The command fails the next few times.
-    async fn fail(&self, command: &str, times: i32, how: Document) {
+    /// Makes a command fail the next `times` times.
+    async fn inject_failure(&self, command: &str, times: i32, how: Document) {
         let mut data = doc! { "failCommands": [command], "appName": &self.app };
         data.extend(how);
         let mode = doc! { "times": times };
@@ -57,25 +60,25 @@ impl Failing {
     }
 
     async fn count(&self) -> u64 {
-        let count = Count {
+        let count = CountOperation {
             collection: "things".into(),
             filter: rawdoc! {},
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
         self.backend.count(count).await.expect("a count")
     }
 }
 
-fn insert(id: i32) -> Insert {
-    Insert {
+fn insert(id: i32) -> InsertOperation {
+    InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
         ordered: true,
     }
 }
 
-fn lost() -> Document {
+fn close_connection() -> Document {
     doc! { "closeConnection": true }
 }
 
@@ -83,37 +86,45 @@ fn is_connection(error: &Error) -> bool {
     error.kind() == ErrorKind::Connection
 }
 
-/// The server has one failure on demand at a time, so these are one test.
+/// All failures on a replica set. The server has a single fail point at a time, so the steps share a test.
 #[tokio::test]
-async fn on_a_replica_set() {
-    let Some(failing) = Failing::on(mongod::replica_set().await).await else {
+async fn failures_on_a_replica_set() {
+    let Some(failing) = FailPointDatabase::on(mongod::replica_set().await).await else {
         return;
     };
     let backend = &failing.backend;
     backend.insert(insert(1)).await.unwrap();
 
-    // The driver tries writes of one document and reads again.
-    failing.fail("insert", 1, lost()).await;
+    // The driver retries writes of single documents, and reads.
+    failing
+        .inject_failure("insert", 1, close_connection())
+        .await;
     backend.insert(insert(2)).await.unwrap();
-    failing.fail("aggregate", 1, lost()).await;
+    failing
+        .inject_failure("aggregate", 1, close_connection())
+        .await;
     assert_eq!(failing.count().await, 2);
 
-    // A failure that lasts is told.
-    failing.fail("insert", 2, lost()).await;
+    // A lasting failure is returned as an error.
+    failing
+        .inject_failure("insert", 2, close_connection())
+        .await;
     let error = backend.insert(insert(3)).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");
     assert_eq!(error.inserted(), None);
     assert_eq!(error.collection(), Some("things"));
 
-    // What returns the document is tried again too; an unordered insert of several is not.
-    failing.fail("findAndModify", 1, lost()).await;
-    let change = Change::operators(rawdoc! { "$inc": { "n": 1 } });
+    // The driver also retries `findAndModify`, but not an unordered insert of several documents.
+    failing
+        .inject_failure("findAndModify", 1, close_connection())
+        .await;
+    let change = DocumentChange::operators(rawdoc! { "$inc": { "n": 1 } });
     let count_up = FindAndModify {
         collection: "things".into(),
         filter: rawdoc! { "_id": 1 },
         sort: None,
         projection: None,
-        modification: Modification::Update {
+        modification: FindAndModifyKind::Update {
             change,
             upsert: false,
             return_new: true,
@@ -121,8 +132,10 @@ async fn on_a_replica_set() {
     };
     let counted = backend.find_and_modify(count_up).await.unwrap().unwrap();
     assert_eq!(counted.get_i32("n").unwrap(), 1);
-    failing.fail("insert", 1, lost()).await;
-    let unordered = Insert {
+    failing
+        .inject_failure("insert", 1, close_connection())
+        .await;
+    let unordered = InsertOperation {
         documents: vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 9 }],
         ordered: false,
         ..insert(0)
@@ -132,38 +145,42 @@ async fn on_a_replica_set() {
     assert_eq!(error.inserted(), None);
     assert_eq!(error.collection(), Some("things"));
 
-    // Written, but not where it is safe.
+    // The server applied the write, but the write concern is not satisfied.
     let concern = doc! { "code": 64, "errmsg": "waiting for replication timed out" };
     failing
-        .fail("insert", 1, doc! { "writeConcernError": concern })
+        .inject_failure("insert", 1, doc! { "writeConcernError": concern })
         .await;
     let error = backend.insert(insert(3)).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");
     assert_eq!(error.code(), Some(64));
 
-    // The outcome of a commit is found out by committing again.
+    // The backend repeats a commit until the outcome is known.
     let tx = backend.begin().await.unwrap();
     tx.insert(insert(4)).await.unwrap();
-    failing.fail("commitTransaction", 3, lost()).await;
+    failing
+        .inject_failure("commitTransaction", 3, close_connection())
+        .await;
     tx.commit().await.unwrap();
     assert_eq!(failing.count().await, 4);
 
-    // A transaction that loses its connection was not kept, and may be tried again.
+    // A transaction with a lost connection is rolled back, and may be retried.
     let tx = backend.begin().await.unwrap();
     tx.insert(insert(5)).await.unwrap();
-    failing.fail("insert", 1, lost()).await;
+    failing
+        .inject_failure("insert", 1, close_connection())
+        .await;
     let error = tx.insert(insert(6)).await.unwrap_err();
     assert!(error.is_conflict(), "{error:?}");
     let error = tx.commit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TransactionOver);
     assert_eq!(failing.count().await, 4);
 
-    // A conflict at the commit, too.
+    // A commit can return a conflict.
     let tx = backend.begin().await.unwrap();
     tx.insert(insert(5)).await.unwrap();
     let labels = ["TransientTransactionError"];
     failing
-        .fail(
+        .inject_failure(
             "commitTransaction",
             1,
             doc! { "errorCode": 251, "errorLabels": labels },
@@ -173,57 +190,63 @@ async fn on_a_replica_set() {
 }
 
 #[tokio::test]
-async fn on_a_standalone_server() {
-    let Some(failing) = Failing::on(mongod::standalone().await).await else {
+async fn failures_on_a_standalone_server() {
+    let Some(failing) = FailPointDatabase::on(mongod::standalone().await).await else {
         return;
     };
     let backend = &failing.backend;
-    failing.fail("insert", 1, lost()).await;
+    failing
+        .inject_failure("insert", 1, close_connection())
+        .await;
     let error = backend.insert(insert(1)).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");
 
-    failing.fail("update", 1, lost()).await;
-    let update = Update {
+    failing
+        .inject_failure("update", 1, close_connection())
+        .await;
+    let update = UpdateOperation {
         collection: "things".into(),
         filter: rawdoc! {},
-        change: Change::operators(rawdoc! { "$set": { "a": 1 } }),
+        change: DocumentChange::operators(rawdoc! { "$set": { "a": 1 } }),
         multi: true,
         upsert: false,
     };
     let error = backend.update(update).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");
 
-    // A cursor that breaks in the middle says so, rather than end.
+    // A broken cursor returns an error, instead of ending early.
     let documents = (0..500).map(|i| rawdoc! { "_id": i }).collect();
-    let many = Insert {
+    let many = InsertOperation {
         documents,
         ..insert(0)
     };
     backend.insert(many).await.unwrap();
-    let find = Find {
+    let find = FindOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let mut cursor = backend.find(find).await.unwrap();
     assert!(!cursor.next_batch().await.unwrap().is_empty());
-    failing.fail("getMore", 1, lost()).await;
+    failing
+        .inject_failure("getMore", 1, close_connection())
+        .await;
     assert!(is_connection(&cursor.next_batch().await.unwrap_err()));
     assert!(cursor.next_batch().await.unwrap().is_empty());
 
-    // A server that does not answer in time, and so does not look at the limit either, is not waited for.
+    // The client enforces the time limit, because a server that does not answer cannot enforce the limit.
     let block = doc! { "blockConnection": true, "blockTimeMS": 20_000 };
-    failing.fail("find", 1, block).await;
-    let limited = Find {
+    failing.inject_failure("find", 1, block).await;
+    let limited = FindOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: Some(Duration::from_millis(100)),
+        options: ReadOptions::default().with_max_time(Some(Duration::from_millis(100))),
     };
     let begun = Instant::now();
     let error = backend.find_all(limited).await.unwrap_err();

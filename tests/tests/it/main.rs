@@ -1,21 +1,27 @@
-//! The suite on every backend, and what only one backend has.
+//! The test suite on every backend, and tests for single backends.
 
+mod client;
 mod cluster;
 mod crash;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;
+mod hidden_documents;
+#[cfg(feature = "engine")]
+mod metrics;
 mod mongodb;
-mod out_of_sight;
+mod problem;
 mod project;
 pub mod suite;
+#[cfg(feature = "engine")]
+mod testing;
 mod url;
 mod url_options;
 
 use odm_tests::{Fixture, models};
 use suite::for_every_test;
 
-/// A module of tests, named after the backend, with a test for every function of the suite.
+/// Defines a module with the name of the backend, with a test for each function of the suite.
 macro_rules! on {
     ($fixture:ident: $($group:ident { $($module:ident: [$($test:ident,)*])* })*) => {
         mod $fixture {

@@ -1,4 +1,4 @@
-//! What only MongoDB has.
+//! Behavior of the MongoDB backend that the other backends do not share.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -6,15 +6,17 @@ use std::{
 };
 
 use bson::{Bson, doc, rawdoc};
-use mongodb::Database;
+use mongodb::{Client, Database};
 use odm::{
     ErrorKind,
     backend::{
-        self, BoxFuture, drain,
+        self, BoxFuture,
         operation::{
-            Aggregate, Change, Count, Direction, Distinct, Find, FindEach, FindSeveral, Index,
-            Insert, Update,
+            AggregateOperation, CountOperation, Direction, DistinctOperation, DocumentChange,
+            FindEach, FindOperation, FindSeveral, Index, InsertOperation, ReadOptions,
+            UpdateOperation,
         },
+        read_to_end,
     },
     prelude::*,
 };
@@ -25,31 +27,29 @@ use odm_tests::{
 };
 
 async fn driver(fixture: &Fixture) -> Database {
-    let client = mongodb::Client::with_uri_str(fixture.url())
-        .await
-        .expect("a client");
+    let client = Client::with_uri_str(fixture.url()).await.expect("a client");
     client.default_database().expect("the URL names a database")
 }
 
-fn insert(documents: impl IntoIterator<Item = bson::RawDocumentBuf>) -> Insert {
-    Insert {
+fn insert(documents: impl IntoIterator<Item = bson::RawDocumentBuf>) -> InsertOperation {
+    InsertOperation {
         collection: "things".into(),
         documents: documents.into_iter().collect(),
         ordered: true,
     }
 }
 
-fn count() -> Count {
-    Count {
+fn count() -> CountOperation {
+    CountOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
 #[tokio::test]
-async fn capabilities_tell_the_kinds_apart() {
+async fn capabilities_depend_on_the_server_kind() {
     for (fixture, is_replicated) in [
         (Fixture::mongodb_standalone().await, false),
         (Fixture::mongodb_replica_set().await, true),
@@ -60,7 +60,7 @@ async fn capabilities_tell_the_kinds_apart() {
     }
 }
 
-/// The last two open houses of each of 10 hosts cost 20 keys and 20 documents, not a scan and not a sort.
+/// The last two documents of each of 10 hosts cost at most 20 examined keys and 20 examined documents, without a sort stage.
 #[tokio::test]
 async fn find_each_uses_the_index_for_order_and_limit() {
     let fixture = Fixture::mongodb_standalone().await;
@@ -88,9 +88,11 @@ async fn find_each_uses_the_index_for_order_and_limit() {
         projection: None,
         sort: Some(rawdoc! { "time": -1 }),
         limit: Some(2),
-        max_time: None,
+        options: Default::default(),
     };
-    let found = drain(backend.find_each(find).await.unwrap()).await.unwrap();
+    let found = read_to_end(backend.find_each(find).await.unwrap())
+        .await
+        .unwrap();
     assert_eq!(found.len(), 20);
     driver.run_command(doc! { "profile": 0 }).await.unwrap();
 
@@ -101,7 +103,7 @@ async fn find_each_uses_the_index_for_order_and_limit() {
         .unwrap();
     let profile = profile.expect("the aggregation was profiled");
     for examined in ["docsExamined", "keysExamined"] {
-        // The server leaves out what the last key cost.
+        // The server does not include the cost of the last key.
         assert!(
             (18..=20).contains(&profile.get_i32(examined).unwrap()),
             "{profile}"
@@ -111,9 +113,10 @@ async fn find_each_uses_the_index_for_order_and_limit() {
     fixture.cleanup().await;
 }
 
-/// All of 1,000 documents are one reply, not 101 of them and then the others; who reads batch by batch gets the former.
+/// A read of all 1,000 documents takes a single reply. A cursor that the caller reads in batches starts with a batch of 101
+/// documents.
 #[tokio::test]
-async fn who_wants_all_gets_it_at_once() {
+async fn reading_all_takes_a_single_reply() {
     for fixture in [
         Fixture::mongodb_standalone().await,
         Fixture::mongodb_replica_set().await,
@@ -121,13 +124,13 @@ async fn who_wants_all_gets_it_at_once() {
         let (backend, driver) = (fixture.backend(), driver(&fixture).await);
         let documents = (0..1_000).map(|i| rawdoc! { "_id": i, "host": i % 10 });
         backend.insert(insert(documents)).await.unwrap();
-        let find = || Find {
+        let find = || FindOperation {
             collection: "things".into(),
             filter: rawdoc! {},
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
         let hosts = FindEach {
             collection: "things".into(),
@@ -137,18 +140,18 @@ async fn who_wants_all_gets_it_at_once() {
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
         let several = FindSeveral {
             finds: vec![find(), find()],
         };
-        let grouped = Aggregate {
+        let grouped = AggregateOperation {
             collection: "things".into(),
             pipeline: vec![rawdoc! { "$match": {} }],
             variables: rawdoc! {},
-            max_time: None,
+            options: Default::default(),
         };
-        let limited = Find {
+        let limited = FindOperation {
             limit: Some(500),
             ..find()
         };
@@ -156,9 +159,9 @@ async fn who_wants_all_gets_it_at_once() {
         assert_eq!(backend.find_all(find()).await.unwrap().len(), 1_000);
         assert_eq!(backend.find_all(limited).await.unwrap().len(), 500);
         assert_eq!(backend.aggregate_all(grouped).await.unwrap().len(), 1_000);
-        let each = drain(backend.find_each(hosts).await.unwrap()).await;
+        let each = read_to_end(backend.find_each(hosts).await.unwrap()).await;
         assert_eq!(each.unwrap().len(), 1_000);
-        let several = drain(backend.find_several(several).await.unwrap()).await;
+        let several = read_to_end(backend.find_several(several).await.unwrap()).await;
         assert_eq!(several.unwrap().len(), 2_000);
         driver.run_command(doc! { "profile": 0 }).await.unwrap();
         let profile = driver.collection::<bson::Document>("system.profile");
@@ -194,16 +197,18 @@ async fn find_each_in_a_transaction() {
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    let found = drain(tx.find_each(find).await.unwrap()).await.unwrap();
+    let found = read_to_end(tx.find_each(find).await.unwrap())
+        .await
+        .unwrap();
     assert_eq!(found.len(), 500);
     tx.commit().await.unwrap();
     fixture.cleanup().await;
 }
 
 #[tokio::test]
-async fn a_document_that_is_too_large_is_refused_at_its_place() {
+async fn an_oversized_document_is_named_in_the_error() {
     let fixture = Fixture::mongodb_standalone().await;
     let backend = fixture.backend();
     let large = "x".repeat(17 << 20);
@@ -232,28 +237,28 @@ async fn the_largest_document_is_stored() {
         .insert(insert([largest(1), largest(2)]))
         .await
         .unwrap();
-    // As a raw command: in a transaction, and again for the name of a duplicate key.
+    // After a duplicate key error, the backend sends the document again as a raw command, because the raw answer has the key.
     let error = backend.insert(insert([largest(1)])).await.unwrap_err();
     assert_eq!(error.value(), Some(&bson::bson!({ "_id": 1 })));
     fixture.cleanup().await;
 }
 
-/// The driver would send the last of the two alone.
+/// The driver would send only the last of two conditions on the same field.
 #[tokio::test]
-async fn a_condition_that_would_be_lost_is_refused() {
+async fn a_duplicate_filter_field_is_rejected() {
     let fixture = Fixture::mongodb_standalone().await;
     let mut filter = rawdoc! {};
     for bound in [1, 2] {
         filter.append(bson::raw::cstr!("a"), rawdoc! { "$ne": bound });
     }
-    let count = Count { filter, ..count() };
+    let count = CountOperation { filter, ..count() };
     let error = fixture.backend().count(count).await.unwrap_err();
     assert!(error.is_unsupported(), "{error}");
 }
 
-/// Text indexes and the like cannot be described, and must not get in the way.
+/// An index that `Index` cannot describe is listed as such, and causes no error.
 #[tokio::test]
-async fn other_kinds_of_indexes_are_listed_as_such() {
+async fn undescribable_indexes_are_listed() {
     let fixture = Fixture::mongodb_standalone().await;
     let things = driver(&fixture)
         .await
@@ -270,7 +275,10 @@ async fn other_kinds_of_indexes_are_listed_as_such() {
     let indexes = fixture.backend().list_indexes("things").await.unwrap();
     let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
     assert_eq!(names, ["a_text", "b_hashed", "$**_1", "c_1"]);
-    let others: Vec<_> = indexes.iter().map(|index| index.other.is_some()).collect();
+    let others: Vec<_> = indexes
+        .iter()
+        .map(|index| index.unsupported_definition.is_some())
+        .collect();
     assert_eq!(others, [true, false, true, false]);
     assert_eq!(indexes[1].hashed.as_deref(), Some("b"));
     fixture.cleanup().await;
@@ -308,7 +316,7 @@ async fn a_replica_set_survives_a_restart() {
     open.insert(insert([rawdoc! { "_id": 2 }])).await.unwrap();
     server.kill().unwrap();
     server.restart().await.unwrap();
-    // Nothing of it was kept, so it may be tried again from the beginning.
+    // The restart discarded the transaction, so the error permits a retry of the whole transaction.
     assert!(open.commit().await.unwrap_err().is_conflict());
     assert_eq!(backend.count(count()).await.unwrap(), 1);
     backend
@@ -363,9 +371,9 @@ async fn net(fixture: &Fixture) -> odm::Database<Net> {
     db
 }
 
-/// One dependent would break a validation rule of the server.
+/// A validation rule of the server rejects the new copy of a single dependent.
 #[tokio::test]
-async fn a_validation_rule_stops_no_other_copy() {
+async fn a_validation_rule_rejects_a_single_copy() {
     for fixture in [
         Fixture::mongodb_standalone().await,
         Fixture::mongodb_replica_set().await,
@@ -380,11 +388,11 @@ async fn a_validation_rule_stops_no_other_copy() {
         let at = db.find::<Service>().sort(|s| s.id().asc()).all().await;
         let at: Vec<_> = at.unwrap().into_iter().map(|service| service.at).collect();
         assert_eq!(at, ["b", "a", "b"]);
-        let error = db.settled().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsettled);
-        let owed = db.owed().await.unwrap();
-        let [rejection] = owed.models[0].rejections.as_slice() else {
-            panic!("{owed}");
+        let error = db.wait_for_pending().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StillPending);
+        let pending = db.pending().await.unwrap();
+        let [rejection] = pending.models[0].rejections.as_slice() else {
+            panic!("{pending}");
         };
         assert_eq!(
             (&*rejection.collection, &rejection.id),
@@ -392,7 +400,7 @@ async fn a_validation_rule_stops_no_other_copy() {
         );
         assert!(rejection.reason.contains("validation"), "{rejection}");
 
-        // In a transaction of the caller the error names the document.
+        // In the caller's transaction, the error names the rejecting document.
         let together = db.transaction(|tx| async move {
             let renamed = tx.update::<Host>(1).set(|h| h.name(), "c");
             renamed.await.map(drop)
@@ -414,7 +422,7 @@ async fn a_validation_rule_stops_no_other_copy() {
 
         let command = doc! { "collMod": "services", "validator": {} };
         driver.run_command(command).await.unwrap();
-        assert_eq!(db.settle().await.unwrap(), 1);
+        assert_eq!(db.run_pending().await.unwrap(), 1);
         let report = db.check().await.unwrap();
         assert!(report.is_clean(), "{report}");
         fixture.cleanup().await;
@@ -445,7 +453,7 @@ struct Boards;
 
 /// A parent that rejects the new count stops the deletion of that child alone.
 #[tokio::test]
-async fn a_validation_rule_stops_no_other_count() {
+async fn a_validation_rule_rejects_a_single_rollup() {
     for fixture in [
         Fixture::mongodb_standalone().await,
         Fixture::mongodb_replica_set().await,
@@ -457,7 +465,7 @@ async fn a_validation_rule_stops_no_other_count() {
             let board = Ref::new(id);
             db.insert(Like { id, board }).await.unwrap();
         }
-        db.settled().await.unwrap();
+        db.wait_for_pending().await.unwrap();
         let driver = driver(&fixture).await;
         let rule = doc! { "$or": [{ "_id": { "$ne": 1_i64 } }, { "likes": { "$gte": 1 } }] };
         let command = doc! { "collMod": "boards", "validator": rule };
@@ -471,14 +479,18 @@ async fn a_validation_rule_stops_no_other_count() {
             assert_eq!(db.find::<Like>().count().await.unwrap(), 1);
         } else {
             assert!(error.to_string().contains("boards 1"), "{error}");
-            let error = db.settled().await.unwrap_err();
+            let error = db.wait_for_pending().await.unwrap_err();
             assert!(error.to_string().contains("boards 1"), "{error}");
-            let owed = db.owed().await.unwrap();
-            assert_eq!(owed.models[0].rejections[0].id, Bson::Int64(1), "{owed}");
+            let pending = db.pending().await.unwrap();
+            assert_eq!(
+                pending.models[0].rejections[0].id,
+                Bson::Int64(1),
+                "{pending}"
+            );
         }
         let command = doc! { "collMod": "boards", "validator": {} };
         driver.run_command(command).await.unwrap();
-        db.settle().await.unwrap();
+        db.run_pending().await.unwrap();
         db.delete::<Like>(1).await.unwrap();
         let report = db.check().await.unwrap();
         assert!(report.is_clean(), "{report}");
@@ -489,7 +501,7 @@ async fn a_validation_rule_stops_no_other_count() {
 
 /// An index with a collation under the name of a declared index is reported, and replaced on request.
 #[tokio::test]
-async fn an_index_with_a_collation_is_not_in_the_way() {
+async fn an_index_with_a_collation_is_replaced() {
     for fixture in [
         Fixture::mongodb_standalone().await,
         Fixture::mongodb_replica_set().await,
@@ -508,7 +520,7 @@ async fn an_index_with_a_collation_is_not_in_the_way() {
             panic!("{report}");
         };
         assert!(
-            declared.other.is_none() && found.other.is_some(),
+            declared.unsupported_definition.is_none() && found.unsupported_definition.is_some(),
             "{report}"
         );
         assert!(report.to_string().contains("\"de\""), "{report}");
@@ -524,25 +536,25 @@ async fn an_index_with_a_collation_is_not_in_the_way() {
             .map(|(_, index)| &*index.name)
             .collect();
         assert_eq!(dropped, ["email_1"], "{report}");
-        // Indexes that no model can declare stay.
+        // `drop_undeclared` keeps indexes that no model can declare.
         let undeclared: Vec<_> = report
             .undeclared
             .iter()
             .map(|(_, index)| &*index.name)
             .collect();
         assert_eq!(undeclared, ["words"], "{report}");
-        let again = db.sync_indexes().await.unwrap();
+        let second = db.sync_indexes().await.unwrap();
         assert!(
-            again.differing.is_empty() && again.created.is_empty(),
-            "{again}"
+            second.differing.is_empty() && second.created.is_empty(),
+            "{second}"
         );
         fixture.cleanup().await;
     }
 }
 
-/// Declared indexes have the simple collation, also in a collection with another default.
+/// Declared indexes use the simple collation, even if the collection has a different default collation.
 #[tokio::test]
-async fn a_collation_of_the_collection_is_not_that_of_declared_indexes() {
+async fn declared_indexes_ignore_the_collection_collation() {
     let fixture = Fixture::mongodb_replica_set().await;
     let driver = driver(&fixture).await;
     let collation = doc! { "locale": "de", "strength": 1 };
@@ -552,22 +564,24 @@ async fn a_collation_of_the_collection_is_not_that_of_declared_indexes() {
     db.sync_indexes().await.unwrap();
     let indexes = fixture.backend().list_indexes("services").await.unwrap();
     assert!(
-        indexes.iter().all(|index| index.other.is_none()),
+        indexes
+            .iter()
+            .all(|index| index.unsupported_definition.is_none()),
         "{indexes:?}"
     );
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
     fixture.cleanup().await;
 }
 
-/// A read that would take minutes: it sleeps in the server at each document.
-fn endless() -> bson::RawDocumentBuf {
+/// Returns a filter that takes minutes: the server sleeps at each document.
+fn slow_filter() -> bson::RawDocumentBuf {
     let sleep =
         rawdoc! { "body": "function() { sleep(50); return true; }", "args": [], "lang": "js" };
     rawdoc! { "$expr": { "$function": sleep } }
 }
 
-/// What the server is at in a database.
-async fn at_work(admin: &Database, database: &str) -> Vec<bson::Document> {
+/// Returns the operations in progress on a database.
+async fn running_operations(admin: &Database, database: &str) -> Vec<bson::Document> {
     let current = doc! { "currentOp": 1, "ns": { "$regex": format!("^{database}[.]") } };
     let current = admin
         .run_command(current)
@@ -580,11 +594,11 @@ async fn at_work(admin: &Database, database: &str) -> Vec<bson::Document> {
         .collect()
 }
 
-/// Begins a read, drops it when the server is at it, and waits until the server is not.
-async fn dropped<F: Future>(admin: &Database, database: &str, name: &str, read: F) {
+/// Starts a read, drops the future once the server works on the read, and waits until the server stops.
+async fn assert_drop_ends_read<F: Future>(admin: &Database, database: &str, name: &str, read: F) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let begun = async {
-        while at_work(admin, database).await.is_empty() {
+        while running_operations(admin, database).await.is_empty() {
             assert!(Instant::now() < deadline, "{name} does not begin");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -595,23 +609,24 @@ async fn dropped<F: Future>(admin: &Database, database: &str, name: &str, read: 
     }
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let left = at_work(admin, database).await;
-        if left.is_empty() {
+        let running = running_operations(admin, database).await;
+        if running.is_empty() {
             return;
         }
-        assert!(Instant::now() < deadline, "{name} goes on: {left:?}");
+        assert!(
+            Instant::now() < deadline,
+            "{name} is still running: {running:?}"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Whatever the read is: when its future is dropped, the server ends it. Also where reads take all connections of the client.
+/// Dropping the future of a read ends the read on the server, even if reads occupy every connection of the client.
 #[tokio::test]
 async fn a_dropped_read_ends_on_the_server() {
     for kind in [Kind::Standalone, Kind::ReplicaSet] {
         let server = Server::start(kind).await.unwrap();
-        let admin = mongodb::Client::with_uri_str(server.url("admin"))
-            .await
-            .unwrap();
+        let admin = Client::with_uri_str(server.url("admin")).await.unwrap();
         let admin = admin.database("admin");
         let url = server.url("shop");
         let join = if url.contains('?') { '&' } else { '?' };
@@ -621,45 +636,45 @@ async fn a_dropped_read_ends_on_the_server() {
         let backend = &backend;
         let documents = (0..4_000).map(|id| rawdoc! { "_id": id, "n": id % 2 });
         backend.insert(insert(documents)).await.unwrap();
-        let find = || Find {
+        let find = || FindOperation {
             collection: "things".into(),
-            filter: endless(),
+            filter: slow_filter(),
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
-        let sorted = || Find {
+        let sorted = || FindOperation {
             sort: Some(rawdoc! { "n": 1 }),
             ..find()
         };
-        let aggregate = Aggregate {
+        let aggregate = AggregateOperation {
             collection: "things".into(),
-            pipeline: vec![rawdoc! { "$match": endless() }],
+            pipeline: vec![rawdoc! { "$match": slow_filter() }],
             variables: rawdoc! {},
-            max_time: None,
+            options: Default::default(),
         };
-        let distinct = Distinct {
+        let distinct = DistinctOperation {
             collection: "things".into(),
             path: "n".to_owned(),
-            filter: endless(),
-            max_time: None,
+            filter: slow_filter(),
+            options: Default::default(),
         };
         let each = FindEach {
             collection: "things".into(),
             path: "n".to_owned(),
             keys: vec![0.into(), 1.into()],
-            filter: endless(),
+            filter: slow_filter(),
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
         let several = FindSeveral {
             finds: vec![find(), find()],
         };
-        let count_all = Count {
-            filter: endless(),
+        let count_all = CountOperation {
+            filter: slow_filter(),
             ..count()
         };
         let reads: Vec<(&str, BoxFuture<'_, ()>)> = vec![
@@ -697,17 +712,17 @@ async fn a_dropped_read_ends_on_the_server() {
             ),
         ];
         for (name, read) in reads {
-            dropped(&admin, "shop", name, read).await;
+            assert_drop_ends_read(&admin, "shop", name, read).await;
         }
 
-        // Of a cursor whose first batch has come, the next one.
+        // The second batch of a cursor is dropped as well.
         let slow_later = rawdoc! { "$expr": { "$cond": [
             { "$lt": ["$_id", 500] },
             true,
             { "$function": { "body": "function() { sleep(50); return true; }", "args": [], "lang": "js" } },
         ] } };
         let mut cursor = backend
-            .find(Find {
+            .find(FindOperation {
                 filter: slow_later,
                 ..find()
             })
@@ -715,22 +730,22 @@ async fn a_dropped_read_ends_on_the_server() {
             .unwrap();
         assert_eq!(cursor.next_batch().await.unwrap().len(), 101);
         let next = async move { cursor.next_batch().await };
-        dropped(&admin, "shop", "getMore", next).await;
+        assert_drop_ends_read(&admin, "shop", "getMore", next).await;
 
-        // One that is too slow and does not say so is ended by its limit.
-        let limited = Find {
-            max_time: Some(Duration::from_millis(300)),
+        // The time limit ends a slow read with a timeout error.
+        let limited = FindOperation {
+            options: ReadOptions::default().with_max_time(Some(Duration::from_millis(300))),
             ..find()
         };
         let error = backend.find_all(limited).await.unwrap_err();
         assert!(error.is_timeout(), "{error}");
-        assert!(at_work(&admin, "shop").await.is_empty());
+        assert!(running_operations(&admin, "shop").await.is_empty());
 
-        // A read in a transaction ends with that.
+        // The end of a transaction ends the reads in the transaction.
         if kind == Kind::ReplicaSet {
             let tx = backend.begin().await.unwrap();
             let read = async move { tx.find_all(find()).await };
-            dropped(&admin, "shop", "a transaction's read", read).await;
+            assert_drop_ends_read(&admin, "shop", "a transaction's read", read).await;
             let tx = backend.begin().await.unwrap();
             tx.update(update_all()).await.unwrap();
             let read = async { tx.find_all(find()).await };
@@ -741,31 +756,29 @@ async fn a_dropped_read_ends_on_the_server() {
             let plain = tokio::time::timeout(Duration::from_secs(10), backend.update(update_all()));
             plain.await.expect("nothing is locked").unwrap();
         }
-        // The sessions of what was ended serve others.
+        // Sessions of ended reads return to the pool in working order.
         for _ in 0..20 {
             assert_eq!(backend.count(count()).await.unwrap(), 4_000);
         }
     }
 }
 
-fn update_all() -> Update {
-    Update {
+fn update_all() -> UpdateOperation {
+    UpdateOperation {
         collection: "things".into(),
         filter: rawdoc! { "_id": { "$lt": 3 } },
-        change: Change::operators(rawdoc! { "$inc": { "m": 1 } }),
+        change: DocumentChange::operators(rawdoc! { "$inc": { "m": 1 } }),
         multi: true,
         upsert: false,
     }
 }
 
-/// That reads can be ended costs nothing where none is: each is the commands that it was before, and no other.
+/// Cancellation support costs no commands: a read sends the same commands as before, and no session commands.
 #[tokio::test]
-async fn reads_that_end_by_themselves_cost_no_command_more() {
+async fn completed_reads_send_no_extra_commands() {
     for kind in [Kind::Standalone, Kind::ReplicaSet] {
         let server = Server::start(kind).await.unwrap();
-        let admin = mongodb::Client::with_uri_str(server.url("admin"))
-            .await
-            .unwrap();
+        let admin = Client::with_uri_str(server.url("admin")).await.unwrap();
         let admin = admin.database("admin");
         let backend = backend::open(&server.url("shop")).await.unwrap();
         let documents = (0..300).map(|id| rawdoc! { "_id": id });
@@ -797,23 +810,23 @@ async fn reads_that_end_by_themselves_cost_no_command_more() {
                 others.map(total),
             )
         };
-        let find = || Find {
+        let find = || FindOperation {
             collection: "things".into(),
             filter: rawdoc! {},
             projection: None,
             sort: None,
             limit: None,
-            max_time: Some(Duration::from_secs(60)),
+            options: ReadOptions::default().with_max_time(Some(Duration::from_secs(60))),
         };
         let before = commands().await;
         for _ in 0..50 {
             assert_eq!(backend.find_all(find()).await.unwrap().len(), 300);
-            let found = drain(backend.find(find()).await.unwrap()).await;
+            let found = read_to_end(backend.find(find()).await.unwrap()).await;
             assert_eq!(found.unwrap().len(), 300);
             assert_eq!(backend.count(count()).await.unwrap(), 300);
         }
         let after = commands().await;
-        // A replica set reads its own oplog meanwhile.
+        // A replica set reads its own oplog during the test, so its counters include more reads.
         if kind == Kind::Standalone {
             assert_eq!((after.0 - before.0, after.1 - before.1), (100, 50));
         }
@@ -824,13 +837,11 @@ async fn reads_that_end_by_themselves_cost_no_command_more() {
     }
 }
 
-/// A transaction that the server ends because it is open for too long is not run again, which would take as long.
+/// A transaction that the server ended at its lifetime limit is not retried: a retry would take as long.
 #[tokio::test]
-async fn a_transaction_that_is_open_for_too_long_is_run_once() {
+async fn an_expired_transaction_is_not_retried() {
     let server = Server::start(Kind::ReplicaSet).await.unwrap();
-    let client = mongodb::Client::with_uri_str(server.url("admin"))
-        .await
-        .unwrap();
+    let client = Client::with_uri_str(server.url("admin")).await.unwrap();
     let shorter = doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 1 };
     client.database("admin").run_command(shorter).await.unwrap();
     let db = odm_tests::models::Db::open(server.url("shop"))
@@ -863,7 +874,7 @@ async fn a_transaction_that_is_open_for_too_long_is_run_once() {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 0);
 }
 
-/// Processes do not stand in one line; what is between them are pauses.
+/// Transactions of separate processes have no common queue. Pauses between the attempts let all transactions succeed.
 #[tokio::test]
 async fn transactions_of_several_processes_on_one_document_succeed() {
     let fixture = Fixture::mongodb_replica_set().await;
@@ -871,7 +882,7 @@ async fn transactions_of_several_processes_on_one_document_succeed() {
     db.insert(Post::new(1, "alex", &[])).await.unwrap();
     let mut running = Vec::new();
     for _ in 0..6 {
-        // As far as lines go, another database is another process.
+        // Each database opened by URL has writer queues of its own, like a separate process.
         let db = odm_tests::models::Db::open(fixture.url()).await.unwrap();
         for _ in 0..10 {
             let db = db.clone();

@@ -1,4 +1,4 @@
-//! What ARCHITECTURE.md promises about the repository itself.
+//! Tests of the repository itself: dependencies, documents, and names in the source.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The crates that a crate of the workspace is built with.
+/// Returns the packages in the dependency tree that `cargo tree` prints for the arguments.
 fn dependencies(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
@@ -55,7 +55,7 @@ fn mongodb_alone_needs_no_engine() {
 }
 
 #[test]
-fn the_engine_and_the_derives_know_nothing_of_odm() {
+fn lower_crates_do_not_depend_on_odm() {
     for package in ["odm-engine", "odm-derive"] {
         let with = dependencies(&["-p", package]);
         for above in ["odm", "mongodb", "tokio"] {
@@ -64,7 +64,7 @@ fn the_engine_and_the_derives_know_nothing_of_odm() {
     }
 }
 
-/// `docs/internals/scopes.md` justifies each use of access that is not narrowed to the caller's session.
+/// `docs/internals/scopes.md` justifies each use of access that is not limited to the caller's session.
 #[test]
 fn every_use_of_unscoped_access_is_justified() {
     let page = fs::read_to_string(root().join("docs/internals/scopes.md")).expect("the page");
@@ -76,28 +76,20 @@ fn every_use_of_unscoped_access_is_justified() {
         .collect();
     let source = root().join("odm/src");
     let mut used = BTreeSet::new();
-    let mut folders = vec![source.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if fs::read_to_string(&path)
-                .expect("code")
-                .contains("to_everything(")
-            {
-                used.insert(path.strip_prefix(&source).expect("inside").to_owned());
-            }
+    for path in files_in(&source, "rs") {
+        let code = fs::read_to_string(&path).expect("code");
+        if code.contains("with_full_visibility(") {
+            used.insert(path.strip_prefix(&source).expect("inside").to_owned());
         }
     }
     assert_eq!(used, justified);
 }
 
-/// Each module may use those to the right of it: what is above does not appear below.
+/// Modules of a lower layer do not use modules of a higher layer.
 #[test]
-fn arrows_point_one_way() {
+fn modules_use_only_lower_layers() {
     let arrows: &[(&str, &[&str], &[&str])] = &[
-        // Operators of the engine never see the store, nor what plans and commits.
+        // Operators of the engine do not use the store, the planner or the commit.
         (
             "odm-engine/src",
             &[
@@ -136,7 +128,7 @@ fn arrows_point_one_way() {
                 "update",
             ],
         ),
-        // A backend speaks BSON and knows no model.
+        // A backend handles BSON, and uses no model.
         (
             "odm/src",
             &["backend"],
@@ -159,9 +151,9 @@ fn arrows_point_one_way() {
     let mut against = Vec::new();
     for (crate_, below, above) in arrows {
         for module in *below {
-            for file in sources(&root().join(crate_), module) {
+            for file in module_files(&root().join(crate_), module) {
                 let code = fs::read_to_string(&file).expect("a source file");
-                // Documentation and tests may point anywhere.
+                // Documentation and tests may use any module.
                 let code = code.split("#[cfg(test)]").next().unwrap_or_default();
                 // A module of a dependency can have the name of a module of this crate.
                 let mut in_dependency = false;
@@ -190,27 +182,43 @@ fn arrows_point_one_way() {
     );
 }
 
-/// `module.rs` and what is in `module/`.
-fn sources(dir: &Path, module: &str) -> Vec<PathBuf> {
-    let mut found = vec![dir.join(module).with_extension("rs")];
-    let mut dirs = vec![dir.join(module)];
+/// Returns `module.rs` and the source files in `module/`.
+fn module_files(dir: &Path, module: &str) -> Vec<PathBuf> {
+    let mut files = vec![dir.join(module).with_extension("rs")];
+    files.extend(files_in(&dir.join(module), "rs"));
+    files
+}
+
+/// Returns the files with an extension in a directory and in all directories below. Leaves out build output and hidden files.
+fn files_in(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with('.') || name == "target" || name == "node_modules" {
+                continue;
+            }
             if path.is_dir() {
                 dirs.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                files.push(path);
             }
         }
     }
-    found
+    files
 }
 
 #[test]
 fn every_path_in_the_documents_exists() {
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
-        let text = fs::read_to_string(root().join(document)).expect(document);
+    let root = root();
+    let mut documents = files_in(&root.join("docs"), "md");
+    documents
+        .extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|file| root.join(file)));
+    for document in documents {
+        let text = fs::read_to_string(&document).expect("a document");
         let mut section = String::new();
         for line in text.lines() {
             if let Some(title) = line.strip_prefix("### ") {
@@ -222,9 +230,19 @@ fn every_path_in_the_documents_exists() {
                 .step_by(2)
                 .filter(|code| is_path(code))
             {
-                let near = ["", &section, "odm/src"];
-                let there = near.iter().any(|dir| root().join(dir).join(path).exists());
-                assert!(there, "{document} names `{path}`, which is not there");
+                let near = [
+                    "",
+                    &section,
+                    "odm/src",
+                    "odm/src/maintain",
+                    "odm/src/maintain/link",
+                    "odm-derive/src",
+                    "odm-engine/src",
+                    "tests/tests/storms",
+                ];
+                let exists = near.iter().any(|dir| root.join(dir).join(path).exists());
+                let document = document.display();
+                assert!(exists, "{document} names the missing path `{path}`");
             }
         }
     }
@@ -234,4 +252,269 @@ fn is_path(code: &str) -> bool {
     let named =
         code.ends_with(".rs") || code.ends_with(".md") || code.ends_with('/') && code.len() > 1;
     named && !code.contains([' ', '*', '<', ':']) && !code.starts_with("foo")
+}
+
+/// Words of earlier versions of the project. `docs/internals/glossary.md` has the terms that replace them.
+const RETIRED_WORDS: &[&str] = &[
+    "anew",
+    "are told",
+    "as good as gone",
+    "companion",
+    "companions",
+    "disown",
+    "disowned",
+    "disowns",
+    "doom",
+    "doomed",
+    "fence",
+    "fenced",
+    "fences",
+    "is told",
+    "lister",
+    "listers",
+    "made of",
+    "overdue",
+    "owed",
+    "owes",
+    "parting",
+    "promise",
+    "promised",
+    "promises",
+    "recount",
+    "recounts",
+    "settle",
+    "settled",
+    "settles",
+    "settling",
+    "takes its leave",
+    "tallied",
+    "tallies",
+    "tally",
+    "those of which",
+    "unentered",
+    "whoever",
+];
+
+/// Retired words stay out of documents and comments, so that one concept has one term.
+#[test]
+fn retired_words_stay_out_of_documents_and_comments() {
+    let root = root();
+    let mut found = Vec::new();
+    let mut report = |file: &Path, line: usize, text: &str| {
+        let file = file.strip_prefix(&root).expect("a file of the repository");
+        for word in retired_words(text) {
+            found.push(format!("{}:{line}: {word}", file.display()));
+        }
+    };
+    // The change log names earlier items of the public interface.
+    let change_log = root.join("CHANGELOG.md");
+    let mut count = 0;
+    for file in files_in(&root, "md") {
+        if file == change_log {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("a document");
+        for (line, text) in (1..).zip(text.lines()) {
+            report(&file, line, text);
+        }
+        count += 1;
+    }
+    let code_dirs = [
+        "odm/src",
+        "odm-derive/src",
+        "odm-engine/src",
+        "tests",
+        "examples",
+        "benches",
+        "fuzz",
+    ];
+    for dir in code_dirs {
+        for file in files_in(&root.join(dir), "rs") {
+            let code = fs::read_to_string(&file).expect("a source file");
+            for (line, text) in scan(&code).comments {
+                report(&file, line, text);
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 300, "only {count} files");
+    assert!(found.is_empty(), "retired words:\n{}", found.join("\n"));
+}
+
+/// Returns the retired words that a text contains as whole words.
+fn retired_words(text: &str) -> Vec<&'static str> {
+    let text = text.to_lowercase();
+    let is_in_text = |word: &&str| contains_whole(&text, word);
+    RETIRED_WORDS.iter().copied().filter(is_in_text).collect()
+}
+
+/// Whether a text contains a word, and no letter, digit or underscore directly before or after the word.
+fn contains_whole(text: &str, word: &str) -> bool {
+    let in_name = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(start, _)| {
+        !text[..start].ends_with(in_name) && !text[start + word.len()..].starts_with(in_name)
+    })
+}
+
+/// Names in stored metadata that have no other meaning in `odm`.
+const STORED_NAMES: &[&str] = &[
+    "applied_version",
+    "contributions",
+    "copied_from",
+    "expected_chunks",
+    "fan_out",
+    "intent",
+    "inverse_version",
+    "provisional",
+    "recompute",
+    "revalidate",
+    "rollup_version",
+    "schema_version",
+    "swept_generation",
+    "tombstone",
+];
+
+/// `odm/src/metadata.rs` and its submodules define all names in stored metadata.
+#[test]
+fn stored_names_are_defined_in_one_module() {
+    let source = root().join("odm/src");
+    let definitions = module_files(&source, "metadata");
+    let mut found = Vec::new();
+    let mut defines_names = false;
+    for file in files_in(&source, "rs") {
+        let code = fs::read_to_string(&file).expect("a source file");
+        let names = stored_names(&code);
+        if definitions.contains(&file) {
+            defines_names |= !names.is_empty();
+            continue;
+        }
+        let file = file.strip_prefix(&source).expect("inside");
+        let places = names.iter();
+        found.extend(places.map(|(line, name)| format!("{}:{line}: {name}", file.display())));
+    }
+    assert!(defines_names, "odm/src/metadata.rs is moved or empty");
+    assert!(found.is_empty(), "stored names:\n{}", found.join("\n"));
+}
+
+/// Returns the string literals with a name of stored metadata, each with its line.
+fn stored_names(code: &str) -> Vec<(usize, &str)> {
+    let is_stored = |literal: &str| {
+        let is_path = literal
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_.$".contains(c));
+        contains_whole(literal, "_odm")
+            || is_path && literal.split('.').any(|name| STORED_NAMES.contains(&name))
+    };
+    let literals = scan(code).literals.into_iter();
+    literals.filter(|(_, literal)| is_stored(literal)).collect()
+}
+
+/// The comments and the string literals of Rust code, each with the number of its first line.
+#[derive(Debug, Default, PartialEq)]
+struct Scanned<'c> {
+    comments: Vec<(usize, &'c str)>,
+    literals: Vec<(usize, &'c str)>,
+}
+
+/// Finds the comments and the string literals of Rust code.
+fn scan(code: &str) -> Scanned<'_> {
+    let mut scanned = Scanned::default();
+    let (mut rest, mut line) = (code, 1);
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            let length = rest.find('\n').unwrap_or(rest.len());
+            scanned.comments.push((line, &rest[..length]));
+            length
+        } else if rest.starts_with("/*") {
+            let length = rest.find("*/").map_or(rest.len(), |end| end + "*/".len());
+            let lines = rest[..length].lines();
+            scanned.comments.extend((line..).zip(lines));
+            length
+        } else if let Some((begin, hashes)) = raw_string_start(rest) {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let length = rest[begin..].find(&end).unwrap_or(rest.len() - begin);
+            scanned.literals.push((line, &rest[begin..begin + length]));
+            rest.len().min(begin + length + end.len())
+        } else if first == '"' {
+            let length = quoted_length(&rest[1..], '"');
+            scanned.literals.push((line, &rest[1..1 + length]));
+            rest.len().min(length + 2)
+        } else if first == '\'' && is_char_literal(rest) {
+            rest.len().min(quoted_length(&rest[1..], '\'') + 2)
+        } else if first.is_alphanumeric() || first == '_' {
+            // A whole name, so that the `r` at the end of a name begins no raw string.
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
+        };
+        line += rest[..length].matches('\n').count();
+        rest = &rest[length..];
+    }
+    scanned
+}
+
+/// Returns the start of the text and the number of `#`, if the code begins with a raw string.
+fn raw_string_start(code: &str) -> Option<(usize, usize)> {
+    let prefixes = ["br", "cr", "r"];
+    let raw = prefixes
+        .iter()
+        .find_map(|prefix| code.strip_prefix(prefix))?;
+    let quoted = raw.trim_start_matches('#');
+    let text = quoted.strip_prefix('"')?;
+    Some((code.len() - text.len(), raw.len() - quoted.len()))
+}
+
+/// Returns the length of a literal up to the closing quote.
+fn quoted_length(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    let end = text.find(|c: char| {
+        let is_end = c == quote && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    });
+    end.unwrap_or(text.len())
+}
+
+/// Whether the code at a single quote is a character. Otherwise the quote begins a lifetime.
+fn is_char_literal(code: &str) -> bool {
+    let mut chars = code.chars().skip(1);
+    chars.next() == Some('\\') || chars.next() == Some('\'')
+}
+
+#[test]
+fn one_retired_word_is_found() {
+    assert_eq!(retired_words("The tally of a post."), ["tally"]);
+    assert_eq!(
+        retired_words("Whoever owes: fence-post"),
+        ["fence", "owes", "whoever"]
+    );
+    assert!(retired_words("totally unsettled, promise_all, offences").is_empty());
+}
+
+#[test]
+fn one_stored_name_is_found() {
+    let code = "
+// \"_odm.lease\" in a comment
+let path = \"_odm.lease\"; // tally
+fn name<'a>(quote: char) -> &'a str { if quote == '\"' { \"intent\" } else { r#\"a \"_odm\" b\"# } }
+let other = [\"__odm_validated\", \"the intent of a write\", \"models_odm\", \"\\\"\", \"pending.fan_out\"];
+/* two
+lines */";
+    assert_eq!(
+        stored_names(code),
+        [
+            (3, "_odm.lease"),
+            (4, "intent"),
+            (4, "a \"_odm\" b"),
+            (5, "pending.fan_out")
+        ]
+    );
+    let comments = [
+        (2, "// \"_odm.lease\" in a comment"),
+        (3, "// tally"),
+        (6, "/* two"),
+        (7, "lines */"),
+    ];
+    assert_eq!(scan(code).comments, comments);
 }

@@ -1,29 +1,29 @@
-//! URLs that name no backend, or one that cannot be reached.
+//! URLs without a known backend, and URLs of backends that cannot be reached.
 
 use std::{error::Error as _, time::Instant};
 
 use odm::{Error, ErrorKind, backend};
 
-async fn refused(url: &str) -> Error {
+async fn open_error(url: &str) -> Error {
     backend::open(url).await.expect_err("it cannot be opened")
 }
 
 #[tokio::test]
 async fn an_unknown_scheme_names_the_known_ones() {
     for url in ["", "postgres://host/shop", "shop", "mongo://host/shop"] {
-        let error = refused(url).await;
+        let error = open_error(url).await;
         assert_eq!(error.kind(), ErrorKind::InvalidUrl);
         assert!(error.to_string().contains("mongodb://"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_missing_database_is_told() {
+async fn a_missing_database_is_an_error() {
     for url in [
         "mongodb://db.example:1234",
         "mongodb://alex:secret@db.example:1234/?w=1",
     ] {
-        let error = refused(url).await;
+        let error = open_error(url).await;
         assert_eq!(error.kind(), ErrorKind::InvalidUrl);
         assert!(
             error
@@ -46,7 +46,7 @@ async fn a_password_is_never_shown() {
         "mongodb://alex:secret@127.0.0.1:1/shop?serverSelectionTimeoutMS=200",
         "mongodb+srv://alex:secret@127.0.0.1:1/shop",
     ] {
-        let error = refused(url).await;
+        let error = open_error(url).await;
         let mut text = format!("{error} {error:?}");
         let mut source = error.source();
         while let Some(cause) = source {
@@ -60,10 +60,10 @@ async fn a_password_is_never_shown() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_is_named_soon() {
+async fn an_unreachable_server_fails_quickly() {
     let start = Instant::now();
     let error =
-        refused("mongodb://127.0.0.1:1,127.0.0.1:2/shop?serverSelectionTimeoutMS=300").await;
+        open_error("mongodb://127.0.0.1:1,127.0.0.1:2/shop?serverSelectionTimeoutMS=300").await;
     assert_eq!(error.kind(), ErrorKind::Connection);
     let text = error.to_string();
     assert!(text.contains("127.0.0.1:1,127.0.0.1:2"), "{text}");
@@ -71,6 +71,6 @@ async fn an_unreachable_server_is_named_soon() {
     assert!(start.elapsed().as_secs() < 3);
 
     let start = Instant::now();
-    refused("mongodb://127.0.0.1:1/shop").await;
+    open_error("mongodb://127.0.0.1:1/shop").await;
     assert!((4..8).contains(&start.elapsed().as_secs()));
 }

@@ -7,16 +7,18 @@ use futures_util::TryStreamExt;
 use odm::{
     Database, Document as _, Error, ErrorKind, Result,
     backend::{
-        self, Backend, BoxFuture, Executor, Transaction, Wrapper, drain,
+        self, Backend, BackendTransaction, BoxFuture, Executor, Wrapper,
         operation::{
-            Aggregate, Count, Distinct, Find, FindEach, FindSeveral, Insert, Operation, Watch,
+            AggregateOperation, CountOperation, DistinctOperation, FindEach, FindOperation,
+            FindSeveral, InsertOperation, Operation, WatchOperation,
         },
+        read_to_end,
     },
     prelude::*,
 };
 use odm_tests::{
     mongod::{self, Server},
-    storm::{self, Copies, Counts, Links, Size, Storm},
+    storm::{self, Copies, Links, Rollups, Size, Storm},
 };
 
 /// The URL of a fresh database with options.
@@ -26,45 +28,48 @@ fn url(server: &Server, options: &str) -> String {
     format!("{url}{join}{options}")
 }
 
-async fn refused(url: &str) -> Error {
+async fn open_error(url: &str) -> Error {
     backend::open(url).await.expect_err("it cannot be opened")
 }
 
 /// Options are refused before the first connection.
 #[tokio::test]
-async fn what_would_break_a_guarantee_is_refused_with_a_remedy() {
-    for (options, said) in [
-        ("w=0", "Leave `w` out"),
-        ("w=1", "Leave `w` out"),
-        ("w=3", "Leave `w` out"),
+async fn unsafe_options_are_refused_with_a_remedy() {
+    for (options, remedy) in [
+        ("w=0", "Remove `w`"),
+        ("w=1", "Remove `w`"),
+        ("w=3", "Remove `w`"),
         ("w=twoCenters", "`w=twoCenters`"),
-        ("W=1", "Leave `w` out"),
-        ("journal=false", "Leave `journal` out"),
-        ("w=majority&journal=false", "Leave `journal` out"),
+        ("W=1", "Remove `w`"),
+        ("journal=false", "Remove `journal`"),
+        ("w=majority&journal=false", "Remove `journal`"),
         ("loadBalanced=true", "`mongos`"),
         ("socketTimeoutMS=5000", "`tokio::time::timeout`"),
         ("WaitQueueTimeoutMS=5000", "`waitQueueTimeoutMS`"),
-        ("uuidRepresentation=javaLegacy", "Leave it out"),
+        ("uuidRepresentation=javaLegacy", "Remove the option"),
         ("maxAdaptiveRetries=3", "`maxAdaptiveRetries`"),
-        ("enableOverloadRetargeting=true", "Leave it out"),
-        ("compressors=zstd", "features = [\"zstd-compression\"]"),
-        ("proxyHost=localhost", "features = [\"socks5-proxy\"]"),
-        ("appName=a?b&w=1", "Leave `w` out"),
+        ("enableOverloadRetargeting=true", "Remove the option"),
+        (
+            "compressors=zstd",
+            "the feature `zstd-compression` of `odm`",
+        ),
+        ("proxyHost=localhost", "the feature `socks5-proxy` of `odm`"),
+        ("appName=a?b&w=1", "Remove `w`"),
         ("maxStalenessSeconds=90", "read preference"),
         ("readPreference=primary&maxStalenessSeconds=90", "primary"),
         ("readPreference=secondary&maxStalenessSeconds=9", "90"),
         ("readPreferenceTags=a:b", "read preference"),
         ("timeoutMS=100", "timeoutms"),
     ] {
-        let error = refused(&format!("mongodb://127.0.0.1:1/shop?{options}")).await;
+        let error = open_error(&format!("mongodb://127.0.0.1:1/shop?{options}")).await;
         assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{options}: {error}");
-        assert!(error.to_string().contains(said), "{options}: {error}");
+        assert!(error.to_string().contains(remedy), "{options}: {error}");
     }
 }
 
 /// Every write waits for a majority, with and without the option.
 #[tokio::test]
-async fn a_majority_may_be_asked_for() {
+async fn a_majority_write_concern_is_accepted() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {
         let url = url(server, "w=majority&journal=true&wtimeoutMS=60000");
         let backend = backend::open(&url).await.expect("it opens");
@@ -73,37 +78,37 @@ async fn a_majority_may_be_asked_for() {
     }
 }
 
-fn insert(id: i32) -> Insert {
-    Insert {
+fn insert(id: i32) -> InsertOperation {
+    InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id, "n": id }],
         ordered: true,
     }
 }
 
-fn count() -> Count {
-    Count {
+fn count() -> CountOperation {
+    CountOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-fn find() -> Find {
-    Find {
+fn find() -> FindOperation {
+    FindOperation {
         collection: "things".into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
 /// Each kind of read, of a collection with one document.
 async fn every_read(reads: &dyn Executor) -> Result<()> {
-    assert_eq!(drain(reads.find(find()).await?).await?.len(), 1);
+    assert_eq!(read_to_end(reads.find(find()).await?).await?.len(), 1);
     assert_eq!(reads.find_all(find()).await?.len(), 1);
     assert_eq!(reads.count(count()).await?, 1);
     let each = FindEach {
@@ -114,25 +119,28 @@ async fn every_read(reads: &dyn Executor) -> Result<()> {
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    assert_eq!(drain(reads.find_each(each).await?).await?.len(), 1);
+    assert_eq!(read_to_end(reads.find_each(each).await?).await?.len(), 1);
     let several = FindSeveral {
         finds: vec![find(), find()],
     };
-    assert_eq!(drain(reads.find_several(several).await?).await?.len(), 2);
-    let aggregate = Aggregate {
+    assert_eq!(
+        read_to_end(reads.find_several(several).await?).await?.len(),
+        2
+    );
+    let aggregate = AggregateOperation {
         collection: "things".into(),
         pipeline: vec![rawdoc! { "$match": { "n": 1 } }],
         variables: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     };
     assert_eq!(reads.aggregate_all(aggregate).await?.len(), 1);
-    let distinct = Distinct {
+    let distinct = DistinctOperation {
         collection: "things".into(),
         path: "n".to_owned(),
         filter: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     };
     assert_eq!(reads.distinct(distinct).await?.len(), 1);
     reads.explain(find()).await.map(drop)
@@ -140,7 +148,7 @@ async fn every_read(reads: &dyn Executor) -> Result<()> {
 
 /// Reads of the application have the level of the URL; reads of the backend do not.
 #[tokio::test]
-async fn reads_of_the_application_have_the_level_of_the_url() {
+async fn application_reads_use_the_url_read_concern() {
     for (server, levels) in [
         (
             mongod::replica_set().await,
@@ -163,7 +171,7 @@ async fn reads_of_the_application_have_the_level_of_the_url() {
             assert!(read.is_ok(), "{level}: {read:?}");
             if backend.capabilities().change_streams {
                 let mut watch = backend
-                    .watch(Watch::collection("things"))
+                    .watch(WatchOperation::collection("things"))
                     .await
                     .expect("it");
                 backend.insert(insert(2)).await.expect("an insert");
@@ -175,7 +183,7 @@ async fn reads_of_the_application_have_the_level_of_the_url() {
 
 /// A standalone server refuses levels that need a replica set, at each read of the application.
 #[tokio::test]
-async fn a_standalone_server_has_no_level_of_members() {
+async fn a_standalone_server_refuses_replica_set_read_concerns() {
     for level in ["linearizable", "snapshot"] {
         let options = format!("readConcernLevel={level}");
         let url = url(mongod::standalone().await, &options);
@@ -189,36 +197,36 @@ async fn a_standalone_server_has_no_level_of_members() {
 
 /// A set of one member can be connected directly.
 #[tokio::test]
-async fn one_member_may_be_connected_directly() {
+async fn a_direct_connection_to_a_member_works() {
     let server = mongod::replica_set().await;
     if server.is_foreign() {
         return;
     }
     let url = url(server, "directConnection=true");
-    agrees::<Copies>(backend::open(&url).await.expect("it opens")).await;
+    run_small_storm::<Copies>(backend::open(&url).await.expect("it opens")).await;
 }
 
 /// A pool of one connection is slow, without a deadlock.
 #[tokio::test]
-async fn one_connection_is_enough() {
+async fn a_pool_of_one_connection_does_not_deadlock() {
     let url = url(mongod::replica_set().await, "maxPoolSize=1&minPoolSize=1");
-    let storm = agrees::<Copies>(backend::open(&url).await.expect("it opens"));
+    let storm = run_small_storm::<Copies>(backend::open(&url).await.expect("it opens"));
     // A write that waits for a transaction must not take the connection of the commit.
     let in_time = tokio::time::timeout(std::time::Duration::from_secs(45), storm);
     in_time.await.expect("no deadlock");
 }
 
 #[tokio::test]
-async fn nothing_depends_on_retries_of_the_driver() {
+async fn writes_work_without_driver_retries() {
     let url = url(
         mongod::replica_set().await,
         "retryWrites=false&retryReads=false",
     );
-    agrees::<Copies>(backend::open(&url).await.expect("it opens")).await;
+    run_small_storm::<Copies>(backend::open(&url).await.expect("it opens")).await;
 }
 
 /// A small storm.
-async fn agrees<S: Storm>(backend: Arc<dyn Backend>) {
+async fn run_small_storm<S: Storm>(backend: Arc<dyn Backend>) {
     let db = Database::<S::Schema>::with_backend(backend);
     let size = Size {
         tasks: 4,
@@ -232,30 +240,35 @@ async fn agrees<S: Storm>(backend: Arc<dyn Backend>) {
 
 /// A backend wrapper that records the reads of clients, or has no such reads.
 #[derive(Debug)]
-struct Watched<T: ?Sized = dyn Backend> {
+struct ReadRecorder<T: ?Sized = dyn Backend> {
     inner: Arc<T>,
     has_client_reads: bool,
     /// Whether this wraps the reads of a client.
     is_client: bool,
-    seen: Arc<Mutex<Vec<Operation>>>,
+    operations: Arc<Mutex<Vec<Operation>>>,
 }
 
-impl Watched {
+impl ReadRecorder {
     fn new(inner: Arc<dyn Backend>, has_client_reads: bool) -> Arc<Self> {
         Arc::new(Self {
             inner,
             has_client_reads,
             is_client: false,
-            seen: Arc::default(),
+            operations: Arc::default(),
         })
     }
 
-    fn seen(&self) -> Vec<Operation> {
-        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take_operations(&self) -> Vec<Operation> {
+        std::mem::take(
+            &mut *self
+                .operations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
-impl<T: Executor + ?Sized> Wrapper for Watched<T> {
+impl<T: Executor + ?Sized> Wrapper for ReadRecorder<T> {
     type Inner = T;
 
     fn inner(&self) -> &T {
@@ -268,23 +281,29 @@ impl<T: Executor + ?Sized> Wrapper for Watched<T> {
         run: BoxFuture<'a, Result<R>>,
     ) -> BoxFuture<'a, Result<R>> {
         if self.is_client {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.push(operation);
+            let mut operations = self
+                .operations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            operations.push(operation);
         }
         run
     }
 
-    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
         transaction
     }
 
-    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+    fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         self.has_client_reads.then(|| {
-            let around: Arc<dyn Executor> = Arc::new(Watched {
+            let around: Arc<dyn Executor> = Arc::new(ReadRecorder {
                 inner: reads,
                 has_client_reads: false,
                 is_client: true,
-                seen: Arc::clone(&self.seen),
+                operations: Arc::clone(&self.operations),
             });
             around
         })
@@ -293,22 +312,22 @@ impl<T: Executor + ?Sized> Wrapper for Watched<T> {
 
 /// Writes, checks, repairs and waits make no read of a client. The storms have all of these operations.
 #[tokio::test]
-async fn only_the_application_reads_as_the_url_says() {
+async fn internal_reads_ignore_the_url_options() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {
         let open = async || {
             let url = url(server, "readPreference=nearest&readConcernLevel=local");
-            Watched::new(backend::open(&url).await.expect("it opens"), true)
+            ReadRecorder::new(backend::open(&url).await.expect("it opens"), true)
         };
         let watched = open().await;
-        agrees::<Copies>(watched.clone()).await;
-        assert_eq!(watched.seen(), []);
+        run_small_storm::<Copies>(watched.clone()).await;
+        assert_eq!(watched.take_operations(), []);
         let watched = open().await;
-        agrees::<Counts>(watched.clone()).await;
-        assert_eq!(watched.seen(), []);
+        run_small_storm::<Rollups>(watched.clone()).await;
+        assert_eq!(watched.take_operations(), []);
         let watched = open().await;
-        agrees::<Links>(watched.clone()).await;
-        assert_eq!(watched.seen(), []);
-        jobs(open().await).await;
+        run_small_storm::<Links>(watched.clone()).await;
+        assert_eq!(watched.take_operations(), []);
+        run_overflow_maintenance(open().await).await;
     }
 }
 
@@ -342,7 +361,7 @@ struct Book {
 struct Library;
 
 /// Arrays that overflow, and the jobs of a database.
-async fn jobs(watched: Arc<Watched>) {
+async fn run_overflow_maintenance(watched: Arc<ReadRecorder>) {
     let db = Database::<Library>::with_backend(watched.clone());
     db.sync_indexes().await.expect("indexes");
     let room = "hall".to_owned();
@@ -357,8 +376,8 @@ async fn jobs(watched: Arc<Watched>) {
         let pushed = db.update::<Book>(1).push(|b| b.pages(), page.to_string());
         pushed.await.expect("a push");
     }
-    db.settled().await.expect("nothing is pending");
-    db.owed().await.expect("a report");
+    db.wait_for_pending().await.expect("nothing is pending");
+    db.pending().await.expect("a report");
     db.backfills().await.expect("a report");
     assert!(db.check().await.expect("a report").is_clean());
     db.repair().apply().await.expect("a report");
@@ -366,7 +385,7 @@ async fn jobs(watched: Arc<Watched>) {
     // Elements of an overflow array come from one server.
     let pages = db.get::<Book>(1).elements(|b| b.pages()).all().await;
     assert_eq!(pages.expect("all of them").len(), 9);
-    assert_eq!(watched.seen(), []);
+    assert_eq!(watched.take_operations(), []);
 
     db.get::<Book>(1).await.expect("the book");
     db.find_by_id::<Book>(1).await.expect("the book");
@@ -374,12 +393,12 @@ async fn jobs(watched: Arc<Watched>) {
     db.load((Ref::<Book>::new(1),)).await.expect("the book");
     assert_eq!(db.find::<Book>().all().await.expect("the book").len(), 1);
     assert_eq!(db.find::<Book>().count().await.expect("one"), 1);
-    assert_eq!(watched.seen().len(), 6);
+    assert_eq!(watched.take_operations().len(), 6);
 }
 
 /// The commands at the server: internal reads have the primary with a majority or a snapshot, writes wait for a majority.
 #[tokio::test]
-async fn commands_of_the_framework_ignore_the_read_options() {
+async fn internal_commands_ignore_the_url_read_options() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {
         if server.is_foreign() {
             continue;
@@ -393,9 +412,9 @@ async fn commands_of_the_framework_ignore_the_read_options() {
         let large = doc! { "create": "system.profile", "capped": true, "size": 256 << 20 };
         driver.run_command(large).await.expect("a profile");
         driver.run_command(doc! { "profile": 2 }).await.expect("it");
-        agrees::<Copies>(Watched::new(backend.clone(), false)).await;
-        agrees::<Counts>(Watched::new(backend.clone(), false)).await;
-        agrees::<Links>(Watched::new(backend.clone(), false)).await;
+        run_small_storm::<Copies>(ReadRecorder::new(backend.clone(), false)).await;
+        run_small_storm::<Rollups>(ReadRecorder::new(backend.clone(), false)).await;
+        run_small_storm::<Links>(ReadRecorder::new(backend.clone(), false)).await;
         driver.run_command(doc! { "profile": 0 }).await.expect("it");
 
         let profile = driver.collection::<Document>("system.profile");

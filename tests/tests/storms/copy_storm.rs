@@ -5,8 +5,8 @@ use odm_tests::storm::{self, Copies, Size};
 
 use crate::Fixture;
 
-/// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with 6,250.
-pub(crate) async fn at_rest_every_copy_is_as_its_source(fixture: Fixture) {
+/// Runs 8 tasks with 40 operations each; with `ODM_STORM=full`, 32 tasks with 6,250 operations each.
+pub(crate) async fn copies_equal_their_sources_after_pending_work(fixture: Fixture) {
     let db = Database::with_backend(fixture.backend());
     let size = Size::of(6_250);
     storm::begin::<Copies>(&db, size).await;

@@ -1,6 +1,6 @@
-//! `kill -9`, of a program that writes to linked documents and of the server: afterwards all sides agree.
+//! Tests that end a writing program or the server with `kill -9`. Afterwards, references and inverses must agree.
 //!
-//! A few times in a short run, a hundred times each with `ODM_KILLS=100`.
+//! A short run kills a few times. With `ODM_KILLS=100`, each test kills a hundred times.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,28 +14,28 @@ use std::{
 };
 
 use odm_tests::{
-    aftermath::look,
+    aftermath::recover_and_check,
     mongod::{self, Kind, Server},
-    office::{Db, Office, act},
+    office::{Db, Office, run_random_operation},
     storm::Size,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn kills(short: u64) -> u64 {
+fn number_of_kills(short: u64) -> u64 {
     let kills = std::env::var("ODM_KILLS").ok();
     kills.and_then(|kills| kills.parse().ok()).unwrap_or(short)
 }
 
-/// Another process, which lets a storm loose.
+/// A separate process that runs a storm.
 pub(crate) struct Writer {
     child: Child,
-    /// How many operations it has carried out.
+    /// The number of completed operations.
     done: Arc<AtomicU64>,
 }
 
 impl Writer {
-    /// Starts it, and waits until it has opened the database.
+    /// Starts the process, and waits until the database is open.
     pub(crate) fn start(storm: &str, url: &str, size: Size) -> Self {
         let Size {
             tasks, ids, seed, ..
@@ -51,18 +51,18 @@ impl Writer {
         let first = lines.next().expect("a line").expect("a text");
         assert_eq!(first, "0");
         let done = Arc::<AtomicU64>::default();
-        let told = Arc::clone(&done);
-        // It ends with the process.
+        let counter = Arc::clone(&done);
+        // The thread ends with the process.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                told.store(line.parse().expect("a number"), Ordering::Relaxed);
+                counter.store(line.parse().expect("a number"), Ordering::Relaxed);
             }
         });
         Self { child, done }
     }
 
-    /// Waits until it has carried out so many operations.
-    pub(crate) async fn until(&mut self, operations: u64) {
+    /// Waits until the process has completed the given number of operations.
+    pub(crate) async fn wait_for_operations(&mut self, operations: u64) {
         while self.done.load(Ordering::Relaxed) < operations {
             let ended = self.child.try_wait().expect("its state");
             assert!(ended.is_none(), "the writer has ended: {ended:?}");
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// `SIGKILL`: nothing of it is asked.
+/// Kills the process with `SIGKILL`, so that the process cannot clean up.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.child.kill().expect("it is there to be killed");
@@ -79,13 +79,13 @@ impl Drop for Writer {
     }
 }
 
-/// Finishes what was begun, however short a time ago, and looks.
-async fn assert_all_sides_agree(db: &Db, when: &str) {
-    let seen = look::<Office>(db.backend().clone(), |_| false).await;
+/// Completes all pending work, even with a valid lease, and checks the database.
+async fn assert_consistent(db: &Db, when: &str) {
+    let seen = recover_and_check::<Office>(db.backend().clone(), |_| false).await;
     seen.unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
 }
 
-async fn the_program_is_killed(url: &str, kills: u64) {
+async fn kill_program_repeatedly(url: &str, kills: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for kill in 0..kills {
         let size = Size {
@@ -98,7 +98,7 @@ async fn the_program_is_killed(url: &str, kills: u64) {
         tokio::time::sleep(Duration::from_millis(random.random_range(20..250))).await;
         drop(writer);
         let db = Db::open(url).await.unwrap();
-        assert_all_sides_agree(&db, &format!("kill {kill}")).await;
+        assert_consistent(&db, &format!("kill {kill}")).await;
     }
     let report = Db::open(url).await.unwrap().check().await.unwrap();
     println!(
@@ -110,28 +110,28 @@ async fn the_program_is_killed(url: &str, kills: u64) {
 
 #[cfg(feature = "engine")]
 #[tokio::test]
-async fn a_program_with_an_engine() {
+async fn killed_program_with_an_engine() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("odm:{}", directory.path().join("office.odm").display());
-    the_program_is_killed(&url, kills(6)).await;
+    kill_program_repeatedly(&url, number_of_kills(6)).await;
 }
 
 #[tokio::test]
-async fn a_program_with_a_standalone_server() {
+async fn killed_program_with_a_standalone_server() {
     let url = mongod::standalone().await.fresh_url();
-    the_program_is_killed(&url, kills(6)).await;
+    kill_program_repeatedly(&url, number_of_kills(6)).await;
 }
 
 #[tokio::test]
-async fn a_program_with_a_replica_set() {
+async fn killed_program_with_a_replica_set() {
     let url = mongod::replica_set().await.fresh_url();
-    the_program_is_killed(&url, kills(6)).await;
+    kill_program_repeatedly(&url, number_of_kills(6)).await;
 }
 
-async fn the_server_is_killed(kind: Kind, kills: u64) {
+async fn kill_server_repeatedly(kind: Kind, kills: u64) {
     let mut server = Server::start(kind).await.expect("a server");
     if server.is_foreign() {
-        // It is not ours to be killed.
+        // A test must not kill a foreign server.
         return;
     }
     let url = server.fresh_url();
@@ -143,7 +143,7 @@ async fn the_server_is_killed(kind: Kind, kills: u64) {
             tokio::spawn(async move {
                 let mut random = ChaCha8Rng::seed_from_u64(kill * 4 + writer);
                 while !matches!(
-                    act(&db, &mut random, 20).await,
+                    run_random_operation(&db, &mut random, 20).await,
                     Err(error) if error.kind() == odm::ErrorKind::Connection
                 ) {}
             })
@@ -159,16 +159,16 @@ async fn the_server_is_killed(kind: Kind, kills: u64) {
         }
         server.restart().await.expect("it starts again");
         let db = Db::open(&url).await.unwrap();
-        assert_all_sides_agree(&db, &format!("kill {kill}")).await;
+        assert_consistent(&db, &format!("kill {kill}")).await;
     }
 }
 
 #[tokio::test]
-async fn a_standalone_server() {
-    the_server_is_killed(Kind::Standalone, kills(2)).await;
+async fn killed_standalone_server() {
+    kill_server_repeatedly(Kind::Standalone, number_of_kills(2)).await;
 }
 
 #[tokio::test]
-async fn a_replica_set() {
-    the_server_is_killed(Kind::ReplicaSet, kills(2)).await;
+async fn killed_replica_set() {
+    kill_server_repeatedly(Kind::ReplicaSet, number_of_kills(2)).await;
 }

@@ -2,14 +2,14 @@
 
 use odm::{Database, ErrorKind, prelude::*};
 use odm_tests::{
-    mongod::Trio,
-    storm::{self, Copies, Counts, Links, Size, Storm},
+    mongod::ThreeMemberSet,
+    storm::{self, Copies, Links, Rollups, Size, Storm},
 };
 
 /// Reads of the application follow the URL.
-const BEHIND: &str = "&readPreference=secondary&readPreferenceTags=lag:forever";
+const STALE_MEMBER_OPTIONS: &str = "&readPreference=secondary&readPreferenceTags=lag:forever";
 
-async fn all_agrees<S: Storm>(url: &str) {
+async fn run_storm<S: Storm>(url: &str) {
     let db = Database::<S::Schema>::open(url).await;
     let db = db.expect("its database");
     let size = Size::of(1_000);
@@ -29,12 +29,14 @@ struct Note {
 #[schema(models(Note))]
 struct Notes;
 
-/// One set for all storms: the start of the set takes longer than the storms.
+/// All storms share a replica set, because the start of the set takes longer than the storms.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_derived_from_a_member_that_is_behind() {
-    let trio = Trio::start().await.expect("a replica set");
-    trio.stop_one().await.expect("a stale member");
-    let url = |name: &str| format!("{}{BEHIND}", trio.url(name));
+async fn derived_data_ignores_stale_members() {
+    let trio = ThreeMemberSet::start().await.expect("a replica set");
+    trio.stop_replication_to_one()
+        .await
+        .expect("a stale member");
+    let url = |name: &str| format!("{}{STALE_MEMBER_OPTIONS}", trio.url(name));
 
     // Reads of the application come from the stale member.
     let db = Database::<Notes>::open(url("notes")).await.expect("it");
@@ -61,7 +63,7 @@ async fn nothing_is_derived_from_a_member_that_is_behind() {
     .await
     .expect("a transaction");
 
-    // One member of several is the primary until the next election only.
+    // A direct connection reaches the primary only until the next election, so `open` rejects the URL.
     let all = trio.url("notes");
     let (host, _) = all.split_once(',').expect("three hosts");
     let direct = Database::<Notes>::open(format!("{host}/notes?directConnection=true")).await;
@@ -69,24 +71,30 @@ async fn nothing_is_derived_from_a_member_that_is_behind() {
     assert_eq!(error.kind(), ErrorKind::InvalidUrl);
     assert!(error.to_string().contains("`replicaSet=odm`"), "{error}");
 
-    all_agrees::<Copies>(&url("copies")).await;
-    all_agrees::<Counts>(&url("counts")).await;
-    all_agrees::<Links>(&url("links")).await;
+    run_storm::<Copies>(&url("copies")).await;
+    run_storm::<Rollups>(&url("rollups")).await;
+    run_storm::<Links>(&url("links")).await;
 }
 
 /// A write without confirmation in time has an unknown outcome. The follow-up work is done after the confirmation.
+///
+/// Only the one write has the short time limit. The first documents and the check wait for the replicas as long as it takes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_confirmed_late_is_followed_all_the_same() {
-    let trio = Trio::start().await.expect("a replica set");
-    let url = format!("{}&wtimeoutMS=300", trio.url("late"));
+async fn a_late_write_still_gets_its_follow_up() {
+    let trio = ThreeMemberSet::start().await.expect("a replica set");
+    let url = trio.url("late");
     let db = Database::<<Copies as Storm>::Schema>::open(&url).await;
     let db = db.expect("its database");
+    let limited = Database::open(format!("{url}&wtimeoutMS=300")).await;
+    let limited = limited.expect("the same database");
     storm::begin::<Copies>(&db, Size::of(1_000)).await;
-    trio.hold_back(true).await.expect("two locked members");
-    let error = Copies::rename(&db, 1, "late")
+    trio.pause_replication(true)
+        .await
+        .expect("two locked members");
+    let error = Copies::rename(&limited, 1, "late")
         .await
         .expect_err("no majority");
     assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
-    trio.hold_back(false).await.expect("two members");
-    storm::rest::<Copies>(&db).await;
+    trio.pause_replication(false).await.expect("two members");
+    storm::check_after_storm::<Copies>(&db).await;
 }

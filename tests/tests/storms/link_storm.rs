@@ -1,4 +1,4 @@
-//! Many tasks that link, unlink, move and delete.
+//! A storm of concurrent tasks that link, unlink, move and delete documents.
 
 use std::sync::{
     Arc,
@@ -12,20 +12,20 @@ use odm_tests::{
 
 use crate::Fixture;
 
-/// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with 3,125.
-pub(crate) async fn at_rest_and_at_every_moment_all_sides_agree(fixture: Fixture) {
+/// Runs 8 tasks with 40 operations each. `ODM_STORM=full` runs 32 tasks with 3,125 operations.
+pub(crate) async fn inverses_agree_during_and_after_the_storm(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let size = Size::of(3_125);
     storm::begin::<Links>(&db, size).await;
     let is_over = Arc::new(AtomicBool::new(false));
-    let watcher = tokio::spawn(watch(db.clone(), is_over.clone()));
+    let watcher = tokio::spawn(check_continuously(db.clone(), is_over.clone()));
     storm::run::<Links>(&db, size).await;
     is_over.store(true, Ordering::Relaxed);
     println!("{} checks meanwhile", watcher.await.unwrap());
 }
 
-/// Where there are transactions, nothing is wrong at any moment.
-async fn watch(db: Db, is_over: Arc<AtomicBool>) -> usize {
+/// With transactions, the check finds no fault at any time.
+async fn check_continuously(db: Db, is_over: Arc<AtomicBool>) -> usize {
     let mut checked = 0;
     if !db.backend().capabilities().transactions {
         return checked;

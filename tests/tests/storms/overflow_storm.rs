@@ -1,4 +1,5 @@
-//! Many tasks that push into the same arrays, pull from them again, bring elements back, and delete and insert their documents.
+//! A storm of concurrent tasks that push into and pull from the same arrays, fold arrays, and delete and insert the owner
+//! documents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ use crate::Fixture;
 struct Book {
     #[serde(rename = "_id")]
     id: i64,
-    /// Which of those that had this id.
+    /// The number of the insert that created this document. Ids are used again.
     life: i64,
     #[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))]
     customers: Overflow<i64>,
@@ -32,61 +33,64 @@ struct Book {
 struct Shop;
 type Db = odm::Database<Shop>;
 
-/// Of ten documents one is deleted now and then, and inserted anew.
-const MORTAL: i64 = 10;
+/// Every tenth document is deleted sometimes, and inserted again.
+const DELETED_ID_STEP: i64 = 10;
 
-/// The elements of a task begin with its number so often.
-const OF_A_TASK: i64 = 10_000_000;
+/// The first element of a task is the task number times this constant.
+const ELEMENTS_PER_TASK: i64 = 10_000_000;
 
-/// What tells what was before what.
+/// A logical clock that orders events.
 #[derive(Debug, Default)]
-struct Clock(AtomicU64);
+struct LogicalClock(AtomicU64);
 
-impl Clock {
+impl LogicalClock {
     fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-/// Elements that were pushed to a document, or inserted with it.
+/// Elements of a push or an insert.
 #[derive(Debug)]
-struct Given {
+struct WrittenElements {
     owner: i64,
     elements: Vec<i64>,
     began: u64,
     ended: u64,
 }
 
-/// A document that was inserted.
+/// An inserted document.
 #[derive(Debug)]
-struct Inserted {
-    given: Given,
+struct InsertedBook {
+    given: WrittenElements,
     life: i64,
 }
 
-/// What one task has done.
+/// The record of the writes of a task.
 #[derive(Debug, Default)]
-struct Told {
-    pushed: Vec<Given>,
-    inserted: Vec<Inserted>,
+struct TaskRecord {
+    pushed: Vec<WrittenElements>,
+    inserted: Vec<InsertedBook>,
     pulled: BTreeSet<i64>,
 }
 
-struct Task {
+struct StormTask {
     db: Db,
-    clock: Arc<Clock>,
+    clock: Arc<LogicalClock>,
     lives: Arc<AtomicI64>,
     random: ChaCha8Rng,
     owners: i64,
     next: i64,
-    told: Told,
+    record: TaskRecord,
 }
 
-impl Task {
-    async fn act(&mut self) -> odm::Result<()> {
+impl StormTask {
+    async fn run_random_operation(&mut self) -> odm::Result<()> {
         let owner = self.random.random_range(0..self.owners);
         match self.random.random_range(0..1_000) {
-            0..8 => self.insert_anew(owner / MORTAL * MORTAL).await,
+            0..8 => {
+                self.delete_and_insert(owner / DELETED_ID_STEP * DELETED_ID_STEP)
+                    .await
+            }
             8..12 => self.fold(owner).await,
             12..60 => self.pull().await,
             60..200 => {
@@ -97,25 +101,25 @@ impl Task {
         }
     }
 
-    fn elements(&mut self, count: i64) -> Vec<i64> {
+    fn next_elements(&mut self, count: i64) -> Vec<i64> {
         let from = self.next;
         self.next += count;
         (from..self.next).collect()
     }
 
     async fn push(&mut self, owner: i64, count: i64) -> odm::Result<()> {
-        let elements = self.elements(count);
+        let elements = self.next_elements(count);
         let began = self.clock.tick();
         let update = self.db.update::<Book>(owner);
         let pushed = match elements.as_slice() {
             [one] if self.random.random_bool(0.1) => {
-                patiently(update.add_to_set(|b| b.customers(), *one)).await?
+                retry_conflicts(update.add_to_set(|b| b.customers(), *one)).await?
             }
-            [one] => patiently(update.push(|b| b.customers(), *one)).await?,
-            all => patiently(update.push_each(|b| b.customers(), all.to_vec())).await?,
+            [one] => retry_conflicts(update.push(|b| b.customers(), *one)).await?,
+            all => retry_conflicts(update.push_each(|b| b.customers(), all.to_vec())).await?,
         };
         if pushed {
-            self.told.pushed.push(Given {
+            self.record.pushed.push(WrittenElements {
                 owner,
                 elements,
                 began,
@@ -125,15 +129,15 @@ impl Task {
         Ok(())
     }
 
-    /// One of those that this task has pushed.
+    /// Pulls a random element that this task has pushed.
     async fn pull(&mut self) -> odm::Result<()> {
-        let Some(given) = self.told.pushed.choose(&mut self.random) else {
+        let Some(given) = self.record.pushed.choose(&mut self.random) else {
             return Ok(());
         };
         let element = *given.elements.choose(&mut self.random).expect("elements");
         let update = self.db.update::<Book>(given.owner);
-        patiently(update.pull(|b| b.customers(), element)).await?;
-        self.told.pulled.insert(element);
+        retry_conflicts(update.pull(|b| b.customers(), element)).await?;
+        self.record.pulled.insert(element);
         Ok(())
     }
 
@@ -144,16 +148,16 @@ impl Task {
         }
     }
 
-    async fn insert_anew(&mut self, id: i64) -> odm::Result<()> {
+    async fn delete_and_insert(&mut self, id: i64) -> odm::Result<()> {
         while let Err(error) = self.db.delete::<Book>(id).await {
-            is_conflict(error)?;
+            accept_conflict(error)?;
         }
         let count = self.random.random_range(0..120);
         self.insert(id, count).await
     }
 
     async fn insert(&mut self, id: i64, count: i64) -> odm::Result<()> {
-        let elements = self.elements(count);
+        let elements = self.next_elements(count);
         let life = self.lives.fetch_add(1, Ordering::SeqCst);
         let book = Book {
             id,
@@ -162,31 +166,31 @@ impl Task {
         };
         let began = self.clock.tick();
         match self.db.insert(book).await {
-            // Another task was faster.
+            // A concurrent task has inserted the document.
             Err(error) if error.kind() == ErrorKind::DuplicateKey => return Ok(()),
             done => done?,
         };
-        let given = Given {
+        let given = WrittenElements {
             owner: id,
             elements,
             began,
             ended: self.clock.tick(),
         };
-        self.told.inserted.push(Inserted { given, life });
+        self.record.inserted.push(InsertedBook { given, life });
         Ok(())
     }
 }
 
-/// Nothing was written by it.
-fn is_conflict(error: odm::Error) -> odm::Result<()> {
+/// Accepts a conflict, which means that the write changed no document.
+fn accept_conflict(error: odm::Error) -> odm::Result<()> {
     match error.kind() {
         ErrorKind::Conflict => Ok(()),
         _ => Err(error),
     }
 }
 
-/// Again and again, if others write to the array; tells whether there is a document.
-async fn patiently<W, D>(write: W) -> odm::Result<bool>
+/// Repeats a write while the write has conflicts. Returns whether the document exists.
+async fn retry_conflicts<W, D>(write: W) -> odm::Result<bool>
 where
     W: Clone + IntoFuture<Output = odm::Result<D>>,
 {
@@ -194,62 +198,73 @@ where
         match write.clone().await {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => is_conflict(error)?,
+            Err(error) => accept_conflict(error)?,
         }
     }
 }
 
-/// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with 6,250, which push more than 1,000,000 elements into 100 arrays.
-pub(crate) async fn at_rest_every_element_is_where_it_was_pushed(fixture: Fixture) {
+/// Runs 8 tasks with 40 operations each. `ODM_STORM=full` runs 32 tasks with 6,250 operations, which push more than 1,000,000
+/// elements into 100 arrays.
+pub(crate) async fn no_element_is_lost_after_pending_work(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let size = Size::of(6_250);
     let owners = if is_full() { 100 } else { 11 };
-    let (clock, lives) = (Arc::new(Clock::default()), Arc::new(AtomicI64::new(0)));
-    let task = |number: i64| Task {
+    let (clock, lives) = (
+        Arc::new(LogicalClock::default()),
+        Arc::new(AtomicI64::new(0)),
+    );
+    let task = |number: i64| StormTask {
         db: db.clone(),
         clock: clock.clone(),
         lives: lives.clone(),
         random: ChaCha8Rng::seed_from_u64(number.unsigned_abs()),
         owners,
-        next: number * OF_A_TASK,
-        told: Told::default(),
+        next: number * ELEMENTS_PER_TASK,
+        record: TaskRecord::default(),
     };
     let mut first = task(0);
     for id in 0..owners {
         first.insert(id, 0).await.unwrap();
     }
-    let mut all = vec![first.told];
+    let mut all = vec![first.record];
     let began = Instant::now();
     let running = (1..=i64::try_from(size.tasks).unwrap()).map(|number| {
         let mut task = task(number);
         tokio::spawn(async move {
             for _ in 0..size.operations {
-                task.act().await.unwrap();
+                task.run_random_operation().await.unwrap();
             }
-            task.told
+            task.record
         })
     });
     for task in running.collect::<Vec<_>>() {
         all.push(task.await.unwrap());
     }
     let took = began.elapsed();
-    db.settled().within(Duration::from_secs(120)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(120))
+        .await
+        .unwrap();
     let pushed: usize = all
         .iter()
-        .flat_map(|told| &told.pushed)
+        .flat_map(|record| &record.pushed)
         .map(|p| p.elements.len())
         .sum();
     println!("{size:?}: {pushed} elements pushed in {took:?}");
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    is_exact(&db, &all, owners).await;
+    assert_elements(&db, &all, owners).await;
 }
 
-async fn is_exact(db: &Db, all: &[Told], owners: i64) {
-    let pulled: BTreeSet<i64> = all.iter().flat_map(|told| &told.pulled).copied().collect();
-    let mut pushed: BTreeMap<i64, Vec<&Given>> = BTreeMap::new();
-    for given in all.iter().flat_map(|told| &told.pushed) {
+async fn assert_elements(db: &Db, all: &[TaskRecord], owners: i64) {
+    let pulled: BTreeSet<i64> = all
+        .iter()
+        .flat_map(|record| &record.pulled)
+        .copied()
+        .collect();
+    let mut pushed: BTreeMap<i64, Vec<&WrittenElements>> = BTreeMap::new();
+    for given in all.iter().flat_map(|record| &record.pushed) {
         pushed.entry(given.owner).or_default().push(given);
     }
     for id in 0..owners {
@@ -259,32 +274,32 @@ async fn is_exact(db: &Db, all: &[Told], owners: i64) {
         assert_eq!(elements.len() as u64, book.customers.len(), "{id}");
         let found: BTreeSet<i64> = elements.iter().copied().collect();
         assert_eq!(found.len(), elements.len(), "{id}: one is there twice");
-        let mut inserted = all.iter().flat_map(|told| &told.inserted);
+        let mut inserted = all.iter().flat_map(|record| &record.inserted);
         let born = inserted.find(|inserted| inserted.life == book.life);
         let born = &born.expect("who inserted it").given;
         let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
         for given in pushed.get(&id).into_iter().flatten().copied().chain([born]) {
-            let left = given
+            let remaining = given
                 .elements
                 .iter()
                 .filter(|element| !pulled.contains(element));
             let is_born_with = std::ptr::eq(given, born);
             if is_born_with || given.began > born.ended {
-                must.extend(left.clone());
+                must.extend(remaining.clone());
             }
             if is_born_with || given.ended > born.began {
-                may.extend(left);
+                may.extend(remaining);
             }
         }
         let lost: Vec<_> = must.difference(&found).take(9).collect();
         assert!(lost.is_empty(), "{id}: lost {lost:?}");
-        let left: Vec<_> = found.difference(&may).take(9).collect();
-        assert!(left.is_empty(), "{id}: {left:?} should be gone");
-        // What one task has pushed is in its order.
+        let unexpected: Vec<_> = found.difference(&may).take(9).collect();
+        assert!(unexpected.is_empty(), "{id}: unexpected {unexpected:?}");
+        // The elements of a task keep the order of the pushes.
         let mut last = BTreeMap::new();
         for element in elements {
-            let before = last.insert(element / OF_A_TASK, element);
-            assert!(before < Some(element), "{id}: {element} behind {before:?}");
+            let before = last.insert(element / ELEMENTS_PER_TASK, element);
+            assert!(before < Some(element), "{id}: {element} after {before:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Many tasks that save one document at the same time.
+//! Storms of many tasks that save the same document concurrently.
 
 use std::collections::BTreeMap;
 
@@ -31,23 +31,23 @@ struct Sheet {
 struct Storm;
 type Db = odm::Database<Storm>;
 
-/// How many tasks there are, and how many times each saves: 64 and 1,000 with `ODM_STORM=full`.
-fn size(short: (i64, i64)) -> (i64, i64) {
+/// Returns the number of tasks and the number of saves per task: `short`, or 64 and 1,000 with `ODM_STORM=full`.
+fn tasks_and_saves(short: (i64, i64)) -> (i64, i64) {
     match std::env::var("ODM_STORM").as_deref() {
         Ok("full") => (64, 1_000),
         _ => short,
     }
 }
 
-async fn all<F: Future<Output = ()> + Send + 'static>(tasks: impl Iterator<Item = F>) {
+async fn join_all_tasks<F: Future<Output = ()> + Send + 'static>(tasks: impl Iterator<Item = F>) {
     for task in tasks.map(tokio::spawn).collect::<Vec<_>>() {
         task.await.unwrap();
     }
 }
 
-/// Each saves a field of its own again and again, and every field ends with its last value.
-pub(crate) async fn every_field_has_its_last_value(fixture: Fixture) {
-    let (tasks, times) = size((64, 3));
+/// Each task saves a separate field repeatedly. At the end, every field has the last value.
+pub(crate) async fn concurrent_saves_keep_every_field(fixture: Fixture) {
+    let (tasks, times) = tasks_and_saves((64, 3));
     let db = Db::with_backend(fixture.backend());
     let fields = BTreeMap::new();
     db.insert(Board { id: 1, fields }).await.unwrap();
@@ -61,15 +61,15 @@ pub(crate) async fn every_field_has_its_last_value(fixture: Fixture) {
             }
         }
     };
-    all((0..tasks).map(saver)).await;
+    join_all_tasks((0..tasks).map(saver)).await;
     let board = db.get::<Board>(1).await.unwrap();
     assert_eq!(board.fields.len(), usize::try_from(tasks).unwrap());
     assert!(board.fields.values().all(|n| *n == times), "{board:?}");
 }
 
-/// With a version any other save is a conflict, and `modify` ends all the same, without a lost update.
+/// With a version field, concurrent saves conflict. `modify` still succeeds and loses no update.
 pub(crate) async fn with_a_version_no_update_is_lost(fixture: Fixture) {
-    let (tasks, times) = size((8, 4));
+    let (tasks, times) = tasks_and_saves((8, 4));
     let db = Db::with_backend(fixture.backend());
     let sheet = NewSheet {
         id: 1,
@@ -90,7 +90,7 @@ pub(crate) async fn with_a_version_no_update_is_lost(fixture: Fixture) {
             }
         }
     };
-    all((0..tasks).map(modifier)).await;
+    join_all_tasks((0..tasks).map(modifier)).await;
     let sheet = db.get::<Sheet>(1).await.unwrap();
     let count = tasks * times;
     assert_eq!((sheet.sum, sheet.version), (count, count + 1));

@@ -1,4 +1,4 @@
-//! What a formula cannot be, and what cannot be computed.
+//! Invalid formulas, and fields that cannot be computed.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document, garde::Validate)]

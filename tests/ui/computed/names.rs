@@ -1,4 +1,4 @@
-//! What is computed is made of fields that are there, and of itself it is not.
+//! A formula names existing fields, and never the computed field itself.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

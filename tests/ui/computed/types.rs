@@ -1,4 +1,4 @@
-//! What is computed has the type of its numbers, and comes from what the application writes.
+//! A computed field has the type of its operands, which must be fields that the application writes.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

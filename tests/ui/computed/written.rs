@@ -1,4 +1,4 @@
-//! What is computed has no setter, and is not given when a document is inserted.
+//! A computed field has no setter, and is no field of the insert struct.
 use odm::prelude::*;
 
 #[derive(Clone, Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! Copies that are to become null when their source is deleted.
+//! Invalid uses of `on_delete = clear`, which sets a copy to null when the source is deleted.
 
 use odm::prelude::*;
 

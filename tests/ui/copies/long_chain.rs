@@ -1,4 +1,4 @@
-//! A copy of a copy, and so on: the compiler follows 16 of them.
+//! A chain of copies is too long: the compiler follows 16 copies.
 use odm::prelude::*;
 
 macro_rules! links {

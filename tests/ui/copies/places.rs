@@ -1,4 +1,4 @@
-//! Where no copy can be.
+//! Fields and models that cannot have copies.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

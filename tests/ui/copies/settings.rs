@@ -1,4 +1,4 @@
-//! What a copy and a snapshot cannot say.
+//! Invalid settings of copies and snapshots.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

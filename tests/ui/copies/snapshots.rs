@@ -1,4 +1,4 @@
-//! A snapshot has the type of what it is taken from, and is taken through a reference.
+//! A snapshot has the type of the source field, and is read through a reference.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

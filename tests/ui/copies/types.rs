@@ -1,4 +1,4 @@
-//! A copy has the type of what it is taken from.
+//! A copy has the type of the source field.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

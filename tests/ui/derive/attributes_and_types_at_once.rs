@@ -1,4 +1,4 @@
-//! What is wrong with attributes does not hide what is wrong with types.
+//! Errors in attributes do not hide errors in types.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What says two things that cannot both be so, and what says something where it means nothing.
+//! Attributes that contradict each other, and attributes without effect.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]
@@ -28,13 +28,13 @@ enum Reaction {
 }
 
 #[derive(Serialize, Deserialize, Embedded)]
-#[embedded(of = Comment, companion)]
+#[embedded(of = Comment, insert_struct)]
 enum Kind {
     Open,
 }
 
 #[derive(Serialize, Deserialize, Embedded)]
-#[embedded(of = Comment, companion)]
+#[embedded(of = Comment, insert_struct)]
 struct Likes(i64);
 
 #[derive(Serialize, Deserialize, Document)]

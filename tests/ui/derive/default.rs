@@ -1,4 +1,4 @@
-//! What serde makes up while it reads is nowhere stored: the database does not see it.
+//! A serde `default` is not stored, so no backend sees the value.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ async fn questions(db: odm::Database<Shop>) -> odm::Result<()> {
     db.find::<Part>().sum(|p| p.votes()).await?;
     db.find::<Part>().group_by(|p| p.level()).select(|g| g.count()).all().await?;
     db.find::<Part>().distinct(|p| p.level()).await?;
-    // Whether it is there can be asked, and a value stored.
+    // Tests for existence and writes of a value are allowed.
     db.update_many::<Part>(|p| !p.level().exists()).set(|p| p.level(), 3).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Five mistakes in one model are five messages, and what uses the model has none of its own.
+//! Five mistakes in a model give five messages, and the uses of the model give none.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The name of an attribute that there is none of.
+//! Misspelt names of attributes.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

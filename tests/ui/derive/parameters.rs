@@ -1,4 +1,4 @@
-//! A type parameter is one of which it is known that it can be stored.
+//! A type parameter needs a bound that makes the type storable.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Embedded)]

@@ -1,4 +1,4 @@
-//! serde asks for more of a type parameter than it needs to.
+//! serde adds stricter bounds on a type parameter than necessary.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What serde can say and a document cannot keep.
+//! serde settings that a document cannot support.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! A document is a struct with named fields, or an enum of such.
+//! A document is a struct with named fields, or an enum of such structs.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

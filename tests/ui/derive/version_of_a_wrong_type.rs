@@ -1,4 +1,4 @@
-//! A version is a number, a timestamp a date.
+//! A version must be a number, and a timestamp must be a date.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What the framework fills is a field of the model.
+//! A managed field must be a field of the model.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

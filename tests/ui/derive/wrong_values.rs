@@ -1,4 +1,4 @@
-//! A value of another kind than the setting has.
+//! Values of a wrong kind in settings.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What is written through an enum would go around the hooks of a variant, and the other way round.
+//! A write through an enum would skip the hooks of a variant, and a write to a variant would skip the hooks of the enum.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is loaded at once.
+//! Invalid arguments of `load`.
 #[path = "../banks.rs"]
 mod banks;
 

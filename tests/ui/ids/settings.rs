@@ -1,4 +1,4 @@
-//! What `id` cannot be.
+//! Invalid values of the setting `id`.
 use std::collections::BTreeMap;
 
 use odm::prelude::*;

@@ -1,4 +1,4 @@
-//! What the type of a field says.
+//! The part of an id must suit the type of the field.
 use odm::prelude::*;
 
 type Region = Option<i64>;

@@ -1,4 +1,4 @@
-//! The indexes of an enum are as those of a struct: none is there twice, and the `_id` has one.
+//! Indexes of an enum follow the rules of a struct: no duplicates, and no second index on `_id`.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

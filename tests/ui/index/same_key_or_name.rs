@@ -1,4 +1,4 @@
-//! A key that is in an index already, a name that another index has, and an index that there always is.
+//! Two indexes with the same key or name, and an index that duplicates the index on `_id`.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

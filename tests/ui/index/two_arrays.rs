@@ -1,4 +1,4 @@
-//! MongoDB has no index over two arrays of a document.
+//! MongoDB does not support an index over two arrays of a document.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! Unique on what cannot be, or would be by mistake.
+//! Unique indexes that are impossible, or likely a mistake.
 use std::collections::BTreeMap;
 
 use odm::prelude::*;

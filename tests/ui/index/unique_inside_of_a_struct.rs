@@ -1,4 +1,4 @@
-//! The same where only the compiler knows the types.
+//! Invalid unique indexes on fields of embedded structs, where only the compiler knows the types.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Embedded)]

@@ -1,4 +1,4 @@
-//! Unique on what may be none or without elements: the second one would be a duplicate.
+//! A unique index on a field that can be empty: a second empty value would be a duplicate.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Embedded)]

@@ -1,8 +1,8 @@
-//! An insertion has all that the application knows.
-#[path = "../filled.rs"]
-mod filled;
+//! An insert struct needs a value for every field that is not managed.
+#[path = "../managed.rs"]
+mod managed;
 
-use filled::*;
+use managed::*;
 
 fn missing(db: &Db) {
     let _ = db.insert(NewTask { id: 1 });

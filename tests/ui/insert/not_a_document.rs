@@ -1,8 +1,8 @@
-//! Only documents are inserted.
-#[path = "../filled.rs"]
-mod filled;
+//! Only documents can be inserted.
+#[path = "../managed.rs"]
+mod managed;
 
-use filled::*;
+use managed::*;
 
 fn text(db: &Db) {
     let _ = db.insert("text");

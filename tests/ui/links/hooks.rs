@@ -1,4 +1,4 @@
-//! What follows from another deletion would go around the hooks of a model.
+//! A cascade would skip the hooks of a model.
 use odm::{Hooks, prelude::*};
 
 #[derive(Serialize, Deserialize, Document)]

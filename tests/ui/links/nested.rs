@@ -1,4 +1,4 @@
-//! Rules for references in embedded structs, where they cannot be kept.
+//! Delete rules in embedded structs, in places that do not support rules.
 use std::collections::BTreeMap;
 
 use odm::prelude::*;

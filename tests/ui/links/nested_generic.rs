@@ -1,4 +1,4 @@
-//! A rule in a struct with parameters, of which only the schema knows where it is.
+//! A delete rule in a generic struct: only the schema knows the place of the reference.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

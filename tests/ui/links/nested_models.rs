@@ -1,4 +1,4 @@
-//! Models that keep no rules for references, not even inside of embedded structs.
+//! Models that support no delete rules, not even in embedded structs.
 use odm::{Hooks, prelude::*};
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What a reference in an embedded struct cannot say.
+//! Invalid settings of references in embedded structs.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

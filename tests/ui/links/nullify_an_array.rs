@@ -1,4 +1,4 @@
-//! A reference leaves an array by `pull`.
+//! An array of references needs `pull` instead of `nullify`.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What a two-way link cannot be.
+//! Invalid settings of two-way links.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! Links whose other side is none.
+//! Links to fields that are no reference or no inverse.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! What a reference inside of a variant cannot say.
+//! Invalid settings of references in variants.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! Inverses that overflow follow by themselves.
+//! The application cannot write an inverse that is an overflow array.
 
 use odm::prelude::*;
 

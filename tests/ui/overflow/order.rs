@@ -1,4 +1,4 @@
-//! In which order elements can be kept.
+//! Invalid sort orders of overflow arrays.
 
 use odm::{bson::Decimal128, prelude::*};
 

@@ -1,4 +1,4 @@
-//! What would see only the elements of an array that are in its document.
+//! Operations that would see only the resident elements of an overflow array.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! References as elements.
+//! Invalid overflow arrays of references.
 
 use odm::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What `overflow(…)` can say, and where.
+//! Invalid settings of `overflow(…)`, and invalid places.
 
 use odm::prelude::*;
 
@@ -16,7 +16,7 @@ struct Bare {
     without_a_collection: Overflow<String>,
     #[embed(overflow(after = 0, into = "extra_b"))]
     after_none: Overflow<String>,
-    #[embed(overflow(gather, after = 50, into = "extra_b"))]
+    #[embed(overflow(inline, after = 50, into = "extra_b"))]
     on_the_way_back: Overflow<String>,
     #[embed(overflow(after = 50, into = "extra_c", behind = "x"))]
     unknown: Overflow<String>,

@@ -1,4 +1,4 @@
-//! What can be in another document, and in which collection.
+//! Invalid element types of overflow arrays, and invalid collections for chunks.
 
 use odm::prelude::*;
 

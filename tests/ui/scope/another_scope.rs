@@ -1,4 +1,4 @@
-//! A session for a scope of another type, and one that went across, are not enough.
+//! A session for a scope of a different type, or for all scopes, gives no access.
 #[path = "../scopes.rs"]
 mod scopes;
 

@@ -1,4 +1,4 @@
-//! No join leads out of reach.
+//! A join cannot leave the scope of the session.
 #[path = "../scopes.rs"]
 mod scopes;
 

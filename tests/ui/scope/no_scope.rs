@@ -1,4 +1,4 @@
-//! What belongs to a scope is not reached without one.
+//! A model with a scope is not accessible without a scope.
 #[path = "../scopes.rs"]
 mod scopes;
 

@@ -1,4 +1,4 @@
-//! A scope is a reference to a value that stands in documents.
+//! A scope is a reference to a storable value.
 #[path = "../scopes.rs"]
 mod scopes;
 

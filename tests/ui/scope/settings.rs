@@ -1,4 +1,4 @@
-//! What `scope` cannot be.
+//! Invalid values of the setting `scope`.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

@@ -1,4 +1,4 @@
-//! An id alone does not say on which shard a document is, which a write has to know.
+//! A write to a model with a shard key needs the shard key: the id alone does not determine the shard.
 #[path = "../shards.rs"]
 mod shards;
 
@@ -25,7 +25,7 @@ fn across_scopes(db: &Db) {
     let _ = db.all_scopes().delete::<Invoice>(7);
 }
 
-// A read asks all shards, if it has to.
+// A read without the shard key asks all shards.
 fn read(db: &Db, order: &Order) {
     let _ = db.get::<Order>(7);
     let _ = db.get::<Order>(order);

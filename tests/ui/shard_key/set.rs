@@ -1,4 +1,4 @@
-//! A document stays on its shard.
+//! A shard key cannot change.
 #[path = "../shards.rs"]
 mod shards;
 

@@ -1,4 +1,4 @@
-//! What `shard_key` cannot be.
+//! Invalid values of the setting `shard_key`.
 use std::collections::BTreeMap;
 
 use odm::prelude::*;

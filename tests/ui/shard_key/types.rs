@@ -1,4 +1,4 @@
-//! What the type of a field says, whatever it is called.
+//! A shard key field needs a suitable type, also under a type alias.
 use odm::prelude::*;
 
 type Region = Option<i64>;

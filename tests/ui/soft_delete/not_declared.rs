@@ -1,4 +1,4 @@
-//! A model without a soft delete is deleted for good.
+//! A model without a soft delete has no operations for deleted documents.
 #[path = "../scopes.rs"]
 mod scopes;
 

@@ -1,4 +1,4 @@
-//! What `soft_delete` cannot be.
+//! Invalid values of the setting `soft_delete`.
 use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]

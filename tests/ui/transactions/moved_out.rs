@@ -1,4 +1,4 @@
-//! The closure may run again, so what it is given is still there then.
+//! The closure can run again, so it cannot move a captured value out.
 #[path = "../banks.rs"]
 mod banks;
 

@@ -1,4 +1,4 @@
-//! A transaction has none inside of it.
+//! A transaction cannot contain a second transaction.
 #[path = "../banks.rs"]
 mod banks;
 

@@ -1,4 +1,4 @@
-//! A transaction happens when it is awaited.
+//! A transaction runs only when awaited.
 #![deny(unused_must_use)]
 #[path = "../banks.rs"]
 mod banks;

@@ -1,4 +1,4 @@
-//! The work of a transaction may go on in another thread.
+//! The work of a transaction can continue on another thread, so it must be `Send`.
 use std::rc::Rc;
 
 #[path = "../banks.rs"]

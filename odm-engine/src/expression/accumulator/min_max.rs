@@ -1,4 +1,4 @@
-//! `$min`, `$max`: the smallest and the largest value. Null and missing do not count.
+//! `$min`, `$max`: the smallest and the largest value. Null and missing values are ignored.
 //!
 //! ```text
 //! { "$min": [3, null, 1] } → 1
@@ -6,16 +6,16 @@
 //! { "$max": null } → null
 //! ```
 
-use super::accumulate;
+use super::accumulate_operands;
 use crate::Result;
 use crate::accumulator::MinMax;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse_min(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate(operands, MinMax::min()))
+pub(super) fn parse_min(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.variadic(|operands| accumulate_operands(operands, MinMax::min()))
 }
 
-pub(super) fn parse_max(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate(operands, MinMax::max()))
+pub(super) fn parse_max(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.variadic(|operands| accumulate_operands(operands, MinMax::max()))
 }

@@ -1,20 +1,20 @@
-//! `$stdDevPop`, `$stdDevSamp`: how far numbers are from their mean, if they are all there are, or a sample.
+//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of a population or of a sample.
 //!
 //! ```text
 //! { "$stdDevPop": [1, "x", 3] } → 1.0
 //! { "$stdDevSamp": [1] } → null
 //! ```
 
-use super::accumulate;
+use super::accumulate_operands;
 use crate::Result;
 use crate::accumulator::StdDev;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse_pop(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate(operands, StdDev::new(false)))
+pub(super) fn parse_pop(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.variadic(|operands| accumulate_operands(operands, StdDev::new(false)))
 }
 
-pub(super) fn parse_samp(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate(operands, StdDev::new(true)))
+pub(super) fn parse_samp(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.variadic(|operands| accumulate_operands(operands, StdDev::new(true)))
 }

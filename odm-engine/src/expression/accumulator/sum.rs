@@ -1,4 +1,4 @@
-//! `$sum`: numbers added up. What is no number does not count.
+//! `$sum`: the sum of the numbers. Other values are ignored.
 //!
 //! ```text
 //! { "$sum": [1, "x", 2.5] } → 3.5
@@ -6,12 +6,12 @@
 //! { "$sum": "x" } → 0
 //! ```
 
-use super::accumulate;
+use super::accumulate_operands;
 use crate::Result;
-use crate::accumulator::Sum;
+use crate::accumulator::SumAccumulator;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate(operands, Sum::default()))
+pub(super) fn parse_sum(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.variadic(|operands| accumulate_operands(operands, SumAccumulator::default()))
 }

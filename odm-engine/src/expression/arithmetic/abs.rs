@@ -1,4 +1,4 @@
-//! `$abs`: a number without its sign.
+//! `$abs`: the absolute value of a number.
 //!
 //! ```text
 //! { "$abs": -3 } → 3
@@ -6,24 +6,24 @@
 //! { "$abs": null } → null
 //! ```
 
-use crate::expression::call::Call;
-use crate::expression::numeric::{int_or_long, numeric};
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::{apply_to_number, int_or_long};
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_abs(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(abs)
 }
 
 fn abs(value: Value<'_>) -> Result<Value<'_>> {
-    numeric("$abs", &value, |number| match number {
+    apply_to_number("$abs", &value, |number| match number {
         Number::Int32(number) => Ok(int_or_long(i64::from(number).abs())),
         Number::Int64(number) => match number.checked_abs() {
             Some(positive) => Ok(positive.into()),
-            None => Err(Error::server(
+            None => Err(Error::with_server_code(
                 28680,
-                "$abs of the smallest long is not a long",
+                "$abs of the smallest long does not fit into a long",
             )),
         },
         Number::Double(number) => Ok(number.abs().into()),

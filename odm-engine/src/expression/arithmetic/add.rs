@@ -1,7 +1,7 @@
-//! `$add`: the sum of numbers, or a date so many milliseconds later.
+//! `$add`: the sum of numbers, or of a date and milliseconds.
 //!
-//! The type of the sum is the widest of the operands'; integers that do not fit become long, then
-//! double. Nothing is rounded on the way.
+//! The sum has the widest type of the operands. Integers that overflow become long, then double.
+//! Only the result is rounded.
 //!
 //! ```text
 //! { "$add": [1, 2, 3] } → 6
@@ -13,31 +13,31 @@
 
 use bson::{DateTime, RawBson, RawBsonRef};
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::numeric::int_or_long;
 use crate::expression::{Expression, Value};
-use crate::value::{Decimal, Number, Sum};
+use crate::value::{Decimal, ExactSum, Number};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.commutative(add)
+pub(super) fn parse_add(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.commutative(sum_values)
 }
 
-fn add<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
-    let mut total = Total::default();
+fn sum_values<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
+    let mut total = RunningTotal::default();
     for value in &values {
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
-        total.add(value)?;
+        total.add_value(value)?;
     }
-    total.value()
+    total.to_value()
 }
 
-/// Decimals and other numbers are added apart from each other.
+/// The running sum. Decimals and other numbers are summed separately and combined at the end.
 #[derive(Debug)]
-struct Total {
-    sum: Sum,
+struct RunningTotal {
+    sum: ExactSum,
     decimals: Decimal,
     has_date: bool,
     has_decimal: bool,
@@ -45,47 +45,49 @@ struct Total {
     has_long: bool,
 }
 
-impl Total {
-    fn add(&mut self, value: &Value<'_>) -> Result<()> {
+impl RunningTotal {
+    fn add_value(&mut self, value: &Value<'_>) -> Result<()> {
         if let Some(RawBsonRef::DateTime(date)) = value.as_bson() {
             if self.has_date {
-                return Err(Error::server(16612, "$add takes only one date"));
+                return Err(Error::with_server_code(16612, "$add takes only one date"));
             }
             self.has_date = true;
             self.sum.add_integer(date.timestamp_millis());
             return Ok(());
         }
-        match value.number() {
-            Some(Number::Int32(number)) => self.sum.add(number.into()),
+        match value.as_number() {
+            Some(Number::Int32(number)) => self.sum.add_double(number.into()),
             Some(Number::Int64(number)) => {
                 self.has_long = true;
                 self.sum.add_integer(number);
             }
             Some(Number::Double(number)) => {
                 self.has_double = true;
-                self.sum.add(number);
+                self.sum.add_double(number);
             }
             Some(Number::Decimal(number)) => {
                 self.has_decimal = true;
                 self.decimals = self.decimals.add(number);
             }
             None => {
-                let found = value.type_name();
-                let message = format!("$add takes numbers and dates, not {found}");
-                return Err(Error::server(16554, message));
+                let type_name = value.type_name();
+                let message = format!("$add takes numbers and dates, not {type_name}");
+                return Err(Error::with_server_code(16554, message));
             }
         }
         Ok(())
     }
 
-    fn value(&self) -> Result<Value<'static>> {
+    fn to_value(&self) -> Result<Value<'static>> {
         let decimals = || self.decimals.add(self.sum.to_decimal());
         if self.has_date {
             let millis = if self.has_decimal {
                 decimals().to_nearest_long()
             } else {
                 let millis = self.sum.to_integer();
-                millis.ok_or_else(|| Error::server(15, "the date of an $add is out of range"))?
+                millis.ok_or_else(|| {
+                    Error::with_server_code(15, "the date of an $add is out of range")
+                })?
             };
             return Ok(RawBson::DateTime(DateTime::from_millis(millis)).into());
         }
@@ -100,10 +102,10 @@ impl Total {
     }
 }
 
-impl Default for Total {
+impl Default for RunningTotal {
     fn default() -> Self {
-        Total {
-            sum: Sum::default(),
+        RunningTotal {
+            sum: ExactSum::default(),
             decimals: Decimal::from_integer(0),
             has_date: false,
             has_decimal: false,
@@ -122,14 +124,14 @@ mod tests {
     use crate::expression::{Computation, Environment};
 
     #[test]
-    fn an_operand_is_looked_at_before_the_next_is_computed() {
+    fn operands_are_checked_in_order() {
         let failing = rawdoc! { "$abs": "$text" };
         let add = |first: &str| {
             let add = rawdoc! { "add": { "$add": [first, failing.clone()] } };
             let environment = Arc::new(Environment::default());
             let add = Computation::parse(add.get("add").unwrap().unwrap(), &environment).unwrap();
             let document = rawdoc! { "text": "x", "number": 1 };
-            add.of(&document).map(|value| value.into_bson())
+            add.evaluate(&document).map(|value| value.into_bson())
         };
         assert_eq!(add("$text").unwrap_err().code(), Some(16554));
         assert_eq!(add("$number").unwrap_err().code(), Some(28765));

@@ -1,5 +1,4 @@
-//! `$ceil`, `$floor`: the least whole number that is not below a number, the greatest that is not
-//! above it.
+//! `$ceil`, `$floor`: a number rounded up or down to a whole number.
 //!
 //! ```text
 //! { "$ceil": 2.1 } → 3.0
@@ -9,31 +8,32 @@
 //! ```
 
 use crate::Result;
-use crate::expression::call::Call;
-use crate::expression::numeric::numeric;
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::apply_to_number;
 use crate::expression::{Expression, Value};
 use crate::value::{Decimal, Number, Rounding};
 
-pub(super) fn parse_ceil(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_ceil(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$ceil", &value, |number| {
-            Ok(whole(number, f64::ceil, Rounding::Ceiling))
+        apply_to_number("$ceil", &value, |number| {
+            Ok(round_to_whole(number, f64::ceil, Rounding::Ceiling))
         })
     })
 }
 
-pub(super) fn parse_floor(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_floor(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$floor", &value, |number| {
-            Ok(whole(number, f64::floor, Rounding::Floor))
+        apply_to_number("$floor", &value, |number| {
+            Ok(round_to_whole(number, f64::floor, Rounding::Floor))
         })
     })
 }
 
-fn whole(number: Number, double: fn(f64) -> f64, decimal: Rounding) -> Value<'static> {
+fn round_to_whole(number: Number, double: fn(f64) -> f64, decimal: Rounding) -> Value<'static> {
     match number {
         Number::Double(number) => double(number).into(),
-        // A whole decimal of more than 34 digits has no form without an exponent: NaN, on the server.
+        // As on the server, the result is NaN if the whole part has more than 34 digits and so
+        // needs an exponent.
         Number::Decimal(number) => {
             Number::Decimal(number.quantize(0, decimal).unwrap_or(Decimal::NaN)).into()
         }

@@ -1,4 +1,4 @@
-//! `$divide`: a quotient, as a double or a decimal.
+//! `$divide`: a quotient as a double or a decimal.
 //!
 //! ```text
 //! { "$divide": [6, 3] } → 2.0
@@ -6,23 +6,23 @@
 //! { "$divide": [null, 2] } → null
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_divide(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(divide)
 }
 
 fn divide<'v>(dividend: Value<'v>, divisor: Value<'v>) -> Result<Value<'v>> {
-    let (Some(a), Some(b)) = (dividend.number(), divisor.number()) else {
+    let (Some(a), Some(b)) = (dividend.as_number(), divisor.as_number()) else {
         if dividend.is_nullish() || divisor.is_nullish() {
             return Ok(Value::NULL);
         }
         let (a, b) = (dividend.type_name(), divisor.type_name());
         let message = format!("$divide takes numbers, not {a} and {b}");
-        return Err(Error::server(14, message));
+        return Err(Error::with_server_code(14, message));
     };
     if b.is_zero() {
         return Err(Error::bad_value("$divide cannot divide by zero"));

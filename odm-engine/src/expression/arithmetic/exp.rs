@@ -7,15 +7,17 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
-use crate::expression::numeric::numeric;
-use crate::value::{Function, Number};
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::apply_to_number;
+use crate::value::{DecimalFunction, Number};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_exp(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$exp", &value, |number| {
+        apply_to_number("$exp", &value, |number| {
             Ok(match number {
-                Number::Decimal(number) => Number::Decimal(number.apply(Function::Exp)).into(),
+                Number::Decimal(number) => {
+                    Number::Decimal(number.apply_function(DecimalFunction::Exp)).into()
+                }
                 number => number.to_double().exp().into(),
             })
         })

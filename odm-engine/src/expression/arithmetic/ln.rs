@@ -1,4 +1,4 @@
-//! `$ln`, `$log10`: the natural logarithm of a number above zero, and the one to the base 10.
+//! `$ln`, `$log10`: the natural and the decimal logarithm of a positive number.
 //!
 //! ```text
 //! { "$ln": 1 } → 0.0
@@ -6,24 +6,24 @@
 //! { "$log10": { "$numberDecimal": "0.001" } } → { "$numberDecimal": "-3" }
 //! ```
 
-use crate::expression::call::Call;
-use crate::expression::numeric::numeric;
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::apply_to_number;
 use crate::expression::{Expression, Value};
-use crate::value::{Function, Number};
+use crate::value::{DecimalFunction, Number};
 use crate::{Error, Result};
 
-pub(super) fn parse_ln(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_ln(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$ln", &value, |number| {
-            logarithm(number, "$ln", 28766, f64::ln, Function::Ln)
+        apply_to_number("$ln", &value, |number| {
+            logarithm(number, "$ln", 28766, f64::ln, DecimalFunction::Ln)
         })
     })
 }
 
-pub(super) fn parse_log10(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_log10(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$log10", &value, |number| {
-            logarithm(number, "$log10", 28761, f64::log10, Function::Log10)
+        apply_to_number("$log10", &value, |number| {
+            logarithm(number, "$log10", 28761, f64::log10, DecimalFunction::Log10)
         })
     })
 }
@@ -33,17 +33,17 @@ fn logarithm(
     name: &str,
     code: i32,
     double: fn(f64) -> f64,
-    decimal: Function,
+    decimal: DecimalFunction,
 ) -> Result<Value<'static>> {
     if number.is_nan() {
         return Ok(f64::NAN.into());
     }
     if number.compare(Number::Int32(0)).is_le() {
-        let message = format!("{name} takes a number above zero");
-        return Err(Error::server(code, message));
+        let message = format!("the operand of {name} must be a positive number");
+        return Err(Error::with_server_code(code, message));
     }
     Ok(match number {
-        Number::Decimal(number) => Number::Decimal(number.apply(decimal)).into(),
+        Number::Decimal(number) => Number::Decimal(number.apply_function(decimal)).into(),
         number => double(number.to_double()).into(),
     })
 }

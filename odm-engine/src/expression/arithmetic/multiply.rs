@@ -7,18 +7,18 @@
 //! { "$multiply": [2, null] } → null
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::numeric::int_or_long;
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.commutative(multiply)
+pub(super) fn parse_multiply(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.commutative(multiply_values)
 }
 
-fn multiply<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
-    let mut product = Product {
+fn multiply_values<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
+    let mut product = RunningProduct {
         value: Number::Int64(1),
         double: 1.0,
     };
@@ -27,12 +27,12 @@ fn multiply<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
-        let number = value.number().ok_or_else(|| {
+        let number = value.as_number().ok_or_else(|| {
             let message = format!("$multiply takes numbers, not {}", value.type_name());
-            Error::server(14, message)
+            Error::with_server_code(14, message)
         })?;
         has_long |= matches!(number, Number::Int64(_));
-        product.multiply(number);
+        product.multiply_by(number);
     }
     Ok(match product.value {
         Number::Int64(number) if !has_long => int_or_long(number),
@@ -40,15 +40,15 @@ fn multiply<'v>(values: Vec<Value<'v>>) -> Result<Value<'v>> {
     })
 }
 
-struct Product {
-    /// The product in the widest type so far, where an int counts as a long.
+struct RunningProduct {
+    /// The product in the widest type so far. An int counts as a long.
     value: Number,
-    /// The product as doubles make it, for integers that do not fit.
+    /// The product in double precision, for integers that overflow.
     double: f64,
 }
 
-impl Product {
-    fn multiply(&mut self, number: Number) {
+impl RunningProduct {
+    fn multiply_by(&mut self, number: Number) {
         self.double *= number.to_double();
         self.value = match (self.value, number) {
             (a @ Number::Decimal(_), b) | (a, b @ Number::Decimal(_)) => {
@@ -56,7 +56,10 @@ impl Product {
             }
             (Number::Double(_), _) | (_, Number::Double(_)) => Number::Double(self.double),
             (a, b) => {
-                let exact = a.whole().zip(b.whole()).and_then(|(a, b)| a.checked_mul(b));
+                let exact = a
+                    .whole_long()
+                    .zip(b.whole_long())
+                    .and_then(|(a, b)| a.checked_mul(b));
                 exact.map_or(Number::Double(self.double), Number::Int64)
             }
         };

@@ -1,4 +1,4 @@
-//! `$sqrt`: the square root of a number that is not below zero.
+//! `$sqrt`: the square root of a number that is not negative.
 //!
 //! ```text
 //! { "$sqrt": 9 } → 3.0
@@ -6,17 +6,17 @@
 //! ```
 
 use crate::expression::Expression;
-use crate::expression::call::Call;
-use crate::expression::numeric::numeric;
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::apply_to_number;
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_sqrt(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        numeric("$sqrt", &value, |number| {
+        apply_to_number("$sqrt", &value, |number| {
             if !number.is_nan() && number.compare(Number::Int32(0)).is_lt() {
-                let message = "$sqrt takes a number that is not below zero";
-                return Err(Error::server(28714, message));
+                let message = "the operand of $sqrt must not be negative";
+                return Err(Error::with_server_code(28714, message));
             }
             Ok(match number {
                 Number::Decimal(number) => Number::Decimal(number.sqrt()).into(),

@@ -1,5 +1,5 @@
-//! `$subtract`: the difference of two numbers, the milliseconds between two dates, or the date so
-//! many milliseconds before another.
+//! `$subtract`: the difference of two numbers, the milliseconds between two dates, or a date minus
+//! milliseconds.
 //!
 //! ```text
 //! { "$subtract": [5, 3] } → 2
@@ -10,37 +10,37 @@
 
 use bson::{DateTime, RawBson, RawBsonRef};
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_subtract(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(subtract)
 }
 
 fn subtract<'v>(a: Value<'v>, b: Value<'v>) -> Result<Value<'v>> {
-    if let (Some(a), Some(b)) = (a.number(), b.number()) {
-        return Ok(difference(a, b).into());
+    if let (Some(a), Some(b)) = (a.as_number(), b.as_number()) {
+        return Ok(number_difference(a, b).into());
     }
     if a.is_nullish() || b.is_nullish() {
         return Ok(Value::NULL);
     }
-    match (a.as_bson(), b.as_bson(), b.number()) {
+    match (a.as_bson(), b.as_bson(), b.as_number()) {
         (Some(RawBsonRef::DateTime(a)), Some(RawBsonRef::DateTime(b)), _) => {
             let millis = a.timestamp_millis().wrapping_sub(b.timestamp_millis());
             Ok(millis.into())
         }
-        (Some(RawBsonRef::DateTime(date)), _, Some(number)) => before(date, number),
+        (Some(RawBsonRef::DateTime(date)), _, Some(number)) => earlier_date(date, number),
         _ => {
             let (a, b) = (a.type_name(), b.type_name());
-            let message = format!("$subtract cannot take {b} from {a}");
-            Err(Error::server(14, message))
+            let message = format!("$subtract cannot subtract {b} from {a}");
+            Err(Error::with_server_code(14, message))
         }
     }
 }
 
-fn difference(a: Number, b: Number) -> Number {
+fn number_difference(a: Number, b: Number) -> Number {
     use Number as N;
     match (a, b) {
         (N::Decimal(_), _) | (_, N::Decimal(_)) => {
@@ -51,27 +51,31 @@ fn difference(a: Number, b: Number) -> Number {
             Some(small) => N::Int32(small),
             None => N::Int64(i64::from(a) - i64::from(b)),
         },
-        (x, y) => match x.whole().zip(y.whole()).and_then(|(x, y)| x.checked_sub(y)) {
+        (x, y) => match x
+            .whole_long()
+            .zip(y.whole_long())
+            .and_then(|(x, y)| x.checked_sub(y))
+        {
             Some(exact) => N::Int64(exact),
             None => N::Double(x.to_double() - y.to_double()),
         },
     }
 }
 
-fn before(date: DateTime, number: Number) -> Result<Value<'static>> {
+fn earlier_date(date: DateTime, number: Number) -> Result<Value<'static>> {
     let millis = match number {
         Number::Decimal(number) => number.to_nearest_long(),
-        number => number.truncated().ok_or_else(|| {
-            Error::server(
+        number => number.truncated_long().ok_or_else(|| {
+            Error::with_server_code(
                 31109,
-                "$subtract of a date takes a number that fits into a long",
+                "the number to $subtract from a date must fit into a long",
             )
         })?,
     };
     let before = date.timestamp_millis().checked_sub(millis);
     match before.filter(|_| millis != i64::MIN) {
         Some(before) => Ok(RawBson::DateTime(DateTime::from_millis(before)).into()),
-        None => Err(Error::server(
+        None => Err(Error::with_server_code(
             159,
             "the date of a $subtract is out of range",
         )),

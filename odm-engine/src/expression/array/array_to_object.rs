@@ -1,5 +1,5 @@
-//! `$arrayToObject`: a document from pairs `[name, value]` or `{ k: name, v: value }`. Of several
-//! pairs with one name the last one counts.
+//! `$arrayToObject`: a document from pairs `[name, value]` or `{ k: name, v: value }`. If a name
+//! repeats, the last pair wins.
 //!
 //! ```text
 //! { "$arrayToObject": { "$literal": [["a", 1], ["b", 2]] } } → { "a": 1, "b": 2 }
@@ -9,12 +9,12 @@
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 
-use crate::expression::call::Call;
-use crate::expression::object::Fields;
+use crate::expression::call::OperatorCall;
+use crate::expression::object::DocumentBuilder;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_array_to_object(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(array_to_object)
 }
 
@@ -22,63 +22,70 @@ fn array_to_object(array: Value<'_>) -> Result<Value<'_>> {
     if array.is_nullish() {
         return Ok(Value::NULL);
     }
-    let Some(pairs) = array.array() else {
-        return Err(refuse(40386, "an array", array.or_null()));
+    let Some(pairs) = array.as_array() else {
+        return Err(wrong_type(40386, "an array", array.or_null()));
     };
     let pair = match value::items(pairs).next() {
-        None | Some(RawBsonRef::Array(_)) => from_array,
-        Some(RawBsonRef::Document(_)) => from_document,
-        Some(other) => return Err(refuse(40398, "arrays or documents", other)),
+        None | Some(RawBsonRef::Array(_)) => pair_from_array,
+        Some(RawBsonRef::Document(_)) => pair_from_document,
+        Some(other) => return Err(wrong_type(40398, "arrays or documents", other)),
     };
-    let mut fields = Fields::default();
+    let mut fields = DocumentBuilder::default();
     for item in value::items(pairs) {
         let (name, value) = pair(item)?;
-        fields.set(name, value);
+        fields.set_field(name, value);
     }
     Ok(fields.into_document().into())
 }
 
 type Pair<'v> = (&'v str, RawBsonRef<'v>);
 
-fn from_array(pair: RawBsonRef<'_>) -> Result<Pair<'_>> {
+fn pair_from_array(pair: RawBsonRef<'_>) -> Result<Pair<'_>> {
     let pair: &RawArray = pair
         .as_array()
-        .ok_or_else(|| refuse(40396, "only arrays, as the first element is one", pair))?;
+        .ok_or_else(|| wrong_type(40396, "only arrays (the first element is an array)", pair))?;
     let mut items = value::items(pair);
     let (Some(name), Some(value), None) = (items.next(), items.next(), items.next()) else {
         let message = "$arrayToObject takes arrays of two elements";
-        return Err(Error::server(40397, message));
+        return Err(Error::with_server_code(40397, message));
     };
-    Ok((key(name, 40395, 4940400)?, value))
+    Ok((read_key(name, 40395, 4940400)?, value))
 }
 
-fn from_document(pair: RawBsonRef<'_>) -> Result<Pair<'_>> {
-    let pair: &RawDocument = pair
-        .as_document()
-        .ok_or_else(|| refuse(40391, "only documents, as the first element is one", pair))?;
+fn pair_from_document(pair: RawBsonRef<'_>) -> Result<Pair<'_>> {
+    let pair: &RawDocument = pair.as_document().ok_or_else(|| {
+        wrong_type(
+            40391,
+            "only documents (the first element is a document)",
+            pair,
+        )
+    })?;
     if value::fields(pair).count() != 2 {
         let message = "$arrayToObject takes documents with the fields 'k' and 'v' only";
-        return Err(Error::server(40392, message));
+        return Err(Error::with_server_code(40392, message));
     }
     let (Some(name), Some(value)) = (value::get(pair, "k"), value::get(pair, "v")) else {
         let message = "$arrayToObject takes documents with the fields 'k' and 'v'";
-        return Err(Error::server(40393, message));
+        return Err(Error::with_server_code(40393, message));
     };
-    Ok((key(name, 40394, 4940401)?, value))
+    Ok((read_key(name, 40394, 4940401)?, value))
 }
 
-fn key(name: RawBsonRef<'_>, no_string: i32, null_byte: i32) -> Result<&str> {
+fn read_key(name: RawBsonRef<'_>, no_string: i32, null_byte: i32) -> Result<&str> {
     let name = name
         .as_str()
-        .ok_or_else(|| refuse(no_string, "strings as names", name))?;
+        .ok_or_else(|| wrong_type(no_string, "strings as names", name))?;
     if name.contains('\0') {
         let message = "$arrayToObject takes names without null bytes";
-        return Err(Error::server(null_byte, message));
+        return Err(Error::with_server_code(null_byte, message));
     }
     Ok(name)
 }
 
-fn refuse(code: i32, wanted: &str, found: RawBsonRef<'_>) -> Error {
-    let found = value::type_name(found);
-    Error::server(code, format!("$arrayToObject takes {wanted}, not {found}"))
+fn wrong_type(code: i32, expected: &str, value: RawBsonRef<'_>) -> Error {
+    let type_name = value::type_name(value);
+    Error::with_server_code(
+        code,
+        format!("$arrayToObject takes {expected}, not {type_name}"),
+    )
 }

@@ -1,5 +1,5 @@
-//! `$filter`: the elements of an array for which a condition holds, the first `limit` of them. The
-//! element is `$$this`, or what `as` calls it.
+//! `$filter`: the elements of an array that satisfy a condition, at most `limit` of them. The
+//! element is `$$this` or the variable named by `as`.
 //!
 //! ```text
 //! { "$filter": { "input": [1, "x", 2], "cond": { "$isArray": [["$$this"]] } } } → [1, "x", 2]
@@ -9,53 +9,53 @@
 
 use bson::RawArrayBuf;
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value, names};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope, names};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Filter {
+struct FilterArray {
     input: Expression,
     variable: Box<str>,
     condition: Expression,
     limit: Option<Expression>,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_filter(call: &OperatorCall<'_>) -> Result<Expression> {
     let known = &["as", "cond", "input", "limit"];
-    let arguments = call.arguments(known, 28646, 28647)?;
-    let input = arguments.required("input", 28648)?;
-    let variable = names::bindable(arguments.get("as"))?;
-    let condition = arguments.need("cond", 28650)?;
-    Ok(Expression::operator(Filter {
+    let arguments = call.named_arguments(known, 28646, 28647)?;
+    let input = arguments.required_expression("input", 28648)?;
+    let variable = names::element_variable(arguments.get("as"))?;
+    let condition = arguments.required_value("cond", 28650)?;
+    Ok(Expression::from_operator(FilterArray {
         input,
-        condition: Expression::parse(condition, &call.names.with([variable]))?,
+        condition: Expression::parse(condition, &call.names.with_variables([variable]))?,
         variable: variable.into(),
-        limit: arguments.optional("limit")?,
+        limit: arguments.optional_expression("limit")?,
     }))
 }
 
-impl Operator for Filter {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for FilterArray {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return Ok(Value::NULL);
         }
-        let Some(array) = input.array() else {
-            let found = input.type_name();
-            let message = format!("the input of $filter is an array, not {found}");
-            return Err(Error::server(28651, message));
+        let Some(array) = input.as_array() else {
+            let type_name = input.type_name();
+            let message = format!("the input of $filter must be an array, not {type_name}");
+            return Err(Error::with_server_code(28651, message));
         };
         if array.is_empty() {
             return Ok(RawArrayBuf::new().into());
         }
-        let mut room = self.room(scope)?;
+        let mut room = self.max_elements(scope)?;
         let mut output = RawArrayBuf::new();
         for item in value::items(array) {
             if room == 0 {
                 break;
             }
-            let inner = scope.bind(&self.variable, item.into());
+            let inner = scope.bind_variable(&self.variable, item.into());
             if self.condition.evaluate(&inner)?.is_truthy() {
                 output.push(item);
                 room -= 1;
@@ -65,9 +65,9 @@ impl Operator for Filter {
     }
 }
 
-impl Filter {
-    /// How many elements there may be.
-    fn room(&self, scope: &Scope<'_, '_>) -> Result<usize> {
+impl FilterArray {
+    /// Returns the maximum number of elements in the result.
+    fn max_elements(&self, scope: &VariableScope<'_, '_>) -> Result<usize> {
         let Some(limit) = &self.limit else {
             return Ok(usize::MAX);
         };
@@ -75,12 +75,17 @@ impl Filter {
         if limit.is_nullish() {
             return Ok(usize::MAX);
         }
-        let limit = limit.int32().ok_or_else(|| {
-            Error::server(327391, "the limit of $filter is a whole number of 32 bits")
+        let limit = limit.as_int32().ok_or_else(|| {
+            Error::with_server_code(
+                327391,
+                "the limit of $filter must be a whole number of 32 bits",
+            )
         })?;
         usize::try_from(limit)
             .ok()
             .filter(|limit| *limit > 0)
-            .ok_or_else(|| Error::server(327392, "the limit of $filter is greater than zero"))
+            .ok_or_else(|| {
+                Error::with_server_code(327392, "the limit of $filter must be greater than zero")
+            })
     }
 }

@@ -1,4 +1,4 @@
-//! `$firstN`, `$lastN`: up to `n` elements at an end of an array.
+//! `$firstN`, `$lastN`: up to `n` elements from the start or the end of an array.
 //!
 //! ```text
 //! { "$firstN": { "input": [1, 2, 3], "n": 2 } } → [1, 2]
@@ -8,23 +8,23 @@
 
 use bson::RawBsonRef;
 
-use super::max_n::{Selection, parse};
+use super::max_n::{Selection, parse_select_n};
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse_first(call: &Call<'_>) -> Result<Expression> {
-    parse(call, 5787801, first)
+pub(super) fn parse_first(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_select_n(call, 5787801, keep_first)
 }
 
-pub(super) fn parse_last(call: &Call<'_>) -> Result<Expression> {
-    parse(call, 5787801, last)
+pub(super) fn parse_last(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_select_n(call, 5787801, keep_last)
 }
 
-fn first(items: &mut Selection<'_>, n: usize) {
+fn keep_first(items: &mut Selection<'_>, n: usize) {
     items.truncate(n);
 }
 
-fn last(items: &mut Vec<RawBsonRef<'_>>, n: usize) {
+fn keep_last(items: &mut Vec<RawBsonRef<'_>>, n: usize) {
     items.drain(..items.len().saturating_sub(n));
 }

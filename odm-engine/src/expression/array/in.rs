@@ -5,20 +5,20 @@
 //! { "$in": ["x", []] } → false
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_in(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(is_in)
 }
 
-fn is_in<'v>(wanted: Value<'v>, array: Value<'v>) -> Result<Value<'v>> {
-    let items = array.array().ok_or_else(|| {
-        let found = array.type_name();
-        let message = format!("the second operand of $in is an array, not {found}");
-        Error::server(40081, message)
+fn is_in<'v>(element: Value<'v>, array: Value<'v>) -> Result<Value<'v>> {
+    let items = array.as_array().ok_or_else(|| {
+        let type_name = array.type_name();
+        let message = format!("the second operand of $in must be an array, not {type_name}");
+        Error::with_server_code(40081, message)
     })?;
-    let found = value::items(items).any(|item| Value::from(item).compare(&wanted).is_eq());
-    Ok(found.into())
+    let is_found = value::items(items).any(|item| Value::from(item).compare(&element).is_eq());
+    Ok(is_found.into())
 }

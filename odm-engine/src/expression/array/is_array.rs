@@ -6,13 +6,13 @@
 //! ```
 
 use crate::Result;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_is_array(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(is_array)
 }
 
 fn is_array(value: Value<'_>) -> Result<Value<'_>> {
-    Ok(value.array().is_some().into())
+    Ok(value.as_array().is_some().into())
 }

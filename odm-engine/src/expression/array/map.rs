@@ -1,4 +1,5 @@
-//! `$map`: each element of an array, computed anew. The element is `$$this`, or what `as` calls it.
+//! `$map`: an array with an expression applied to each element. The element is `$$this` or the
+//! variable named by `as`.
 //!
 //! ```text
 //! { "$map": { "input": [-1, 2], "in": { "$abs": "$$this" } } } → [1, 2]
@@ -8,43 +9,46 @@
 
 use bson::RawArrayBuf;
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value, names};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope, names};
 use crate::value::{self, growth};
 use crate::{Error, Result};
 
 #[derive(Debug)]
-struct Map {
+struct MapArray {
     input: Expression,
     variable: Box<str>,
     body: Expression,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let arguments = call.arguments(&["as", "in", "input"], 16878, 16879)?;
-    let variable = names::bindable(arguments.get("as"))?;
-    let input = arguments.required("input", 16880)?;
-    let body = arguments.need("in", 16882)?;
-    Ok(Expression::operator(Map {
+pub(super) fn parse_map(call: &OperatorCall<'_>) -> Result<Expression> {
+    let arguments = call.named_arguments(&["as", "in", "input"], 16878, 16879)?;
+    let variable = names::element_variable(arguments.get("as"))?;
+    let input = arguments.required_expression("input", 16880)?;
+    let body = arguments.required_value("in", 16882)?;
+    Ok(Expression::from_operator(MapArray {
         input,
-        body: Expression::parse(body, &call.names.with([variable]))?,
+        body: Expression::parse(body, &call.names.with_variables([variable]))?,
         variable: variable.into(),
     }))
 }
 
-impl Operator for Map {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for MapArray {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return Ok(Value::NULL);
         }
-        let Some(array) = input.array() else {
-            let message = format!("the input of $map is an array, not {}", input.type_name());
-            return Err(Error::server(16883, message));
+        let Some(array) = input.as_array() else {
+            let message = format!(
+                "the input of $map must be an array, not {}",
+                input.type_name()
+            );
+            return Err(Error::with_server_code(16883, message));
         };
         let mut output = RawArrayBuf::new();
         for item in value::items(array) {
-            let inner = scope.bind(&self.variable, item.into());
+            let inner = scope.bind_variable(&self.variable, item.into());
             output.push(self.body.evaluate(&inner)?.or_null());
             growth::check_size(output.as_bytes().len())?;
         }

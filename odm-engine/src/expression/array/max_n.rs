@@ -1,5 +1,5 @@
 //! `$maxN`, `$minN`: up to `n` of the greatest or smallest elements of an array, in that order.
-//! Those that are null do not count.
+//! Null elements are ignored.
 //!
 //! ```text
 //! { "$maxN": { "input": [3, 1, 2], "n": 2 } } → [3, 2]
@@ -8,14 +8,14 @@
 
 use bson::{RawArrayBuf, RawBsonRef};
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
 
-/// The elements to select from, and then those that are selected.
+/// The candidate elements; after the selection, the selected elements.
 pub(super) type Selection<'v> = Vec<RawBsonRef<'v>>;
 
-/// Leaves up to `n` elements.
+/// Reduces the candidates to at most `n` elements.
 type Select = fn(&mut Selection<'_>, usize);
 
 #[derive(Debug)]
@@ -25,47 +25,52 @@ struct SelectN {
     select: Select,
 }
 
-pub(super) fn parse_max(call: &Call<'_>) -> Result<Expression> {
-    parse(call, 5787900, max)
+pub(super) fn parse_max(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_select_n(call, 5787900, keep_greatest)
 }
 
-pub(super) fn parse_min(call: &Call<'_>) -> Result<Expression> {
-    parse(call, 5787900, min)
+pub(super) fn parse_min(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_select_n(call, 5787900, keep_smallest)
 }
 
-/// Reads `{ n: …, input: … }`; `no_document` is the operator's number for something else.
-pub(super) fn parse(call: &Call<'_>, no_document: i32, select: Select) -> Result<Expression> {
-    let arguments = call.arguments(&["input", "n"], no_document, 5787901)?;
-    Ok(Expression::operator(SelectN {
-        n: arguments.required("n", 5787906)?,
-        input: arguments.required("input", 5787907)?,
+/// Parses `{ n: …, input: … }`. `no_document` is the operator's error code for an operand that is
+/// not a document.
+pub(super) fn parse_select_n(
+    call: &OperatorCall<'_>,
+    no_document: i32,
+    select: Select,
+) -> Result<Expression> {
+    let arguments = call.named_arguments(&["input", "n"], no_document, 5787901)?;
+    Ok(Expression::from_operator(SelectN {
+        n: arguments.required_expression("n", 5787906)?,
+        input: arguments.required_expression("input", 5787907)?,
         select,
     }))
 }
 
-fn max(items: &mut Selection<'_>, n: usize) {
-    items.retain(is_something);
+fn keep_greatest(items: &mut Selection<'_>, n: usize) {
+    items.retain(is_not_null);
     items.sort_by(|a, b| value::compare(*b, *a));
     items.truncate(n);
 }
 
-fn min(items: &mut Selection<'_>, n: usize) {
-    items.retain(is_something);
+fn keep_smallest(items: &mut Selection<'_>, n: usize) {
+    items.retain(is_not_null);
     items.sort_by(|a, b| value::compare(*a, *b));
     items.truncate(n);
 }
 
-fn is_something(item: &RawBsonRef<'_>) -> bool {
+fn is_not_null(item: &RawBsonRef<'_>) -> bool {
     !matches!(item, RawBsonRef::Null | RawBsonRef::Undefined)
 }
 
-impl Operator for SelectN {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
-        let n = count(&self.n.evaluate(scope)?)?;
+impl ExpressionOperator for SelectN {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
+        let n = positive_count(&self.n.evaluate(scope)?)?;
         let input = self.input.evaluate(scope)?;
-        let Some(array) = input.array() else {
-            let message = format!("the input is an array, not {}", input.type_name());
-            return Err(Error::server(5788200, message));
+        let Some(array) = input.as_array() else {
+            let message = format!("the input must be an array, not {}", input.type_name());
+            return Err(Error::with_server_code(5788200, message));
         };
         let mut items: Vec<_> = value::items(array).collect();
         (self.select)(&mut items, n);
@@ -73,17 +78,16 @@ impl Operator for SelectN {
     }
 }
 
-/// How many elements `n` asks for.
-fn count(n: &Value<'_>) -> Result<usize> {
-    let number = n.number().ok_or_else(|| {
-        let message = format!("'n' is a number, not {}", n.type_name());
-        Error::server(5787902, message)
+/// Reads the number of elements from `n`.
+fn positive_count(n: &Value<'_>) -> Result<usize> {
+    let number = n.as_number().ok_or_else(|| {
+        let message = format!("'n' must be a number, not {}", n.type_name());
+        Error::with_server_code(5787902, message)
     })?;
     let n = number
-        .whole()
-        .ok_or_else(|| Error::server(5787903, "'n' is a whole number of 64 bits"))?;
-    usize::try_from(n)
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| Error::server(5787908, format!("'n' is greater than zero, not {n}")))
+        .whole_long()
+        .ok_or_else(|| Error::with_server_code(5787903, "'n' must be a whole number of 64 bits"))?;
+    usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
+        Error::with_server_code(5787908, format!("'n' must be greater than zero, not {n}"))
+    })
 }

@@ -7,11 +7,11 @@
 
 use bson::{RawArrayBuf, RawDocumentBuf};
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, document, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_object_to_array(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(object_to_array)
 }
 
@@ -19,16 +19,16 @@ fn object_to_array(object: Value<'_>) -> Result<Value<'_>> {
     if object.is_nullish() {
         return Ok(Value::NULL);
     }
-    let fields = object.document().ok_or_else(|| {
-        let found = object.type_name();
-        let message = format!("$objectToArray takes a document, not {found}");
-        Error::server(40390, message)
+    let fields = object.as_document().ok_or_else(|| {
+        let type_name = object.type_name();
+        let message = format!("$objectToArray takes a document, not {type_name}");
+        Error::with_server_code(40390, message)
     })?;
     let mut array = RawArrayBuf::new();
     for (name, value) in value::fields(fields) {
         let mut pair = RawDocumentBuf::new();
-        document::append(&mut pair, "k", name);
-        document::append(&mut pair, "v", value);
+        document::append_field(&mut pair, "k", name);
+        document::append_field(&mut pair, "v", value);
         array.push(pair);
     }
     Ok(array.into())

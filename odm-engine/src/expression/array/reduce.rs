@@ -1,5 +1,5 @@
-//! `$reduce`: a value computed from another and each element of an array in turn: `$$value` is what
-//! was computed before, `$$this` the element.
+//! `$reduce`: an expression applied to each element of an array in turn. `$$value` is the previous
+//! result, `$$this` the element.
 //!
 //! ```text
 //! { "$reduce": { "input": ["a", "b"], "initialValue": "", "in": { "$concat": ["$$value", "$$this"] } } } → "ab"
@@ -9,40 +9,40 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Reduce {
+struct ReduceArray {
     input: Expression,
     initial: Expression,
     body: Expression,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_reduce(call: &OperatorCall<'_>) -> Result<Expression> {
     let known = &["in", "initialValue", "input"];
-    let arguments = call.arguments(known, 40075, 40076)?;
-    let input = arguments.required("input", 40077)?;
-    let initial = arguments.required("initialValue", 40078)?;
-    let body = arguments.need("in", 40079)?;
-    Ok(Expression::operator(Reduce {
+    let arguments = call.named_arguments(known, 40075, 40076)?;
+    let input = arguments.required_expression("input", 40077)?;
+    let initial = arguments.required_expression("initialValue", 40078)?;
+    let body = arguments.required_value("in", 40079)?;
+    Ok(Expression::from_operator(ReduceArray {
         input,
         initial,
-        body: Expression::parse(body, &call.names.with(["this", "value"]))?,
+        body: Expression::parse(body, &call.names.with_variables(["this", "value"]))?,
     }))
 }
 
-impl Operator for Reduce {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for ReduceArray {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return Ok(Value::NULL);
         }
-        let Some(array) = input.array() else {
-            let found = input.type_name();
-            let message = format!("the input of $reduce is an array, not {found}");
-            return Err(Error::server(40080, message));
+        let Some(array) = input.as_array() else {
+            let type_name = input.type_name();
+            let message = format!("the input of $reduce must be an array, not {type_name}");
+            return Err(Error::with_server_code(40080, message));
         };
         let mut reduced = self.initial.evaluate(scope)?.into_bson();
         for item in value::items(array) {
@@ -56,12 +56,12 @@ impl Operator for Reduce {
     }
 }
 
-/// Each step may wrap the value once more, and everything that recurses over values relies on them
-/// not to nest too deep.
+/// Checks the nesting depth of an intermediate result. Each step may add a level, and recursive
+/// functions rely on the depth limit.
 fn check_depth(value: Option<&RawBson>) -> Result<()> {
     match value.map(RawBson::as_raw_bson_ref) {
-        Some(RawBsonRef::Document(document)) => value::check(document),
-        Some(RawBsonRef::Array(array)) => value::check_array(array),
+        Some(RawBsonRef::Document(document)) => value::check_document(document),
+        Some(RawBsonRef::Array(array)) => value::check_array_depth(array),
         _ => Ok(()),
     }
 }

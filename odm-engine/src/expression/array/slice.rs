@@ -1,5 +1,7 @@
-//! `$slice`: some first elements of an array, or last ones if their number is negative, or those
-//! from a position on, which counts from the end if it is negative.
+//! `$slice`: a part of an array. Two operands take elements from the start, or from the end if the
+//! number is negative.
+//!
+//! Three operands give a position and a count. A negative position counts from the end.
 //!
 //! ```text
 //! { "$slice": [[1, 2, 3], 2] } → [1, 2]
@@ -11,27 +13,27 @@
 
 use bson::RawArrayBuf;
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.ranged(2..=3, slice)
+pub(super) fn parse_slice(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.bounded_variadic(2..=3, slice_array)
 }
 
-fn slice(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
+fn slice_array(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
     let [array, place, count @ ..] = operands.as_slice() else {
         return Ok(Value::NULL);
     };
     if array.is_nullish() || place.is_nullish() {
         return Ok(Value::NULL);
     }
-    let items = array.array().ok_or_else(|| {
-        let found = array.type_name();
-        let message = format!("the first operand of $slice is an array, not {found}");
-        Error::server(28724, message)
+    let items = array.as_array().ok_or_else(|| {
+        let type_name = array.type_name();
+        let message = format!("the first operand of $slice must be an array, not {type_name}");
+        Error::with_server_code(28724, message)
     })?;
-    let place = whole("second", place, 28725, 28726)?;
+    let place = read_integer("second", place, 28725, 28726)?;
     let length = value::items(items).count();
     let distance = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
     let from_end = length.saturating_sub(distance);
@@ -40,11 +42,11 @@ fn slice(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
         None => (0, distance),
         Some(count) if count.is_nullish() => return Ok(Value::NULL),
         Some(count) => {
-            let count = whole("third", count, 28727, 28728)?;
+            let count = read_integer("third", count, 28727, 28728)?;
             let count = usize::try_from(count).ok().filter(|count| *count > 0);
             let count = count.ok_or_else(|| {
-                let message = "the third operand of $slice is greater than zero";
-                Error::server(28729, message)
+                let message = "the third operand of $slice must be greater than zero";
+                Error::with_server_code(28729, message)
             })?;
             (if place < 0 { from_end } else { distance }, count)
         }
@@ -53,14 +55,14 @@ fn slice(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
     Ok(kept.collect::<RawArrayBuf>().into())
 }
 
-fn whole(which: &str, value: &Value<'_>, no_number: i32, too_long: i32) -> Result<i32> {
-    if value.number().is_none() {
-        let found = value.type_name();
-        let message = format!("the {which} operand of $slice is a number, not {found}");
-        return Err(Error::server(no_number, message));
+fn read_integer(ordinal: &str, value: &Value<'_>, no_number: i32, too_long: i32) -> Result<i32> {
+    if value.as_number().is_none() {
+        let type_name = value.type_name();
+        let message = format!("the {ordinal} operand of $slice must be a number, not {type_name}");
+        return Err(Error::with_server_code(no_number, message));
     }
-    value.int32().ok_or_else(|| {
-        let message = format!("the {which} operand of $slice is a whole number of 32 bits");
-        Error::server(too_long, message)
+    value.as_int32().ok_or_else(|| {
+        let message = format!("the {ordinal} operand of $slice must be a whole number of 32 bits");
+        Error::with_server_code(too_long, message)
     })
 }

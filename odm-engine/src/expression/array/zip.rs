@@ -1,6 +1,7 @@
-//! `$zip`: the first elements of several arrays as an array, then their second ones, and so on, as
-//! far as the shortest of them goes; with `useLongestLength` the longest, where `defaults` or nulls
-//! take the places of what is not there.
+//! `$zip`: transposes arrays. The first elements of all arrays form the first row, and so on, up to
+//! the shortest array.
+//!
+//! With `useLongestLength`, rows go up to the longest array, and `defaults` or null fill the gaps.
 //!
 //! ```text
 //! { "$zip": { "inputs": [[1, 2, 3], ["a", "b"]] } } → [[1, "a"], [2, "b"]]
@@ -10,39 +11,40 @@
 
 use bson::{RawArrayBuf, RawBsonRef};
 
-use crate::expression::call::{Call, Operands, evaluate_all};
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::{FoldableOperator, OperatorCall, evaluate_all};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::value::growth;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
-struct Zip {
+struct ZipArrays {
     inputs: Vec<Expression>,
     longest: bool,
-    /// One for each input, or none.
+    /// A default for each input, or an empty list.
     defaults: Vec<Expression>,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_zip(call: &OperatorCall<'_>) -> Result<Expression> {
     let known = &["defaults", "inputs", "useLongestLength"];
-    let arguments = call.arguments(known, 34460, 34464)?;
+    let arguments = call.named_arguments(known, 34460, 34464)?;
     let list = |argument: RawBsonRef<'_>, name, code| match argument {
         RawBsonRef::Array(items) => value::items(items)
-            .map(|item| call.parse(item))
+            .map(|item| call.parse_operand(item))
             .collect::<Result<Vec<_>>>(),
         other => {
-            let found = value::type_name(other);
-            let message = format!("'{name}' of $zip is an array of expressions, not {found}");
-            Err(Error::server(code, message))
+            let type_name = value::type_name(other);
+            let message =
+                format!("'{name}' of $zip must be an array of expressions, not {type_name}");
+            Err(Error::with_server_code(code, message))
         }
     };
     let longest = match arguments.get("useLongestLength") {
         None => false,
         Some(RawBsonRef::Boolean(longest)) => longest,
         Some(other) => {
-            let found = value::type_name(other);
-            let message = format!("'useLongestLength' of $zip is a bool, not {found}");
-            return Err(Error::server(34463, message));
+            let type_name = value::type_name(other);
+            let message = format!("'useLongestLength' of $zip must be a bool, not {type_name}");
+            return Err(Error::with_server_code(34463, message));
         }
     };
     let inputs = match arguments.get("inputs") {
@@ -54,40 +56,43 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         None => Vec::new(),
     };
     if inputs.is_empty() {
-        return Err(Error::server(34465, "$zip needs at least one input"));
+        return Err(Error::with_server_code(
+            34465,
+            "$zip needs at least one input",
+        ));
     }
     if !longest && !defaults.is_empty() {
         let message = "$zip uses 'defaults' only with 'useLongestLength'";
-        return Err(Error::server(34466, message));
+        return Err(Error::with_server_code(34466, message));
     }
     if !defaults.is_empty() && defaults.len() != inputs.len() {
-        let message = "$zip needs one of 'defaults' for each of 'inputs'";
-        return Err(Error::server(34467, message));
+        let message = "$zip needs one default for each input: 'defaults' and 'inputs' must have the same length";
+        return Err(Error::with_server_code(34467, message));
     }
-    call.fold(Zip {
+    call.fold_constant(ZipArrays {
         inputs,
         longest,
         defaults,
     })
 }
 
-impl Operands for Zip {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for ZipArrays {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         self.inputs.iter().chain(&self.defaults)
     }
 }
 
-impl Operator for Zip {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for ZipArrays {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let inputs = evaluate_all(&self.inputs, scope)?;
         let mut columns = Vec::new();
         for input in &inputs {
             if input.is_nullish() {
                 return Ok(Value::NULL);
             }
-            let array = input.array().ok_or_else(|| {
-                let found = input.type_name();
-                Error::server(34468, format!("$zip takes arrays, not {found}"))
+            let array = input.as_array().ok_or_else(|| {
+                let type_name = input.type_name();
+                Error::with_server_code(34468, format!("$zip takes arrays, not {type_name}"))
             })?;
             columns.push(value::items(array).collect::<Vec<_>>());
         }
@@ -98,7 +103,7 @@ impl Operator for Zip {
             lengths.min()
         };
         let defaults = evaluate_all(&self.defaults, scope)?;
-        // A default that is missing leaves the element out.
+        // A missing default leaves the element out.
         let default = |column: usize| match defaults.get(column) {
             Some(default) => default.as_bson(),
             None => Some(RawBsonRef::Null),

@@ -1,5 +1,5 @@
-//! `$and`, `$or`: whether all operands are true, whether any is. Those behind the one that decides
-//! are not computed.
+//! `$and`, `$or`: whether all operands or any operand is true. Evaluation stops at the first
+//! operand that decides.
 //!
 //! ```text
 //! { "$and": [true, 1, "x"] } → true
@@ -13,34 +13,35 @@ use std::mem;
 use bson::RawBson;
 
 use crate::Result;
-use crate::expression::call::{Call, Operands};
-use crate::expression::regroup::{Order, regroup};
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::{FoldableOperator, OperatorCall};
+use crate::expression::regroup::{RegroupOrder, regroup_operands};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 
 #[derive(Debug)]
-struct Logical {
-    /// What an operand must be to decide: false for `$and`, true for `$or`.
+struct AndOr {
+    /// The truth value of an operand that decides the result: false for `$and`, true for `$or`.
     deciding: bool,
     operands: Vec<Expression>,
 }
 
-pub(super) fn parse_and(call: &Call<'_>) -> Result<Expression> {
-    parse(call, false)
+pub(super) fn parse_and(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_logical(call, false)
 }
 
-pub(super) fn parse_or(call: &Call<'_>) -> Result<Expression> {
-    parse(call, true)
+pub(super) fn parse_or(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_logical(call, true)
 }
 
-fn parse(call: &Call<'_>, deciding: bool) -> Result<Expression> {
-    let operands = call.operands()?;
-    // A constant that decides does so whatever the others are, even if they would fail.
+fn parse_logical(call: &OperatorCall<'_>, deciding: bool) -> Result<Expression> {
+    let operands = call.parse_operands()?;
+    // A constant that decides makes the result constant, even if another operand would fail at
+    // evaluation.
     let is_decided = |operand: &Expression| {
-        let constant = operand.constant();
+        let constant = operand.as_constant();
         constant.is_some_and(|constant| constant.is_truthy() == deciding)
     };
-    if !call.names.folds() {
-        return Ok(Expression::operator(Logical { deciding, operands }));
+    if !call.names.folds_constants() {
+        return Ok(Expression::from_operator(AndOr { deciding, operands }));
     }
     let fails = operands
         .iter()
@@ -48,20 +49,20 @@ fn parse(call: &Call<'_>, deciding: bool) -> Result<Expression> {
     if !fails && operands.iter().any(is_decided) {
         return Ok(Expression::Constant(Some(RawBson::Boolean(deciding))));
     }
-    regroup(call, operands, Order::Free, |operands| Logical {
+    regroup_operands(call, operands, RegroupOrder::Free, |operands| AndOr {
         deciding,
         operands,
     })
 }
 
-impl Operands for Logical {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for AndOr {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         self.operands.iter()
     }
 }
 
-impl Operator for Logical {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for AndOr {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         for operand in &self.operands {
             if operand.evaluate(scope)?.is_truthy() == self.deciding {
                 return Ok(self.deciding.into());
@@ -70,8 +71,8 @@ impl Operator for Logical {
         Ok((!self.deciding).into())
     }
 
-    fn release(&mut self, name: &str) -> Option<Vec<Expression>> {
-        let own = if self.deciding { "$or" } else { "$and" };
-        (name == own).then(|| mem::take(&mut self.operands))
+    fn take_operands(&mut self, name: &str) -> Option<Vec<Expression>> {
+        let operator_name = if self.deciding { "$or" } else { "$and" };
+        (name == operator_name).then(|| mem::take(&mut self.operands))
     }
 }

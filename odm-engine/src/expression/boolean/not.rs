@@ -1,4 +1,4 @@
-//! `$not`: the opposite.
+//! `$not`: the negation of a truth value.
 //!
 //! ```text
 //! { "$not": [0] } → true
@@ -7,8 +7,8 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_not(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| Ok((!value.is_truthy()).into()))
 }

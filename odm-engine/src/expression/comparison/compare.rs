@@ -1,5 +1,5 @@
-//! `$cmp`, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`: how two values compare. `$cmp` gives -1, 0 or
-//! 1, the others true or false.
+//! `$cmp`, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`: comparisons of two values. `$cmp` returns
+//! -1, 0 or 1, the others a boolean.
 //!
 //! ```text
 //! { "$cmp": [1, "a"] } → -1
@@ -13,32 +13,32 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse_cmp(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_cmp(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok((a.compare(&b) as i32).into()))
 }
 
-pub(super) fn parse_eq(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_eq(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_eq().into()))
 }
 
-pub(super) fn parse_gt(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_gt(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_gt().into()))
 }
 
-pub(super) fn parse_gte(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_gte(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_ge().into()))
 }
 
-pub(super) fn parse_lt(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_lt(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_lt().into()))
 }
 
-pub(super) fn parse_lte(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_lte(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_le().into()))
 }
 
-pub(super) fn parse_ne(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_ne(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(|a, b| Ok(a.compare(&b).is_ne().into()))
 }

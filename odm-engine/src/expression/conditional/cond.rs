@@ -1,4 +1,4 @@
-//! `$cond`: one of two values. Only the one that is chosen is computed.
+//! `$cond`: one of two values. Only the chosen branch is evaluated.
 //!
 //! ```text
 //! { "$cond": { "if": true, "then": 1, "else": 2 } } → 1
@@ -6,43 +6,48 @@
 //! ```
 
 use crate::Result;
-use crate::expression::call::{Call, Operands};
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::{FoldableOperator, OperatorCall};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 
 #[derive(Debug)]
 struct Cond([Expression; 3]);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_cond(call: &OperatorCall<'_>) -> Result<Expression> {
     if call.operand.as_document().is_none() {
-        return cond(call, call.exactly()?);
+        return build_cond(call, call.exact_operands()?);
     }
-    let arguments = call.arguments(&["else", "if", "then"], 17083, 17083)?;
+    let arguments = call.named_arguments(&["else", "if", "then"], 17083, 17083)?;
     let operands = [
-        arguments.required("if", 17080)?,
-        arguments.required("then", 17081)?,
-        arguments.required("else", 17082)?,
+        arguments.required_expression("if", 17080)?,
+        arguments.required_expression("then", 17081)?,
+        arguments.required_expression("else", 17082)?,
     ];
-    cond(call, operands)
+    build_cond(call, operands)
 }
 
-/// A constant condition has decided already.
-fn cond(call: &Call<'_>, [condition, then, otherwise]: [Expression; 3]) -> Result<Expression> {
-    let constant = condition.constant().filter(|_| call.names.folds());
+/// Builds a `$cond`. A constant condition selects the branch during parsing.
+fn build_cond(
+    call: &OperatorCall<'_>,
+    [condition, then, otherwise]: [Expression; 3],
+) -> Result<Expression> {
+    let constant = condition
+        .as_constant()
+        .filter(|_| call.names.folds_constants());
     match constant.map(|condition| condition.is_truthy()) {
         Some(true) => Ok(then),
         Some(false) => Ok(otherwise),
-        None => call.fold(Cond([condition, then, otherwise])),
+        None => call.fold_constant(Cond([condition, then, otherwise])),
     }
 }
 
-impl Operands for Cond {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for Cond {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         self.0.iter()
     }
 }
 
-impl Operator for Cond {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for Cond {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let [condition, then, otherwise] = &self.0;
         if condition.evaluate(scope)?.is_truthy() {
             then.evaluate(scope)
@@ -69,7 +74,7 @@ mod tests {
         let constant = |condition: bool| {
             let call = call(condition);
             let parsed = Computation::parse(call.as_raw_bson_ref(), &Arc::default()).unwrap();
-            parsed.constant().and_then(|value| value.into_bson())
+            parsed.constant_value().and_then(|value| value.into_bson())
         };
         assert_eq!(constant(true), Some(RawBson::from(1)));
         assert_eq!(constant(false), None);

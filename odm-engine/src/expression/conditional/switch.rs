@@ -1,7 +1,6 @@
 //! `$switch`: the value of the first branch whose case is true, else the default.
 //!
-//! A branch whose case is constant is decided beforehand: what it makes superfluous is never
-//! computed.
+//! A constant case is decided during parsing, and branches that cannot be reached are dropped.
 //!
 //! ```text
 //! { "$switch": { "branches": [{ "case": false, "then": 1 }, { "case": 1, "then": 2 }] } } → 2
@@ -10,8 +9,8 @@
 
 use bson::{RawArray, RawBsonRef};
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
@@ -20,41 +19,45 @@ struct Switch {
     default: Option<Expression>,
 }
 
-/// An expression, and what constant parts of it fail with.
+/// A parsed expression with the failure of a constant part, if any.
 type Parsed = (Expression, Option<Error>);
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_switch(call: &OperatorCall<'_>) -> Result<Expression> {
     let (mut branches, mut default) = (Vec::new(), None);
-    for (name, argument) in value::fields(call.document(40060)?) {
+    for (name, argument) in value::fields(call.argument_document(40060)?) {
         match (name, argument) {
-            ("branches", RawBsonRef::Array(array)) => branches = self::branches(call, array)?,
+            ("branches", RawBsonRef::Array(array)) => branches = parse_branches(call, array)?,
             ("branches", other) => {
-                let found = value::type_name(other);
-                let message = format!("the branches of $switch are an array, not {found}");
-                return Err(Error::server(40061, message));
+                let type_name = value::type_name(other);
+                let message = format!("the branches of $switch must be an array, not {type_name}");
+                return Err(Error::with_server_code(40061, message));
             }
-            ("default", argument) => default = Some(call.parse(argument)?),
+            ("default", argument) => default = Some(call.parse_operand(argument)?),
             (other, _) => {
-                let message =
-                    format!("$switch has no argument '{other}', but 'branches' and 'default'");
-                return Err(Error::server(40067, message));
+                let message = format!(
+                    "$switch has no argument '{other}'; known are 'branches' and 'default'"
+                );
+                return Err(Error::with_server_code(40067, message));
             }
         }
     }
     if branches.is_empty() {
-        return Err(Error::server(40068, "$switch needs at least one branch"));
+        return Err(Error::with_server_code(
+            40068,
+            "$switch needs at least one branch",
+        ));
     }
     let (mut kept, mut default) = (Vec::new(), default);
     for ((case, case_failure), (then, then_failure)) in branches {
-        let constant = case.constant().filter(|_| call.names.folds());
-        let decided = constant.map(|case| case.is_truthy());
-        if decided == Some(false) {
+        let constant = case.as_constant().filter(|_| call.names.folds_constants());
+        let constant_value = constant.map(|case| case.is_truthy());
+        if constant_value == Some(false) {
             continue;
         }
         for failure in [case_failure, then_failure].iter().flatten() {
-            call.names.constants().note(failure);
+            call.names.constant_folding().record_failure(failure);
         }
-        if decided == Some(true) {
+        if constant_value == Some(true) {
             default = Some(then);
             break;
         }
@@ -63,23 +66,23 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     match default {
         Some(default) if kept.is_empty() => Ok(default),
         None if kept.is_empty() => {
-            let message = "no case of $switch is ever true, and it has no default";
-            Ok(Expression::Failing(Error::server(40069, message)))
+            let message = "no case of $switch can be true, and there is no default";
+            Ok(Expression::Failing(Error::with_server_code(40069, message)))
         }
-        default => Ok(Expression::operator(Switch {
+        default => Ok(Expression::from_operator(Switch {
             branches: kept,
             default,
         })),
     }
 }
 
-fn branches(call: &Call<'_>, array: &RawArray) -> Result<Vec<(Parsed, Parsed)>> {
+fn parse_branches(call: &OperatorCall<'_>, array: &RawArray) -> Result<Vec<(Parsed, Parsed)>> {
     value::items(array)
         .map(|branch| {
             let RawBsonRef::Document(branch) = branch else {
-                let found = value::type_name(branch);
-                let message = format!("a branch of $switch is a document, not {found}");
-                return Err(Error::server(40062, message));
+                let type_name = value::type_name(branch);
+                let message = format!("a branch of $switch must be a document, not {type_name}");
+                return Err(Error::with_server_code(40062, message));
             };
             let (mut case, mut then) = (None, None);
             for (name, argument) in value::fields(branch) {
@@ -88,19 +91,19 @@ fn branches(call: &Call<'_>, array: &RawArray) -> Result<Vec<(Parsed, Parsed)>> 
                     "then" => &mut then,
                     other => {
                         let message = format!(
-                            "a branch of $switch has no argument '{other}', but 'case' and 'then'"
+                            "a branch of $switch has no argument '{other}'; known are 'case' and 'then'"
                         );
-                        return Err(Error::server(40063, message));
+                        return Err(Error::with_server_code(40063, message));
                     }
                 };
                 *place = Some(
                     call.names
-                        .constants()
-                        .parse_apart(|| call.parse(argument))?,
+                        .constant_folding()
+                        .parse_separately(|| call.parse_operand(argument))?,
                 );
             }
             let missing = |code, name| {
-                Error::server(
+                Error::with_server_code(
                     code,
                     format!("a branch of $switch needs the argument '{name}'"),
                 )
@@ -113,8 +116,8 @@ fn branches(call: &Call<'_>, array: &RawArray) -> Result<Vec<(Parsed, Parsed)>> 
         .collect()
 }
 
-impl Operator for Switch {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for Switch {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         for (case, then) in &self.branches {
             if case.evaluate(scope)?.is_truthy() {
                 return then.evaluate(scope);
@@ -123,8 +126,8 @@ impl Operator for Switch {
         match &self.default {
             Some(default) => default.evaluate(scope),
             None => {
-                let message = "no case of $switch is true, and it has no default";
-                Err(Error::server(40066, message))
+                let message = "no case of $switch is true, and there is no default";
+                Err(Error::with_server_code(40066, message))
             }
         }
     }

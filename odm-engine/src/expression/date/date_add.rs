@@ -1,5 +1,7 @@
-//! `$dateAdd`, `$dateSubtract`: a date some units of time later or earlier. Days and longer units
-//! go by the clocks of the time zone; a day that a month has not becomes its last one.
+//! `$dateAdd`, `$dateSubtract`: a date moved by a number of time units. Days and longer units
+//! follow the local time of the time zone.
+//!
+//! A day that does not exist in the target month becomes the last day of that month.
 //!
 //! ```text
 //! { "$dateAdd": { "startDate": { "$date": "2024-01-31T12:00:00Z" }, "unit": "month", "amount": 1 } } → { "$date": "2024-02-29T12:00:00Z" }
@@ -10,90 +12,93 @@
 
 use bson::{DateTime, RawBson, RawBsonRef};
 
-use super::argument::{millis, zone_of};
-use super::unit::Unit;
+use super::argument::{read_zone, value_millis};
+use super::unit::TimeUnit;
 use crate::error::code;
-use crate::expression::call::{Call, FunctionOf};
+use crate::expression::call::{FunctionOf, OperatorCall};
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-/// More days than this MongoDB does not add, nor other units that are as long.
-const MAX_DAYS: i64 = 213_503_982_334;
+/// The maximum distance in days that MongoDB adds. Other units are limited to the same span.
+const MAX_ADDED_DAYS: i64 = 213_503_982_334;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    with(call, |operands| add(operands, Some))
+pub(super) fn parse_date_add(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_with(call, |operands| add_to_date(operands, Some))
 }
 
-pub(super) fn parse_subtract(call: &Call<'_>) -> Result<Expression> {
-    with(call, |operands| add(operands, i64::checked_neg))
+pub(super) fn parse_date_subtract(call: &OperatorCall<'_>) -> Result<Expression> {
+    parse_with(call, |operands| add_to_date(operands, i64::checked_neg))
 }
 
-fn with(call: &Call<'_>, function: FunctionOf<4>) -> Result<Expression> {
+fn parse_with(call: &OperatorCall<'_>, function: FunctionOf<4>) -> Result<Expression> {
     let known = &["amount", "startDate", "timezone", "unit"];
-    let arguments = call.arguments(known, 5166400, 5166401)?;
+    let arguments = call.named_arguments(known, 5166400, 5166401)?;
     let operands = [
-        arguments.required("startDate", 5166402)?,
-        arguments.required("unit", 5166402)?,
-        arguments.required("amount", 5166402)?,
-        arguments.optional_or("timezone", RawBsonRef::String("UTC"))?,
+        arguments.required_expression("startDate", 5166402)?,
+        arguments.required_expression("unit", 5166402)?,
+        arguments.required_expression("amount", 5166402)?,
+        arguments.expression_or("timezone", RawBsonRef::String("UTC"))?,
     ];
-    call.function(operands, function)
+    call.fixed_function(operands, function)
 }
 
-fn add<'v>(operands: [Value<'v>; 4], signed: fn(i64) -> Option<i64>) -> Result<Value<'v>> {
+fn add_to_date<'v>(operands: [Value<'v>; 4], signed: fn(i64) -> Option<i64>) -> Result<Value<'v>> {
     let [date, unit, amount, zone] = &operands;
     if date.is_nullish() || unit.is_nullish() || amount.is_nullish() {
         return Ok(Value::NULL);
     }
-    let Some(zone) = zone_of(zone)? else {
+    let Some(zone) = read_zone(zone)? else {
         return Ok(Value::NULL);
     };
-    let date = millis(date).ok_or_else(|| {
-        let message = format!("'startDate' is a date, not {}", date.type_name());
-        Error::server(5166403, message)
+    let date = value_millis(date).ok_or_else(|| {
+        let message = format!("'startDate' must be a date, not {}", date.type_name());
+        Error::with_server_code(5166403, message)
     })?;
-    let unit = unit.text().ok_or_else(|| {
-        let message = format!("'unit' is a string, not {}", unit.type_name());
-        Error::server(5166404, message)
+    let unit = unit.as_text().ok_or_else(|| {
+        let message = format!("'unit' must be a string, not {}", unit.type_name());
+        Error::with_server_code(5166404, message)
     })?;
-    let unit = Unit::find(unit).ok_or_else(|| {
-        let message = format!("'{unit}' is no unit of time");
-        Error::server(code::FAILED_TO_PARSE, message)
+    let unit = TimeUnit::from_name(unit).ok_or_else(|| {
+        let message = format!("unknown time unit '{unit}'");
+        Error::with_server_code(code::FAILED_TO_PARSE, message)
     })?;
-    let amount = amount.number().and_then(Number::whole).ok_or_else(|| {
-        let message = "'amount' is a whole number of 64 bits";
-        Error::server(5166405, message)
-    })?;
+    let amount = amount
+        .as_number()
+        .and_then(Number::whole_long)
+        .ok_or_else(|| {
+            let message = "'amount' must be a whole number of 64 bits";
+            Error::with_server_code(5166405, message)
+        })?;
     let amount = signed(amount).ok_or_else(|| {
-        let message = "'amount' is the smallest number, which has no opposite";
-        Error::server(6045000, message)
+        let message = "'amount' cannot be negated: the smallest long has no opposite";
+        Error::with_server_code(6045000, message)
     })?;
-    if amount.unsigned_abs() > most(unit).unsigned_abs() {
+    if amount.unsigned_abs() > max_amount(unit).unsigned_abs() {
         let message = format!("'amount' is out of range: {amount}");
-        return Err(Error::server(5976500, message));
+        return Err(Error::with_server_code(5976500, message));
     }
-    let moved = unit.add(date, amount, &zone).ok_or_else(|| {
+    let result = unit.add_to_instant(date, amount, &zone).ok_or_else(|| {
         let code = match unit {
-            Unit::Millisecond => code::DURATION_OVERFLOW,
+            TimeUnit::Millisecond => code::DURATION_OVERFLOW,
             _ => 5166406,
         };
-        Error::server(code, "the date is out of range")
+        Error::with_server_code(code, "the date is out of range")
     })?;
-    Ok(RawBson::DateTime(DateTime::from_millis(moved)).into())
+    Ok(RawBson::DateTime(DateTime::from_millis(result)).into())
 }
 
-/// How many units MongoDB adds at most.
-fn most(unit: Unit) -> i64 {
+/// Returns the maximum number of units that MongoDB adds.
+fn max_amount(unit: TimeUnit) -> i64 {
     match unit {
-        Unit::Year => (MAX_DAYS + 1) / 365,
-        Unit::Quarter => 2_339_769_671,
-        Unit::Month => 7_019_309_015,
-        Unit::Week => MAX_DAYS / 7,
-        Unit::Day => MAX_DAYS,
-        Unit::Hour => (MAX_DAYS + 1) * 24 - 1,
-        Unit::Minute => (MAX_DAYS + 1) * 24 * 60 - 1,
-        Unit::Second => (MAX_DAYS + 1) * 24 * 60 * 60 - 1,
-        Unit::Millisecond => i64::MAX,
+        TimeUnit::Year => (MAX_ADDED_DAYS + 1) / 365,
+        TimeUnit::Quarter => 2_339_769_671,
+        TimeUnit::Month => 7_019_309_015,
+        TimeUnit::Week => MAX_ADDED_DAYS / 7,
+        TimeUnit::Day => MAX_ADDED_DAYS,
+        TimeUnit::Hour => (MAX_ADDED_DAYS + 1) * 24 - 1,
+        TimeUnit::Minute => (MAX_ADDED_DAYS + 1) * 24 * 60 - 1,
+        TimeUnit::Second => (MAX_ADDED_DAYS + 1) * 24 * 60 * 60 - 1,
+        TimeUnit::Millisecond => i64::MAX,
     }
 }

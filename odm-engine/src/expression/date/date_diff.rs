@@ -1,5 +1,5 @@
-//! `$dateDiff`: how many times a new unit of time begins between two dates, by the clocks of a time
-//! zone. Weeks begin with Sunday, or with `startOfWeek`.
+//! `$dateDiff`: the number of unit boundaries between two dates in local time. Weeks begin on
+//! Sunday or on `startOfWeek`.
 //!
 //! ```text
 //! { "$dateDiff": { "startDate": { "$date": "2023-12-31T23:59:00Z" }, "endDate": { "$date": "2024-01-01T00:00:00Z" }, "unit": "year" } } → { "$numberLong": "1" }
@@ -9,30 +9,30 @@
 
 use bson::RawBsonRef;
 
-use super::argument::{millis, zone_of};
-use super::calendar::Calendar;
-use super::unit::{Unit, start_of_week};
-use super::zone::Zone;
-use crate::expression::call::Call;
+use super::argument::{read_zone, value_millis};
+use super::calendar::CalendarDate;
+use super::unit::{TimeUnit, start_of_week};
+use super::zone::DateZone;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_date_diff(call: &OperatorCall<'_>) -> Result<Expression> {
     let known = &["endDate", "startDate", "startOfWeek", "timezone", "unit"];
-    let arguments = call.arguments(known, 5166301, 5166302)?;
+    let arguments = call.named_arguments(known, 5166301, 5166302)?;
     let operands = [
-        arguments.required("startDate", 5166303)?,
-        arguments.required("endDate", 5166304)?,
-        arguments.required("unit", 5166305)?,
-        arguments.optional_or("timezone", RawBsonRef::String("UTC"))?,
-        arguments.optional_or("startOfWeek", RawBsonRef::String("sunday"))?,
+        arguments.required_expression("startDate", 5166303)?,
+        arguments.required_expression("endDate", 5166304)?,
+        arguments.required_expression("unit", 5166305)?,
+        arguments.expression_or("timezone", RawBsonRef::String("UTC"))?,
+        arguments.expression_or("startOfWeek", RawBsonRef::String("sunday"))?,
     ];
-    call.function(operands, date_diff)
+    call.fixed_function(operands, date_diff)
 }
 
 fn date_diff(operands: [Value<'_>; 5]) -> Result<Value<'_>> {
     let [start, end, unit, zone, first_day] = &operands;
-    let is_week = unit.text() == Some("week");
+    let is_week = unit.as_text() == Some("week");
     if start.is_nullish()
         || end.is_nullish()
         || unit.is_nullish()
@@ -40,50 +40,56 @@ fn date_diff(operands: [Value<'_>; 5]) -> Result<Value<'_>> {
     {
         return Ok(Value::NULL);
     }
-    let Some(zone) = zone_of(zone)? else {
+    let Some(zone) = read_zone(zone)? else {
         return Ok(Value::NULL);
     };
     let instant = |value: &Value<'_>, name| {
-        millis(value).ok_or_else(|| {
-            let found = value.type_name();
-            Error::server(5166307, format!("'{name}' is a date, not {found}"))
+        value_millis(value).ok_or_else(|| {
+            let type_name = value.type_name();
+            Error::with_server_code(5166307, format!("'{name}' must be a date, not {type_name}"))
         })
     };
     let (start, end) = (instant(start, "startDate")?, instant(end, "endDate")?);
-    let unit = Unit::of(unit)?;
+    let unit = TimeUnit::from_value(unit)?;
     let first_day = if is_week {
         start_of_week(first_day)?
     } else {
         7
     };
-    let difference = difference(start, end, unit, &zone, first_day)
-        .ok_or_else(|| Error::server(5166308, "the difference of the dates is out of range"))?;
+    let difference = unit_difference(start, end, unit, &zone, first_day).ok_or_else(|| {
+        Error::with_server_code(5166308, "the difference of the dates is out of range")
+    })?;
     Ok(difference.into())
 }
 
-/// The difference in units; weeks begin with `first_day`. `None` if it is out of range.
-pub(super) fn difference(
+/// Returns the difference in units. Weeks begin on `first_day`. `None` if the result is out of
+/// range.
+pub(super) fn unit_difference(
     start: i64,
     end: i64,
-    unit: Unit,
-    zone: &Zone,
+    unit: TimeUnit,
+    zone: &DateZone,
     first_day: i64,
 ) -> Option<i64> {
-    if unit == Unit::Millisecond {
+    if unit == TimeUnit::Millisecond {
         return end.checked_sub(start);
     }
-    let (from, to) = (zone.local(start), zone.local(end));
-    if let Some(millis) = unit.millis() {
-        // Clocks that were changed in between do not count, as far as they were by whole units.
+    let (from, to) = (zone.to_local(start), zone.to_local(end));
+    if let Some(millis) = unit.fixed_millis() {
+        // A change of the UTC offset between the dates does not count, as far as the change is a
+        // whole number of units.
         let changed = (zone.offset_at(end) - zone.offset_at(start)) / millis;
         return Some(to.div_euclid(millis) - from.div_euclid(millis) - changed);
     }
-    let (from, to) = (Calendar::from_millis(from), Calendar::from_millis(to));
-    let number = |date: &Calendar| match unit.months() {
+    let (from, to) = (
+        CalendarDate::from_millis(from),
+        CalendarDate::from_millis(to),
+    );
+    let number = |date: &CalendarDate| match unit.month_count() {
         Some(months) => (date.year * 12 + i64::from(date.month) - 1).div_euclid(months),
         // 1969-12-29 was a Monday.
-        None if unit == Unit::Week => (date.days() + 4 - first_day).div_euclid(7),
-        None => date.days(),
+        None if unit == TimeUnit::Week => (date.days_since_epoch() + 4 - first_day).div_euclid(7),
+        None => date.days_since_epoch(),
     };
     Some(number(&to) - number(&from))
 }

@@ -1,5 +1,5 @@
-//! `$dateToParts`: the parts of a date as a document, those of ISO 8601's weeks if `iso8601` is
-//! true.
+//! `$dateToParts`: the parts of a date as a document. With `iso8601`, the parts are week parts of
+//! ISO 8601.
 //!
 //! ```text
 //! { "$dateToParts": { "date": { "$date": "2024-12-30T23:59:58.007Z" } } } → { "year": 2024, "month": 12, "day": 30, "hour": 23, "minute": 59, "second": 58, "millisecond": 7 }
@@ -9,40 +9,40 @@
 
 use bson::{RawBsonRef, RawDocumentBuf};
 
-use super::argument::{instant, zone_of};
-use super::calendar::Calendar;
-use crate::expression::call::Call;
+use super::argument::{read_zone, require_millis};
+use super::calendar::CalendarDate;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, document};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_date_to_parts(call: &OperatorCall<'_>) -> Result<Expression> {
     let known = &["date", "iso8601", "timezone"];
-    let arguments = call.arguments(known, 40524, 40520)?;
+    let arguments = call.named_arguments(known, 40524, 40520)?;
     let operands = [
-        arguments.required("date", 40522)?,
-        arguments.optional_or("iso8601", RawBsonRef::Boolean(false))?,
-        arguments.optional_or("timezone", RawBsonRef::String("UTC"))?,
+        arguments.required_expression("date", 40522)?,
+        arguments.expression_or("iso8601", RawBsonRef::Boolean(false))?,
+        arguments.expression_or("timezone", RawBsonRef::String("UTC"))?,
     ];
-    call.function(operands, date_to_parts)
+    call.fixed_function(operands, date_to_parts)
 }
 
 fn date_to_parts(operands: [Value<'_>; 3]) -> Result<Value<'_>> {
     let [date, iso, zone] = &operands;
-    let Some(zone) = zone_of(zone)? else {
+    let Some(zone) = read_zone(zone)? else {
         return Ok(Value::NULL);
     };
     let iso = match iso.or_null() {
         RawBsonRef::Boolean(iso) => iso,
         _ if iso.is_nullish() => return Ok(Value::NULL),
         _ => {
-            let message = format!("'iso8601' is a bool, not {}", iso.type_name());
-            return Err(Error::server(40521, message));
+            let message = format!("'iso8601' must be a bool, not {}", iso.type_name());
+            return Err(Error::with_server_code(40521, message));
         }
     };
     if date.is_nullish() {
         return Ok(Value::NULL);
     }
-    let date = Calendar::from_millis(zone.local(instant(date)?));
+    let date = CalendarDate::from_millis(zone.to_local(require_millis(date)?));
     let day = if iso {
         let (year, week) = date.iso_week();
         [
@@ -65,9 +65,9 @@ fn date_to_parts(operands: [Value<'_>; 3]) -> Result<Value<'_>> {
     ];
     let mut parts = RawDocumentBuf::new();
     for (name, part) in day.into_iter().chain(time) {
-        // All parts fit, even the years of the first and the last date.
+        // All parts fit into 32 bits, including the years of the first and the last date.
         let part = i32::try_from(part).unwrap_or_default();
-        document::append(&mut parts, name, part);
+        document::append_field(&mut parts, name, part);
     }
     Ok(parts.into())
 }

@@ -1,42 +1,42 @@
-//! Dates as text.
+//! Formatting of dates.
 
 use std::fmt::Write;
 
 use bson::DateTime;
 
-use super::calendar::{Calendar, MINUTE};
-use super::zone::Zone;
+use super::calendar::{CalendarDate, MINUTE_MILLIS};
+use super::zone::DateZone;
 use crate::{Error, Result};
 
-/// The format of ISO 8601 in UTC.
-pub(super) const ISO: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
+/// The ISO 8601 format in UTC.
+pub(super) const ISO_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
 
-/// The specifiers that text can be made by, and those that it can be read by.
-pub(super) const WRITABLE: &str = "dGHjLmMSuUVwYzZ%";
-pub(super) const READABLE: &str = "dGHLmMSuVYzZ%";
+/// The specifiers that formatting supports, and the specifiers that parsing supports.
+pub(super) const FORMAT_SPECIFIERS: &str = "dGHjLmMSuUVwYzZ%";
+pub(super) const PARSE_SPECIFIERS: &str = "dGHLmMSuVYzZ%";
 
-/// A date in UTC, in the format of ISO 8601.
+/// Formats a date in ISO 8601 in UTC.
 ///
 /// # Errors
-/// Its year is not between 0 and 9999 (code 18537).
+/// The year is not between 0 and 9999 (code 18537).
 pub(in crate::expression) fn format_iso(date: DateTime) -> Result<String> {
-    format(date.timestamp_millis(), ISO, &Zone::UTC)
+    format_date(date.timestamp_millis(), ISO_FORMAT, &DateZone::UTC)
 }
 
-/// A date in a time zone, as a format says.
+/// Formats a date in a time zone.
 ///
 /// # Errors
-/// A year is not between 0 and 9999 (code 18537), or the format is none.
-pub(super) fn format(instant: i64, format: &str, zone: &Zone) -> Result<String> {
-    check(format, WRITABLE)?;
-    let date = Calendar::from_millis(zone.local(instant));
-    let minutes = zone.offset_at(instant) / MINUTE;
+/// A year is not between 0 and 9999 (code 18537), or the format is invalid.
+pub(super) fn format_date(instant: i64, format: &str, zone: &DateZone) -> Result<String> {
+    check_format(format, FORMAT_SPECIFIERS)?;
+    let date = CalendarDate::from_millis(zone.to_local(instant));
+    let minutes = zone.offset_at(instant) / MINUTE_MILLIS;
     let year = |year: i64| {
         if (0..=9999).contains(&year) {
             return Ok(year);
         }
-        let message = format!("the text of a date has years from 0 to 9999, not {year}");
-        Err(Error::server(18537, message))
+        let message = format!("cannot format the year {year}: years must be between 0 and 9999");
+        Err(Error::with_server_code(18537, message))
     };
     let mut text = String::new();
     let mut rest = format.chars();
@@ -55,7 +55,7 @@ pub(super) fn format(instant: i64, format: &str, zone: &Zone) -> Result<String> 
                     'M' => write!(text, "{:02}", date.minute),
                     'S' => write!(text, "{:02}", date.second),
                     'u' => write!(text, "{}", date.iso_day_of_week()),
-                    'U' => write!(text, "{:02}", date.week()),
+                    'U' => write!(text, "{:02}", date.week_of_year()),
                     'V' => write!(text, "{:02}", date.iso_week().1),
                     'w' => write!(text, "{}", date.day_of_week()),
                     'Y' => write!(text, "{:04}", year(date.year)?),
@@ -74,21 +74,21 @@ pub(super) fn format(instant: i64, format: &str, zone: &Zone) -> Result<String> 
     Ok(text)
 }
 
-/// Refuses a format with other specifiers.
+/// Checks that a format uses only the given specifiers.
 ///
 /// # Errors
 /// An unknown specifier (code 18536), or a `%` at the end (code 18535).
-pub(super) fn check(format: &str, specifiers: &str) -> Result<()> {
+pub(super) fn check_format(format: &str, specifiers: &str) -> Result<()> {
     let mut rest = format.chars();
     while rest.by_ref().any(|c| c == '%') {
         match rest.next() {
             None => {
                 let message = format!("the format '{format}' ends with a '%'");
-                return Err(Error::server(18535, message));
+                return Err(Error::with_server_code(18535, message));
             }
             Some(specifier) if !specifiers.contains(specifier) => {
-                let message = format!("the format '{format}' has an unknown '%{specifier}'");
-                return Err(Error::server(18536, message));
+                let message = format!("unknown specifier '%{specifier}' in the format '{format}'");
+                return Err(Error::with_server_code(18536, message));
             }
             Some(_) => {}
         }

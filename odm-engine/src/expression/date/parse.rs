@@ -1,68 +1,74 @@
-//! Dates from text in the usual forms.
+//! Parsing of dates in common text formats.
 //!
-//! A text is a sequence of items: a date, a time, a time zone, a day of the week. Of the forms that
-//! fit at a place the longest is taken, of equally long ones the first. Forms that are relative to
-//! the present, such as `tomorrow`, are not known.
+//! A text is a sequence of items: date, time, time zone, weekday. At each place the longest
+//! matching form wins. Of equally long matches, the first form wins.
+//!
+//! Forms relative to the present, such as `tomorrow`, are not supported.
 
 use std::sync::LazyLock;
 
 use bson::DateTime;
 use regex::{Captures, Regex};
 
-use super::calendar::{DAY, HOUR, MINUTE, SECOND, days_in_month, days_of, days_of_iso};
-use super::zone::Zone;
+use super::calendar::{
+    DAY_MILLIS, HOUR_MILLIS, MINUTE_MILLIS, SECOND_MILLIS, days_in_month, days_of_date,
+    days_of_iso_week,
+};
+use super::zone::DateZone;
 use crate::error::code;
 use crate::{Error, Result};
 
-/// What a text says about a date.
+/// The date parts found in a text.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct DateParts {
     pub(super) year: Option<i64>,
     pub(super) month: Option<i64>,
     pub(super) day: Option<i64>,
-    /// A date by ISO 8601's weeks, instead of the three before, as days since 1970.
+    /// The date given as an ISO 8601 week, in days since 1970. Excludes the three fields above.
     pub(super) iso_days: Option<i64>,
     /// Milliseconds since midnight.
     pub(super) time: Option<i64>,
-    /// How far the named time zone is ahead of UTC, in milliseconds.
+    /// The offset of the named time zone from UTC in milliseconds.
     pub(super) offset: Option<i64>,
-    /// From 1 for Monday: the first such day from the date on.
+    /// From 1 for Monday. Selects the first such weekday on or after the date.
     weekday: Option<i64>,
 }
 
-/// The date that a text means, in UTC unless it names a time zone.
+/// Parses a date. The time zone is UTC unless the text names a zone.
 ///
 /// # Errors
-/// It is no date (code 241).
-pub(in crate::expression) fn read_date(text: &str) -> Result<DateTime> {
-    let instant = parts(text)?.instant(text, &Zone::UTC)?;
+/// The text is not a date (code 241).
+pub(in crate::expression) fn parse_date(text: &str) -> Result<DateTime> {
+    let instant = parse_parts(text)?.to_instant(text, &DateZone::UTC)?;
     Ok(DateTime::from_millis(instant))
 }
 
-/// Reads a text.
+/// Parses a text into date parts.
 ///
 /// # Errors
-/// It is no date (code 241).
-pub(super) fn parts(text: &str) -> Result<Parts> {
+/// The text is not a date (code 241).
+pub(super) fn parse_parts(text: &str) -> Result<DateParts> {
     if text.is_empty() {
-        return Err(not_a_date("a date is not empty"));
+        return Err(not_a_date("cannot parse an empty string as a date"));
     }
-    let mut parts = Parts::default();
+    let mut parts = DateParts::default();
     let mut rest = text.trim_start_matches(SEPARATORS);
     while !rest.is_empty() {
-        let matches = FORMS.iter().filter_map(|(pattern, read)| {
-            let found = pattern.captures(rest)?;
-            let length = found.get(0)?.len();
-            Some((length, found, read))
+        let matches = DATE_ITEM_FORMS.iter().filter_map(|(pattern, read)| {
+            let captures = pattern.captures(rest)?;
+            let length = captures.get(0)?.len();
+            Some((length, captures, read))
         });
-        // The last of equal ones is what a maximum gives, and the first is wanted.
+        // `reduce` instead of `max_by_key`: of equally long matches the first must win.
         let longest = matches.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        let Some((length, found, read)) = longest.filter(|(length, ..)| *length > 0) else {
-            return Err(not_a_date(&format!("'{text}' is no date from '{rest}' on")));
-        };
-        if read(&mut parts, &found).is_none() {
+        let Some((length, captures, read)) = longest.filter(|(length, ..)| *length > 0) else {
             return Err(not_a_date(&format!(
-                "'{text}' is no date because of '{rest}'"
+                "cannot parse '{text}' as a date: unexpected '{rest}'"
+            )));
+        };
+        if read(&mut parts, &captures).is_none() {
+            return Err(not_a_date(&format!(
+                "cannot parse '{text}' as a date: invalid or repeated part at '{rest}'"
             )));
         }
         rest = rest.get(length..).unwrap_or_default();
@@ -72,40 +78,44 @@ pub(super) fn parts(text: &str) -> Result<Parts> {
 }
 
 pub(super) fn not_a_date(message: &str) -> Error {
-    Error::server(code::CONVERSION_FAILURE, message)
+    Error::with_server_code(code::CONVERSION_FAILURE, message)
 }
 
-impl Parts {
-    pub(super) fn has_zone(&self) -> bool {
+impl DateParts {
+    pub(super) fn has_offset(&self) -> bool {
         self.offset.is_some()
     }
 
-    /// The instant that is meant, by the clocks of `zone` unless the text names another.
+    /// Returns the instant in `zone`, unless the text names its own time zone.
     ///
     /// # Errors
-    /// The date is not complete or does not exist (code 241).
-    pub(super) fn instant(&self, text: &str, zone: &Zone) -> Result<i64> {
+    /// The date is incomplete or does not exist (code 241).
+    pub(super) fn to_instant(&self, text: &str, zone: &DateZone) -> Result<i64> {
         let days = match (self.iso_days, self.year, self.month, self.day) {
             (Some(days), ..) => days,
             (None, Some(year), Some(month), Some(day)) => {
                 let exists =
                     (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
                 if !exists {
-                    return Err(not_a_date(&format!("there is no such date as '{text}'")));
+                    return Err(not_a_date(&format!("the date '{text}' does not exist")));
                 }
-                days_of(year, month, day)
+                days_of_date(year, month, day)
             }
-            _ => return Err(not_a_date(&format!("'{text}' is not a complete date"))),
+            _ => {
+                return Err(not_a_date(&format!(
+                    "the date '{text}' is incomplete: year, month and day are required"
+                )));
+            }
         };
         // 1970-01-01 was a Thursday.
         let weekday = (days + 3).rem_euclid(7) + 1;
-        let ahead = self
+        let day_offset = self
             .weekday
-            .map_or(0, |wanted| (wanted - weekday).rem_euclid(7));
-        let local = (days + ahead) * DAY + self.time.unwrap_or(0);
+            .map_or(0, |target_day| (target_day - weekday).rem_euclid(7));
+        let local = (days + day_offset) * DAY_MILLIS + self.time.unwrap_or(0);
         Ok(match self.offset {
             Some(offset) => local - offset,
-            None => zone.instant(local, None),
+            None => zone.to_instant(local, None),
         })
     }
 
@@ -126,14 +136,15 @@ impl Parts {
     }
 }
 
-/// The time zone that a text begins with, and what follows it: an offset, or an abbreviation.
+/// Reads a time zone from the start of a text: an offset or an abbreviation. Also returns the
+/// remaining text.
 pub(super) fn leading_zone(text: &str) -> Option<(i64, &str)> {
-    let found = ZONE.as_ref()?.captures(text)?;
-    let rest = text.get(found.get(0)?.len()..)?;
-    Some((zone_offset(&found)?, rest))
+    let captures = ZONE.as_ref()?.captures(text)?;
+    let rest = text.get(captures.get(0)?.len()..)?;
+    Some((captured_offset(&captures)?, rest))
 }
 
-/// What may stand between items.
+/// The characters allowed between items.
 const SEPARATORS: [char; 5] = [' ', '\t', '\n', ',', '.'];
 
 const MONTHS: [&str; 12] = [
@@ -141,8 +152,8 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Abbreviations of time zones and how many minutes they are ahead of UTC. They are few, as most are
-/// ambiguous.
+/// Abbreviations of time zones with their offsets from UTC in minutes. Ambiguous abbreviations are
+/// left out.
 const ABBREVIATIONS: &[(&str, i64)] = &[
     ("acdt", 630),
     ("acst", 570),
@@ -176,83 +187,96 @@ const ABBREVIATIONS: &[(&str, i64)] = &[
     ("wet", 0),
 ];
 
-type Read = fn(&mut Parts, &Captures<'_>) -> Option<()>;
+type ReadForm = fn(&mut DateParts, &Captures<'_>) -> Option<()>;
 
-/// The forms of items. `{y}`, `{m}` and so on stand for the patterns of [`pattern`].
-static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
-    let forms: [(&str, Read); 30] = [
-        // Times come first: of equally long forms they are the ones that are meant.
+/// The supported forms of items. `{y}`, `{m}` and so on are placeholders that [`compile_form`]
+/// replaces.
+static DATE_ITEM_FORMS: LazyLock<Vec<(Regex, ReadForm)>> = LazyLock::new(|| {
+    let forms: [(&str, ReadForm); 30] = [
+        // Times come first: of equally long matches, the time is the intended meaning.
         (
             r"(?<h>1[0-2]|0?[1-9])(?:[:.]{i}(?:[:.]{s})?)?\s*(?<pm>[ap])\.?m\b\.?",
-            twelve_hours,
+            read_twelve_hours,
         ),
         (
             r"t?{h}[:.]{i}(?:[:.]{s}(?:\.(?<f>\d+))?)?(?:\s*{zone})?",
-            time,
+            read_time,
         ),
-        (r"t{h}(?:\s*{zone})?", time),
+        (r"t{h}(?:\s*{zone})?", read_time),
         (
             r"t(?<h>\d\d)(?<i>[0-5]\d)(?<s>[0-5]\d)?(?:\.(?<f>\d+))?(?:\s*{zone})?",
-            time,
+            read_time,
         ),
-        (r"(?<h>\d\d)(?<i>[0-5]\d)(?<s>[0-5]\d)(?:\s*{zone})?", time),
+        (
+            r"(?<h>\d\d)(?<i>[0-5]\d)(?<s>[0-5]\d)(?:\s*{zone})?",
+            read_time,
+        ),
         (
             r"(?<y>[+-]?\d{4})-(?<m>0\d|1[0-2])-(?<d>[0-2]\d|3[01])",
-            date,
+            read_date_form,
         ),
-        (r"(?<y>\d{1,4})-{m}-{d}", date),
-        (r"(?<y>\d{4})/{m}/{d}/?", date),
-        (r"{m}/{d}/(?<y>\d{4}|\d\d)", date),
-        (r"{m}/{d}", date),
-        (r"{d}[.\t-]{m}[.-](?<y>\d{4})", date),
-        (r"{d}[.\t]{m}\.(?<y>\d\d)", date),
-        (r"(?<y>\d{4})-{m}", date),
-        (r"(?<y>\d{4})(?<m>0\d|1[0-2])(?<d>[0-2]\d|3[01])", date),
+        (r"(?<y>\d{1,4})-{m}-{d}", read_date_form),
+        (r"(?<y>\d{4})/{m}/{d}/?", read_date_form),
+        (r"{m}/{d}/(?<y>\d{4}|\d\d)", read_date_form),
+        (r"{m}/{d}", read_date_form),
+        (r"{d}[.\t-]{m}[.-](?<y>\d{4})", read_date_form),
+        (r"{d}[.\t]{m}\.(?<y>\d\d)", read_date_form),
+        (r"(?<y>\d{4})-{m}", read_date_form),
+        (
+            r"(?<y>\d{4})(?<m>0\d|1[0-2])(?<d>[0-2]\d|3[01])",
+            read_date_form,
+        ),
         (
             r"(?<y>\d{4})(?<m>0\d|1[0-2])(?<d>[0-2]\d|3[01])(?<h>[01]\d|2[0-3])(?<i>[0-5]\d)(?<s>[0-5]\d)",
-            date_and_time,
+            read_date_and_time,
         ),
         (
             r"{d}(?:st|nd|rd|th)?[ \t.-]*{month}(?:[ \t.-]*(?<y>\d{4}|\d\d))?",
-            date,
+            read_date_form,
         ),
-        (r"{month}[ .\t-]*{d}(?:st|nd|rd|th)?\b", date),
+        (r"{month}[ .\t-]*{d}(?:st|nd|rd|th)?\b", read_date_form),
         (
             r"{month}[ .\t-]*{d}(?:[,.\t ]|st|nd|rd|th)+(?<y>\d{4})",
-            date,
+            read_date_form,
         ),
-        (r"{month}[ .\t-]*(?<y>\d{4})", date),
-        (r"(?<y>\d{4})[ .\t-]*{month}(?:-(?<d>[0-2]\d|3[01]))?", date),
-        (r"(?<y>\d{1,4})-{month}-(?<d>[0-2]\d|3[01])", date),
-        (r"{month}-(?<d>[0-2]\d|3[01])-(?<y>\d{4}|\d\d)", date),
+        (r"{month}[ .\t-]*(?<y>\d{4})", read_date_form),
+        (
+            r"(?<y>\d{4})[ .\t-]*{month}(?:-(?<d>[0-2]\d|3[01]))?",
+            read_date_form,
+        ),
+        (r"(?<y>\d{1,4})-{month}-(?<d>[0-2]\d|3[01])", read_date_form),
+        (
+            r"{month}-(?<d>[0-2]\d|3[01])-(?<y>\d{4}|\d\d)",
+            read_date_form,
+        ),
         (
             r"(?<y>\d{4}):(?<m>0\d|1[0-2]):(?<d>[0-2]\d|3[01]) {h}:{i}:{s}",
-            date_and_time,
+            read_date_and_time,
         ),
         (
             r"{d}/{month}/(?<y>\d{4}):{h}:{i}:{s}(?:\s*{zone})?",
-            date_and_time,
+            read_date_and_time,
         ),
         (
             r"(?<y>\d{4})-?w(?<w>[0-4]\d|5[0-3])(?:-?(?<wd>[0-7]))?",
-            iso_date,
+            read_iso_date,
         ),
-        (r"(?<y>\d{4})\b", year),
-        (r"@(?<seconds>-?\d{1,15})", epoch),
-        (r"(?:(?<noon>noon)|midnight)\b", noon),
+        (r"(?<y>\d{4})\b", read_year),
+        (r"@(?<seconds>-?\d{1,15})", read_epoch),
+        (r"(?:(?<noon>noon)|midnight)\b", read_noon),
         (
             r"(?<weekday>mon|tue|wed|thu|fri|sat|sun)(?:day|sday|s|nesday|nes|rsday|rs|r|urday|urs)?\b",
-            weekday,
+            read_weekday,
         ),
-        (r"{zone}", zone),
+        (r"{zone}", read_zone_form),
     ];
-    let compiled = forms.map(|(form, read)| Some((pattern(form)?, read)));
+    let compiled = forms.map(|(form, read)| Some((compile_form(form)?, read)));
     compiled.into_iter().flatten().collect()
 });
 
-static ZONE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("{zone}"));
+static ZONE: LazyLock<Option<Regex>> = LazyLock::new(|| compile_form("{zone}"));
 
-fn pattern(form: &str) -> Option<Regex> {
+fn compile_form(form: &str) -> Option<Regex> {
     let form = form
         .replace("{h}", r"(?<h>2[0-3]|[01]?\d)")
         .replace("{i}", r"(?<i>[0-5]?\d)")
@@ -270,14 +294,14 @@ fn pattern(form: &str) -> Option<Regex> {
     Regex::new(&format!("^(?i-u:{form})")).ok()
 }
 
-fn number(found: &Captures<'_>, name: &str) -> Option<i64> {
-    found.name(name)?.as_str().parse().ok()
+fn captured_number(captures: &Captures<'_>, name: &str) -> Option<i64> {
+    captures.name(name)?.as_str().parse().ok()
 }
 
-/// A year of two digits is one of the 70 before or the 30 after 2000.
-fn year_of(found: &Captures<'_>) -> Option<i64> {
-    let year = number(found, "y")?;
-    Some(match found.name("y")?.len() {
+/// Reads a year. Two digits mean a year from 1970 to 2069.
+fn captured_year(captures: &Captures<'_>) -> Option<i64> {
+    let year = captured_number(captures, "y")?;
+    Some(match captures.name("y")?.len() {
         4.. => year,
         _ if year < 70 => year + 2000,
         _ if year < 100 => year + 1900,
@@ -285,92 +309,104 @@ fn year_of(found: &Captures<'_>) -> Option<i64> {
     })
 }
 
-fn date(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let month = match found.name("month") {
+fn read_date_form(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let month = match captures.name("month") {
         Some(name) => {
             let name = name.as_str().get(..3)?.to_ascii_lowercase();
             let index = MONTHS.iter().position(|month| *month == name)?;
             i64::try_from(index).ok()? + 1
         }
-        None => number(found, "m")?,
+        None => captured_number(captures, "m")?,
     };
-    parts.set_date(year_of(found), month, number(found, "d").unwrap_or(1))
+    parts.set_date(
+        captured_year(captures),
+        month,
+        captured_number(captures, "d").unwrap_or(1),
+    )
 }
 
-fn iso_date(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let day = number(found, "wd").unwrap_or(1);
-    let days = days_of_iso(number(found, "y")?, number(found, "w")?, day);
+fn read_iso_date(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let day = captured_number(captures, "wd").unwrap_or(1);
+    let days = days_of_iso_week(
+        captured_number(captures, "y")?,
+        captured_number(captures, "w")?,
+        day,
+    );
     let is_first = parts.year.is_none() && parts.iso_days.replace(days).is_none();
     is_first.then_some(())
 }
 
-fn date_and_time(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    date(parts, found)?;
-    time(parts, found)
+fn read_date_and_time(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    read_date_form(parts, captures)?;
+    read_time(parts, captures)
 }
 
-/// A year behind the month, the day and the time, as C's `ctime` has it.
-fn year(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let fits = parts.year.is_none() && parts.iso_days.is_none();
-    parts.year = year_of(found);
-    fits.then_some(())
+/// Reads a year that follows the month, the day and the time, as in C's `ctime`.
+fn read_year(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let is_first = parts.year.is_none() && parts.iso_days.is_none();
+    parts.year = captured_year(captures);
+    is_first.then_some(())
 }
 
-fn epoch(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let millis = number(found, "seconds")?.checked_mul(SECOND)?;
+fn read_epoch(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let millis = captured_number(captures, "seconds")?.checked_mul(SECOND_MILLIS)?;
     parts.set_date(Some(1970), 1, 1)?;
     parts.set_time(millis)?;
     parts.set_offset(0)
 }
 
-fn time(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    parts.set_time(time_of(found, number(found, "h")?)?)?;
-    if found.name("sign").is_some() || found.name("abbreviation").is_some() {
-        parts.set_offset(zone_offset(found)?)?;
+fn read_time(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    parts.set_time(captured_time(captures, captured_number(captures, "h")?)?)?;
+    if captures.name("sign").is_some() || captures.name("abbreviation").is_some() {
+        parts.set_offset(captured_offset(captures)?)?;
     }
     Some(())
 }
 
-fn twelve_hours(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let is_afternoon = found.name("pm")?.as_str().eq_ignore_ascii_case("p");
-    let hour = number(found, "h")? % 12 + if is_afternoon { 12 } else { 0 };
-    parts.set_time(time_of(found, hour)?)
+fn read_twelve_hours(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let is_afternoon = captures.name("pm")?.as_str().eq_ignore_ascii_case("p");
+    let hour = captured_number(captures, "h")? % 12 + if is_afternoon { 12 } else { 0 };
+    parts.set_time(captured_time(captures, hour)?)
 }
 
-fn noon(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    parts.set_time(found.name("noon").map_or(0, |_| 12 * HOUR))
+fn read_noon(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    parts.set_time(captures.name("noon").map_or(0, |_| 12 * HOUR_MILLIS))
 }
 
-fn time_of(found: &Captures<'_>, hour: i64) -> Option<i64> {
-    let minute = number(found, "i").unwrap_or(0);
-    let second = number(found, "s").unwrap_or(0);
-    let fraction = found.name("f").map_or("", |fraction| fraction.as_str());
+fn captured_time(captures: &Captures<'_>, hour: i64) -> Option<i64> {
+    let minute = captured_number(captures, "i").unwrap_or(0);
+    let second = captured_number(captures, "s").unwrap_or(0);
+    let fraction = captures.name("f").map_or("", |fraction| fraction.as_str());
     let digits = format!("{fraction:0<3}");
     let millisecond: i64 = digits.get(..3)?.parse().ok()?;
-    (hour < 24).then_some(hour * HOUR + minute * MINUTE + second * SECOND + millisecond)
+    (hour < 24).then_some(
+        hour * HOUR_MILLIS + minute * MINUTE_MILLIS + second * SECOND_MILLIS + millisecond,
+    )
 }
 
-fn zone(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    parts.set_offset(zone_offset(found)?)
+fn read_zone_form(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    parts.set_offset(captured_offset(captures)?)
 }
 
-fn zone_offset(found: &Captures<'_>) -> Option<i64> {
-    if let Some(sign) = found.name("sign") {
+fn captured_offset(captures: &Captures<'_>) -> Option<i64> {
+    if let Some(sign) = captures.name("sign") {
         let sign = if sign.as_str() == "-" { -1 } else { 1 };
-        let hours = number(found, "zh").or(number(found, "hours"))?;
-        let minutes = hours * 60 + number(found, "zm").unwrap_or(0);
-        return Some(sign * minutes * MINUTE);
+        let hours = captured_number(captures, "zh").or(captured_number(captures, "hours"))?;
+        let minutes = hours * 60 + captured_number(captures, "zm").unwrap_or(0);
+        return Some(sign * minutes * MINUTE_MILLIS);
     }
-    let name = found.name("abbreviation")?.as_str().to_ascii_lowercase();
+    let name = captures.name("abbreviation")?.as_str().to_ascii_lowercase();
     if let &[letter] = name.as_bytes() {
-        return military(letter).map(|hours| hours * HOUR);
+        return military_offset(letter).map(|hours| hours * HOUR_MILLIS);
     }
-    let (_, minutes) = ABBREVIATIONS.iter().find(|(own, _)| *own == name)?;
-    Some(minutes * MINUTE)
+    let (_, minutes) = ABBREVIATIONS
+        .iter()
+        .find(|(abbreviation, _)| *abbreviation == name)?;
+    Some(minutes * MINUTE_MILLIS)
 }
 
-/// The hours of a time zone that is a letter, without `j`.
-fn military(letter: u8) -> Option<i64> {
+/// Returns the offset in hours of a military time zone letter. `j` is not used.
+fn military_offset(letter: u8) -> Option<i64> {
     let hours = match letter {
         b'a'..=b'i' => letter - b'a' + 1,
         b'k'..=b'm' => letter - b'k' + 10,
@@ -381,8 +417,8 @@ fn military(letter: u8) -> Option<i64> {
     Some(hours.into())
 }
 
-fn weekday(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
-    let name = found.name("weekday")?.as_str().to_ascii_lowercase();
+fn read_weekday(parts: &mut DateParts, captures: &Captures<'_>) -> Option<()> {
+    let name = captures.name("weekday")?.as_str().to_ascii_lowercase();
     let index = WEEKDAYS.iter().position(|day| *day == name)?;
     let day = i64::try_from(index).ok()? + 1;
     parts.weekday.replace(day).is_none().then_some(())
@@ -394,12 +430,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String> {
-        format_iso(read_date(text)?)
+        format_iso(parse_date(text)?)
     }
 
     #[test]
     fn all_forms_are_patterns() {
-        assert_eq!(FORMS.len(), 30);
+        assert_eq!(DATE_ITEM_FORMS.len(), 30);
         assert!(leading_zone("+01:00").is_some());
     }
 
@@ -445,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_says_so() {
+    fn invalid_dates_are_errors() {
         let cases = [
             "",
             "2017",

@@ -1,22 +1,22 @@
-//! Dates from text in a given format.
+//! Parsing of dates in a given format.
 
-use super::calendar::{HOUR, MINUTE, SECOND, days_of_iso};
-use super::parse::{Parts, leading_zone, not_a_date};
+use super::calendar::{HOUR_MILLIS, MINUTE_MILLIS, SECOND_MILLIS, days_of_iso_week};
+use super::parse::{DateParts, leading_zone, not_a_date};
 use crate::Result;
 
-/// Reads a text.
+/// Parses a text in a format into date parts.
 ///
 /// # Errors
-/// It does not have the format, or not that of a date (code 241).
-pub(super) fn parts(text: &str, format: &str) -> Result<Parts> {
-    read(text, format).ok_or_else(|| {
-        let message = format!("'{text}' is no date in the format '{format}'");
+/// The text does not match the format, or is not a date (code 241).
+pub(super) fn parse_parts(text: &str, format: &str) -> Result<DateParts> {
+    try_parse_parts(text, format).ok_or_else(|| {
+        let message = format!("cannot parse '{text}' as a date in the format '{format}'");
         not_a_date(&message)
     })
 }
 
-fn read(text: &str, format: &str) -> Option<Parts> {
-    let (mut parts, mut rest) = (Parts::default(), text);
+fn try_parse_parts(text: &str, format: &str) -> Option<DateParts> {
+    let (mut parts, mut rest) = (DateParts::default(), text);
     let (mut iso_year, mut iso_week, mut iso_day) = (None, None, None);
     let (mut hour, mut minute, mut second, mut millisecond) = (None, None, None, None);
     let mut specifiers = format.chars();
@@ -26,19 +26,19 @@ fn read(text: &str, format: &str) -> Option<Parts> {
             continue;
         }
         match specifiers.next()? {
-            'd' => parts.day = Some(number(&mut rest, 2, 0..=31)?),
-            'm' => parts.month = Some(number(&mut rest, 2, 0..=99)?),
-            'Y' => parts.year = Some(number(&mut rest, 4, 0..=9999)?),
-            'G' => iso_year = Some(number(&mut rest, 4, 0..=9999)?),
-            'V' => iso_week = Some(number(&mut rest, 2, 1..=53)?),
-            'u' => iso_day = Some(number(&mut rest, 1, 1..=7)?),
-            'H' => hour = Some(number(&mut rest, 2, 0..=23)?),
-            'M' => minute = Some(number(&mut rest, 2, 0..=59)?),
-            'S' => second = Some(number(&mut rest, 2, 0..=59)?),
+            'd' => parts.day = Some(take_number(&mut rest, 2, 0..=31)?),
+            'm' => parts.month = Some(take_number(&mut rest, 2, 0..=99)?),
+            'Y' => parts.year = Some(take_number(&mut rest, 4, 0..=9999)?),
+            'G' => iso_year = Some(take_number(&mut rest, 4, 0..=9999)?),
+            'V' => iso_week = Some(take_number(&mut rest, 2, 1..=53)?),
+            'u' => iso_day = Some(take_number(&mut rest, 1, 1..=7)?),
+            'H' => hour = Some(take_number(&mut rest, 2, 0..=23)?),
+            'M' => minute = Some(take_number(&mut rest, 2, 0..=59)?),
+            'S' => second = Some(take_number(&mut rest, 2, 0..=59)?),
             'L' => {
                 let before = rest.len();
-                let digits = number(&mut rest, 3, 0..=999)?;
-                // They are those behind a point.
+                let digits = take_number(&mut rest, 3, 0..=999)?;
+                // Milliseconds are a decimal fraction: fewer than three digits are scaled.
                 millisecond = Some(match before - rest.len() {
                     1 => digits * 100,
                     2 => digits * 10,
@@ -53,8 +53,8 @@ fn read(text: &str, format: &str) -> Option<Parts> {
             'Z' => {
                 let sign = if rest.starts_with('-') { -1 } else { 1 };
                 rest = rest.strip_prefix(['+', '-'])?;
-                let minutes = number(&mut rest, 4, 0..=9999)?;
-                parts.set_offset(sign * minutes * MINUTE)?;
+                let minutes = take_number(&mut rest, 4, 0..=9999)?;
+                parts.set_offset(sign * minutes * MINUTE_MILLIS)?;
             }
             other => rest = rest.strip_prefix(other)?,
         }
@@ -65,18 +65,26 @@ fn read(text: &str, format: &str) -> Option<Parts> {
             return None;
         }
         let (week, day) = (iso_week.unwrap_or(1), iso_day.unwrap_or(1));
-        parts.iso_days = Some(days_of_iso(year, week, day));
+        parts.iso_days = Some(days_of_iso_week(year, week, day));
     } else if iso_week.is_some() || iso_day.is_some() {
         return None;
     }
     let time = |part: Option<i64>, unit| part.unwrap_or(0) * unit;
-    parts.time =
-        Some(time(hour, HOUR) + time(minute, MINUTE) + time(second, SECOND) + time(millisecond, 1));
+    parts.time = Some(
+        time(hour, HOUR_MILLIS)
+            + time(minute, MINUTE_MILLIS)
+            + time(second, SECOND_MILLIS)
+            + time(millisecond, 1),
+    );
     rest.is_empty().then_some(parts)
 }
 
-/// A number of up to so many digits.
-fn number(rest: &mut &str, digits: usize, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
+/// Reads a number of up to `digits` digits.
+fn take_number(
+    rest: &mut &str,
+    digits: usize,
+    range: std::ops::RangeInclusive<i64>,
+) -> Option<i64> {
     let count = rest
         .bytes()
         .take(digits)
@@ -90,11 +98,11 @@ fn number(rest: &mut &str, digits: usize, range: std::ops::RangeInclusive<i64>) 
 #[cfg(test)]
 mod tests {
     use super::super::format::format_iso;
-    use super::super::zone::Zone;
+    use super::super::zone::DateZone;
     use super::*;
 
     fn read(text: &str, format: &str) -> Result<String> {
-        let instant = parts(text, format)?.instant(text, &Zone::UTC)?;
+        let instant = parse_parts(text, format)?.to_instant(text, &DateZone::UTC)?;
         format_iso(bson::DateTime::from_millis(instant))
     }
 

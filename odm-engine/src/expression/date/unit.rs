@@ -1,12 +1,15 @@
-//! Units of time.
+//! Time units of date operators.
 
-use super::calendar::{Calendar, DAY, HOUR, MINUTE, SECOND, days_in_month, days_of};
-use super::zone::Zone;
+use super::calendar::{
+    CalendarDate, DAY_MILLIS, HOUR_MILLIS, MINUTE_MILLIS, SECOND_MILLIS, days_in_month,
+    days_of_date,
+};
+use super::zone::DateZone;
 use crate::expression::Value;
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     Year,
     Quarter,
     Month,
@@ -18,103 +21,108 @@ pub(super) enum Unit {
     Millisecond,
 }
 
-impl Unit {
-    pub(super) fn find(name: &str) -> Option<Unit> {
+impl TimeUnit {
+    pub(super) fn from_name(name: &str) -> Option<TimeUnit> {
         Some(match name {
-            "year" => Unit::Year,
-            "quarter" => Unit::Quarter,
-            "month" => Unit::Month,
-            "week" => Unit::Week,
-            "day" => Unit::Day,
-            "hour" => Unit::Hour,
-            "minute" => Unit::Minute,
-            "second" => Unit::Second,
-            "millisecond" => Unit::Millisecond,
+            "year" => TimeUnit::Year,
+            "quarter" => TimeUnit::Quarter,
+            "month" => TimeUnit::Month,
+            "week" => TimeUnit::Week,
+            "day" => TimeUnit::Day,
+            "hour" => TimeUnit::Hour,
+            "minute" => TimeUnit::Minute,
+            "second" => TimeUnit::Second,
+            "millisecond" => TimeUnit::Millisecond,
             _ => return None,
         })
     }
 
-    /// The unit that an argument names.
+    /// Reads the time unit that an argument names.
     ///
     /// # Errors
-    /// It is no string (code 5439013), or names none (code 5439014).
-    pub(super) fn of(value: &Value<'_>) -> Result<Unit> {
-        let name = value.text().ok_or_else(|| {
-            let message = format!("'unit' is a string, not {}", value.type_name());
-            Error::server(5439013, message)
+    /// The value is not a string (code 5439013), or names no unit (code 5439014).
+    pub(super) fn from_value(value: &Value<'_>) -> Result<TimeUnit> {
+        let name = value.as_text().ok_or_else(|| {
+            let message = format!("'unit' must be a string, not {}", value.type_name());
+            Error::with_server_code(5439013, message)
         })?;
-        Unit::find(name)
-            .ok_or_else(|| Error::server(5439014, format!("'{name}' is no unit of time")))
+        TimeUnit::from_name(name)
+            .ok_or_else(|| Error::with_server_code(5439014, format!("unknown time unit '{name}'")))
     }
 
-    /// How many months it has, if it is a multiple of them.
-    pub(super) fn months(self) -> Option<i64> {
+    /// Returns the length in months, for units that are whole months.
+    pub(super) fn month_count(self) -> Option<i64> {
         match self {
-            Unit::Year => Some(12),
-            Unit::Quarter => Some(3),
-            Unit::Month => Some(1),
+            TimeUnit::Year => Some(12),
+            TimeUnit::Quarter => Some(3),
+            TimeUnit::Month => Some(1),
             _ => None,
         }
     }
 
-    /// How many days it has, if it is a multiple of them.
-    pub(super) fn days(self) -> Option<i64> {
+    /// Returns the length in days, for units that are whole days.
+    pub(super) fn day_count(self) -> Option<i64> {
         match self {
-            Unit::Week => Some(7),
-            Unit::Day => Some(1),
+            TimeUnit::Week => Some(7),
+            TimeUnit::Day => Some(1),
             _ => None,
         }
     }
 
-    /// How many milliseconds it has, if it always has as many.
-    pub(super) fn millis(self) -> Option<i64> {
+    /// Returns the length in milliseconds, for units of constant length.
+    pub(super) fn fixed_millis(self) -> Option<i64> {
         match self {
-            Unit::Hour => Some(HOUR),
-            Unit::Minute => Some(MINUTE),
-            Unit::Second => Some(SECOND),
-            Unit::Millisecond => Some(1),
+            TimeUnit::Hour => Some(HOUR_MILLIS),
+            TimeUnit::Minute => Some(MINUTE_MILLIS),
+            TimeUnit::Second => Some(SECOND_MILLIS),
+            TimeUnit::Millisecond => Some(1),
             _ => None,
         }
     }
 
-    /// The instant so many units later, by the clocks of a zone where the unit is a day or longer.
-    /// A day that a month has not becomes its last one. `None` if it is out of range.
-    pub(super) fn add(self, instant: i64, amount: i64, zone: &Zone) -> Option<i64> {
+    /// Moves an instant by a number of units. Days and longer units follow the local time of the
+    /// zone.
+    ///
+    /// A day that does not exist in the target month becomes the last day of that month. `None` if
+    /// the result is out of range.
+    pub(super) fn add_to_instant(self, instant: i64, amount: i64, zone: &DateZone) -> Option<i64> {
         if amount == 0 {
             return Some(instant);
         }
-        if let Some(millis) = self.millis() {
+        if let Some(millis) = self.fixed_millis() {
             return instant.checked_add(amount.checked_mul(millis)?);
         }
-        let local = Calendar::from_millis(zone.local(instant));
-        let days = if let Some(months) = self.months() {
+        let local = CalendarDate::from_millis(zone.to_local(instant));
+        let days = if let Some(months) = self.month_count() {
             let months = amount.checked_mul(months)?;
             let months = months.checked_add(i64::from(local.month) - 1)?;
-            // More years than a date can have would be too much for the calendar.
+            // The calendar arithmetic would overflow with years beyond the range of dates.
             let year = local.year.checked_add(months.div_euclid(12))?;
             if year.unsigned_abs() > 400_000_000 {
                 return None;
             }
             let month = months.rem_euclid(12) + 1;
             let day = i64::from(local.day).min(days_in_month(year, month));
-            days_of(year, month, day)
+            days_of_date(year, month, day)
         } else {
-            let days = amount.checked_mul(self.days()?)?;
-            local.days().checked_add(days)?
+            let days = amount.checked_mul(self.day_count()?)?;
+            local.days_since_epoch().checked_add(days)?
         };
-        let moved = days.checked_mul(DAY)?.checked_add(local.time())?;
-        Some(zone.instant(moved, Some(zone.offset_at(instant))))
+        let result = days
+            .checked_mul(DAY_MILLIS)?
+            .checked_add(local.time_of_day())?;
+        Some(zone.to_instant(result, Some(zone.offset_at(instant))))
     }
 }
 
-/// The day that weeks begin with: 1 for Monday to 7 for Sunday, which is the default.
+/// Reads the first day of the week: 1 for Monday to 7 for Sunday.
 ///
 /// # Errors
-/// It is no string (code 5439015), or names no day (code 5439016).
+/// The value is not a string (code 5439015), or names no day (code 5439016).
 pub(super) fn start_of_week(value: &Value<'_>) -> Result<i64> {
-    let name = value.text().ok_or_else(|| {
-        let message = format!("'startOfWeek' is a string, not {}", value.type_name());
-        Error::server(5439015, message)
+    let name = value.as_text().ok_or_else(|| {
+        let message = format!("'startOfWeek' must be a string, not {}", value.type_name());
+        Error::with_server_code(5439015, message)
     })?;
     let lower = name.to_ascii_lowercase();
     let day = match lower.as_str() {
@@ -126,8 +134,8 @@ pub(super) fn start_of_week(value: &Value<'_>) -> Result<i64> {
         "saturday" | "sat" => 6,
         "sunday" | "sun" => 7,
         _ => {
-            let message = format!("'{name}' is no day of the week");
-            return Err(Error::server(5439016, message));
+            let message = format!("unknown day of the week '{name}'");
+            return Err(Error::with_server_code(5439016, message));
         }
     };
     Ok(day)

@@ -22,19 +22,19 @@
 
 use bson::RawBsonRef;
 
-use super::argument::instant;
-use super::calendar::Calendar;
-use super::zone::Zone;
-use crate::expression::call::{Call, FunctionOf};
+use super::argument::require_millis;
+use super::calendar::CalendarDate;
+use super::zone::DateZone;
+use crate::expression::call::{FunctionOf, OperatorCall};
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
-/// What `timezone` is without a value of its own.
+/// The default of `timezone`.
 const DEFAULT_ZONE: RawBsonRef<'_> = RawBsonRef::String("UTC");
 
 macro_rules! parts {
     ($($name:ident => $part:expr;)*) => {$(
-        pub(super) fn $name(call: &Call<'_>) -> Result<Expression> {
+        pub(super) fn $name(call: &OperatorCall<'_>) -> Result<Expression> {
             with(call, |operands| part(operands, $part))
         }
     )*};
@@ -50,62 +50,65 @@ parts! {
     parse_millisecond => |date| int(date.millisecond);
     parse_day_of_year => |date| int(date.day_of_year());
     parse_day_of_week => |date| int(date.day_of_week());
-    parse_week => |date| int(date.week());
+    parse_week => |date| int(date.week_of_year());
     parse_iso_day_of_week => |date| int(date.iso_day_of_week());
     parse_iso_week => |date| int(date.iso_week().1);
     parse_iso_week_year => |date| date.iso_week().0.into();
 }
 
-/// All parts fit, even the years of the first and the last date.
+/// All parts fit into 32 bits, including the years of the first and the last date.
 fn int(part: impl Into<i64>) -> Value<'static> {
     i32::try_from(part.into()).unwrap_or_default().into()
 }
 
-fn with(call: &Call<'_>, function: FunctionOf<2>) -> Result<Expression> {
+fn with(call: &OperatorCall<'_>, function: FunctionOf<2>) -> Result<Expression> {
     let default = || Expression::Constant(Some(DEFAULT_ZONE.into()));
     let operands = match call.operand {
-        // A document is that of the arguments, unless it is an operator.
+        // A document holds named arguments unless its first field is an operator.
         RawBsonRef::Document(document)
             if value::fields(document)
                 .next()
                 .is_none_or(|(name, _)| !name.starts_with('$')) =>
         {
-            let arguments = call.arguments(&["date", "timezone"], 40535, 40535)?;
+            let arguments = call.named_arguments(&["date", "timezone"], 40535, 40535)?;
             [
-                arguments.required("date", 40539)?,
-                arguments.optional_or("timezone", DEFAULT_ZONE)?,
+                arguments.required_expression("date", 40539)?,
+                arguments.expression_or("timezone", DEFAULT_ZONE)?,
             ]
         }
         RawBsonRef::Array(array) => {
             let count = value::items(array).count();
             match value::items(array).next().filter(|_| count == 1) {
-                Some(date) => [call.parse(date)?, default()],
+                Some(date) => [call.parse_operand(date)?, default()],
                 None => {
                     let name = call.name;
                     let message = format!("{name} takes one operand, not {count}");
-                    return Err(Error::server(40536, message));
+                    return Err(Error::with_server_code(40536, message));
                 }
             }
         }
-        date => [call.parse(date)?, default()],
+        date => [call.parse_operand(date)?, default()],
     };
-    call.function(operands, function)
+    call.fixed_function(operands, function)
 }
 
-fn part<'v>(operands: [Value<'v>; 2], part: fn(Calendar) -> Value<'static>) -> Result<Value<'v>> {
+fn part<'v>(
+    operands: [Value<'v>; 2],
+    part: fn(CalendarDate) -> Value<'static>,
+) -> Result<Value<'v>> {
     let [date, zone] = &operands;
     if date.is_nullish() {
         return Ok(Value::NULL);
     }
-    let instant = instant(date)?;
+    let instant = require_millis(date)?;
     if zone.is_nullish() {
         return Ok(Value::NULL);
     }
-    let zone = zone.text().ok_or_else(|| {
-        let message = format!("'timezone' is a string, not {}", zone.type_name());
-        Error::server(40533, message)
+    let zone = zone.as_text().ok_or_else(|| {
+        let message = format!("'timezone' must be a string, not {}", zone.type_name());
+        Error::with_server_code(40533, message)
     })?;
-    Ok(part(Calendar::from_millis(
-        Zone::find(zone)?.local(instant),
+    Ok(part(CalendarDate::from_millis(
+        DateZone::from_name(zone)?.to_local(instant),
     )))
 }

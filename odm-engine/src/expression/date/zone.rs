@@ -5,77 +5,86 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-use super::calendar::{CYCLE_DAYS, DAY};
+use super::calendar::{CYCLE_DAYS, DAY_MILLIS};
 use crate::{Error, Result};
 
-/// The database that comes with the program, so that answers do not depend on the machine.
-static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+/// The bundled time zone database, so that results do not depend on the machine.
+static ZONE_DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// How long the calendar takes to repeat itself, in milliseconds.
-const CYCLE: i64 = CYCLE_DAYS * DAY;
+/// The period of the calendar in milliseconds.
+const CYCLE_MILLIS: i64 = CYCLE_DAYS * DAY_MILLIS;
 
-/// A time zone.
+/// A time zone of a date operator.
 #[derive(Debug, Clone)]
-pub(super) enum Zone {
-    /// So many milliseconds ahead of UTC.
+pub(super) enum DateZone {
+    /// A constant offset from UTC in milliseconds.
     Fixed(i64),
     Named(TimeZone),
 }
 
-impl Zone {
-    pub(super) const UTC: Zone = Zone::Fixed(0);
+impl DateZone {
+    pub(super) const UTC: DateZone = DateZone::Fixed(0);
 
-    /// The time zone of a name or an offset.
+    /// Returns the time zone with a name or an offset.
     ///
     /// # Errors
-    /// There is none (code 40485).
-    pub(super) fn find(name: &str) -> Result<Zone> {
+    /// No such time zone exists (code 40485).
+    pub(super) fn from_name(name: &str) -> Result<DateZone> {
         if name == "UTC" || name == "GMT" {
-            return Ok(Zone::UTC);
+            return Ok(DateZone::UTC);
         }
-        if let Some(offset) = offset(name) {
-            return Ok(Zone::Fixed(offset));
+        if let Some(offset) = parse_offset(name) {
+            return Ok(DateZone::Fixed(offset));
         }
-        DATABASE
+        ZONE_DATABASE
             .get(name)
             .ok()
-            // MongoDB tells upper from lower case.
+            // MongoDB's names are case-sensitive.
             .filter(|zone| zone.iana_name() == Some(name))
-            .map(Zone::Named)
-            .ok_or_else(|| Error::server(40485, format!("unrecognized time zone: '{name}'")))
+            .map(DateZone::Named)
+            .ok_or_else(|| {
+                Error::with_server_code(40485, format!("unrecognized time zone: '{name}'"))
+            })
     }
 
-    /// How far the zone is ahead of UTC at an instant, in milliseconds.
+    /// Returns the offset of the zone from UTC at an instant, in milliseconds.
     pub(super) fn offset_at(&self, instant: i64) -> i64 {
         let zone = match self {
-            Zone::Fixed(offset) => return *offset,
-            Zone::Named(zone) => zone,
+            DateZone::Fixed(offset) => return *offset,
+            DateZone::Named(zone) => zone,
         };
-        // Beyond the library's years the rules are those of a year that has the same days.
+        // Outside the library's range, use a year within range that has the same calendar.
         let limits = Timestamp::MIN.as_millisecond()..=Timestamp::MAX.as_millisecond();
         let instant = if limits.contains(&instant) {
             instant
         } else {
-            instant.rem_euclid(CYCLE) + if instant > 0 { CYCLE } else { -10 * CYCLE }
+            instant.rem_euclid(CYCLE_MILLIS)
+                + if instant > 0 {
+                    CYCLE_MILLIS
+                } else {
+                    -10 * CYCLE_MILLIS
+                }
         };
         Timestamp::from_millisecond(instant).map_or(0, |instant| {
             i64::from(zone.to_offset(instant).seconds()) * 1000
         })
     }
 
-    /// What the clocks of the zone show at an instant, as if they were in UTC.
-    pub(super) fn local(&self, instant: i64) -> i64 {
+    /// Returns the local time at an instant, as if in UTC.
+    pub(super) fn to_local(&self, instant: i64) -> i64 {
         instant.saturating_add(self.offset_at(instant))
     }
 
-    /// When the clocks of the zone show a time. Of two such instants it is the one with the offset
-    /// `preferred`, else the later one; a time that is left out counts on from before the gap.
-    pub(super) fn instant(&self, local: i64, preferred: Option<i64>) -> i64 {
-        let before = self.offset_at(local.saturating_sub(DAY));
-        let after = self.offset_at(local.saturating_add(DAY));
+    /// Returns the instant at which the zone shows a local time.
+    ///
+    /// If the time occurs twice, the offset `preferred` decides, else the later instant wins. A
+    /// skipped time uses the offset before the gap.
+    pub(super) fn to_instant(&self, local: i64, preferred: Option<i64>) -> i64 {
+        let before = self.offset_at(local.saturating_sub(DAY_MILLIS));
+        let after = self.offset_at(local.saturating_add(DAY_MILLIS));
         let at = |offset| local.saturating_sub(offset);
-        let holds = |offset| self.offset_at(at(offset)) == offset;
-        match (holds(before), holds(after)) {
+        let is_valid = |offset| self.offset_at(at(offset)) == offset;
+        match (is_valid(before), is_valid(after)) {
             (true, true) if preferred == Some(before) => at(before),
             (_, true) => at(after),
             _ => at(before),
@@ -83,33 +92,34 @@ impl Zone {
     }
 }
 
-/// `±hh`, `±hhmm` or `±hh:mm` in milliseconds.
-fn offset(text: &str) -> Option<i64> {
+/// Parses `±hh`, `±hhmm` or `±hh:mm` into milliseconds.
+fn parse_offset(text: &str) -> Option<i64> {
     let (sign, digits) = match text.as_bytes() {
         [b'+', rest @ ..] => (1, rest),
         [b'-', rest @ ..] => (-1, rest),
         _ => return None,
     };
-    let two = |a: u8, b: u8| {
+    let two_digits = |a: u8, b: u8| {
         let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
         Some(digit(a)? * 10 + digit(b)?)
     };
     let minutes = match *digits {
-        [a, b] => two(a, b)? * 60,
-        [a, b, c, d] | [a, b, b':', c, d] => two(a, b)? * 60 + two(c, d)?,
+        [a, b] => two_digits(a, b)? * 60,
+        [a, b, c, d] | [a, b, b':', c, d] => two_digits(a, b)? * 60 + two_digits(c, d)?,
         _ => return None,
     };
-    Some(sign * minutes * super::calendar::MINUTE)
+    Some(sign * minutes * super::calendar::MINUTE_MILLIS)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::calendar::{HOUR, MINUTE, days_of};
+    use super::super::calendar::{HOUR_MILLIS, MINUTE_MILLIS, days_of_date};
     use super::*;
 
     #[test]
     fn zones_have_names_and_offsets() {
-        let hours = |name| Zone::find(name).unwrap().offset_at(0) as f64 / HOUR as f64;
+        let hours =
+            |name| DateZone::from_name(name).unwrap().offset_at(0) as f64 / HOUR_MILLIS as f64;
         assert_eq!(hours("+05:30"), 5.5);
         assert_eq!(hours("-0800"), -8.0);
         assert_eq!(hours("+03"), 3.0);
@@ -124,27 +134,36 @@ mod tests {
             "utc",
             "Mars/Here",
         ] {
-            assert_eq!(Zone::find(name).unwrap_err().code(), Some(40485), "{name}");
+            assert_eq!(
+                DateZone::from_name(name).unwrap_err().code(),
+                Some(40485),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn clocks_that_change() {
-        let zone = Zone::find("America/New_York").unwrap();
-        let local = |month, day, hour| days_of(2024, month, day) * DAY + hour * HOUR + 30 * MINUTE;
-        let hour_of = |instant: i64| instant.rem_euclid(DAY) / HOUR;
-        // 02:30 does not exist, 01:30 exists twice.
-        assert_eq!(hour_of(zone.instant(local(3, 10, 2), None)), 7);
-        assert_eq!(hour_of(zone.instant(local(11, 3, 1), None)), 6);
-        assert_eq!(hour_of(zone.instant(local(11, 3, 1), Some(-4 * HOUR))), 5);
+        let zone = DateZone::from_name("America/New_York").unwrap();
+        let local = |month, day, hour| {
+            days_of_date(2024, month, day) * DAY_MILLIS + hour * HOUR_MILLIS + 30 * MINUTE_MILLIS
+        };
+        let hour_of = |instant: i64| instant.rem_euclid(DAY_MILLIS) / HOUR_MILLIS;
+        // 02:30 does not exist, and 01:30 exists twice.
+        assert_eq!(hour_of(zone.to_instant(local(3, 10, 2), None)), 7);
+        assert_eq!(hour_of(zone.to_instant(local(11, 3, 1), None)), 6);
+        assert_eq!(
+            hour_of(zone.to_instant(local(11, 3, 1), Some(-4 * HOUR_MILLIS))),
+            5
+        );
     }
 
     #[test]
     fn far_dates_have_zones_too() {
-        let zone = Zone::find("America/New_York").unwrap();
-        let july = |year| days_of(year, 7, 1) * DAY;
+        let zone = DateZone::from_name("America/New_York").unwrap();
+        let july = |year| days_of_date(year, 7, 1) * DAY_MILLIS;
         assert_eq!(zone.offset_at(july(2400)), zone.offset_at(july(282_000)));
-        zone.instant(i64::MAX, None);
-        zone.instant(i64::MIN, None);
+        zone.to_instant(i64::MAX, None);
+        zone.to_instant(i64::MIN, None);
     }
 }

@@ -1,4 +1,4 @@
-//! `$toHashedIndexKey`: the number that a hashed index of MongoDB would have for a value.
+//! `$toHashedIndexKey`: the number that a hashed index of MongoDB stores for a value.
 //!
 //! ```text
 //! { "$toHashedIndexKey": 1 } → { "$numberLong": "5902408780260971510" }
@@ -11,14 +11,14 @@ use md5::Context;
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::value::{self, Number};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.whole(|value| {
+pub(super) fn parse_to_hashed_index_key(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.whole_operand(|value| {
         let mut context = Context::new();
         context.consume(0_i32.to_le_bytes());
-        feed(&mut context, None, value.or_null());
+        hash_value(&mut context, None, value.or_null());
         let mut key = [0; 8];
         for (byte, digest) in key.iter_mut().zip(context.finalize().0) {
             *byte = digest;
@@ -27,28 +27,29 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     })
 }
 
-/// The type, the name if there is one, and the content: numbers as whole ones, so that those of all
-/// types that are equal agree.
-fn feed(context: &mut Context, name: Option<&str>, value: RawBsonRef<'_>) {
+/// Hashes the type, the name if given, and the content. Numbers are hashed as whole numbers, so
+/// that equal numbers of all types share a hash.
+fn hash_value(context: &mut Context, name: Option<&str>, value: RawBsonRef<'_>) {
     context.consume(canonical_type(value).to_le_bytes());
     if let Some(name) = name {
         context.consume(name);
         context.consume([0]);
     }
     match value {
-        RawBsonRef::Document(document) => feed_fields(context, document),
+        RawBsonRef::Document(document) => hash_fields(context, document),
         RawBsonRef::Array(array) => {
             // An array has the bytes of a document.
             if let Ok(elements) = RawDocument::from_bytes(array.as_bytes()) {
-                feed_fields(context, elements);
+                hash_fields(context, elements);
             }
         }
         value => match Number::from_bson(value) {
-            Some(number) => context.consume(whole(number).to_le_bytes()),
+            Some(number) => context.consume(clamped_integer(number).to_le_bytes()),
             None => {
                 let mut document = RawDocumentBuf::new();
                 document.append(cstr!(""), value);
-                // Around the content are the length, the type and the empty name, and the end.
+                // The content starts after the length, the type and the empty name, and stops
+                // before the end byte.
                 let bytes = document.as_bytes();
                 let content = bytes.get(6..bytes.len() - 1).unwrap_or_default();
                 context.consume(content);
@@ -57,19 +58,19 @@ fn feed(context: &mut Context, name: Option<&str>, value: RawBsonRef<'_>) {
     }
 }
 
-fn feed_fields(context: &mut Context, document: &RawDocument) {
+fn hash_fields(context: &mut Context, document: &RawDocument) {
     for (name, value) in value::fields(document) {
-        feed(context, Some(name), value);
+        hash_value(context, Some(name), value);
     }
-    // The end of a document counts as a field of the type 0, without a name.
+    // The end of a document is hashed as a field of type 0 without a name.
     context.consume(0_i32.to_le_bytes());
 }
 
-/// The number's part in front of the point, within the range of a long; 0 for NaN.
-fn whole(number: Number) -> i64 {
+/// Returns the whole part of a number, clamped to the range of a long. 0 for NaN.
+fn clamped_integer(number: Number) -> i64 {
     match number {
         number if number.is_nan() => 0,
-        number => number.truncated().unwrap_or_else(|| {
+        number => number.truncated_long().unwrap_or_else(|| {
             if number.compare(Number::Int32(0)).is_lt() {
                 i64::MIN
             } else {
@@ -79,7 +80,7 @@ fn whole(number: Number) -> i64 {
     }
 }
 
-/// The place of the type in the order of types, by MongoDB's numbers.
+/// Returns MongoDB's canonical type number, which orders the types.
 fn canonical_type(value: RawBsonRef<'_>) -> i32 {
     match value {
         RawBsonRef::MinKey => -1,

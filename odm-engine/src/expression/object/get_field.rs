@@ -1,4 +1,5 @@
-//! `$getField`: a field by its name, which may have dots and dollars, of `input` or of the document.
+//! `$getField`: the field of a document by its literal name, which may contain dots and dollars.
+//! The default document is `$$CURRENT`.
 //!
 //! ```text
 //! { "$getField": { "field": "a.b", "input": { "$arrayToObject": [[["a.b", 1]]] } } } → 1
@@ -8,8 +9,8 @@
 
 use bson::RawBsonRef;
 
-use crate::expression::call::{Call, Operands};
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::{FoldableOperator, OperatorCall};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
@@ -18,39 +19,44 @@ struct GetField {
     input: Expression,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    // A document is that of the arguments, unless it is an operator that gives the name.
+pub(super) fn parse_get_field(call: &OperatorCall<'_>) -> Result<Expression> {
+    // A document holds named arguments, unless its first field is an operator that computes the
+    // name.
     let is_operator = |name: &str| name.starts_with('$');
     let first = call.operand.as_document().map(|operand| {
         let name = value::fields(operand).next().map(|(name, _)| name);
         name.is_some_and(is_operator)
     });
     let (field, input) = if first == Some(false) {
-        let arguments = call.arguments(&["field", "input"], 3041700, 3041701)?;
-        let field = arguments.need("field", 3041702)?;
-        (field, arguments.required("input", 3041703)?)
+        let arguments = call.named_arguments(&["field", "input"], 3041700, 3041701)?;
+        let field = arguments.required_value("field", 3041702)?;
+        (field, arguments.required_expression("input", 3041703)?)
     } else {
-        let document = call.parse(RawBsonRef::String("$$CURRENT"))?;
+        let document = call.parse_operand(RawBsonRef::String("$$CURRENT"))?;
         (call.operand, document)
     };
-    call.fold(GetField {
-        field: name(call, field, [5654600, 5654601, 5654602])?,
+    call.fold_constant(GetField {
+        field: constant_name(call, field, [5654600, 5654601, 5654602])?,
         input,
     })
 }
 
-/// A name of a field, which has to be constant. The codes are those for a path, for what is not
-/// constant and for what is no string.
-pub(super) fn name(call: &Call<'_>, name: RawBsonRef<'_>, codes: [i32; 3]) -> Result<Box<str>> {
+/// Reads a field name, which must be constant. The codes are for a path, a name that is not
+/// constant, and a value that is not a string.
+pub(super) fn constant_name(
+    call: &OperatorCall<'_>,
+    name: RawBsonRef<'_>,
+    codes: [i32; 3],
+) -> Result<Box<str>> {
     let [path, not_constant, no_string] = codes;
     let operator = call.name;
     if name.as_str().is_some_and(|name| name.starts_with('$')) {
         let message = format!(
-            "{operator} takes a name, not a path; put it into $literal to have it as it is"
+            "{operator} takes a field name, not a path; use $literal for a name that starts with '$'"
         );
-        return Err(Error::server(path, message));
+        return Err(Error::with_server_code(path, message));
     }
-    // MongoDB looks at what is written and computes nothing.
+    // MongoDB accepts literals only and computes nothing here.
     let is_literal = |name: RawBsonRef<'_>| match name {
         RawBsonRef::Array(_) => false,
         RawBsonRef::Document(document) => matches!(
@@ -59,27 +65,27 @@ pub(super) fn name(call: &Call<'_>, name: RawBsonRef<'_>, codes: [i32; 3]) -> Re
         ),
         _ => true,
     };
-    let parsed = call.parse(name)?;
-    let Some(value) = parsed.constant().filter(|_| is_literal(name)) else {
-        let message = format!("{operator} takes a name that is constant");
-        return Err(Error::server(not_constant, message));
+    let parsed = call.parse_operand(name)?;
+    let Some(value) = parsed.as_constant().filter(|_| is_literal(name)) else {
+        let message = format!("the field name of {operator} must be constant");
+        return Err(Error::with_server_code(not_constant, message));
     };
-    let name = value.text().ok_or_else(|| {
-        let found = value.type_name();
-        let message = format!("{operator} takes a string as the name of a field, not {found}");
-        Error::server(no_string, message)
+    let name = value.as_text().ok_or_else(|| {
+        let type_name = value.type_name();
+        let message = format!("{operator} takes a string as the name of a field, not {type_name}");
+        Error::with_server_code(no_string, message)
     })?;
     Ok(name.into())
 }
 
-impl Operands for GetField {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for GetField {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         [&self.input].into_iter()
     }
 }
 
-impl Operator for GetField {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for GetField {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return Ok(match input {
@@ -87,6 +93,6 @@ impl Operator for GetField {
                 _ => Value::NULL,
             });
         }
-        Ok(input.part(|input| value::get(input.as_document()?, &self.field)))
+        Ok(input.map_part(|input| value::get(input.as_document()?, &self.field)))
     }
 }

@@ -1,4 +1,4 @@
-//! `$anyElementTrue`: whether any element of an array counts as true.
+//! `$anyElementTrue`: whether any element of an array is true.
 //!
 //! ```text
 //! { "$anyElementTrue": [[false, 1]] } → true
@@ -6,16 +6,16 @@
 //! { "$anyElementTrue": [[]] } → false
 //! ```
 
-use super::elements::array;
-use crate::expression::call::Call;
+use super::elements::require_array;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_any_element_true(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(any_element_true)
 }
 
 fn any_element_true(set: Value<'_>) -> Result<Value<'_>> {
-    let set = array("$anyElementTrue", &set, 17041)?;
+    let set = require_array("$anyElementTrue", &set, 17041)?;
     Ok(value::items(set).any(value::is_truthy).into())
 }

@@ -1,4 +1,4 @@
-//! `$setIntersection`: the distinct elements that all arrays have.
+//! `$setIntersection`: the distinct elements that all arrays share.
 //!
 //! ```text
 //! { "$setIntersection": [[3, 1, 2], [2, 3, 3]] } → [2, 3]
@@ -6,23 +6,25 @@
 //! { "$setIntersection": [] } → []
 //! ```
 
-use super::elements::{Elements, array};
-use crate::expression::call::Call;
+use super::elements::{DistinctElements, require_array};
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_set_intersection(call: &OperatorCall<'_>) -> Result<Expression> {
     call.commutative(set_intersection)
 }
 
 fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
-    let mut common: Option<Elements<'_>> = None;
+    let mut common: Option<DistinctElements<'_>> = None;
     for set in &sets {
         if set.is_nullish() {
             return Ok(Value::NULL);
         }
-        let elements: Elements<'_> = value::items(array("$setIntersection", set, 17047)?).collect();
-        // Of equal elements MongoDB gives those of the smaller set, else those of the first.
+        let elements: DistinctElements<'_> =
+            value::items(require_array("$setIntersection", set, 17047)?).collect();
+        // Of equal elements, MongoDB returns those of the smaller set, or of the first set if the
+        // sizes are equal.
         common = Some(match common {
             Some(common) if elements.len() < common.len() => elements.common_with(&common),
             Some(common) => common.common_with(&elements),

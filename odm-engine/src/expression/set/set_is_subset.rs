@@ -1,30 +1,34 @@
-//! `$setIsSubset`: whether another array has all elements of an array.
+//! `$setIsSubset`: whether the second array has all elements of the first.
 //!
 //! ```text
 //! { "$setIsSubset": [[1, 1], [2, 1]] } → true
 //! { "$setIsSubset": [[1, 3], [2, 1]] } → false
 //! ```
 
-use super::elements::{Elements, array};
-use crate::expression::call::Call;
+use super::elements::{DistinctElements, require_array};
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let [set, of] = call.exactly()?;
-    let is_no_array = |of: Value<'_>| of.array().is_none();
-    // Like a constant operator, a constant operand fails even without a document.
-    if call.names.folds() && set.constant().is_none() && of.constant().is_some_and(is_no_array) {
-        let message = "the second operand of $setIsSubset is an array";
-        return Ok(Expression::Failing(Error::server(17311, message)));
+pub(super) fn parse_set_is_subset(call: &OperatorCall<'_>) -> Result<Expression> {
+    let [set, superset] = call.exact_operands()?;
+    let is_no_array = |superset: Value<'_>| superset.as_array().is_none();
+    // Like a constant operator, an invalid constant operand fails even without a document.
+    if call.names.folds_constants()
+        && set.as_constant().is_none()
+        && superset.as_constant().is_some_and(is_no_array)
+    {
+        let message = "the second operand of $setIsSubset must be an array";
+        return Ok(Expression::Failing(Error::with_server_code(17311, message)));
     }
-    call.function([set, of], set_is_subset)
+    call.fixed_function([set, superset], set_is_subset)
 }
 
-fn set_is_subset<'v>([set, of]: [Value<'v>; 2]) -> Result<Value<'v>> {
-    let set = array("$setIsSubset", &set, 17046)?;
-    let of: Elements<'_> = value::items(array("$setIsSubset", &of, 17042)?).collect();
-    Ok(value::items(set).all(|item| of.contains(item)).into())
+fn set_is_subset<'v>([set, superset]: [Value<'v>; 2]) -> Result<Value<'v>> {
+    let set = require_array("$setIsSubset", &set, 17046)?;
+    let superset: DistinctElements<'_> =
+        value::items(require_array("$setIsSubset", &superset, 17042)?).collect();
+    Ok(value::items(set).all(|item| superset.contains(item)).into())
 }
 
 #[cfg(test)]
@@ -37,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_constant_that_is_no_array_fails_without_a_document() {
-        let code = |of: bson::RawBson| {
-            let call = rawdoc! { "is": { "$setIsSubset": ["$a", of] } };
+        let code = |superset: bson::RawBson| {
+            let call = rawdoc! { "is": { "$setIsSubset": ["$a", superset] } };
             let call = call.get("is").unwrap().unwrap();
             let parsed = Computation::parse(call, &Arc::default());
             parsed.err().and_then(|error| error.code())

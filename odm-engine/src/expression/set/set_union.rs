@@ -5,12 +5,12 @@
 //! { "$setUnion": [[1], null] } → null
 //! ```
 
-use super::elements::{Elements, array};
-use crate::expression::call::Call;
+use super::elements::{DistinctElements, require_array};
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_set_union(call: &OperatorCall<'_>) -> Result<Expression> {
     call.commutative(set_union)
 }
 
@@ -20,7 +20,7 @@ fn set_union(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
         if set.is_nullish() {
             return Ok(Value::NULL);
         }
-        all.extend(value::items(array("$setUnion", set, 17043)?));
+        all.extend(value::items(require_array("$setUnion", set, 17043)?));
     }
-    Ok(all.into_iter().collect::<Elements<'_>>().into())
+    Ok(all.into_iter().collect::<DistinctElements<'_>>().into())
 }

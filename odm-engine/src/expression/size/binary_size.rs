@@ -1,4 +1,4 @@
-//! `$binarySize`: the bytes of binary data, or of a string in UTF-8.
+//! `$binarySize`: the size in bytes of binary data, or of a string in UTF-8.
 //!
 //! ```text
 //! { "$binarySize": "é" } → 2
@@ -9,11 +9,11 @@
 use bson::RawBsonRef;
 use bson::spec::BinarySubtype;
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_binary_size(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(binary_size)
 }
 
@@ -21,15 +21,15 @@ fn binary_size(value: Value<'_>) -> Result<Value<'_>> {
     let size = match value.as_bson() {
         None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => return Ok(Value::NULL),
         Some(RawBsonRef::String(text)) => text.len(),
-        // The old generic subtype stores its length twice, and the server counts that.
+        // The old generic subtype stores its length twice, and the server counts both.
         Some(RawBsonRef::Binary(binary)) if binary.subtype == BinarySubtype::BinaryOld => {
             binary.bytes.len() + 4
         }
         Some(RawBsonRef::Binary(binary)) => binary.bytes.len(),
         Some(_) => {
-            let found = value.type_name();
-            let message = format!("$binarySize takes a string or binary data, not {found}");
-            return Err(Error::server(51276, message));
+            let type_name = value.type_name();
+            let message = format!("$binarySize takes a string or binary data, not {type_name}");
+            return Err(Error::with_server_code(51276, message));
         }
     };
     Ok(i32::try_from(size).unwrap_or(i32::MAX).into())

@@ -1,28 +1,28 @@
-//! `$concat`: several strings, one after the other.
+//! `$concat`: the concatenation of several strings.
 //!
 //! ```text
 //! { "$concat": ["a", "b", "c"] } → "abc"
 //! { "$concat": ["a", null] } → null
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::value::growth;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.associative(concat)
+pub(super) fn parse_concat(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.associative(concat_strings)
 }
 
-fn concat(strings: Vec<Value<'_>>) -> Result<Value<'_>> {
+fn concat_strings(strings: Vec<Value<'_>>) -> Result<Value<'_>> {
     let mut all = String::new();
     for string in &strings {
         if string.is_nullish() {
             return Ok(Value::NULL);
         }
-        let text = string.text().ok_or_else(|| {
-            let found = string.type_name();
-            Error::server(16702, format!("$concat takes strings, not {found}"))
+        let text = string.as_text().ok_or_else(|| {
+            let type_name = string.type_name();
+            Error::with_server_code(16702, format!("$concat takes strings, not {type_name}"))
         })?;
         growth::check_size(all.len() + text.len())?;
         all.push_str(text);

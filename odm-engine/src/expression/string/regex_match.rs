@@ -1,4 +1,4 @@
-//! `$regexMatch`: whether a pattern is found in a string.
+//! `$regexMatch`: whether a string matches a pattern.
 //!
 //! ```text
 //! { "$regexMatch": { "input": "Hello", "regex": "l+" } } → true
@@ -9,10 +9,10 @@
 use super::regex;
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    regex::parse(call, |search| {
+pub(super) fn parse_regex_match(call: &OperatorCall<'_>) -> Result<Expression> {
+    regex::parse_regex_operator(call, |search| {
         let is_found = search.is_some_and(|(text, pattern)| pattern.is_found_in(text));
         Ok(is_found.into())
     })

@@ -8,31 +8,31 @@
 
 use bson::RawArrayBuf;
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.binary(split)
+pub(super) fn parse_split(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.binary(split_string)
 }
 
-fn split<'v>(text: Value<'v>, separator: Value<'v>) -> Result<Value<'v>> {
+fn split_string<'v>(text: Value<'v>, separator: Value<'v>) -> Result<Value<'v>> {
     if text.is_nullish() || separator.is_nullish() {
         return Ok(Value::NULL);
     }
-    let text = string(&text, "first", 40085)?;
-    let separator = string(&separator, "second", 40086)?;
+    let text = require_string(&text, "first", 40085)?;
+    let separator = require_string(&separator, "second", 40086)?;
     if separator.is_empty() {
-        let message = "the separator of $split is not empty";
-        return Err(Error::server(40087, message));
+        let message = "the separator of $split must not be empty";
+        return Err(Error::with_server_code(40087, message));
     }
     Ok(text.split(separator).collect::<RawArrayBuf>().into())
 }
 
-fn string<'o>(value: &'o Value<'_>, which: &str, code: i32) -> Result<&'o str> {
-    value.text().ok_or_else(|| {
-        let found = value.type_name();
-        let message = format!("the {which} operand of $split is a string, not {found}");
-        Error::server(code, message)
+fn require_string<'o>(value: &'o Value<'_>, ordinal: &str, code: i32) -> Result<&'o str> {
+    value.as_text().ok_or_else(|| {
+        let type_name = value.type_name();
+        let message = format!("the {ordinal} operand of $split must be a string, not {type_name}");
+        Error::with_server_code(code, message)
     })
 }

@@ -5,28 +5,28 @@
 //! { "$strLenCP": "café" } → 4
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
-pub(super) fn parse_bytes(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|text| length("$strLenBytes", &text, 34473, str::len))
+pub(super) fn parse_bytes(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|text| string_length("$strLenBytes", &text, 34473, str::len))
 }
 
-pub(super) fn parse_cp(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|text| length("$strLenCP", &text, 34471, |text| text.chars().count()))
+pub(super) fn parse_cp(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|text| string_length("$strLenCP", &text, 34471, |text| text.chars().count()))
 }
 
-fn length(
+fn string_length(
     name: &str,
     value: &Value<'_>,
     code: i32,
     length: fn(&str) -> usize,
 ) -> Result<Value<'static>> {
-    let text = value.text().ok_or_else(|| {
-        let found = value.type_name();
-        Error::server(code, format!("{name} takes a string, not {found}"))
+    let text = value.as_text().ok_or_else(|| {
+        let type_name = value.type_name();
+        Error::with_server_code(code, format!("{name} takes a string, not {type_name}"))
     })?;
-    // BSON has no longer strings.
+    // The length of a BSON string fits into 32 bits.
     Ok(i32::try_from(length(text)).unwrap_or(i32::MAX).into())
 }

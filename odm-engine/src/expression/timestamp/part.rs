@@ -8,23 +8,23 @@
 
 use bson::{RawBsonRef, Timestamp};
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
-pub(super) fn parse_increment(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_increment(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| {
-        part("$tsIncrement", &value, 5_687_302, |timestamp| {
+        timestamp_part("$tsIncrement", &value, 5_687_302, |timestamp| {
             timestamp.increment
         })
     })
 }
 
-pub(super) fn parse_second(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| part("$tsSecond", &value, 5_687_301, |timestamp| timestamp.time))
+pub(super) fn parse_second(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| timestamp_part("$tsSecond", &value, 5_687_301, |timestamp| timestamp.time))
 }
 
-fn part<'v>(
+fn timestamp_part<'v>(
     name: &str,
     value: &Value<'_>,
     code: i32,
@@ -35,7 +35,7 @@ fn part<'v>(
         Some(RawBsonRef::Timestamp(timestamp)) => Ok(i64::from(part(timestamp)).into()),
         Some(_) => {
             let message = format!("{name} takes a timestamp, not {}", value.type_name());
-            Err(Error::server(code, message))
+            Err(Error::with_server_code(code, message))
         }
     }
 }

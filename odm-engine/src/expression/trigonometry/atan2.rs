@@ -1,4 +1,4 @@
-//! `$atan2`: the angle of the point with a y and an x.
+//! `$atan2`: the angle of the point with coordinates y and x.
 //!
 //! ```text
 //! { "$atan2": [0, 1] } → 0.0
@@ -6,21 +6,21 @@
 //! { "$atan2": [null, 1] } → null
 //! ```
 
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::value::Number;
 use crate::{Error, Result};
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_atan2(call: &OperatorCall<'_>) -> Result<Expression> {
     call.binary(atan2)
 }
 
 fn atan2<'v>(y: Value<'v>, x: Value<'v>) -> Result<Value<'v>> {
-    // If y is null, x is not even looked at.
-    let Some(y) = number(&y, 51044)? else {
+    // If y is null, the type of x is not checked.
+    let Some(y) = number_or_null(&y, 51044)? else {
         return Ok(Value::NULL);
     };
-    let Some(x) = number(&x, 51045)? else {
+    let Some(x) = number_or_null(&x, 51045)? else {
         return Ok(Value::NULL);
     };
     Ok(match (y, x) {
@@ -31,12 +31,12 @@ fn atan2<'v>(y: Value<'v>, x: Value<'v>) -> Result<Value<'v>> {
     })
 }
 
-fn number(value: &Value<'_>, code: i32) -> Result<Option<Number>> {
+fn number_or_null(value: &Value<'_>, code: i32) -> Result<Option<Number>> {
     if value.is_nullish() {
         return Ok(None);
     }
-    value.number().map(Some).ok_or_else(|| {
+    value.as_number().map(Some).ok_or_else(|| {
         let message = format!("$atan2 takes numbers, not {}", value.type_name());
-        Error::server(code, message)
+        Error::with_server_code(code, message)
     })
 }

@@ -1,6 +1,6 @@
 //! The trigonometric and hyperbolic functions and their inverses.
 //!
-//! A decimal gives a decimal, other numbers give doubles.
+//! A decimal gives a decimal. Other numbers give a double.
 //!
 //! ```text
 //! { "$acos": 1 } → 0.0
@@ -20,122 +20,218 @@
 use std::f64::consts::LN_2;
 use std::fmt;
 
-use crate::expression::call::Call;
-use crate::expression::numeric::numeric;
+use crate::expression::call::OperatorCall;
+use crate::expression::numeric::apply_to_number;
 use crate::expression::{Expression, Value};
-use crate::value::{Function, Number};
+use crate::value::{DecimalFunction, Number};
 use crate::{Error, Result};
 
-/// For which numbers a function has a value.
+/// The numbers for which a function has a value.
 #[derive(Debug, Clone, Copy)]
-enum Domain {
+enum FunctionDomain {
     All,
     Finite,
-    /// From 1.
+    /// 1 and greater numbers.
     FromOne,
-    /// From −1 to 1.
+    /// The numbers from −1 to 1.
     Unit,
 }
 
-pub(super) fn parse_acos(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$acos", value, Domain::Unit, f64::acos, Function::Acos))
+pub(super) fn parse_acos(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$acos",
+            value,
+            FunctionDomain::Unit,
+            f64::acos,
+            DecimalFunction::Acos,
+        )
+    })
 }
 
-pub(super) fn parse_acosh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$acosh", value, Domain::FromOne, acosh, Function::Acosh))
+pub(super) fn parse_acosh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$acosh",
+            value,
+            FunctionDomain::FromOne,
+            acosh,
+            DecimalFunction::Acosh,
+        )
+    })
 }
 
-pub(super) fn parse_asin(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$asin", value, Domain::Unit, f64::asin, Function::Asin))
+pub(super) fn parse_asin(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$asin",
+            value,
+            FunctionDomain::Unit,
+            f64::asin,
+            DecimalFunction::Asin,
+        )
+    })
 }
 
-pub(super) fn parse_asinh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$asinh", value, Domain::All, asinh, Function::Asinh))
+pub(super) fn parse_asinh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$asinh",
+            value,
+            FunctionDomain::All,
+            asinh,
+            DecimalFunction::Asinh,
+        )
+    })
 }
 
-pub(super) fn parse_atan(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$atan", value, Domain::All, f64::atan, Function::Atan))
+pub(super) fn parse_atan(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$atan",
+            value,
+            FunctionDomain::All,
+            f64::atan,
+            DecimalFunction::Atan,
+        )
+    })
 }
 
-pub(super) fn parse_atanh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$atanh", value, Domain::Unit, atanh, Function::Atanh))
+pub(super) fn parse_atanh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$atanh",
+            value,
+            FunctionDomain::Unit,
+            atanh,
+            DecimalFunction::Atanh,
+        )
+    })
 }
 
-pub(super) fn parse_cos(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$cos", value, Domain::Finite, f64::cos, Function::Cos))
+pub(super) fn parse_cos(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$cos",
+            value,
+            FunctionDomain::Finite,
+            f64::cos,
+            DecimalFunction::Cos,
+        )
+    })
 }
 
-pub(super) fn parse_cosh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$cosh", value, Domain::All, f64::cosh, Function::Cosh))
+pub(super) fn parse_cosh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$cosh",
+            value,
+            FunctionDomain::All,
+            f64::cosh,
+            DecimalFunction::Cosh,
+        )
+    })
 }
 
-pub(super) fn parse_sin(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$sin", value, Domain::Finite, f64::sin, Function::Sin))
+pub(super) fn parse_sin(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$sin",
+            value,
+            FunctionDomain::Finite,
+            f64::sin,
+            DecimalFunction::Sin,
+        )
+    })
 }
 
-pub(super) fn parse_sinh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$sinh", value, Domain::All, f64::sinh, Function::Sinh))
+pub(super) fn parse_sinh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$sinh",
+            value,
+            FunctionDomain::All,
+            f64::sinh,
+            DecimalFunction::Sinh,
+        )
+    })
 }
 
-pub(super) fn parse_tan(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$tan", value, Domain::Finite, f64::tan, Function::Tan))
+pub(super) fn parse_tan(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$tan",
+            value,
+            FunctionDomain::Finite,
+            f64::tan,
+            DecimalFunction::Tan,
+        )
+    })
 }
 
-pub(super) fn parse_tanh(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| apply("$tanh", value, Domain::All, f64::tanh, Function::Tanh))
+pub(super) fn parse_tanh(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| {
+        apply_function(
+            "$tanh",
+            value,
+            FunctionDomain::All,
+            f64::tanh,
+            DecimalFunction::Tanh,
+        )
+    })
 }
 
-fn apply<'v>(
+fn apply_function<'v>(
     name: &str,
     value: Value<'v>,
-    domain: Domain,
+    domain: FunctionDomain,
     double: fn(f64) -> f64,
-    decimal: Function,
+    decimal: DecimalFunction,
 ) -> Result<Value<'v>> {
-    numeric(name, &value, |number| {
-        if !domain.contains(number) {
-            let message = format!("{name} has no value there: its argument is {domain}");
-            return Err(Error::server(50989, message));
+    apply_to_number(name, &value, |number| {
+        if !domain.contains_number(number) {
+            let message = format!("the operand of {name} must be {domain}");
+            return Err(Error::with_server_code(50989, message));
         }
         Ok(match number {
-            Number::Decimal(number) => Number::Decimal(number.apply(decimal)).into(),
+            Number::Decimal(number) => Number::Decimal(number.apply_function(decimal)).into(),
             number => double(number.to_double()).into(),
         })
     })
 }
 
-impl Domain {
-    fn contains(self, number: Number) -> bool {
+impl FunctionDomain {
+    fn contains_number(self, number: Number) -> bool {
         let is_from = |limit| number.compare(Number::Int32(limit)).is_ge();
         let is_to = |limit| number.compare(Number::Int32(limit)).is_le();
-        // What is not a number stays so.
+        // NaN is always allowed: the result is NaN.
         number.is_nan()
             || match self {
-                Domain::All => true,
-                Domain::Finite => match number {
+                FunctionDomain::All => true,
+                FunctionDomain::Finite => match number {
                     Number::Double(number) => number.is_finite(),
                     Number::Decimal(number) => !number.is_infinite(),
                     Number::Int32(_) | Number::Int64(_) => true,
                 },
-                Domain::FromOne => is_from(1),
-                Domain::Unit => is_from(-1) && is_to(1),
+                FunctionDomain::FromOne => is_from(1),
+                FunctionDomain::Unit => is_from(-1) && is_to(1),
             }
     }
 }
 
-impl fmt::Display for Domain {
+impl fmt::Display for FunctionDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Domain::All => "a number",
-            Domain::Finite => "a finite number",
-            Domain::FromOne => "a number from 1",
-            Domain::Unit => "a number from -1 to 1",
+            FunctionDomain::All => "a number",
+            FunctionDomain::Finite => "a finite number",
+            FunctionDomain::FromOne => "a number from 1",
+            FunctionDomain::Unit => "a number from -1 to 1",
         })
     }
 }
 
-// The last bits of these depend on the way they are computed. It is that of the C library that the
-// server uses.
+// Inverse hyperbolic cosine. The last bits depend on the method, so this function and the next two
+// copy the server's C library.
 
 fn acosh(x: f64) -> f64 {
     let t = x - 1.0;
@@ -165,13 +261,13 @@ fn asinh(x: f64) -> f64 {
 
 fn atanh(x: f64) -> f64 {
     let magnitude = x.abs();
-    let twice = magnitude + magnitude;
+    let doubled = magnitude + magnitude;
     let result = if magnitude < 1.0 / (1_u64 << 28) as f64 {
         return x;
     } else if magnitude < 0.5 {
-        0.5 * (twice + twice * magnitude / (1.0 - magnitude)).ln_1p()
+        0.5 * (doubled + doubled * magnitude / (1.0 - magnitude)).ln_1p()
     } else {
-        0.5 * (twice / (1.0 - magnitude)).ln_1p()
+        0.5 * (doubled / (1.0 - magnitude)).ln_1p()
     };
     result.copysign(x)
 }

@@ -1,5 +1,5 @@
-//! `$convert`: a value as one of another type, with values for what is null and what cannot be
-//! converted.
+//! `$convert`: a value converted to another type, with replacements for null and for values that
+//! cannot be converted.
 //!
 //! ```text
 //! { "$convert": { "input": "12", "to": "int" } } → 12
@@ -12,13 +12,13 @@ use bson::{RawBson, RawBsonRef};
 
 use super::{to_date, to_number, to_string};
 use crate::error::code;
-use crate::expression::call::{Call, Operands};
-use crate::expression::{Expression, Operator, Scope, Value};
+use crate::expression::call::{FoldableOperator, OperatorCall};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::value::Number;
 use crate::{Error, Result, value};
 
-/// The types by the names and numbers that `to` knows, sorted by name.
-const TYPES: &[(&str, i32)] = &[
+/// The types with the names and numbers that `to` accepts, sorted by name.
+const CONVERSION_TYPES: &[(&str, i32)] = &[
     ("array", 4),
     ("binData", 5),
     ("bool", 8),
@@ -44,41 +44,42 @@ const TYPES: &[(&str, i32)] = &[
 ];
 
 #[derive(Debug)]
-struct Convert {
+struct ConvertOperator {
     input: Expression,
     to: Expression,
     on_error: Option<Expression>,
     on_null: Option<Expression>,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let (mut input, mut to, mut on_error, mut on_null) = (None, None, None, None);
-    for (name, argument) in value::fields(call.document(9)?) {
+pub(super) fn parse_convert(call: &OperatorCall<'_>) -> Result<Expression> {
+    let (mut input, mut target, mut on_error, mut on_null) = (None, None, None, None);
+    for (name, argument) in value::fields(call.argument_document(9)?) {
         let place = match name {
             "input" => &mut input,
             "onError" => &mut on_error,
             "onNull" => &mut on_null,
-            "to" => &mut to,
+            "to" => &mut target,
             other => {
                 let message = format!(
-                    "$convert has no argument '{other}', but 'input', 'to', 'onError' and 'onNull'"
+                    "$convert has no argument '{other}'; known are 'input', 'to', 'onError' and 'onNull'"
                 );
-                return Err(Error::server(9, message));
+                return Err(Error::with_server_code(9, message));
             }
         };
-        *place = Some(call.parse(argument)?);
+        *place = Some(call.parse_operand(argument)?);
     }
-    let missing = |name| Error::server(9, format!("$convert needs the argument '{name}'"));
-    call.fold(Convert {
+    let missing =
+        |name| Error::with_server_code(9, format!("$convert needs the argument '{name}'"));
+    call.fold_constant(ConvertOperator {
         input: input.ok_or_else(|| missing("input"))?,
-        to: to.ok_or_else(|| missing("to"))?,
+        to: target.ok_or_else(|| missing("to"))?,
         on_error,
         on_null,
     })
 }
 
-impl Operands for Convert {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for ConvertOperator {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         [&self.input, &self.to]
             .into_iter()
             .chain(&self.on_error)
@@ -86,9 +87,9 @@ impl Operands for Convert {
     }
 }
 
-impl Operator for Convert {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
-        let target = target(&self.to.evaluate(scope)?)?;
+impl ExpressionOperator for ConvertOperator {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
+        let target = target_type(&self.to.evaluate(scope)?)?;
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return match &self.on_null {
@@ -99,7 +100,7 @@ impl Operator for Convert {
         let Some(target) = target else {
             return Ok(Value::NULL);
         };
-        match (convert(&input, target), &self.on_error) {
+        match (convert_value(&input, target), &self.on_error) {
             (Err(error), Some(value)) if error.code() == Some(code::CONVERSION_FAILURE) => {
                 value.evaluate(scope)
             }
@@ -108,39 +109,44 @@ impl Operator for Convert {
     }
 }
 
-/// The name of the type that `to` asks for. `None` for null.
-fn target(to: &Value<'_>) -> Result<Option<&'static str>> {
-    if to.is_nullish() {
+/// Returns the name of the target type. `None` for null.
+fn target_type(target: &Value<'_>) -> Result<Option<&'static str>> {
+    if target.is_nullish() {
         return Ok(None);
     }
-    if let Some(RawBsonRef::String(name)) = to.as_bson() {
-        let found = TYPES.iter().find(|(known, _)| *known == name);
-        return match found {
+    if let Some(RawBsonRef::String(name)) = target.as_bson() {
+        let entry = CONVERSION_TYPES.iter().find(|(known, _)| *known == name);
+        return match entry {
             Some((name, _)) => Ok(Some(name)),
-            None => Err(Error::bad_value(format!("$convert knows no type '{name}'"))),
+            None => Err(Error::bad_value(format!(
+                "unknown type '{name}' in 'to' of $convert"
+            ))),
         };
     }
-    let fail = |message| Err(Error::server(9, message));
-    let Some(number) = to.number() else {
-        let found = to.type_name();
+    let fail = |message| Err(Error::with_server_code(9, message));
+    let Some(number) = target.as_number() else {
+        let type_name = target.type_name();
         return fail(format!(
-            "'to' of $convert is a string or a number, not {found}"
+            "'to' of $convert must be a string or a number, not {type_name}"
         ));
     };
-    let Some(number) = number.whole().and_then(|number| i32::try_from(number).ok()) else {
-        return fail("'to' of $convert is a whole number".to_owned());
+    let Some(number) = number
+        .whole_long()
+        .and_then(|number| i32::try_from(number).ok())
+    else {
+        return fail("'to' of $convert must be a whole number".to_owned());
     };
-    match TYPES.iter().find(|(_, known)| *known == number) {
+    match CONVERSION_TYPES.iter().find(|(_, known)| *known == number) {
         Some((name, _)) => Ok(Some(name)),
-        None => fail(format!("$convert knows no type with the number {number}")),
+        None => fail(format!("unknown type number {number} in 'to' of $convert")),
     }
 }
 
-/// A value that is not null as one of another type.
+/// Converts a value that is not null to another type.
 ///
 /// # Errors
-/// It cannot be converted (code 241), or is a date that has no text (code 18537).
-pub(super) fn convert<'v>(input: &Value<'_>, target: &str) -> Result<Value<'v>> {
+/// The value cannot be converted (code 241), or is a date without a text form (code 18537).
+pub(super) fn convert_value<'v>(input: &Value<'_>, target: &str) -> Result<Value<'v>> {
     let value = input.or_null();
     let converted = match target {
         "bool" => match value {
@@ -150,20 +156,20 @@ pub(super) fn convert<'v>(input: &Value<'_>, target: &str) -> Result<Value<'v>> 
                 None => true.into(),
             }),
         },
-        "date" => to_date::convert(value)?.map(|date| RawBson::DateTime(date).into()),
-        "decimal" => to_number::decimal(value)?.map(|number| Number::Decimal(number).into()),
-        "double" => to_number::double(value)?.map(Value::from),
-        "int" => to_number::int(value)?.map(Value::from),
-        "long" => to_number::long(value)?.map(Value::from),
+        "date" => to_date::convert_to_date(value)?.map(|date| RawBson::DateTime(date).into()),
+        "decimal" => {
+            to_number::convert_to_decimal(value)?.map(|number| Number::Decimal(number).into())
+        }
+        "double" => to_number::convert_to_double(value)?.map(Value::from),
+        "int" => to_number::convert_to_int(value)?.map(Value::from),
+        "long" => to_number::convert_to_long(value)?.map(Value::from),
         "objectId" => object_id(value)?.map(|id| RawBson::ObjectId(id).into()),
-        "string" => to_string::convert(value)?.map(Value::from),
+        "string" => to_string::convert_to_text(value)?.map(Value::from),
         _ => None,
     };
     converted.ok_or_else(|| {
         let from = value::type_name(value);
-        failure(format!(
-            "a value of type {from} has no conversion to {target}"
-        ))
+        conversion_failure(format!("cannot convert a value of type {from} to {target}"))
     })
 }
 
@@ -172,23 +178,25 @@ fn object_id(value: RawBsonRef<'_>) -> Result<Option<ObjectId>> {
         RawBsonRef::ObjectId(id) => Ok(Some(id)),
         RawBsonRef::String(text) => match ObjectId::parse_str(text) {
             Ok(id) => Ok(Some(id)),
-            Err(_) => Err(failure(format!("'{text}' is not 24 hexadecimal digits"))),
+            Err(_) => Err(conversion_failure(format!(
+                "'{text}' is not 24 hexadecimal digits"
+            ))),
         },
         _ => Ok(None),
     }
 }
 
-/// The error for a value that cannot be converted.
-pub(super) fn failure(message: impl Into<String>) -> Error {
-    Error::server(code::CONVERSION_FAILURE, message)
+/// Returns the error for a failed conversion.
+pub(super) fn conversion_failure(message: impl Into<String>) -> Error {
+    Error::with_server_code(code::CONVERSION_FAILURE, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TYPES;
+    use super::CONVERSION_TYPES;
 
     #[test]
     fn the_types_are_sorted() {
-        assert!(TYPES.is_sorted());
+        assert!(CONVERSION_TYPES.is_sorted());
     }
 }

@@ -1,5 +1,5 @@
-//! `$toBool`, `$toDate`, `$toDecimal`, `$toDouble`, `$toInt`, `$toLong`, `$toObjectId`, `$toString`:
-//! `$convert` to that type, without the values for null and errors.
+//! `$toBool`, `$toDate`, `$toDecimal`, `$toDouble`, `$toInt`, `$toLong`, `$toObjectId`,
+//! `$toString`: `$convert` to a fixed type, without `onNull` and `onError`.
 //!
 //! ```text
 //! { "$toBool": "false" } → true
@@ -14,9 +14,9 @@
 
 use bson::RawBsonRef;
 
-use super::convert::convert;
-use crate::expression::call::{Call, Operands};
-use crate::expression::{Expression, Operator, Scope, Value};
+use super::convert::convert_value;
+use crate::expression::call::{FoldableOperator, OperatorCall};
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct ConvertTo {
     target: &'static str,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_convert_to(call: &OperatorCall<'_>) -> Result<Expression> {
     let input = match call.operand {
         RawBsonRef::Array(array) => {
             let mut items = value::items(array);
@@ -33,7 +33,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
                 (Some(only), None) => only,
                 _ => {
                     let message = format!("{} takes a single operand", call.name);
-                    return Err(Error::server(50723, message));
+                    return Err(Error::with_server_code(50723, message));
                 }
             }
         }
@@ -49,24 +49,24 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         "$toObjectId" => "objectId",
         _ => "string",
     };
-    call.fold(ConvertTo {
-        input: call.parse(input)?,
+    call.fold_constant(ConvertTo {
+        input: call.parse_operand(input)?,
         target,
     })
 }
 
-impl Operands for ConvertTo {
-    fn operands(&self) -> impl Iterator<Item = &Expression> {
+impl FoldableOperator for ConvertTo {
+    fn operand_expressions(&self) -> impl Iterator<Item = &Expression> {
         [&self.input].into_iter()
     }
 }
 
-impl Operator for ConvertTo {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for ConvertTo {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let input = self.input.evaluate(scope)?;
         if input.is_nullish() {
             return Ok(Value::NULL);
         }
-        convert(&input, self.target)
+        convert_value(&input, self.target)
     }
 }

@@ -1,4 +1,4 @@
-//! `$isNumber`: whether a value is a number, of any type.
+//! `$isNumber`: whether a value is a number of any type.
 //!
 //! ```text
 //! { "$isNumber": { "$numberDecimal": "NaN" } } → true
@@ -7,8 +7,8 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| Ok(value.number().is_some().into()))
+pub(super) fn parse_is_number(call: &OperatorCall<'_>) -> Result<Expression> {
+    call.unary(|value| Ok(value.as_number().is_some().into()))
 }

@@ -6,16 +6,16 @@ use crate::Result;
 use crate::expression::date::format_iso;
 use crate::value::Decimal;
 
-/// The text of a value. `None` if the type has no conversion.
+/// Converts a value to text. `None` if the type has no conversion.
 ///
 /// # Errors
-/// A date outside of the years 0 to 9999.
-pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<String>> {
+/// The year of a date is not between 0 and 9999.
+pub(super) fn convert_to_text(value: RawBsonRef<'_>) -> Result<Option<String>> {
     Ok(Some(match value {
         RawBsonRef::Boolean(value) => value.to_string(),
         RawBsonRef::DateTime(date) => format_iso(date)?,
         RawBsonRef::Decimal128(decimal) => Decimal::from_bson(decimal).to_bson().to_string(),
-        RawBsonRef::Double(double) => self::double(double),
+        RawBsonRef::Double(double) => format_double(double),
         RawBsonRef::Int32(number) => number.to_string(),
         RawBsonRef::Int64(number) => number.to_string(),
         RawBsonRef::ObjectId(id) => id.to_hex(),
@@ -24,9 +24,9 @@ pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<String>> {
     }))
 }
 
-/// Six significant digits, as C's `%g` writes them.
-pub(in crate::expression) fn double(number: f64) -> String {
-    const DIGITS: i32 = 6;
+/// Formats a double with six significant digits, as C's `%g` does.
+pub(in crate::expression) fn format_double(number: f64) -> String {
+    const SIGNIFICANT_DIGITS: i32 = 6;
     if number.is_nan() {
         return "NaN".to_owned();
     }
@@ -38,19 +38,19 @@ pub(in crate::expression) fn double(number: f64) -> String {
         }
         .to_owned();
     }
-    let scientific = format!("{number:.*e}", DIGITS as usize - 1);
+    let scientific = format!("{number:.*e}", SIGNIFICANT_DIGITS as usize - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if !(-4..DIGITS).contains(&exponent) {
+    if !(-4..SIGNIFICANT_DIGITS).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+        return format!("{}e{sign}{:02}", trim_zeros(mantissa), exponent.abs());
     }
-    let places = (DIGITS - 1 - exponent).max(0).unsigned_abs() as usize;
-    trimmed(&format!("{number:.places$}")).to_owned()
+    let places = (SIGNIFICANT_DIGITS - 1 - exponent).max(0).unsigned_abs() as usize;
+    trim_zeros(&format!("{number:.places$}")).to_owned()
 }
 
-/// Digits without zeros at their end, if there is a point among them.
-fn trimmed(digits: &str) -> &str {
+/// Removes trailing zeros after a decimal point.
+fn trim_zeros(digits: &str) -> &str {
     if digits.contains('.') {
         digits.trim_end_matches('0').trim_end_matches('.')
     } else {
@@ -77,7 +77,7 @@ mod tests {
             (1e300, "1e+300"),
             (-1.234_567_8, "-1.23457"),
         ] {
-            assert_eq!(double(number), text);
+            assert_eq!(format_double(number), text);
         }
     }
 }

@@ -7,8 +7,8 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_type(call: &OperatorCall<'_>) -> Result<Expression> {
     call.unary(|value| Ok(value.type_name().to_owned().into()))
 }

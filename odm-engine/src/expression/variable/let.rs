@@ -1,4 +1,5 @@
-//! `$let`: an expression with variables of its own. They do not see each other.
+//! `$let`: an expression with local variables. The values of the variables cannot refer to each
+//! other.
 //!
 //! ```text
 //! { "$let": { "vars": { "x": -1 }, "in": { "$abs": "$$x" } } } → 1
@@ -7,8 +8,8 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use crate::expression::call::Call;
-use crate::expression::{Expression, Operator, Scope, Value, names};
+use crate::expression::call::OperatorCall;
+use crate::expression::{Expression, ExpressionOperator, Value, VariableScope, names};
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
@@ -17,32 +18,35 @@ struct Let {
     body: Expression,
 }
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let arguments = call.arguments(&["in", "vars"], 16874, 16875)?;
-    let variables = match arguments.need("vars", 16876)? {
+pub(super) fn parse_let(call: &OperatorCall<'_>) -> Result<Expression> {
+    let arguments = call.named_arguments(&["in", "vars"], 16874, 16875)?;
+    let variables = match arguments.required_value("vars", 16876)? {
         RawBsonRef::Document(variables) => variables,
-        // The elements of an array have numbers as names, which variables cannot have.
+        // The elements of an array have numbers as names, which are not valid variable names, so
+        // the check below fails.
         RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())?,
         other => {
-            let found = value::type_name(other);
-            let message = format!("'vars' of $let is a document, not {found}");
-            return Err(Error::server(10065, message));
+            let type_name = value::type_name(other);
+            let message = format!("'vars' of $let must be a document, not {type_name}");
+            return Err(Error::with_server_code(10065, message));
         }
     };
-    let body = arguments.need("in", 16877)?;
+    let body = arguments.required_value("in", 16877)?;
     let variables = value::fields(variables)
         .map(|(name, value)| {
             names::check_bindable(name)?;
-            Ok((name.into(), call.parse(value)?))
+            Ok((name.into(), call.parse_operand(value)?))
         })
         .collect::<Result<Vec<(Box<str>, _)>>>()?;
-    let names = call.names.with(variables.iter().map(|(name, _)| &**name));
+    let names = call
+        .names
+        .with_variables(variables.iter().map(|(name, _)| &**name));
     let body = Expression::parse(body, &names)?;
-    Ok(Expression::operator(Let { variables, body }))
+    Ok(Expression::from_operator(Let { variables, body }))
 }
 
-impl Operator for Let {
-    fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
+impl ExpressionOperator for Let {
+    fn evaluate<'v>(&'v self, scope: &VariableScope<'_, 'v>) -> Result<Value<'v>> {
         let values = self
             .variables
             .iter()

@@ -1,4 +1,5 @@
-//! `$literal`, `$const`: a value as it stands, even if it looks like a path or an operator.
+//! `$literal`, `$const`: a value taken literally, even if the value looks like a path or an
+//! operator.
 //!
 //! ```text
 //! { "$literal": "$a" } → "$a"
@@ -7,8 +8,8 @@
 
 use crate::Result;
 use crate::expression::Expression;
-use crate::expression::call::Call;
+use crate::expression::call::OperatorCall;
 
-pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+pub(super) fn parse_literal(call: &OperatorCall<'_>) -> Result<Expression> {
     Ok(Expression::Constant(Some(call.operand.into())))
 }

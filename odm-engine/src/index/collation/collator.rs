@@ -1,38 +1,38 @@
-//! From strings to collation keys, by the rules of ICU4X.
+//! Conversion of strings into collation keys, by the rules of ICU4X.
 
 use std::hash::Hasher;
 
 use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength};
 use icu_collator::preferences::{CollationCaseFirst, CollationNumericOrdering};
-use icu_collator::{Collator as Rules, CollatorBorrowed, CollatorPreferences};
+use icu_collator::{Collator as IcuCollator, CollatorBorrowed, CollatorPreferences};
 use icu_locale_core::Locale;
 use twox_hash::XxHash3_64;
 
-use super::{Alternate, CaseFirst, Collation};
+use super::{AlternateMode, CaseFirst, Collation};
 use crate::error::{Error, Result};
 
-/// Changes when strings get other keys by something that [`Collator::rules`] does not see.
-const KEYS: u64 = 1;
+/// The version of the key format. Increase the number if collation keys change in a way that [`Collator::rules`] cannot detect.
+const KEY_FORMAT_VERSION: u64 = 1;
 
-/// Makes collation keys of strings.
+/// A converter from strings to collation keys.
 pub(crate) struct Collator {
     rules: CollatorBorrowed<'static>,
 }
 
 impl Collator {
+    /// Creates the collator of a collation.
+    ///
     /// # Errors
     /// Not supported, if the library does not know the locale.
     pub(crate) fn new(collation: &Collation) -> Result<Collator> {
         let unknown = |error: &dyn std::fmt::Display| {
             let name = collation.locale.name;
-            Error::not_supported(format!(
-                "the rules of the locale {name} are not known: {error}"
-            ))
+            Error::not_supported(format!("no collation rules for the locale {name}: {error}"))
         };
         let tag = collation.locale.tag;
         let locale = Locale::try_from_str(tag).map_err(|error| unknown(&error))?;
         let mut preferences = CollatorPreferences::from(&locale);
-        // Everything is said, so that nothing depends on what the library would take.
+        // Set every option, so that the result does not depend on defaults of the library.
         preferences.case_first = Some(match collation.case_first {
             CaseFirst::Off => CollationCaseFirst::False,
             CaseFirst::Upper => CollationCaseFirst::Upper,
@@ -51,8 +51,8 @@ impl Collator {
             _ => Strength::Identical,
         });
         options.alternate_handling = Some(match collation.alternate {
-            Alternate::NonIgnorable => AlternateHandling::NonIgnorable,
-            Alternate::Shifted => AlternateHandling::Shifted,
+            AlternateMode::NonIgnorable => AlternateHandling::NonIgnorable,
+            AlternateMode::Shifted => AlternateHandling::Shifted,
         });
         options.max_variable = Some(match collation.max_variable {
             super::MaxVariable::Punct => MaxVariable::Punctuation,
@@ -62,26 +62,27 @@ impl Collator {
             true => CaseLevel::On,
             false => CaseLevel::Off,
         });
-        let rules = Rules::try_new(preferences, options).map_err(|error| unknown(&error))?;
+        let rules = IcuCollator::try_new(preferences, options).map_err(|error| unknown(&error))?;
         Ok(Collator { rules })
     }
 
-    /// The key of a string: its bytes are equal for equal strings, and sort as the strings do.
+    /// Returns the collation key of a string. Equal strings have equal keys, and keys sort like the strings.
     pub(crate) fn key(&self, text: &str) -> Vec<u8> {
         let mut key = Vec::with_capacity(text.len() + 8);
         let Ok(()) = self.rules.write_sort_key_to(text, &mut key);
         key
     }
 
-    /// A number for the rules, which is another one where strings have other keys.
+    /// Returns a version number of the rules, which changes when strings get different keys.
     ///
-    /// The library has no number for them. This one is made of the keys of many characters, and of pairs of letters, as
-    /// `ch` may be one: whatever Unicode and CLDR change moves what stands behind it.
+    /// The library has no such number. This number is a hash over the keys of many characters and of pairs of letters, because a
+    /// pair such as `ch` may sort as one letter. A change in Unicode or CLDR shifts the keys of later characters, so the hash
+    /// changes.
     pub(crate) fn rules(&self) -> i64 {
-        let mut hasher = XxHash3_64::with_seed(KEYS);
+        let mut hasher = XxHash3_64::with_seed(KEY_FORMAT_VERSION);
         let mut text = String::new();
         for (first, second) in
-            ('a'..='z').flat_map(|first| ('a'..='z').map(move |other| (first, other)))
+            ('a'..='z').flat_map(|first| ('a'..='z').map(move |second| (first, second)))
         {
             text.extend([first, second, ' ']);
         }
@@ -105,54 +106,55 @@ mod tests {
     use super::*;
     use crate::index::collation::locale;
 
-    fn collator(specification: bson::RawDocumentBuf) -> Collator {
+    fn new_collator(specification: bson::RawDocumentBuf) -> Collator {
         let collation = Collation::from_document(&specification).unwrap();
         Collator::new(&collation.unwrap()).unwrap()
     }
 
     #[test]
-    fn a_strength_says_what_counts() {
-        let strength = |strength| collator(rawdoc! { "locale": "en", "strength": strength });
+    fn strength_decides_which_differences_are_compared() {
+        let strength = |strength| new_collator(rawdoc! { "locale": "en", "strength": strength });
         let (letters, accents, case) = (strength(1), strength(2), strength(3));
         assert_eq!(letters.key("resume"), letters.key("Résumé"));
         assert_ne!(accents.key("resume"), accents.key("résumé"));
         assert_eq!(accents.key("résumé"), accents.key("RÉSUMÉ"));
         assert_ne!(case.key("a"), case.key("A"));
         assert!(case.key("a") < case.key("A") && case.key("A") < case.key("b"));
-        // However it is composed.
+        // Composed and decomposed characters are equal.
         assert_eq!(case.key("\u{e9}"), case.key("e\u{301}"));
         assert_ne!(strength(5).key("a"), strength(5).key("a\u{ad}"));
         assert_eq!(strength(4).key("a"), strength(4).key("a\u{ad}"));
     }
 
     #[test]
-    fn options_do_what_they_say() {
+    fn each_option_has_an_effect() {
         let en = |option: &str, value: bson::RawBson| {
             let mut specification = rawdoc! { "locale": "en" };
-            crate::document::append(&mut specification, option, value);
-            collator(specification)
+            crate::document::append_field(&mut specification, option, value);
+            new_collator(specification)
         };
         let numeric = en("numericOrdering", true.into());
         assert!(numeric.key("a2") < numeric.key("a10"));
         assert!(en("numericOrdering", false.into()).key("a2") > numeric.key("a10"));
-        let upper = en("caseFirst", "upper".into());
-        assert!(upper.key("A") < upper.key("a"));
+        let uppercase_first = en("caseFirst", "upper".into());
+        assert!(uppercase_first.key("A") < uppercase_first.key("a"));
         let shifted = en("alternate", "shifted".into());
         assert_eq!(shifted.key("co-op"), shifted.key("coop"));
-        let spaces =
-            collator(rawdoc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" });
+        let spaces = new_collator(
+            rawdoc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" },
+        );
         assert_eq!(spaces.key("co op"), spaces.key("coop"));
         assert_ne!(spaces.key("co-op"), spaces.key("coop"));
-        let cases = collator(rawdoc! { "locale": "en", "strength": 1, "caseLevel": true });
+        let cases = new_collator(rawdoc! { "locale": "en", "strength": 1, "caseLevel": true });
         assert_ne!(cases.key("a"), cases.key("A"));
         assert_eq!(cases.key("a"), cases.key("á"));
     }
 
     #[test]
     fn a_locale_has_its_own_rules() {
-        let of = |locale: &str| collator(rawdoc! { "locale": locale });
+        let collator = |locale: &str| new_collator(rawdoc! { "locale": locale });
         let ordered = |locale: &str, words: &[&str]| {
-            let rules = of(locale);
+            let rules = collator(locale);
             words
                 .windows(2)
                 .all(|pair| rules.key(pair[0]) < rules.key(pair[1]))
@@ -165,7 +167,7 @@ mod tests {
         assert!(ordered("fr", &["cote", "coté", "côte", "côté"]));
         assert!(ordered("fr_CA", &["cote", "côte", "coté", "côté"]));
         // In Turkish, i and I are two letters.
-        let turkish = collator(rawdoc! { "locale": "tr", "strength": 2 });
+        let turkish = new_collator(rawdoc! { "locale": "tr", "strength": 2 });
         assert_ne!(turkish.key("i"), turkish.key("I"));
         assert_eq!(turkish.key("ı"), turkish.key("I"));
     }
@@ -174,7 +176,7 @@ mod tests {
     fn the_library_has_the_rules_of_every_variant() {
         for variant in locale::variants() {
             let base = variant.split('@').next().unwrap();
-            let rules = |locale: &str| collator(rawdoc! { "locale": locale }).rules();
+            let rules = |locale: &str| new_collator(rawdoc! { "locale": locale }).rules();
             assert_ne!(rules(variant), rules(base), "{variant}");
         }
     }
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn rules_have_a_number_that_stays() {
         let strength =
-            |strength| collator(rawdoc! { "locale": "en", "strength": strength }).rules();
+            |strength| new_collator(rawdoc! { "locale": "en", "strength": strength }).rules();
         assert_eq!(strength(2), strength(2));
         assert_ne!(strength(2), strength(3));
     }

@@ -1,30 +1,30 @@
-//! The locales that MongoDB has collations for, and how they differ where a specification says nothing.
+//! The locales of MongoDB's collations, with their defaults.
 //!
-//! Both were asked of a server: which names it takes, and what it lists.
+//! Both the accepted names and the defaults were read from a MongoDB server.
 
 use crate::error::{Error, Result};
 
-/// A locale of which the engine has the rules.
+/// A locale whose rules the engine has.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Locale {
-    /// As MongoDB writes it: `de_AT`, `de@collation=phonebook`.
+pub(super) struct CollationLocale {
+    /// The name in MongoDB: `de_AT`, `de@collation=phonebook`.
     pub(super) name: &'static str,
-    /// As the library writes it: `de-AT`, `de-u-co-phonebk`.
+    /// The name in the library: `de-AT`, `de-u-co-phonebk`.
     pub(super) tag: &'static str,
 }
 
-/// A locale that MongoDB takes.
-pub(super) enum Found {
-    Offered(&'static Locale),
-    /// One whose rules the engine does not have.
-    Unknown(String),
+/// A locale that MongoDB accepts.
+pub(super) enum KnownLocale {
+    Supported(&'static CollationLocale),
+    /// A locale whose rules the engine lacks.
+    Unsupported(String),
 }
 
-impl Found {
-    pub(super) fn offered(&self) -> Option<&'static Locale> {
+impl KnownLocale {
+    pub(super) fn supported(&self) -> Option<&'static CollationLocale> {
         match self {
-            Found::Offered(locale) => Some(locale),
-            Found::Unknown(_) => None,
+            KnownLocale::Supported(locale) => Some(locale),
+            KnownLocale::Unsupported(_) => None,
         }
     }
 
@@ -38,45 +38,46 @@ impl Found {
 
     fn name(&self) -> &str {
         match self {
-            Found::Offered(locale) => locale.name,
-            Found::Unknown(name) => name,
+            KnownLocale::Supported(locale) => locale.name,
+            KnownLocale::Unsupported(name) => name,
         }
     }
 }
 
-impl Locale {
-    /// Whether accents count from the end of a string.
+impl CollationLocale {
+    /// Whether accents are compared from the end of a string.
     pub(super) fn is_backwards(&self) -> bool {
         is_backwards(self.name)
     }
 
-    /// Whether punctuation does not count.
+    /// Whether punctuation is ignored.
     pub(super) fn is_shifted(&self) -> bool {
         self.name == "th"
     }
 
-    /// Whether a server normalizes strings; the engine always does.
+    /// Whether a server normalizes strings. The engine always normalizes.
     pub(super) fn is_normalized(&self) -> bool {
         let base = self.name.split('@').next().unwrap_or_default();
-        NORMALIZED.contains(&base)
+        NORMALIZED_LOCALES.contains(&base)
     }
 }
 
-/// The locale of this name.
+/// Finds a locale by name.
 ///
 /// # Errors
-/// MongoDB has none.
-pub(super) fn find(name: &str) -> Result<Found> {
-    if let Some(locale) = OFFERED.iter().find(|locale| locale.name == name) {
-        return Ok(Found::Offered(locale));
+/// MongoDB does not accept the name.
+pub(super) fn find_locale(name: &str) -> Result<KnownLocale> {
+    if let Some(locale) = SUPPORTED_LOCALES.iter().find(|locale| locale.name == name) {
+        return Ok(KnownLocale::Supported(locale));
     }
     let (base, variant) = match name.split_once("@collation=") {
         Some((base, variant)) => (base, Some(variant)),
         None => (name, None),
     };
-    let is_base = WITHOUT_RULES.contains(&base) || OFFERED.iter().any(|locale| locale.name == base);
+    let is_base = LOCALES_WITHOUT_RULES.contains(&base)
+        || SUPPORTED_LOCALES.iter().any(|locale| locale.name == base);
     let is_known = match variant {
-        None => WITHOUT_RULES.contains(&base),
+        None => LOCALES_WITHOUT_RULES.contains(&base),
         Some("emoji" | "eor" | "search") => is_base,
         Some("big5han" | "gb2312han" | "standard") if matches!(base, "zh" | "zh_Hant") => true,
         Some("phonetic") => base == "ln",
@@ -85,15 +86,15 @@ pub(super) fn find(name: &str) -> Result<Found> {
         Some(_) => false,
     };
     if is_known {
-        return Ok(Found::Unknown(name.to_owned()));
+        return Ok(KnownLocale::Unsupported(name.to_owned()));
     }
     Err(Error::bad_value(format!("'{name}' is not a locale")))
 }
 
-/// The names of the variants among those that are offered.
+/// The names of the supported variants.
 #[cfg(all(test, feature = "collation"))]
 pub(super) fn variants() -> impl Iterator<Item = &'static str> {
-    let names = OFFERED.iter().map(|locale| locale.name);
+    let names = SUPPORTED_LOCALES.iter().map(|locale| locale.name);
     names.filter(|name| name.contains('@'))
 }
 
@@ -101,25 +102,25 @@ fn is_backwards(name: &str) -> bool {
     name == "fr_CA"
 }
 
-/// Those that a server normalizes for, with their variants.
-const NORMALIZED: [&str; 23] = [
+/// The locales for which a server normalizes strings, with their variants.
+const NORMALIZED_LOCALES: [&str; 23] = [
     "as", "bn", "el", "fa", "fa_AF", "gu", "he", "hi", "ig", "km", "kn", "kok", "mr", "my", "or",
     "pa", "ps", "si", "ta", "te", "th", "vi", "yo",
 ];
 
-/// Those that the library knows by name only, and sorts as any other.
-const WITHOUT_RULES: [&str; 7] = ["haw", "kl", "lkt", "ln", "se", "smn", "yi"];
+/// The locales that the library knows by name only, and sorts by the default rules.
+const LOCALES_WITHOUT_RULES: [&str; 7] = ["haw", "kl", "lkt", "ln", "se", "smn", "yi"];
 
 macro_rules! locales {
     ($($name:literal $(= $tag:literal)?),* $(,)?) => {
         [$(locales!(@ $name $($tag)?)),*]
     };
-    (@ $name:literal) => { Locale { name: $name, tag: $name } };
-    (@ $name:literal $tag:literal) => { Locale { name: $name, tag: $tag } };
+    (@ $name:literal) => { CollationLocale { name: $name, tag: $name } };
+    (@ $name:literal $tag:literal) => { CollationLocale { name: $name, tag: $tag } };
 }
 
-/// Those that the library has rules for, or that have none of their own.
-static OFFERED: [Locale; 118] = locales![
+/// The locales that the library has rules for, or that use the default rules.
+static SUPPORTED_LOCALES: [CollationLocale; 118] = locales![
     "af",
     "am",
     "ar",

@@ -1,16 +1,18 @@
-//! Without the feature `collation` there are no collation keys.
+//! The collator without the feature `collation`.
 
 use super::Collation;
 use crate::error::{Error, Result};
 
-/// None exists.
+/// An empty type: without the feature, a collator cannot exist.
 pub(crate) enum Collator {}
 
 impl Collator {
+    /// Returns an error.
+    ///
     /// # Errors
     /// Not supported.
     pub(crate) fn new(_collation: &Collation) -> Result<Collator> {
-        let message = "a collation needs the feature `collation` of odm-engine, which is off";
+        let message = "a collation needs the feature `collation` of `odm`, or of `odm-engine`: enable the feature in Cargo.toml";
         Err(Error::not_supported(message))
     }
 

@@ -1,119 +1,124 @@
-//! The paths that a wildcard index is about.
+//! The set of paths that a wildcard index covers.
 
 use std::collections::BTreeMap;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::root;
+use super::path_prefix;
 use crate::error::{Error, Result, code};
 use crate::index::Index;
 use crate::path::Path;
 use crate::sort::check_field_path;
 use crate::value::{self, Number};
 
-/// Which paths have entries. Two definitions that say the same are equal.
+/// The covered paths. Equivalent definitions are equal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    mode: Mode,
-    named: Fields,
+    mode: CoverageMode,
+    named: NamedPaths,
 }
 
-/// What happens to the paths that are named.
+/// Whether the named paths are included or excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum CoverageMode {
     Include,
     Exclude,
 }
 
-/// Named paths, component by component. A path ends where there are no further fields.
+/// Named paths as a tree of components. A node without children is the end of a path.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields(BTreeMap<String, Fields>);
+pub(super) struct NamedPaths(BTreeMap<String, NamedPaths>);
 
-/// What of a value is indexed.
+/// The indexed part of a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Cover<'c> {
+pub(super) enum PathCover<'c> {
     Everything,
     Nothing,
-    /// The named fields, or all but them.
-    Part(Mode, &'c Fields),
+    /// The named fields, or all except these.
+    Part(CoverageMode, &'c NamedPaths),
 }
 
 impl Coverage {
-    /// What a wildcard index is about.
+    /// Returns the coverage of a wildcard index.
     ///
     /// # Errors
     /// A projection that MongoDB refuses.
-    pub(crate) fn of(index: &Index) -> Result<Coverage> {
+    pub(crate) fn of_index(index: &Index) -> Result<Coverage> {
         let path = index.keys.first().map(|(path, _)| path.as_str());
-        match (path.and_then(root), &index.wildcard_projection) {
+        match (path.and_then(path_prefix), &index.wildcard_projection) {
             (Some(_), Some(_)) => {
                 let message = "wildcardProjection is only for an index on '$**'";
-                Err(Error::server(code::FAILED_TO_PARSE, message))
+                Err(Error::with_server_code(code::FAILED_TO_PARSE, message))
             }
             (Some(root), None) => {
-                let mut named = Fields::default();
-                named.insert(root);
+                let mut named = NamedPaths::default();
+                named.insert_path(root);
                 Ok(Coverage {
-                    mode: Mode::Include,
+                    mode: CoverageMode::Include,
                     named,
                 })
             }
-            (None, Some(projection)) => Coverage::parse(projection),
-            (None, None) => Ok(Parser::default().finish()),
+            (None, Some(projection)) => Coverage::from_projection(projection),
+            (None, None) => Ok(CoverageParser::default().into_coverage()),
         }
     }
 
-    fn parse(projection: &RawDocument) -> Result<Coverage> {
+    fn from_projection(projection: &RawDocument) -> Result<Coverage> {
         if projection.is_empty() {
             let message = "wildcardProjection cannot be empty; leave it out";
-            return Err(Error::server(code::FAILED_TO_PARSE, message));
+            return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));
         }
-        value::check(projection)?;
-        let mut parser = Parser::default();
-        parser.fields("", projection)?;
-        Ok(parser.finish())
+        value::check_document(projection)?;
+        let mut parser = CoverageParser::default();
+        parser.parse_fields("", projection)?;
+        Ok(parser.into_coverage())
     }
 
-    /// Whether every value at the path is indexed, and all that is in it but for what is left out there.
-    pub(crate) fn has(&self, path: &Path) -> bool {
-        let mut cover = self.root();
+    /// Whether every value at the path is indexed. Excluded fields inside of the value may be missing.
+    pub(crate) fn covers_path(&self, path: &Path) -> bool {
+        let mut cover = self.root_cover();
         for part in path.parts() {
-            cover = cover.field(part.name());
+            cover = cover.field_cover(part.name());
         }
         cover.has_values()
     }
 
-    pub(super) fn root(&self) -> Cover<'_> {
-        Cover::Part(self.mode, &self.named)
+    pub(super) fn root_cover(&self) -> PathCover<'_> {
+        PathCover::Part(self.mode, &self.named)
     }
 }
 
-impl<'c> Cover<'c> {
-    /// What of a field is indexed.
-    pub(super) fn field(self, name: &str) -> Cover<'c> {
-        let Cover::Part(mode, named) = self else {
+impl<'c> PathCover<'c> {
+    /// Returns the indexed part of a field.
+    pub(super) fn field_cover(self, name: &str) -> PathCover<'c> {
+        let PathCover::Part(mode, named) = self else {
             return self;
         };
         match (mode, named.0.get(name)) {
-            (_, Some(inner)) if !inner.0.is_empty() => Cover::Part(mode, inner),
-            (Mode::Include, Some(_)) | (Mode::Exclude, None) => Cover::Everything,
-            (Mode::Include, None) | (Mode::Exclude, Some(_)) => Cover::Nothing,
+            (_, Some(inner)) if !inner.0.is_empty() => PathCover::Part(mode, inner),
+            (CoverageMode::Include, Some(_)) | (CoverageMode::Exclude, None) => {
+                PathCover::Everything
+            }
+            (CoverageMode::Include, None) | (CoverageMode::Exclude, Some(_)) => PathCover::Nothing,
         }
     }
 
     pub(super) fn is_nothing(self) -> bool {
-        matches!(self, Cover::Nothing)
+        matches!(self, PathCover::Nothing)
     }
 
-    /// Whether a value that is not entered is indexed.
+    /// Whether a value without fields is indexed.
     pub(super) fn has_values(self) -> bool {
-        matches!(self, Cover::Everything | Cover::Part(Mode::Exclude, _))
+        matches!(
+            self,
+            PathCover::Everything | PathCover::Part(CoverageMode::Exclude, _)
+        )
     }
 }
 
-impl Fields {
-    /// Adds a path; the answer is why that cannot be.
-    fn insert(&mut self, path: &str) -> Option<Collision> {
+impl NamedPaths {
+    /// Adds a path. Returns a collision if the path conflicts with an existing path.
+    fn insert_path(&mut self, path: &str) -> Option<CoverageCollision> {
         let (name, rest) = match path.split_once('.') {
             Some((name, rest)) => (name, Some(rest)),
             None => (path, None),
@@ -121,52 +126,52 @@ impl Fields {
         let known = self.0.get_mut(name);
         match (known, rest) {
             (None, rest) => {
-                let mut inner = Fields::default();
-                let collision = rest.and_then(|rest| inner.insert(rest));
+                let mut inner = NamedPaths::default();
+                let collision = rest.and_then(|rest| inner.insert_path(rest));
                 self.0.insert(name.to_owned(), inner);
                 collision
             }
-            (Some(inner), Some(_)) if inner.0.is_empty() => Some(Collision::Inside),
-            (Some(inner), Some(rest)) => inner.insert(rest),
-            (Some(_), None) => Some(Collision::Around),
+            (Some(inner), Some(_)) if inner.0.is_empty() => Some(CoverageCollision::Inside),
+            (Some(inner), Some(rest)) => inner.insert_path(rest),
+            (Some(_), None) => Some(CoverageCollision::Around),
         }
     }
 }
 
 /// Why a path cannot be added.
-enum Collision {
-    /// It leads into a path that is there.
+enum CoverageCollision {
+    /// The path is inside of an existing path.
     Inside,
-    /// It is there already, or something inside it.
+    /// The path exists, or contains an existing path.
     Around,
 }
 
 #[derive(Default)]
-struct Parser {
-    /// Set by the first path that is included or excluded, but for `_id`.
-    mode: Option<Mode>,
-    /// What is said of `_id`, which is left out if nothing is.
-    id: Option<Mode>,
-    named: Fields,
+struct CoverageParser {
+    /// The mode of the first path other than `_id`.
+    mode: Option<CoverageMode>,
+    /// The mode of `_id`, which is excluded by default.
+    id: Option<CoverageMode>,
+    named: NamedPaths,
 }
 
-impl Parser {
-    fn fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
+impl CoverageParser {
+    fn parse_fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
         for (name, value) in value::fields(fields) {
             if prefix.is_empty() {
-                self.field(name, value)?;
+                self.parse_field(name, value)?;
             } else {
-                self.field(&format!("{prefix}.{name}"), value)?;
+                self.parse_field(&format!("{prefix}.{name}"), value)?;
             }
         }
         Ok(())
     }
 
-    fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+    fn parse_field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
         if path.contains(".$.") || path.ends_with(".$") {
             let code = if path.ends_with(".$") { 31324 } else { 31394 };
-            let message = "positional '$' has no place in a wildcardProjection";
-            return Err(Error::server(code, message));
+            let message = "positional '$' is not allowed in a wildcardProjection";
+            return Err(Error::with_server_code(code, message));
         }
         check_field_path(path)?;
         match value {
@@ -175,66 +180,67 @@ impl Parser {
                 match first {
                     None => {
                         let message = format!("the projection of '{path}' is empty");
-                        Err(Error::server(51270, message))
+                        Err(Error::with_server_code(51270, message))
                     }
                     Some("$elemMatch") => {
-                        let message = "$elemMatch has no place in a wildcardProjection";
-                        Err(Error::server(168, message))
+                        let message = "$elemMatch is not allowed in a wildcardProjection";
+                        Err(Error::with_server_code(168, message))
                     }
-                    Some(name) if name.starts_with('$') => Err(computed(path)),
-                    Some(_) => self.fields(path, inner),
+                    Some(name) if name.starts_with('$') => Err(computed_field_error(path)),
+                    Some(_) => self.parse_fields(path, inner),
                 }
             }
-            value if is_flag(value) => self.plain(path, value::is_truthy(value)),
-            _ => Err(computed(path)),
+            value if is_flag(value) => self.set_mode(path, value::is_truthy(value)),
+            _ => Err(computed_field_error(path)),
         }
     }
 
-    fn plain(&mut self, path: &str, includes: bool) -> Result<()> {
+    fn set_mode(&mut self, path: &str, includes: bool) -> Result<()> {
         let mode = if includes {
-            Mode::Include
+            CoverageMode::Include
         } else {
-            Mode::Exclude
+            CoverageMode::Exclude
         };
-        let twice = |code| {
-            let message = format!("the projection names '{path}' twice, or a path inside it");
-            Err(Error::server(code, message))
+        let duplicate_error = |code| {
+            let message =
+                format!("the projection names '{path}' twice, or both a path and its parent");
+            Err(Error::with_server_code(code, message))
         };
         if path == "_id" {
             if self.named.0.contains_key("_id") {
-                return twice(31250);
+                return duplicate_error(31250);
             }
             self.id = Some(mode);
             return Ok(());
         }
         if self.id.is_some() && path.starts_with("_id.") {
-            return twice(31249);
+            return duplicate_error(31249);
         }
-        match self.named.insert(path) {
-            Some(Collision::Inside) => return twice(31249),
-            Some(Collision::Around) => return twice(31250),
+        match self.named.insert_path(path) {
+            Some(CoverageCollision::Inside) => return duplicate_error(31249),
+            Some(CoverageCollision::Around) => return duplicate_error(31250),
             None => {}
         }
         match (*self.mode.get_or_insert(mode), mode) {
-            (Mode::Include, Mode::Exclude) => {
+            (CoverageMode::Include, CoverageMode::Exclude) => {
                 let message =
                     format!("cannot exclude '{path}' in a projection that includes fields");
-                Err(Error::server(31254, message))
+                Err(Error::with_server_code(31254, message))
             }
-            (Mode::Exclude, Mode::Include) => {
+            (CoverageMode::Exclude, CoverageMode::Include) => {
                 let message =
                     format!("cannot include '{path}' in a projection that excludes fields");
-                Err(Error::server(31253, message))
+                Err(Error::with_server_code(31253, message))
             }
             _ => Ok(()),
         }
     }
 
-    fn finish(mut self) -> Coverage {
-        let mode = self.mode.or(self.id).unwrap_or(Mode::Exclude);
-        // What is said of `_id` is a path like others where it is not the rule anyway.
-        if self.id.unwrap_or(Mode::Exclude) == mode && !self.named.0.contains_key("_id") {
-            self.named.insert("_id");
+    fn into_coverage(mut self) -> Coverage {
+        let mode = self.mode.or(self.id).unwrap_or(CoverageMode::Exclude);
+        // Name `_id` explicitly unless the mode already treats it correctly.
+        if self.id.unwrap_or(CoverageMode::Exclude) == mode && !self.named.0.contains_key("_id") {
+            self.named.insert_path("_id");
         }
         Coverage {
             mode,
@@ -247,11 +253,10 @@ fn is_flag(value: RawBsonRef<'_>) -> bool {
     matches!(value, RawBsonRef::Boolean(_)) || Number::from_bson(value).is_some()
 }
 
-fn computed(path: &str) -> Error {
-    let message = format!(
-        "a wildcardProjection includes or excludes paths, and computes none such as '{path}'"
-    );
-    Error::server(51271, message)
+fn computed_field_error(path: &str) -> Error {
+    let message =
+        format!("a wildcardProjection can only include or exclude paths; '{path}' is computed");
+    Error::with_server_code(51271, message)
 }
 
 #[cfg(test)]
@@ -260,27 +265,47 @@ mod tests {
 
     use super::*;
 
-    fn has(projection: RawDocumentBuf, path: &str) -> bool {
-        Coverage::parse(&projection).unwrap().has(&Path::new(path))
+    fn projection_covers(projection: RawDocumentBuf, path: &str) -> bool {
+        Coverage::from_projection(&projection)
+            .unwrap()
+            .covers_path(&Path::new(path))
     }
 
     #[test]
     fn a_path_is_covered_or_not() {
-        assert!(has(rawdoc! { "a.b": 1 }, "a.b") && has(rawdoc! { "a.b": 1 }, "a.b.c"));
-        assert!(!has(rawdoc! { "a.b": 1 }, "a") && !has(rawdoc! { "a.b": 1 }, "a.c"));
-        assert!(has(rawdoc! { "a.b": 0 }, "a") && has(rawdoc! { "a.b": 0 }, "a.c"));
-        assert!(!has(rawdoc! { "a.b": 0 }, "a.b.c"));
-        assert!(!has(rawdoc! { "a": 1 }, "_id") && !has(rawdoc! { "a": 0 }, "_id"));
-        assert!(has(rawdoc! { "_id": 1 }, "_id") && !has(rawdoc! { "_id": 1 }, "a"));
-        assert!(has(rawdoc! { "_id": 1, "a": 0 }, "_id"));
-        assert!(has(rawdoc! { "_id": 0 }, "a") && !has(rawdoc! { "_id": 0 }, "_id"));
-        assert!(has(rawdoc! { "a": 1, "_id": 0 }, "a"));
+        assert!(
+            projection_covers(rawdoc! { "a.b": 1 }, "a.b")
+                && projection_covers(rawdoc! { "a.b": 1 }, "a.b.c")
+        );
+        assert!(
+            !projection_covers(rawdoc! { "a.b": 1 }, "a")
+                && !projection_covers(rawdoc! { "a.b": 1 }, "a.c")
+        );
+        assert!(
+            projection_covers(rawdoc! { "a.b": 0 }, "a")
+                && projection_covers(rawdoc! { "a.b": 0 }, "a.c")
+        );
+        assert!(!projection_covers(rawdoc! { "a.b": 0 }, "a.b.c"));
+        assert!(
+            !projection_covers(rawdoc! { "a": 1 }, "_id")
+                && !projection_covers(rawdoc! { "a": 0 }, "_id")
+        );
+        assert!(
+            projection_covers(rawdoc! { "_id": 1 }, "_id")
+                && !projection_covers(rawdoc! { "_id": 1 }, "a")
+        );
+        assert!(projection_covers(rawdoc! { "_id": 1, "a": 0 }, "_id"));
+        assert!(
+            projection_covers(rawdoc! { "_id": 0 }, "a")
+                && !projection_covers(rawdoc! { "_id": 0 }, "_id")
+        );
+        assert!(projection_covers(rawdoc! { "a": 1, "_id": 0 }, "a"));
     }
 
     #[test]
-    fn projections_are_the_same_if_they_say_the_same() {
+    fn equivalent_projections_are_equal() {
         let same = |a: RawDocumentBuf, b: RawDocumentBuf| {
-            Coverage::parse(&a).unwrap() == Coverage::parse(&b).unwrap()
+            Coverage::from_projection(&a).unwrap() == Coverage::from_projection(&b).unwrap()
         };
         assert!(same(
             rawdoc! { "a": { "b": 1, "c": true } },
@@ -290,8 +315,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_has_its_number() {
-        let code = |projection: RawDocumentBuf| Coverage::parse(&projection).unwrap_err().code();
+    fn refused_projections_have_mongodb_codes() {
+        let code =
+            |projection: RawDocumentBuf| Coverage::from_projection(&projection).unwrap_err().code();
         assert_eq!(code(rawdoc! {}), Some(9));
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
         assert_eq!(code(rawdoc! { "a": { "b": 0, "c": 1 } }), Some(31253));

@@ -1,61 +1,62 @@
-//! From the encoding back to a value.
+//! Decoding of encoded values.
 //!
-//! Equal values have one encoding, so that the way back leads to one of them: a string and never a
-//! symbol, the smallest type of number. Whoever needs the very value has to know that it was that one.
+//! Equal values share one encoding, so decoding returns a canonical value: a string for a symbol, and the smallest numeric type.
+//! A caller that needs the exact stored value must know that it was canonical.
 
 use bson::oid::ObjectId;
 use bson::raw::CString;
 use bson::spec::BinarySubtype;
 use bson::{Binary, DateTime, RawArrayBuf, RawBson, RawDocumentBuf, Regex, Timestamp};
 
-use super::{END, FIRST_TAG, number};
+use super::{END_BYTE, FIRST_TAG, number};
 use crate::direction::Direction;
 use crate::value;
 
-/// Reads the values of a key one by one.
-pub(crate) struct Decoder<'k> {
+/// A reader for the values of a key.
+pub(crate) struct KeyDecoder<'k> {
     rest: &'k [u8],
 }
 
-impl<'k> Decoder<'k> {
-    pub(crate) fn new(key: &'k [u8]) -> Decoder<'k> {
-        Decoder { rest: key }
+impl<'k> KeyDecoder<'k> {
+    pub(crate) fn new(key: &'k [u8]) -> KeyDecoder<'k> {
+        KeyDecoder { rest: key }
     }
 
-    /// The next value, of a field in this direction. `None` where there is none, or one of a type that
-    /// cannot be decoded; nothing can be read after that.
-    pub(crate) fn next(&mut self, direction: Direction) -> Option<RawBson> {
+    /// Returns the next value, from a field with this direction.
+    ///
+    /// Returns `None` at the end of the key, or if the type of the value cannot be decoded. The decoder is unusable then.
+    pub(crate) fn next_value(&mut self, direction: Direction) -> Option<RawBson> {
         let complement = match direction {
             Direction::Ascending => 0x00,
             Direction::Descending => 0xFF,
         };
-        let mut bytes = Bytes {
+        let mut bytes = KeyBytes {
             rest: self.rest,
             complement,
         };
-        let value = bytes.value(0)?;
+        let value = bytes.read_value(0)?;
         self.rest = bytes.rest;
         Some(value)
     }
 
-    /// Whether every byte has been read.
+    /// Whether all bytes have been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// Bytes with the complement of a descending field taken back.
-struct Bytes<'k> {
+/// Bytes of a key. Reads undo the complement of a descending field.
+struct KeyBytes<'k> {
     rest: &'k [u8],
     complement: u8,
 }
 
-impl Bytes<'_> {
-    fn value(&mut self, depth: usize) -> Option<RawBson> {
-        if depth > value::MAX_DEPTH {
+impl KeyBytes<'_> {
+    fn read_value(&mut self, depth: usize) -> Option<RawBson> {
+        if depth > value::MAX_NESTING_DEPTH {
             return None;
         }
-        let tag = self.byte()?.checked_sub(FIRST_TAG)?;
+        let tag = self.read_byte()?.checked_sub(FIRST_TAG)?;
         let (rank, class) = (tag / 8, tag % 8);
         if class != 0 && rank != 3 {
             return None;
@@ -64,36 +65,36 @@ impl Bytes<'_> {
             0 => RawBson::MinKey,
             1 => RawBson::Undefined,
             2 => RawBson::Null,
-            3 => self.number(class)?,
-            4 => RawBson::String(self.text()?),
-            5 => RawBson::Document(self.document(depth)?),
-            6 => RawBson::Array(self.array(depth)?),
-            7 => RawBson::Binary(self.binary()?),
-            8 => RawBson::ObjectId(ObjectId::from_bytes(self.array_of()?)),
-            9 => RawBson::Boolean(match self.byte()? {
+            3 => self.read_number(class)?,
+            4 => RawBson::String(self.read_text()?),
+            5 => RawBson::Document(self.read_document(depth)?),
+            6 => RawBson::Array(self.read_array(depth)?),
+            7 => RawBson::Binary(self.read_binary()?),
+            8 => RawBson::ObjectId(ObjectId::from_bytes(self.read_bytes()?)),
+            9 => RawBson::Boolean(match self.read_byte()? {
                 0 => false,
                 1 => true,
                 _ => return None,
             }),
             10 => {
-                let ordered = u64::from_be_bytes(self.array_of()?);
+                let ordered = u64::from_be_bytes(self.read_bytes()?);
                 RawBson::DateTime(DateTime::from_millis((ordered ^ (1 << 63)).cast_signed()))
             }
             11 => RawBson::Timestamp(Timestamp {
-                time: u32::from_be_bytes(self.array_of()?),
-                increment: u32::from_be_bytes(self.array_of()?),
+                time: u32::from_be_bytes(self.read_bytes()?),
+                increment: u32::from_be_bytes(self.read_bytes()?),
             }),
             12 => RawBson::RegularExpression(Regex {
-                pattern: self.name()?,
-                options: self.name()?,
+                pattern: self.read_name()?,
+                options: self.read_name()?,
             }),
-            14 => RawBson::JavaScriptCode(self.text()?),
+            14 => RawBson::JavaScriptCode(self.read_text()?),
             16 => RawBson::MaxKey,
             _ => return None,
         })
     }
 
-    fn number(&mut self, class: u8) -> Option<RawBson> {
+    fn read_number(&mut self, class: u8) -> Option<RawBson> {
         // The longest number has 26 bytes after its tag.
         let longest: Vec<u8> = self
             .rest
@@ -101,16 +102,16 @@ impl Bytes<'_> {
             .take(26)
             .map(|byte| byte ^ self.complement)
             .collect();
-        let (value, length) = number::decode(class, &longest)?;
+        let (value, length) = number::decode_number(class, &longest)?;
         self.rest = self.rest.get(length..)?;
         Some(value)
     }
 
-    fn text(&mut self) -> Option<String> {
+    fn read_text(&mut self) -> Option<String> {
         let mut text = Vec::new();
         loop {
-            match self.byte()? {
-                0x00 => match self.byte()? {
+            match self.read_byte()? {
+                0x00 => match self.read_byte()? {
                     0x01 => return String::from_utf8(text).ok(),
                     0xFF => text.push(0x00),
                     _ => return None,
@@ -120,32 +121,32 @@ impl Bytes<'_> {
         }
     }
 
-    fn name(&mut self) -> Option<CString> {
-        CString::try_from(self.text()?).ok()
+    fn read_name(&mut self) -> Option<CString> {
+        CString::try_from(self.read_text()?).ok()
     }
 
-    fn document(&mut self, depth: usize) -> Option<RawDocumentBuf> {
+    fn read_document(&mut self, depth: usize) -> Option<RawDocumentBuf> {
         let mut document = RawDocumentBuf::new();
-        // The tag of the field's value comes again with the value.
-        while self.byte()? != END {
-            let name = self.name()?;
-            document.append(name, self.value(depth + 1)?);
+        // This byte repeats the tag of the field's value, which comes after the name.
+        while self.read_byte()? != END_BYTE {
+            let name = self.read_name()?;
+            document.append(name, self.read_value(depth + 1)?);
         }
         Some(document)
     }
 
-    fn array(&mut self, depth: usize) -> Option<RawArrayBuf> {
+    fn read_array(&mut self, depth: usize) -> Option<RawArrayBuf> {
         let mut array = RawArrayBuf::new();
-        while self.peek()? != END {
-            array.push(self.value(depth + 1)?);
+        while self.peek_byte()? != END_BYTE {
+            array.push(self.read_value(depth + 1)?);
         }
-        self.byte()?;
+        self.read_byte()?;
         Some(array)
     }
 
-    fn binary(&mut self) -> Option<Binary> {
-        let length = u32::from_be_bytes(self.array_of()?);
-        let subtype = BinarySubtype::from(self.byte()?);
+    fn read_binary(&mut self) -> Option<Binary> {
+        let length = u32::from_be_bytes(self.read_bytes()?);
+        let subtype = BinarySubtype::from(self.read_byte()?);
         let length = match subtype {
             BinarySubtype::BinaryOld => length.checked_sub(4)?,
             _ => length,
@@ -156,16 +157,16 @@ impl Bytes<'_> {
         Some(Binary { subtype, bytes })
     }
 
-    fn peek(&self) -> Option<u8> {
+    fn peek_byte(&self) -> Option<u8> {
         self.rest.first().map(|byte| byte ^ self.complement)
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        let [byte] = self.array_of()?;
+    fn read_byte(&mut self) -> Option<u8> {
+        let [byte] = self.read_bytes()?;
         Some(byte)
     }
 
-    fn array_of<const N: usize>(&mut self) -> Option<[u8; N]> {
+    fn read_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
         Some(bytes.map(|byte| byte ^ self.complement))

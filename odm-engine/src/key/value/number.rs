@@ -1,31 +1,32 @@
 //! The encoding of numbers: one scale for int32, int64, double and Decimal128, without loss.
 //!
-//! The tag's low bits hold the class: 0 NaN, 1 negative, 2 zero, 3 positive. Then the magnitude: the
-//! greatest double that is not above it, 8 bytes; `00` if that is all, or else `01`, the decimal
-//! exponent of the magnitude (2 bytes) and its 34 digits as an integer (15 bytes). Every number
-//! that is no double is an integer or a decimal of at most 34 digits, and within one gap between doubles
-//! those two order them. The bytes after the tag are complemented for negative numbers.
+//! The low bits of the tag hold the class: 0 NaN, 1 negative, 2 zero, 3 positive. Then comes the magnitude, as the greatest
+//! double that is not above it, in 8 bytes. The byte `00` follows if the double is exact. Otherwise the byte `01` follows, then
+//! the decimal exponent of the magnitude (2 bytes) and its 34 digits as an integer (15 bytes).
+//!
+//! Every number that is not a double is an integer or a decimal of at most 34 digits. Exponent and digits order all such numbers
+//! between two adjacent doubles. The bytes after the tag are complemented for negative numbers.
 
 use bson::RawBson;
 
 use crate::value::{Decimal, Number};
 
 /// The first integer with 35 digits.
-const LIMIT: u128 = 10_u128.pow(34);
+const COEFFICIENT_LIMIT: u128 = 10_u128.pow(34);
 
-/// Added to decimal exponents (from −6176 to 6144) to make them positive.
+/// The bias of decimal exponents (from −6176 to 6144), which makes them positive.
 const EXPONENT_BIAS: i32 = 1 << 14;
 
-pub(super) fn encode(number: Number, tag: u8, out: &mut Vec<u8>) {
+pub(super) fn encode_number(number: Number, tag: u8, out: &mut Vec<u8>) {
     if number.is_nan() {
         out.push(tag);
         return;
     }
-    let Magnitude {
+    let SplitMagnitude {
         negative,
         double,
         rest,
-    } = magnitude(number);
+    } = split_magnitude(number);
     if double == 0.0 && rest.is_none() {
         out.push(tag + 2);
         return;
@@ -49,10 +50,11 @@ pub(super) fn encode(number: Number, tag: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// The number whose encoding begins with the byte `class`, 0 to 3, and goes on with `rest`, and the
-/// length of what it takes of `rest`. Of the numbers that are equal, it is the one in the smallest
-/// type among int32, int64 and double; there is none for what only a Decimal128 can hold.
-pub(super) fn decode(class: u8, rest: &[u8]) -> Option<(RawBson, usize)> {
+/// Decodes a number with the class `class`, 0 to 3, from the start of `rest`. Also returns the number of bytes read from `rest`.
+///
+/// Among equal numbers, returns the smallest type of int32, int64 and double. Returns `None` for a number that only a Decimal128
+/// can hold.
+pub(super) fn decode_number(class: u8, rest: &[u8]) -> Option<(RawBson, usize)> {
     let negative = match class {
         0 => return Some((RawBson::Double(f64::NAN), 0)),
         1 => true,
@@ -72,7 +74,7 @@ pub(super) fn decode(class: u8, rest: &[u8]) -> Option<(RawBson, usize)> {
     let double = f64::from_bits(double);
     if bytes(8, 1)? == [0] {
         let value = if negative { -double } else { double };
-        return Some((smallest(value), 9));
+        return Some((smallest_type(value), 9));
     }
     let exponent = u16::from_be_bytes(bytes(9, 2)?.try_into().ok()?);
     let mut digits = [0; 16];
@@ -89,30 +91,32 @@ pub(super) fn decode(class: u8, rest: &[u8]) -> Option<(RawBson, usize)> {
     Some((RawBson::Int64(integer), 26))
 }
 
-/// A double as an integer, if it is one that a double tells from its neighbours.
-fn smallest(value: f64) -> RawBson {
-    const EXACT: f64 = (1_i64 << 53) as f64;
-    if value.fract() != 0.0 || value.abs() > EXACT {
+/// Returns a double as the smallest integer type, if the double represents exactly one integer.
+fn smallest_type(value: f64) -> RawBson {
+    const MAX_EXACT_INTEGER: f64 = (1_i64 << 53) as f64;
+    if value.fract() != 0.0 || value.abs() > MAX_EXACT_INTEGER {
         return RawBson::Double(value);
     }
     let integer = value as i64;
     i32::try_from(integer).map_or(RawBson::Int64(integer), RawBson::Int32)
 }
 
-struct Magnitude {
+struct SplitMagnitude {
     negative: bool,
     /// The greatest double that is not above the magnitude.
     double: f64,
-    /// The whole magnitude as exponent and digits, if it is not that double.
+    /// The exponent and digits of the magnitude, if the double is not exact.
     rest: Option<(u16, u128)>,
 }
 
-fn magnitude(number: Number) -> Magnitude {
+fn split_magnitude(number: Number) -> SplitMagnitude {
     let decimal = match number {
-        Number::Double(value) => return exact(value),
-        Number::Int32(value) => return exact(value.into()),
+        Number::Double(value) => return exact_magnitude(value),
+        Number::Int32(value) => return exact_magnitude(value.into()),
         // Below 2^53, every integer is a double.
-        Number::Int64(value) if value.unsigned_abs() < 1 << 53 => return exact(value as f64),
+        Number::Int64(value) if value.unsigned_abs() < 1 << 53 => {
+            return exact_magnitude(value as f64);
+        }
         number => number.to_decimal(),
     };
     let Decimal::Finite {
@@ -121,10 +125,10 @@ fn magnitude(number: Number) -> Magnitude {
         exponent,
     } = decimal
     else {
-        return exact(decimal.to_double());
+        return exact_magnitude(decimal.to_double());
     };
     if coefficient == 0 {
-        return exact(0.0);
+        return exact_magnitude(0.0);
     }
     let absolute = Number::Decimal(Decimal::Finite {
         negative: false,
@@ -133,28 +137,30 @@ fn magnitude(number: Number) -> Magnitude {
     });
     let nearest = absolute.to_double();
     let order = absolute.compare(Number::Double(nearest));
-    Magnitude {
+    SplitMagnitude {
         negative,
         double: if order.is_lt() {
             nearest.next_down()
         } else {
             nearest
         },
-        rest: order.is_ne().then(|| normalize(coefficient, exponent)),
+        rest: order
+            .is_ne()
+            .then(|| normalize_digits(coefficient, exponent)),
     }
 }
 
-fn exact(value: f64) -> Magnitude {
-    Magnitude {
+fn exact_magnitude(value: f64) -> SplitMagnitude {
+    SplitMagnitude {
         negative: value < 0.0,
         double: value.abs(),
         rest: None,
     }
 }
 
-/// The exponent and digits of a magnitude with all 34 digits used, so that equal ones look equal.
-fn normalize(mut coefficient: u128, mut exponent: i32) -> (u16, u128) {
-    while coefficient < LIMIT / 10 {
+/// Scales a magnitude to 34 digits, so that equal magnitudes have equal exponents and digits.
+fn normalize_digits(mut coefficient: u128, mut exponent: i32) -> (u16, u128) {
+    while coefficient < COEFFICIENT_LIMIT / 10 {
         coefficient *= 10;
         exponent -= 1;
     }

@@ -1,20 +1,20 @@
-//! Series of preferred numbers, which the boundaries of buckets are rounded to.
+//! Series of preferred numbers, to which the boundaries of buckets are rounded.
 
 use bson::{RawBson, RawBsonRef};
 
 use crate::value::{Decimal, Number};
 use crate::{Error, Result};
 
-/// What boundaries are rounded to.
+/// The numbers to which boundaries are rounded.
 #[derive(Debug, Clone)]
 pub(super) enum Granularity {
-    /// The numbers of a series, ascending within one power of ten, and those times powers of ten.
+    /// The numbers of a series in ascending order within one power of ten. The series repeats at each power of ten.
     Series(Vec<i32>),
     PowersOfTwo,
 }
 
-/// The series by name. Those of Renard and the E series are rounded by standards, not by a formula.
-const SERIES: &[(&str, &[i32])] = &[
+/// The series by name. The Renard and E series follow standards, not a formula.
+const PREFERRED_SERIES: &[(&str, &[i32])] = &[
     ("1-2-5", &[10, 20, 50]),
     ("E12", &[10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82]),
     (
@@ -53,93 +53,98 @@ const SERIES: &[(&str, &[i32])] = &[
 ];
 
 impl Granularity {
+    /// Returns the granularity with this name.
+    ///
     /// # Errors
-    /// There is none of this name (code 40257).
-    pub(super) fn named(name: &str) -> Result<Granularity> {
+    /// The name is unknown (code 40257).
+    pub(super) fn from_name(name: &str) -> Result<Granularity> {
         if name == "POWERSOF2" {
             return Ok(Granularity::PowersOfTwo);
         }
-        let finer = match name {
+        let step_count = match name {
             "E48" => Some(48),
             "E96" => Some(96),
             "E192" => Some(192),
             _ => None,
         };
-        if let Some(count) = finer {
-            return Ok(Granularity::Series(geometric(count)));
+        if let Some(count) = step_count {
+            return Ok(Granularity::Series(geometric_series(count)));
         }
-        let at = SERIES.binary_search_by_key(&name, |(known, _)| known);
-        match at.ok().and_then(|at| SERIES.get(at)) {
+        let position = PREFERRED_SERIES.binary_search_by_key(&name, |(known, _)| known);
+        match position
+            .ok()
+            .and_then(|position| PREFERRED_SERIES.get(position))
+        {
             Some((_, series)) => Ok(Granularity::Series(series.to_vec())),
             None => {
                 let message = format!("$bucketAuto has no granularity '{name}'");
-                Err(Error::server(40257, message))
+                Err(Error::with_server_code(40257, message))
             }
         }
     }
 
-    /// The next number above, or zero for zero.
+    /// Returns the next number above, or zero for zero.
     ///
     /// # Errors
-    /// No number, or one below zero.
+    /// Not a number, or a negative number.
     pub(super) fn round_up(&self, value: &RawBson) -> Result<RawBson> {
-        let number = boundary(value)?;
+        let number = boundary_number(value)?;
         if number.is_zero() {
             return Ok(value.clone());
         }
         Ok(match self {
             Granularity::PowersOfTwo => power_of_two(number, |exponent| exponent.floor() + 1.0),
-            Granularity::Series(series) => up(series, number),
+            Granularity::Series(series) => next_above(series, number),
         }
         .to_bson())
     }
 
-    /// The next number below, or zero for zero.
+    /// Returns the next number below, or zero for zero.
     ///
     /// # Errors
-    /// As [`round_up`](Granularity::round_up).
+    /// See [`round_up`](Granularity::round_up).
     pub(super) fn round_down(&self, value: &RawBson) -> Result<RawBson> {
-        let number = boundary(value)?;
+        let number = boundary_number(value)?;
         if number.is_zero() {
             return Ok(value.clone());
         }
         Ok(match self {
             Granularity::PowersOfTwo => power_of_two(number, |exponent| exponent.ceil() - 1.0),
-            Granularity::Series(series) => down(series, number),
+            Granularity::Series(series) => next_below(series, number),
         }
         .to_bson())
     }
 }
 
-/// An E series: powers of a root of ten, rounded to three digits.
-fn geometric(count: i32) -> Vec<i32> {
+/// Returns an E series: powers of a root of ten, rounded to three digits.
+fn geometric_series(count: i32) -> Vec<i32> {
     (0..count)
         .map(|step| match (count, step) {
-            // The standard's one exception.
+            // The standard has this one exception.
             (192, 185) => 920,
             _ => (100.0 * 10_f64.powf(f64::from(step) / f64::from(count))).round() as i32,
         })
         .collect()
 }
 
-/// The number in a value that a boundary can be.
-fn boundary(value: &RawBson) -> Result<Number> {
-    let refused = |code, what: &str| {
-        let message = format!("with 'granularity', $bucketAuto takes {what}");
-        Error::server(code, message)
+/// Returns the number of a value, if the number can be a boundary.
+fn boundary_number(value: &RawBson) -> Result<Number> {
+    let rejection = |code, accepted: &str| {
+        let message = format!("with 'granularity', $bucketAuto accepts {accepted}");
+        Error::with_server_code(code, message)
     };
     let number = Number::from_bson(value.as_raw_bson_ref());
-    let number = number.ok_or_else(|| refused(40258, "numbers only"))?;
+    let number = number.ok_or_else(|| rejection(40258, "numbers only"))?;
     if number.is_nan() {
-        return Err(refused(40259, "no NaN"));
+        return Err(rejection(40259, "no NaN"));
     }
     if number.compare(Number::Int32(0)).is_lt() {
-        return Err(refused(40260, "no numbers below 0"));
+        return Err(rejection(40260, "no numbers below 0"));
     }
     let is_infinite = !number.to_double().is_finite();
     match value.as_raw_bson_ref() {
         RawBsonRef::Double(_) | RawBsonRef::Decimal128(_) if is_infinite => {
-            Err(refused(40260, "finite numbers only"))
+            Err(rejection(40260, "finite numbers only"))
         }
         RawBsonRef::Decimal128(_) => Ok(number),
         _ => Ok(Number::Double(number.to_double())),
@@ -156,8 +161,8 @@ fn power_of_two(number: Number, exponent: impl Fn(f64) -> f64) -> Number {
     }
 }
 
-/// A number of a series times a power of ten.
-fn times(number: i32, power: Number) -> Number {
+/// Multiplies a number of a series by a power of ten.
+fn times_power(number: i32, power: Number) -> Number {
     match power {
         Number::Decimal(power) => {
             Number::Decimal(Decimal::from_integer(number.into()).multiply(power))
@@ -167,7 +172,7 @@ fn times(number: i32, power: Number) -> Number {
 }
 
 fn ten_times(power: Number) -> Number {
-    times(10, power)
+    times_power(10, power)
 }
 
 fn a_tenth(power: Number) -> Number {
@@ -177,55 +182,55 @@ fn a_tenth(power: Number) -> Number {
     }
 }
 
-fn one(number: Number) -> Number {
+fn one_like(number: Number) -> Number {
     match number {
         Number::Decimal(_) => Number::Decimal(Decimal::from_integer(1)),
         _ => Number::Double(1.0),
     }
 }
 
-/// The first number of the series, times any power of ten, above a number.
-fn up(series: &[i32], number: Number) -> Number {
+/// Returns the first number above `number` in the series at any power of ten.
+fn next_above(series: &[i32], number: Number) -> Number {
     let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
         return number;
     };
-    let mut power = one(number);
-    while number.compare(times(last, power)).is_ge() {
+    let mut power = one_like(number);
+    while number.compare(times_power(last, power)).is_ge() {
         power = ten_times(power);
     }
-    while number.compare(times(first, power)).is_lt() {
-        let above = times(first, power);
+    while number.compare(times_power(first, power)).is_lt() {
+        let above = times_power(first, power);
         power = a_tenth(power);
-        if number.compare(times(last, power)).is_ge() {
+        if number.compare(times_power(last, power)).is_ge() {
             return above;
         }
     }
     let above = series
         .iter()
-        .find(|next| number.compare(times(**next, power)).is_lt());
-    above.map_or(number, |above| times(*above, power))
+        .find(|next| number.compare(times_power(**next, power)).is_lt());
+    above.map_or(number, |above| times_power(*above, power))
 }
 
-/// The last number of the series, times any power of ten, below a number.
-fn down(series: &[i32], number: Number) -> Number {
+/// Returns the last number below `number` in the series at any power of ten.
+fn next_below(series: &[i32], number: Number) -> Number {
     let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
         return number;
     };
-    let mut power = one(number);
-    while number.compare(times(first, power)).is_le() {
+    let mut power = one_like(number);
+    while number.compare(times_power(first, power)).is_le() {
         power = a_tenth(power);
     }
-    while number.compare(times(last, power)).is_gt() {
-        let below = times(last, power);
+    while number.compare(times_power(last, power)).is_gt() {
+        let lower = times_power(last, power);
         power = ten_times(power);
-        if number.compare(times(first, power)).is_le() {
-            return below;
+        if number.compare(times_power(first, power)).is_le() {
+            return lower;
         }
     }
-    let below = series
+    let lower = series
         .iter()
-        .rfind(|previous| number.compare(times(**previous, power)).is_gt());
-    below.map_or(number, |below| times(*below, power))
+        .rfind(|previous| number.compare(times_power(**previous, power)).is_gt());
+    lower.map_or(number, |lower| times_power(*lower, power))
 }
 
 #[cfg(test)]
@@ -234,9 +239,9 @@ mod tests {
 
     #[test]
     fn the_series_ascend_and_are_sorted_by_name() {
-        assert!(SERIES.is_sorted_by(|(a, _), (b, _)| a < b));
-        let finer = [48, 96, 192].map(geometric);
-        let all = SERIES.iter().map(|(_, series)| *series);
+        assert!(PREFERRED_SERIES.is_sorted_by(|(a, _), (b, _)| a < b));
+        let finer = [48, 96, 192].map(geometric_series);
+        let all = PREFERRED_SERIES.iter().map(|(_, series)| *series);
         for series in all.chain(finer.iter().map(Vec::as_slice)) {
             assert!(series.is_sorted_by(|a, b| a < b), "{series:?}");
         }
@@ -244,12 +249,12 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_away_to_both_sides() {
-        let series = Granularity::named("1-2-5").unwrap();
+        let series = Granularity::from_name("1-2-5").unwrap();
         let rounded = |value: f64| {
             let value = RawBson::Double(value);
             let number = |value: RawBson| value.as_f64().unwrap();
-            let down = number(series.round_down(&value).unwrap());
-            (down, number(series.round_up(&value).unwrap()))
+            let rounded_down = number(series.round_down(&value).unwrap());
+            (rounded_down, number(series.round_up(&value).unwrap()))
         };
         assert_eq!(rounded(3.0), (2.0, 5.0));
         assert_eq!(rounded(20.0), (10.0, 50.0));

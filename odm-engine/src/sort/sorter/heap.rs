@@ -1,30 +1,29 @@
-//! A heap in a slice, its greatest item first.
+//! A max-heap in a slice: the greatest item is first.
 //!
-//! The standard library has one, too. This one moves items exactly as the heap of the C++ library that
-//! MongoDB is built with, because which of several equal documents a limited sort returns, and in which
-//! order, follows from those moves.
+//! The standard library's heap cannot be used. Among equal documents, the result of a limited sort
+//! depends on the moves of the heap, so this heap copies the moves of MongoDB's C++ library.
 
 use std::cmp::Ordering;
 
-/// Makes a heap of the items.
-pub(super) fn make<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
+/// Arranges the items as a heap.
+pub(super) fn make_heap<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     for parent in (0..items.len() / 2).rev() {
-        sink(items, parent, compare);
+        sink_item(items, parent, compare);
     }
 }
 
-/// Puts `item` in the place of the greatest one.
+/// Replaces the greatest item with `item`.
 pub(super) fn replace_greatest<T>(items: &mut [T], item: T, compare: &impl Fn(&T, &T) -> Ordering) {
     move_greatest_to_end(items, compare);
     let Some(last) = items.last_mut() else {
         return;
     };
     *last = item;
-    rise(items, items.len() - 1, 0, compare);
+    rise_item(items, items.len() - 1, 0, compare);
 }
 
-/// Makes an ascending list of a heap.
-pub(super) fn sort<T>(mut items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
+/// Sorts a heap in ascending order.
+pub(super) fn sort_heap<T>(mut items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     while let [_, _, ..] = items {
         move_greatest_to_end(items, compare);
         let (rest, _) = items.split_at_mut(items.len() - 1);
@@ -32,19 +31,19 @@ pub(super) fn sort<T>(mut items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering
     }
 }
 
-/// Swaps the greatest item with the last one, and makes a heap of those before it.
+/// Swaps the greatest item with the last item, and restores the heap of the items before.
 fn move_greatest_to_end<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     let Some(last) = items.len().checked_sub(1) else {
         return;
     };
     items.swap(0, last);
     if let Some(rest) = items.get_mut(..last) {
-        sink(rest, 0, compare);
+        sink_item(rest, 0, compare);
     }
 }
 
-/// Moves an item to the bottom along the greater children, then up again to where it belongs.
-fn sink<T>(items: &mut [T], from: usize, compare: &impl Fn(&T, &T) -> Ordering) {
+/// Moves an item down along the greater children, then up again to its place.
+fn sink_item<T>(items: &mut [T], from: usize, compare: &impl Fn(&T, &T) -> Ordering) {
     let mut at = from;
     loop {
         let (left, right) = (2 * at + 1, 2 * at + 2);
@@ -57,11 +56,11 @@ fn sink<T>(items: &mut [T], from: usize, compare: &impl Fn(&T, &T) -> Ordering) 
         items.swap(at, child);
         at = child;
     }
-    rise(items, at, from, compare);
+    rise_item(items, at, from, compare);
 }
 
-/// Moves an item up, not above `top`, until its parent is no smaller.
-fn rise<T>(items: &mut [T], from: usize, top: usize, compare: &impl Fn(&T, &T) -> Ordering) {
+/// Moves an item up, but not above `top`, until its parent is not smaller.
+fn rise_item<T>(items: &mut [T], from: usize, top: usize, compare: &impl Fn(&T, &T) -> Ordering) {
     let mut at = from;
     while at > top {
         let parent = (at - 1) / 2;
@@ -84,13 +83,13 @@ mod tests {
         fn the_smallest_items_are_left_in_order(items in prop::collection::vec(0..20_u32, 1..60), limit in 1..60_usize) {
             let (first, rest) = items.split_at(limit.min(items.len()));
             let mut kept = first.to_vec();
-            make(&mut kept, &u32::cmp);
+            make_heap(&mut kept, &u32::cmp);
             for item in rest {
                 if item < &kept[0] {
                     replace_greatest(&mut kept, *item, &u32::cmp);
                 }
             }
-            sort(&mut kept, &u32::cmp);
+            sort_heap(&mut kept, &u32::cmp);
             let mut expected = items.clone();
             expected.sort_unstable();
             expected.truncate(limit);

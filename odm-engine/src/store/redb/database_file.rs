@@ -1,9 +1,9 @@
-//! The file under redb.
+//! The file below redb.
 //!
-//! redb takes no further write after an I/O error, and can only be opened again. This module makes sure that it then
-//! finds the last commit: it writes redb's header behind everything else, remembers the last one that was synced, and
-//! puts that back ([`DatabaseFile::roll_back`]). It keeps some space at the end of the file for the time when the disk
-//! is full, and verifies [checksums](super::page_checksums) of pages.
+//! redb refuses all writes after an I/O error and has to reopen the file. This module makes sure that redb then finds the last
+//! commit. It writes redb's header after all other data, remembers the last synced header, and restores that header
+//! ([`DatabaseFile::roll_back`]). It also keeps a reserve of space at the end of the file for a full disk, and verifies the
+//! [checksums](super::page_checksums) of pages.
 
 use std::fmt;
 use std::io;
@@ -15,93 +15,96 @@ use std::time::{Duration, Instant};
 
 use redb::{BackendError, StorageBackend};
 
-use super::page_checksums::{self, PAGE, PageChecksums};
+use super::page_checksums::{self, PAGE_SIZE_BYTES, PageChecksums};
 
 /// The first bytes of every redb file.
-const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+const REDB_MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// The length of redb's header.
 const HEADER_BYTES: usize = 320;
 
-/// What a disk writes as a whole: redb's header, and in a file with page checksums a mark of that, the length that redb
-/// sees and the length of the reserve behind it, 8 bytes each. What else is behind that length does not matter.
-const SECTOR: usize = 512;
+/// The unit that a disk writes atomically. It holds redb's header. In a file with page checksums it also holds a marker, the
+/// length that redb sees, and the length of the reserve, 8 bytes for each length. The remaining bytes after redb's length are
+/// ignored.
+const SECTOR_BYTES: usize = 512;
 
-const MARK: [u8; 16] = *b"odm-engine pages";
+const PAGE_CHECKSUMS_MARKER: [u8; 16] = *b"odm-engine pages";
 
-const MARK_AT: usize = 384;
+const MARKER_OFFSET: usize = 384;
 
-const LEN_AT: usize = MARK_AT + MARK.len();
+const LEN_OFFSET: usize = MARKER_OFFSET + PAGE_CHECKSUMS_MARKER.len();
 
-const RESERVE_AT: usize = LEN_AT + size_of::<u64>();
+const RESERVE_OFFSET: usize = LEN_OFFSET + size_of::<u64>();
 
-/// More than the length that redb creates a file with.
-const MAX_CREATED: u64 = 64 << 20;
+/// An upper limit of the file length during creation by redb.
+const MAX_CREATED_BYTES: u64 = 64 << 20;
 
-/// The space that is kept for a full disk: a part of the file's length within these limits. Dropping a collection
-/// needs about 8 bytes for each page of 4 KiB, and a delete some pages of every index.
-const RESERVE_PART: u64 = 64;
-const MIN_RESERVE: u64 = 256 << 10;
-const MAX_RESERVE: u64 = 16 << 20;
-
-/// How much of the reserve is written at a time, and the least that is kept.
-const RESERVE_STEP: usize = 64 << 10;
-
-/// How long a commit does not ask again for a reserve that there was no room for.
-const RETRY: Duration = Duration::from_secs(1);
-
-/// A storage with a database in it, or an empty one.
+/// The divisor of the file's length that gives the size of the reserve for a full disk, within the two limits below.
 ///
-/// Its content is examined when redb first asks for the length, as redb holds its locks then.
+/// Dropping a collection needs about 8 bytes for each page of 4 KiB, and a delete needs some pages of every index.
+const RESERVE_DIVISOR: u64 = 64;
+const MIN_RESERVE_BYTES: u64 = 256 << 10;
+const MAX_RESERVE_BYTES: u64 = 16 << 20;
+
+/// How many bytes of the reserve are written at a time. The reserve is never smaller.
+const RESERVE_STEP_BYTES: usize = 64 << 10;
+
+/// How long a commit waits before it tries again to fill the reserve after the disk was full.
+const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A storage with a redb database, or an empty storage.
+///
+/// The content is examined when redb first asks for the length, because redb holds its file locks by then.
 pub(super) struct DatabaseFile {
     storage: Box<dyn StorageBackend>,
     name: String,
     /// The process that opened the file.
     owner: u32,
-    /// Set once the content was examined: whether pages have checksums.
-    layout: OnceLock<Layout>,
-    state: Mutex<State>,
+    /// Whether pages have checksums. Set when the content is examined.
+    layout: OnceLock<FileLayout>,
+    state: Mutex<FileState>,
     is_locked: AtomicBool,
     is_closed: AtomicBool,
     /// The first page that differed from its checksum.
-    damaged: OnceLock<u64>,
+    damaged_page: OnceLock<u64>,
 }
 
-enum Layout {
-    /// A redb file, as versions 1 to 3 of the format have it.
+enum FileLayout {
+    /// A plain redb file, as in format versions 1 to 3.
     Plain,
     PageChecksums(PageChecksums),
 }
 
 #[derive(Default)]
-struct State {
+struct FileState {
     /// The length that redb sees.
     len: u64,
-    /// redb's header, which goes to the storage with the next sync.
+    /// redb's header. The next sync writes it to the storage.
     header: Option<Vec<u8>>,
-    /// What the last sync of a header has left in the storage.
-    synced: Option<Synced>,
-    /// Whether the storage may have a newer header.
+    /// The header and length of the last sync.
+    synced: Option<SyncedHeader>,
+    /// Whether the storage may have a newer header than `synced`.
     is_header_ahead: bool,
-    /// How many bytes behind the end are kept for a full disk.
+    /// The number of reserved bytes after the end of redb's data.
     reserve: u64,
-    /// When there was last no room for all of the reserve, and whether there was none at any time.
-    short_since: Option<Instant>,
-    was_short: bool,
+    /// When the last attempt to fill the reserve failed; `None` if the last attempt succeeded.
+    reserve_failed_at: Option<Instant>,
+    /// Whether the disk may have been full since the file was opened.
+    was_full: bool,
 }
 
-struct Synced {
-    /// The header, with the mark and the length.
+struct SyncedHeader {
+    /// The header, followed by the marker and the length.
     sector: Vec<u8>,
     len: u64,
 }
 
-/// Why a storage was refused, inside of an [`io::Error`].
+/// Why a storage was refused, wrapped in an [`io::Error`].
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum RefusedStorage {
     /// The content is not redb's.
     Foreign,
-    /// The storage was opened by another process, of which this one is a fork.
+    /// A parent process opened the storage, and this process is a fork.
     Forked { owner: u32 },
 }
 
@@ -115,68 +118,70 @@ impl DatabaseFile {
             state: Mutex::default(),
             is_locked: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            damaged: OnceLock::new(),
+            damaged_page: OnceLock::new(),
         }
     }
 
-    /// What messages call the file.
+    /// The file's name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Whether pages have checksums.
     pub(super) fn has_page_checksums(&self) -> bool {
-        matches!(self.layout.get(), Some(Layout::PageChecksums(_)))
+        matches!(self.layout.get(), Some(FileLayout::PageChecksums(_)))
     }
 
-    /// The first page that differed from its checksum, if one did.
+    /// The first page that differed from its checksum.
     pub(super) fn damaged_page(&self) -> Option<u64> {
-        self.damaged.get().copied()
+        self.damaged_page.get().copied()
     }
 
-    /// Refuses to work for another process than the one that opened the file: they would overwrite each other's pages.
+    /// Refuses access from a fork of the process that opened the file. Two processes would overwrite each other's pages.
     pub(super) fn check_owner(&self) -> io::Result<()> {
         if self.owner == process::id() {
             return Ok(());
         }
-        Err(io::Error::other(Refused::Forked { owner: self.owner }))
+        Err(io::Error::other(RefusedStorage::Forked {
+            owner: self.owner,
+        }))
     }
 
-    /// redb begins to verify all pages by checksums of its own.
+    /// Called when redb begins to verify all pages by its own checksums.
     pub(super) fn begin_repair(&self) {
-        if let Some(Layout::PageChecksums(checksums)) = self.layout.get() {
+        if let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() {
             checksums.begin_repair();
         }
     }
 
-    /// redb has opened the file.
-    pub(super) fn opened(&self) {
+    /// Called when redb has opened the file.
+    pub(super) fn finish_open(&self) {
         self.is_locked.store(true, Ordering::Release);
-        if let Some(Layout::PageChecksums(checksums)) = self.layout.get() {
+        if let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() {
             checksums.end_repair();
         }
     }
 
-    /// Makes the storage what it was after the last commit that succeeded.
+    /// Restores the storage to its state after the last successful commit.
     pub(super) fn roll_back(&self) -> io::Result<()> {
         self.check_owner()?;
-        let mut state = self.state();
-        let State {
+        let mut state = self.lock_state();
+        let FileState {
             synced: Some(synced),
             ..
         } = &mut *state
         else {
-            return Err(io::Error::other("nothing was written to it yet"));
+            return Err(io::Error::other("no header was written yet"));
         };
         let (sector, len) = (synced.sector.clone(), synced.len);
         state.header = None;
-        if let Some(Layout::PageChecksums(checksums)) = self.layout.get() {
-            checksums.discard();
+        if let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() {
+            checksums.discard_unflushed();
         }
         self.storage.set_len(self.file_len(len))?;
         state.len = len;
         state.reserve = 0;
-        state.was_short = true;
+        state.was_full = true;
         if state.is_header_ahead {
             self.storage.write(0, &sector)?;
         }
@@ -185,42 +190,42 @@ impl DatabaseFile {
         Ok(())
     }
 
-    /// Keeps space for the time when the disk is full; the result is whether there is enough.
+    /// Fills the reserve for a full disk. Returns whether the reserve is complete.
     pub(super) fn fill_reserve(&self) -> bool {
-        self.fill(&mut self.state())
+        self.fill_reserve_locked(&mut self.lock_state())
     }
 
-    /// The same, but not long after there was no room.
+    /// Fills the reserve, unless the disk was full within the last second.
     pub(super) fn fill_reserve_if_due(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state
-            .short_since
-            .is_none_or(|since| since.elapsed() >= RETRY)
+            .reserve_failed_at
+            .is_none_or(|last_failure| last_failure.elapsed() >= RESERVE_RETRY_INTERVAL)
         {
-            self.fill(&mut state);
+            self.fill_reserve_locked(&mut state);
         }
     }
 
-    /// Whether there is room for the reserve and for as much again.
+    /// Whether the disk has room for the reserve and for the same amount again.
     pub(super) fn has_room(&self) -> bool {
-        let mut state = self.state();
-        if !self.fill(&mut state) {
+        let mut state = self.lock_state();
+        if !self.fill_reserve_locked(&mut state) {
             return false;
         }
         let reserve = state.reserve;
         let has_room = self.extend_reserve(&mut state, 2 * reserve).is_ok();
         if has_room {
-            // A longer reserve does no harm.
+            // Ignore the error: a longer reserve does no harm.
             let _ = self.storage.set_len(self.file_len(state.len) + reserve);
             state.reserve = reserve;
         }
         has_room
     }
 
-    /// Gives up the space that was kept, for a write that must succeed on a full disk.
+    /// Releases the reserve, for a write that must succeed on a full disk.
     pub(super) fn release_reserve(&self) -> io::Result<()> {
         self.check_owner()?;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.reserve > 0 {
             self.storage.set_len(self.file_len(state.len))?;
             state.reserve = 0;
@@ -228,58 +233,58 @@ impl DatabaseFile {
         Ok(())
     }
 
-    /// Gives up the locks. In a fork of the process that opened the file they stay: they are those of both.
+    /// Closes the file and releases its locks. A fork keeps the locks, which it shares with its parent process.
     pub(super) fn close(&self) {
         if self.check_owner().is_err() || self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut state = self.state();
-        if state.was_short {
-            let _ = self.leave_reserve(&mut state);
+        let mut state = self.lock_state();
+        if state.was_full {
+            let _ = self.record_reserve(&mut state);
         }
         let _ = self.storage.close();
     }
 
-    /// Leaves the reserve to the next process, which may find the disk full as well.
-    fn leave_reserve(&self, state: &mut State) -> io::Result<()> {
+    /// Records the reserve in the file, because the next process may find the disk full as well.
+    fn record_reserve(&self, state: &mut FileState) -> io::Result<()> {
         let synced = state.synced.as_ref().filter(|_| self.has_page_checksums());
         let Some(mut sector) = synced.map(|synced| synced.sector.clone()) else {
             return Ok(());
         };
-        if state.is_header_ahead || !sector.starts_with(&MAGIC) {
+        if state.is_header_ahead || !sector.starts_with(&REDB_MAGIC) {
             return Ok(());
         }
-        self.fill(state);
-        if let Some(noted) = sector.get_mut(RESERVE_AT..RESERVE_AT + size_of::<u64>()) {
-            noted.copy_from_slice(&state.reserve.to_be_bytes());
+        self.fill_reserve_locked(state);
+        if let Some(field) = sector.get_mut(RESERVE_OFFSET..RESERVE_OFFSET + size_of::<u64>()) {
+            field.copy_from_slice(&state.reserve.to_be_bytes());
         }
         self.storage.write(0, &sector)
     }
 
-    /// The space is written, not only asked for: many file systems give it to a file only then.
-    fn fill(&self, state: &mut State) -> bool {
+    /// Writes data into the reserve. Many file systems allocate space on a write, not when the file is extended.
+    fn fill_reserve_locked(&self, state: &mut FileState) -> bool {
         if self.check_owner().is_err() {
             return false;
         }
-        let wanted = (state.len / RESERVE_PART).clamp(MIN_RESERVE, MAX_RESERVE);
-        let mut size = wanted;
-        while size > state.reserve.max(RESERVE_STEP as u64) {
+        let target_size = (state.len / RESERVE_DIVISOR).clamp(MIN_RESERVE_BYTES, MAX_RESERVE_BYTES);
+        let mut size = target_size;
+        while size > state.reserve.max(RESERVE_STEP_BYTES as u64) {
             if self.extend_reserve(state, size).is_ok() {
                 break;
             }
             size /= 2;
         }
-        let is_full = state.reserve >= wanted;
-        state.short_since = (!is_full).then(Instant::now);
-        state.was_short |= !is_full;
+        let is_full = state.reserve >= target_size;
+        state.reserve_failed_at = (!is_full).then(Instant::now);
+        state.was_full |= !is_full;
         is_full
     }
 
-    fn extend_reserve(&self, state: &mut State, size: u64) -> io::Result<()> {
+    fn extend_reserve(&self, state: &mut FileState, size: u64) -> io::Result<()> {
         let end = self.file_len(state.len);
         let written = self.write_incompressible(end + state.reserve, end + size);
         if written.is_err() {
-            // What was written of it is no use; a longer file does no harm.
+            // Ignore the error: a partly written reserve is useless but harmless.
             let _ = self.storage.set_len(end + state.reserve);
         } else {
             state.reserve = size;
@@ -289,69 +294,73 @@ impl DatabaseFile {
 
     fn write_incompressible(&self, start: u64, end: u64) -> io::Result<()> {
         self.storage.set_len(end)?;
-        let mut bytes = Vec::with_capacity(RESERVE_STEP);
+        let mut bytes = Vec::with_capacity(RESERVE_STEP_BYTES);
         let mut at = start;
         let mut random = at;
         while at < end {
-            let step = (end - at).min(RESERVE_STEP as u64);
+            let step = (end - at).min(RESERVE_STEP_BYTES as u64);
             bytes.clear();
             while (bytes.len() as u64) < step {
-                // A linear congruential generator: file systems that compress must find nothing.
+                // A linear congruential generator: a compressing file system would allocate no space for compressible data.
                 random = random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 bytes.extend_from_slice(&random.to_be_bytes());
             }
-            bytes.truncate(usize::try_from(step).unwrap_or(RESERVE_STEP));
+            bytes.truncate(usize::try_from(step).unwrap_or(RESERVE_STEP_BYTES));
             self.storage.write(at, &bytes)?;
             at += bytes.len() as u64;
         }
         Ok(())
     }
 
-    /// The length of the content, examined once.
-    fn examined(&self) -> io::Result<u64> {
-        let mut state = self.state();
+    /// Examines the content on the first call, and returns the length that redb sees.
+    fn examine_content(&self) -> io::Result<u64> {
+        let mut state = self.lock_state();
         if self.layout.get().is_some() {
             return Ok(state.len);
         }
         let file_len = self.storage.len()?;
-        let head_bytes = usize::try_from(file_len).unwrap_or(SECTOR).min(SECTOR);
+        let head_bytes = usize::try_from(file_len)
+            .unwrap_or(SECTOR_BYTES)
+            .min(SECTOR_BYTES);
         let mut head = vec![0; head_bytes];
         self.storage.read(0, &mut head)?;
-        let is_new = !head.starts_with(&MAGIC);
+        let is_new = !head.starts_with(&REDB_MAGIC);
         if is_new && file_len > 0 {
             if !self.is_interrupted_creation(&head, file_len)? {
-                return Err(io::Error::other(Refused::Foreign));
+                return Err(io::Error::other(RefusedStorage::Foreign));
             }
             self.storage.set_len(0)?;
         }
         let has_mark = head
-            .get(MARK_AT..)
-            .is_some_and(|mark| mark.starts_with(&MARK));
+            .get(MARKER_OFFSET..)
+            .is_some_and(|mark| mark.starts_with(&PAGE_CHECKSUMS_MARKER));
         let layout = match is_new || has_mark {
-            true => Layout::PageChecksums(PageChecksums::default()),
-            false => Layout::Plain,
+            true => FileLayout::PageChecksums(PageChecksums::default()),
+            false => FileLayout::Plain,
         };
         if !is_new {
-            let noted = |at: usize| {
+            let field = |at: usize| {
                 let number = head.get(at..).and_then(<[u8]>::first_chunk);
                 number.map_or(0, |number| u64::from_be_bytes(*number))
             };
-            let whole = match &layout {
-                Layout::PageChecksums(_) => page_checksums::redb_len(file_len).min(noted(LEN_AT)),
-                // Bytes behind the last page are none of redb's, which would refuse them.
-                Layout::Plain => file_len - file_len % PAGE,
+            let redb_len = match &layout {
+                FileLayout::PageChecksums(_) => {
+                    page_checksums::redb_len(file_len).min(field(LEN_OFFSET))
+                }
+                // redb refuses bytes after its last page.
+                FileLayout::Plain => file_len - file_len % PAGE_SIZE_BYTES,
             };
-            // A file that ends in the header is a damaged one, not an empty one.
-            state.len = if whole > 0 { whole } else { file_len };
+            // A file that ends inside the header is damaged, not empty.
+            state.len = if redb_len > 0 { redb_len } else { file_len };
             if has_mark {
-                let behind = file_len.saturating_sub(page_checksums::file_len(state.len));
-                state.reserve = noted(RESERVE_AT).min(behind);
+                let remaining = file_len.saturating_sub(page_checksums::file_len(state.len));
+                state.reserve = field(RESERVE_OFFSET).min(remaining);
             } else {
                 head.truncate(HEADER_BYTES);
             }
-            state.synced = Some(Synced {
+            state.synced = Some(SyncedHeader {
                 sector: head,
                 len: state.len,
             });
@@ -360,16 +369,16 @@ impl DatabaseFile {
         Ok(state.len)
     }
 
-    /// Whether redb has not come to its magic number, which it writes last.
+    /// Whether the creation of the file was interrupted. redb writes its magic number last.
     fn is_interrupted_creation(&self, head: &[u8], file_len: u64) -> io::Result<bool> {
-        if file_len < SECTOR as u64
-            || file_len > MAX_CREATED
-            || !head.starts_with(&[0; MAGIC.len()])
+        if file_len < SECTOR_BYTES as u64
+            || file_len > MAX_CREATED_BYTES
+            || !head.starts_with(&[0; REDB_MAGIC.len()])
         {
             return Ok(false);
         }
         let mut chunk = vec![0; 64 << 10];
-        let mut at = SECTOR as u64;
+        let mut at = SECTOR_BYTES as u64;
         while at < file_len {
             let rest = usize::try_from(file_len - at).unwrap_or(usize::MAX);
             chunk.truncate(rest);
@@ -379,13 +388,13 @@ impl DatabaseFile {
             }
             at += chunk.len() as u64;
         }
-        Ok(file_len > SECTOR as u64)
+        Ok(file_len > SECTOR_BYTES as u64)
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn read_verified(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.check_owner()?;
         if offset == 0 {
-            let state = self.state();
+            let state = self.lock_state();
             if let Some(bytes) = state
                 .header
                 .as_ref()
@@ -396,36 +405,36 @@ impl DatabaseFile {
             }
             return self.storage.read(0, out);
         }
-        let Some(Layout::PageChecksums(checksums)) = self.layout.get() else {
+        let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() else {
             return self.storage.read(offset, out);
         };
-        if let Some(page) = checksums.read(self.storage.as_ref(), offset, out)? {
-            // redb would take no further write after an error, and would keep the page. It fails on an empty one
-            // wherever it meets it, and only there.
-            let _first = self.damaged.set(page);
+        if let Some(page) = checksums.read_pages(self.storage.as_ref(), offset, out)? {
+            // An error would make redb refuse all further writes and keep the page in its cache. redb fails on an empty page at
+            // each access, and on no other page.
+            let _first = self.damaged_page.set(page);
             out.fill(0);
         }
         Ok(())
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.check_owner()?;
         if offset == 0 {
-            self.state().header = Some(data.to_vec());
+            self.lock_state().header = Some(data.to_vec());
             return Ok(());
         }
         match self.layout.get() {
-            Some(Layout::PageChecksums(checksums)) => {
-                checksums.write(self.storage.as_ref(), offset, data)
+            Some(FileLayout::PageChecksums(checksums)) => {
+                checksums.write_pages(self.storage.as_ref(), offset, data)
             }
-            Some(Layout::Plain) | None => self.storage.write(offset, data),
+            Some(FileLayout::Plain) | None => self.storage.write(offset, data),
         }
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync_header(&self) -> io::Result<()> {
         self.check_owner()?;
-        let mut state = self.state();
-        if let Some(Layout::PageChecksums(checksums)) = self.layout.get() {
+        let mut state = self.lock_state();
+        if let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() {
             checksums.flush(self.storage.as_ref())?;
         }
         let Some(mut sector) = state.header.take() else {
@@ -433,33 +442,33 @@ impl DatabaseFile {
         };
         let len = state.len;
         if self.has_page_checksums() {
-            sector.truncate(MARK_AT);
-            sector.resize(MARK_AT, 0);
-            sector.extend_from_slice(&MARK);
+            sector.truncate(MARKER_OFFSET);
+            sector.resize(MARKER_OFFSET, 0);
+            sector.extend_from_slice(&PAGE_CHECKSUMS_MARKER);
             sector.extend_from_slice(&len.to_be_bytes());
-            sector.resize(SECTOR, 0);
+            sector.resize(SECTOR_BYTES, 0);
         }
         state.is_header_ahead = true;
         self.storage.write(0, &sector)?;
         self.storage.sync_data()?;
         state.is_header_ahead = false;
-        state.synced = Some(Synced { sector, len });
+        state.synced = Some(SyncedHeader { sector, len });
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_owner()?;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let had_reserve = state.reserve > 0;
         if had_reserve {
-            // New pages are empty.
+            // Cut off the reserve first, so that redb finds new pages empty.
             self.storage.set_len(self.file_len(state.len.min(len)))?;
             state.reserve = 0;
         }
         self.storage.set_len(self.file_len(len))?;
         state.len = len;
         if had_reserve {
-            self.fill(&mut state);
+            self.fill_reserve_locked(&mut state);
         }
         Ok(())
     }
@@ -472,8 +481,8 @@ impl DatabaseFile {
         }
     }
 
-    /// The state is complete at every point where a thread can panic.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the state. The state is complete at every point where a thread can panic.
+    fn lock_state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -490,52 +499,52 @@ impl fmt::Debug for DatabaseFile {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Foreign => f.write_str("not a database"),
-            Refused::Forked { owner } => write!(
+            RefusedStorage::Foreign => f.write_str("not a database"),
+            RefusedStorage::Forked { owner } => write!(
                 f,
-                "the process {owner} has opened it and this process is a fork of that one; open it after the fork, \
-                 in one of them"
+                "process {owner} opened the file before this process was forked; open the file after the fork, \
+                 in one process only"
             ),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedStorage {}
 
-/// What one opened redb database has of a file. It ends when redb opens the file anew.
+/// An open redb database's access to the file. Access ends when the file is reopened.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct FileHandle {
     file: Arc<DatabaseFile>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Handle {
-    /// A handle, and what ends it.
-    pub(super) fn new(file: Arc<DatabaseFile>) -> (Handle, Arc<AtomicBool>) {
-        let is_over = Arc::<AtomicBool>::default();
-        let handle = Handle {
+impl FileHandle {
+    /// Returns a handle, and a flag that ends its access.
+    pub(super) fn new(file: Arc<DatabaseFile>) -> (FileHandle, Arc<AtomicBool>) {
+        let is_finished = Arc::<AtomicBool>::default();
+        let handle = FileHandle {
             file,
-            is_over: Arc::clone(&is_over),
+            is_over: Arc::clone(&is_finished),
         };
-        (handle, is_over)
+        (handle, is_finished)
     }
 
-    fn file(&self) -> io::Result<&DatabaseFile> {
+    fn active_file(&self) -> io::Result<&DatabaseFile> {
         if self.is_over.load(Ordering::Acquire) {
-            return Err(io::Error::other("the file was opened anew after a failure"));
+            return Err(io::Error::other("the file was reopened after a failure"));
         }
         Ok(&self.file)
     }
 
-    /// The locks of the first handle are those of all.
-    fn lock(
+    /// Locks through the first handle only. Later handles share its locks.
+    fn lock_once(
         &self,
         lock: impl FnOnce(&dyn StorageBackend) -> Result<bool, BackendError>,
     ) -> Result<bool, BackendError> {
-        let file = self.file()?;
+        let file = self.active_file()?;
         if file.is_locked.load(Ordering::Acquire) {
             return Ok(true);
         }
@@ -543,34 +552,34 @@ impl Handle {
     }
 }
 
-impl StorageBackend for Handle {
+impl StorageBackend for FileHandle {
     fn len(&self) -> io::Result<u64> {
-        self.file()?.examined()
+        self.active_file()?.examine_content()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file()?.read(offset, out)
+        self.active_file()?.read_verified(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file()?.set_len(len)
+        self.active_file()?.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file()?.sync()
+        self.active_file()?.sync_header()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file()?.write(offset, data)
+        self.active_file()?.write_at(offset, data)
     }
 
-    /// The file stays open: another handle may follow.
+    /// Leaves the file open, because the store may reopen it with a new handle.
     fn close(&self) -> io::Result<()> {
         Ok(())
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.lock(|storage| storage.try_lock_range(start, end))
+        self.lock_once(|storage| storage.try_lock_range(start, end))
     }
 
     fn try_lock_shared_range(
@@ -578,16 +587,16 @@ impl StorageBackend for Handle {
         start: Bound<u64>,
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
-        self.lock(|storage| storage.try_lock_shared_range(start, end))
+        self.lock_once(|storage| storage.try_lock_shared_range(start, end))
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.lock(|storage| storage.lock_range(start, end).map(|()| true))
+        self.lock_once(|storage| storage.lock_range(start, end).map(|()| true))
             .map(drop)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.lock(|storage| storage.lock_shared_range(start, end).map(|()| true))
+        self.lock_once(|storage| storage.lock_shared_range(start, end).map(|()| true))
             .map(drop)
     }
 
@@ -599,7 +608,7 @@ impl StorageBackend for Handle {
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file()?.storage.query_lock_range(start, end)
+        self.active_file()?.storage.query_lock_range(start, end)
     }
 }
 
@@ -612,23 +621,23 @@ mod tests {
     #[test]
     fn a_fork_reads_and_writes_nothing() {
         let mut file = DatabaseFile::new(InMemoryBackend::new(), "data".into());
-        assert_eq!(file.examined().unwrap(), 0);
-        file.set_len(8 * PAGE).unwrap();
+        assert_eq!(file.examine_content().unwrap(), 0);
+        file.set_len(8 * PAGE_SIZE_BYTES).unwrap();
         file.owner = process::id().wrapping_add(1);
-        let mut page = vec![0; PAGE as usize];
-        for refused in [
-            file.read(PAGE, &mut page),
-            file.write(PAGE, &page),
-            file.write(0, &page),
+        let mut page = vec![0; PAGE_SIZE_BYTES as usize];
+        for result in [
+            file.read_verified(PAGE_SIZE_BYTES, &mut page),
+            file.write_at(PAGE_SIZE_BYTES, &page),
+            file.write_at(0, &page),
             file.set_len(0),
-            file.sync(),
+            file.sync_header(),
             file.roll_back(),
             file.release_reserve(),
         ] {
-            let error = refused.unwrap_err();
+            let error = result.unwrap_err();
             assert!(error.to_string().contains("fork"), "{error}");
         }
         assert!(!file.fill_reserve());
-        assert_eq!(file.storage.len().unwrap(), 9 * PAGE);
+        assert_eq!(file.storage.len().unwrap(), 9 * PAGE_SIZE_BYTES);
     }
 }

@@ -1,12 +1,13 @@
 //! Checksums of pages.
 //!
-//! redb verifies its pages when it repairs a file, not when it reads them. A page that was damaged or exchanged with
-//! another one would send a search the wrong way: a document that is there would not be found. So the file has a page
-//! of checksums before each group of [`GROUP`] pages of redb, and every page that is read from the file is verified
-//! before redb follows it. A checksum covers the number of its page.
+//! redb verifies its pages when it repairs a file, but not on a read. A damaged page, or a page that was exchanged with another
+//! page, would misdirect a search, and an existing document would not be found. So the file has one page of checksums before each
+//! group of [`PAGES_PER_GROUP`] redb pages. Every page read from the file is verified before redb uses it. A checksum covers the
+//! page number, too.
 //!
-//! A crash can lose the checksums of a commit and keep its pages. redb verifies every page of such a file by checksums
-//! of its own before it uses it; meanwhile this module takes over what it reads ([`PageChecksums::begin_repair`]).
+//! A crash can lose the checksums of a commit and keep its pages. redb then verifies every page by its own checksums before it
+//! uses the file. During that repair, this module adopts the checksums of the pages that it reads
+//! ([`PageChecksums::begin_repair`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -16,42 +17,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::StorageBackend;
 use twox_hash::XxHash3_64;
 
-/// The size of a page, of redb and of checksums.
-pub(super) const PAGE: u64 = 4096;
+/// The size of a page in bytes, both of redb and of checksums.
+pub(super) const PAGE_SIZE_BYTES: u64 = 4096;
 
-const PAGE_BYTES: usize = 4096;
+const PAGE_BUFFER_BYTES: usize = 4096;
 
-/// How many pages have their checksums in one page: 8 bytes for each.
-const GROUP: u64 = 512;
+/// The number of redb pages with their checksums in one page, at 8 bytes for each checksum.
+const PAGES_PER_GROUP: u64 = 512;
 
-const GROUP_PAGES: usize = 512;
+const CHECKSUMS_PER_GROUP: usize = 512;
 
-/// How many groups stay in memory, at 4 KiB each. They cover 16 GiB of the file.
-const MAX_GROUPS: usize = 8192;
+/// The number of groups kept in memory, at 4 KiB each. They cover 16 GiB of the file.
+const MAX_CACHED_CHECKSUM_GROUPS: usize = 8192;
 
 /// The checksums of the pages of one file.
 #[derive(Debug, Default)]
 pub(super) struct PageChecksums {
-    groups: Mutex<HashMap<u64, Group>>,
+    groups: Mutex<HashMap<u64, ChecksumGroup>>,
     is_repairing: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Group {
-    checksums: Box<[u64; GROUP_PAGES]>,
-    /// Whether the file has other ones.
+struct ChecksumGroup {
+    checksums: Box<[u64; CHECKSUMS_PER_GROUP]>,
+    /// Whether the checksums differ from the file's.
     is_changed: bool,
 }
 
-/// Pages that follow each other in the file as they do in redb's numbering.
-struct Run {
+/// Consecutive redb pages that are also consecutive in the file.
+struct PageRun {
     first: u64,
     pages: usize,
 }
 
 impl PageChecksums {
-    /// Reads whole pages, and returns the number of the first one that differs from its checksum.
-    pub(super) fn read(
+    /// Reads whole pages. Returns the number of the first page that differs from its checksum.
+    pub(super) fn read_pages(
         &self,
         storage: &dyn StorageBackend,
         offset: u64,
@@ -59,21 +60,21 @@ impl PageChecksums {
     ) -> io::Result<Option<u64>> {
         let mut damaged = None;
         let mut rest = out;
-        for run in runs(offset, rest.len())? {
-            let (bytes, behind) = rest.split_at_mut(run.pages * PAGE_BYTES);
-            rest = behind;
-            storage.read(place(run.first), bytes)?;
-            let found = checksums(run.first, bytes);
-            let mut groups = self.groups();
-            let group = load(&mut groups, storage, group_of(run.first))?;
+        for run in split_into_runs(offset, rest.len())? {
+            let (bytes, remaining) = rest.split_at_mut(run.pages * PAGE_BUFFER_BYTES);
+            rest = remaining;
+            storage.read(page_offset(run.first), bytes)?;
+            let computed = compute_checksums(run.first, bytes);
+            let mut groups = self.lock_groups();
+            let group = load_group(&mut groups, storage, group_of(run.first))?;
             let start = index_of(run.first);
             let stored = group.checksums.iter_mut().skip(start);
-            for (page, (stored, found)) in (run.first..).zip(stored.zip(found)) {
-                if *stored == found {
+            for (page, (stored, computed)) in (run.first..).zip(stored.zip(computed)) {
+                if *stored == computed {
                     continue;
                 }
                 if self.is_repairing.load(Ordering::Acquire) {
-                    *stored = found;
+                    *stored = computed;
                     group.is_changed = true;
                 } else {
                     damaged = damaged.or(Some(page));
@@ -83,21 +84,21 @@ impl PageChecksums {
         Ok(damaged)
     }
 
-    /// Writes whole pages. Their checksums follow with the next [`flush`](Self::flush).
-    pub(super) fn write(
+    /// Writes whole pages. The next [`flush`](Self::flush) writes their checksums.
+    pub(super) fn write_pages(
         &self,
         storage: &dyn StorageBackend,
         offset: u64,
         data: &[u8],
     ) -> io::Result<()> {
         let mut rest = data;
-        for run in runs(offset, rest.len())? {
-            let (bytes, behind) = rest.split_at(run.pages * PAGE_BYTES);
-            rest = behind;
-            let written = checksums(run.first, bytes);
-            storage.write(place(run.first), bytes)?;
-            let mut groups = self.groups();
-            let group = load(&mut groups, storage, group_of(run.first))?;
+        for run in split_into_runs(offset, rest.len())? {
+            let (bytes, remaining) = rest.split_at(run.pages * PAGE_BUFFER_BYTES);
+            rest = remaining;
+            let written = compute_checksums(run.first, bytes);
+            storage.write(page_offset(run.first), bytes)?;
+            let mut groups = self.lock_groups();
+            let group = load_group(&mut groups, storage, group_of(run.first))?;
             let stored = group.checksums.iter_mut().skip(index_of(run.first));
             for (stored, written) in stored.zip(written) {
                 *stored = written;
@@ -107,12 +108,12 @@ impl PageChecksums {
         Ok(())
     }
 
-    /// Writes the checksums that have changed.
+    /// Writes the changed checksums.
     pub(super) fn flush(&self, storage: &dyn StorageBackend) -> io::Result<()> {
-        let mut groups = self.groups();
+        let mut groups = self.lock_groups();
         for (
             group,
-            Group {
+            ChecksumGroup {
                 checksums,
                 is_changed,
             },
@@ -122,114 +123,120 @@ impl PageChecksums {
                 continue;
             }
             let bytes: Vec<u8> = checksums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
-            storage.write(place_of_group(*group), &bytes)?;
+            storage.write(group_offset(*group), &bytes)?;
             *is_changed = false;
         }
-        if groups.len() > MAX_GROUPS {
+        if groups.len() > MAX_CACHED_CHECKSUM_GROUPS {
             groups.clear();
         }
         Ok(())
     }
 
-    /// Forgets what was not flushed.
-    pub(super) fn discard(&self) {
-        self.groups().clear();
+    /// Drops checksums that were not flushed.
+    pub(super) fn discard_unflushed(&self) {
+        self.lock_groups().clear();
     }
 
-    /// Takes over the checksums of what is read from now on: redb verifies it.
+    /// Starts to adopt the checksums of all pages read, because redb verifies these pages itself.
     pub(super) fn begin_repair(&self) {
         self.is_repairing.store(true, Ordering::Release);
     }
 
-    /// Verifies again what is read.
+    /// Starts to verify pages again on each read.
     pub(super) fn end_repair(&self) {
         self.is_repairing.store(false, Ordering::Release);
     }
 
-    /// A thread that panicked here has left complete checksums.
-    fn groups(&self) -> MutexGuard<'_, HashMap<u64, Group>> {
+    /// Locks the groups. Checksums are complete at every point where a thread can panic.
+    fn lock_groups(&self) -> MutexGuard<'_, HashMap<u64, ChecksumGroup>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The length of the file for a length that redb sees.
+/// Returns the length of the file for a length that redb sees.
 pub(super) fn file_len(len: u64) -> u64 {
-    let pages = len.div_ceil(PAGE);
+    let pages = len.div_ceil(PAGE_SIZE_BYTES);
     match pages.checked_sub(2) {
-        // The header alone.
+        // The header alone, without a group of pages.
         None => len,
-        Some(last) => (pages + last / GROUP + 1) * PAGE,
+        Some(last) => (pages + last / PAGES_PER_GROUP + 1) * PAGE_SIZE_BYTES,
     }
 }
 
-/// The length that redb sees of a file. Bytes behind the last whole page do not count.
+/// Returns the length that redb sees of a file. Bytes after the last whole page are ignored.
 pub(super) fn redb_len(file_len: u64) -> u64 {
-    let pages = file_len / PAGE;
-    let Some(behind_header) = pages.checked_sub(1) else {
+    let pages = file_len / PAGE_SIZE_BYTES;
+    let Some(pages_after_header) = pages.checked_sub(1) else {
         return 0;
     };
-    let (groups, rest) = (behind_header / (GROUP + 1), behind_header % (GROUP + 1));
-    (1 + groups * GROUP + rest.saturating_sub(1)) * PAGE
+    let (groups, rest) = (
+        pages_after_header / (PAGES_PER_GROUP + 1),
+        pages_after_header % (PAGES_PER_GROUP + 1),
+    );
+    (1 + groups * PAGES_PER_GROUP + rest.saturating_sub(1)) * PAGE_SIZE_BYTES
 }
 
 fn group_of(page: u64) -> u64 {
-    page.saturating_sub(1) / GROUP
+    page.saturating_sub(1) / PAGES_PER_GROUP
 }
 
 fn index_of(page: u64) -> usize {
-    usize::try_from(page.saturating_sub(1) % GROUP).unwrap_or_default()
+    usize::try_from(page.saturating_sub(1) % PAGES_PER_GROUP).unwrap_or_default()
 }
 
-/// Where a page of redb is in the file.
-fn place(page: u64) -> u64 {
-    (page + group_of(page) + 1) * PAGE
+/// Returns the offset of a redb page in the file.
+fn page_offset(page: u64) -> u64 {
+    (page + group_of(page) + 1) * PAGE_SIZE_BYTES
 }
 
-fn place_of_group(group: u64) -> u64 {
-    (1 + group * (GROUP + 1)) * PAGE
+fn group_offset(group: u64) -> u64 {
+    (1 + group * (PAGES_PER_GROUP + 1)) * PAGE_SIZE_BYTES
 }
 
-/// The pages of a range, group by group.
-fn runs(offset: u64, len: usize) -> io::Result<impl Iterator<Item = Run>> {
-    if offset < PAGE || !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE_BYTES) {
-        let message = format!("{len} bytes at {offset} are no pages");
+/// Splits a range of pages by group.
+fn split_into_runs(offset: u64, len: usize) -> io::Result<impl Iterator<Item = PageRun>> {
+    if offset < PAGE_SIZE_BYTES
+        || !offset.is_multiple_of(PAGE_SIZE_BYTES)
+        || !len.is_multiple_of(PAGE_BUFFER_BYTES)
+    {
+        let message = format!("{len} bytes at offset {offset} are not whole pages");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let mut first = offset / PAGE;
-    let mut left = len / PAGE_BYTES;
+    let mut first = offset / PAGE_SIZE_BYTES;
+    let mut remaining = len / PAGE_BUFFER_BYTES;
     Ok(std::iter::from_fn(move || {
-        let pages = left.min(GROUP_PAGES - index_of(first));
-        let run = Run { first, pages };
-        left -= pages;
+        let pages = remaining.min(CHECKSUMS_PER_GROUP - index_of(first));
+        let run = PageRun { first, pages };
+        remaining -= pages;
         first += pages as u64;
         (pages > 0).then_some(run)
     }))
 }
 
-fn checksums(first: u64, bytes: &[u8]) -> Vec<u64> {
-    let pages = (first..).zip(bytes.chunks_exact(PAGE_BYTES));
+fn compute_checksums(first: u64, bytes: &[u8]) -> Vec<u64> {
+    let pages = (first..).zip(bytes.chunks_exact(PAGE_BUFFER_BYTES));
     pages
         .map(|(page, bytes)| XxHash3_64::oneshot_with_seed(page, bytes))
         .collect()
 }
 
-/// The checksums of a group, from the file if they are not in memory.
-fn load<'g>(
-    groups: &'g mut HashMap<u64, Group>,
+/// Returns the checksums of a group, and reads them from the file on first use.
+fn load_group<'g>(
+    groups: &'g mut HashMap<u64, ChecksumGroup>,
     storage: &dyn StorageBackend,
     group: u64,
-) -> io::Result<&'g mut Group> {
+) -> io::Result<&'g mut ChecksumGroup> {
     use std::collections::hash_map::Entry;
     match groups.entry(group) {
-        Entry::Occupied(known) => Ok(known.into_mut()),
-        Entry::Vacant(unknown) => {
-            let mut bytes = [0; PAGE_BYTES];
-            storage.read(place_of_group(group), &mut bytes)?;
-            let mut checksums = Box::new([0; GROUP_PAGES]);
+        Entry::Occupied(entry) => Ok(entry.into_mut()),
+        Entry::Vacant(entry) => {
+            let mut bytes = [0; PAGE_BUFFER_BYTES];
+            storage.read(group_offset(group), &mut bytes)?;
+            let mut checksums = Box::new([0; CHECKSUMS_PER_GROUP]);
             for (checksum, bytes) in checksums.iter_mut().zip(bytes.as_chunks().0) {
                 *checksum = u64::from_be_bytes(*bytes);
             }
-            Ok(unknown.insert(Group {
+            Ok(entry.insert(ChecksumGroup {
                 checksums,
                 is_changed: false,
             }))
@@ -246,56 +253,70 @@ mod tests {
     #[test]
     fn lengths_lead_to_each_other() {
         for pages in (1..5000).chain([512 * 513, 512 * 513 + 1]) {
-            let len = pages * PAGE;
+            let len = pages * PAGE_SIZE_BYTES;
             assert_eq!(redb_len(file_len(len)), len, "{pages}");
-            assert_eq!(redb_len(file_len(len) + PAGE - 1), len, "{pages}");
+            assert_eq!(
+                redb_len(file_len(len) + PAGE_SIZE_BYTES - 1),
+                len,
+                "{pages}"
+            );
         }
         assert_eq!(redb_len(0), 0);
-        assert_eq!(redb_len(PAGE - 1), 0);
-        // A group that has no page yet is no page of redb.
-        assert_eq!(redb_len(2 * PAGE), PAGE);
-        assert_eq!(file_len(2 * PAGE), 3 * PAGE);
-        assert_eq!(file_len((GROUP + 1) * PAGE), (GROUP + 2) * PAGE);
-        assert_eq!(file_len((GROUP + 2) * PAGE), (GROUP + 4) * PAGE);
+        assert_eq!(redb_len(PAGE_SIZE_BYTES - 1), 0);
+        // A page of checksums without a following page adds no redb page.
+        assert_eq!(redb_len(2 * PAGE_SIZE_BYTES), PAGE_SIZE_BYTES);
+        assert_eq!(file_len(2 * PAGE_SIZE_BYTES), 3 * PAGE_SIZE_BYTES);
+        assert_eq!(
+            file_len((PAGES_PER_GROUP + 1) * PAGE_SIZE_BYTES),
+            (PAGES_PER_GROUP + 2) * PAGE_SIZE_BYTES
+        );
+        assert_eq!(
+            file_len((PAGES_PER_GROUP + 2) * PAGE_SIZE_BYTES),
+            (PAGES_PER_GROUP + 4) * PAGE_SIZE_BYTES
+        );
     }
 
     #[test]
-    fn a_page_in_the_place_of_another_is_found() {
+    fn a_swapped_page_is_detected() {
         let storage = InMemoryBackend::new();
-        storage.set_len(file_len(2000 * PAGE)).unwrap();
+        storage.set_len(file_len(2000 * PAGE_SIZE_BYTES)).unwrap();
         let checksums = PageChecksums::default();
-        let pages: Vec<u8> = (0..1100_usize * PAGE_BYTES)
+        let pages: Vec<u8> = (0..1100_usize * PAGE_BUFFER_BYTES)
             .map(|n| (n / 7) as u8)
             .collect();
-        checksums.write(&storage, 300 * PAGE, &pages).unwrap();
+        checksums
+            .write_pages(&storage, 300 * PAGE_SIZE_BYTES, &pages)
+            .unwrap();
         checksums.flush(&storage).unwrap();
 
         let read = |page: u64, pages: usize| {
-            let mut out = vec![0; pages * PAGE_BYTES];
+            let mut out = vec![0; pages * PAGE_BUFFER_BYTES];
             let damaged = PageChecksums::default()
-                .read(&storage, page * PAGE, &mut out)
+                .read_pages(&storage, page * PAGE_SIZE_BYTES, &mut out)
                 .unwrap();
             (out, damaged)
         };
-        let (found, damaged) = read(300, 1100);
-        assert!(found == pages && damaged.is_none());
+        let (read_pages, damaged) = read(300, 1100);
+        assert!(read_pages == pages && damaged.is_none());
 
-        let (one, other) = (place(400), place(1031));
-        let mut bytes = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
-        storage.read(one, &mut bytes[0]).unwrap();
-        storage.read(other, &mut bytes[1]).unwrap();
-        storage.write(one, &bytes[1]).unwrap();
-        storage.write(other, &bytes[0]).unwrap();
+        let (first, second) = (page_offset(400), page_offset(1031));
+        let mut bytes = [vec![0; PAGE_BUFFER_BYTES], vec![0; PAGE_BUFFER_BYTES]];
+        storage.read(first, &mut bytes[0]).unwrap();
+        storage.read(second, &mut bytes[1]).unwrap();
+        storage.write(first, &bytes[1]).unwrap();
+        storage.write(second, &bytes[0]).unwrap();
         assert_eq!(read(300, 1100).1, Some(400));
         assert_eq!(read(401, 700).1, Some(1031));
         assert_eq!(read(401, 100).1, None);
 
-        // What redb verifies itself is taken over.
+        // A repair adopts checksums, because redb verifies the pages itself.
         let repairing = PageChecksums::default();
         repairing.begin_repair();
-        let mut out = vec![0; PAGE_BYTES];
+        let mut out = vec![0; PAGE_BUFFER_BYTES];
         assert_eq!(
-            repairing.read(&storage, 400 * PAGE, &mut out).unwrap(),
+            repairing
+                .read_pages(&storage, 400 * PAGE_SIZE_BYTES, &mut out)
+                .unwrap(),
             None
         );
         repairing.flush(&storage).unwrap();

@@ -1,14 +1,14 @@
 //! Addition and multiplication of decimals.
 //!
-//! Results are rounded half to even, as IEEE 754-2008 and MongoDB do by default.
+//! Results are rounded half to even, the default of IEEE 754-2008 and MongoDB.
 
 use std::cmp::Ordering;
 
-use super::wide::Wide;
-use super::{BIAS, DIGITS, Decimal, LIMIT, MAX_EXPONENT};
+use super::wide::WideCoefficient;
+use super::{COEFFICIENT_LIMIT, Decimal, EXPONENT_BIAS, MAX_COEFFICIENT_DIGITS, MAX_EXPONENT};
 
 impl Decimal {
-    /// The sum, with the smaller exponent of the two as long as that fits.
+    /// Returns the sum, with the smaller of the two exponents if possible.
     pub(crate) fn add(self, other: Decimal) -> Decimal {
         use Decimal as D;
         match (self, other) {
@@ -32,51 +32,57 @@ impl Decimal {
                 if a_exponent < b_exponent {
                     return other.add(self);
                 }
-                // `a` has the larger exponent: it is the one to be widened.
+                // `a` has the larger exponent, so `a` is scaled.
                 let gap = a_exponent - b_exponent;
                 if a == 0 {
-                    return D::round(
+                    return D::round_wide(
                         b_negative && (a_negative || b != 0),
-                        Wide::from(b),
+                        WideCoefficient::from(b),
                         b_exponent,
                         false,
                     );
                 }
                 let (mut a, mut gap) = (a, gap);
-                while gap > 0 && a < LIMIT / 10 {
+                while gap > 0 && a < COEFFICIENT_LIMIT / 10 {
                     (a, gap) = (a * 10, gap - 1);
                 }
                 let a_exponent = b_exponent + gap;
-                // Past this, `b` only tells on which side of `a` the sum lies.
-                let shift = gap.min(DIGITS);
-                let wide_a = Wide::product(a, 10_u128.pow(shift.unsigned_abs()));
+                // Beyond this shift, the digits of `b` only decide the rounding.
+                let shift = gap.min(MAX_COEFFICIENT_DIGITS);
+                let wide_a = WideCoefficient::product_of(a, 10_u128.pow(shift.unsigned_abs()));
                 let (wide_b, sticky) = if gap > shift {
                     drop_digits(b, gap - shift)
                 } else {
                     (b, false)
                 };
                 let exponent = a_exponent - shift;
-                let wide_b = Wide::from(wide_b);
+                let wide_b = WideCoefficient::from(wide_b);
                 if a_negative == b_negative {
-                    return D::round(a_negative, wide_a.plus(wide_b), exponent, sticky);
+                    return D::round_wide(a_negative, wide_a.plus_wide(wide_b), exponent, sticky);
                 }
                 match wide_a.cmp(&wide_b) {
-                    Ordering::Less => D::round(b_negative, wide_b.minus(wide_a), exponent, sticky),
-                    Ordering::Equal => D::round(false, Wide::default(), exponent, sticky),
+                    Ordering::Less => {
+                        D::round_wide(b_negative, wide_b.minus_wide(wide_a), exponent, sticky)
+                    }
+                    Ordering::Equal => {
+                        D::round_wide(false, WideCoefficient::default(), exponent, sticky)
+                    }
                     Ordering::Greater if sticky => {
-                        // What was dropped of `b` still takes something away.
-                        let difference = wide_a.minus(wide_b).minus(Wide::from(1));
-                        D::round(a_negative, difference, exponent, true)
+                        // The dropped digits of `b` reduce the difference.
+                        let difference = wide_a
+                            .minus_wide(wide_b)
+                            .minus_wide(WideCoefficient::from(1));
+                        D::round_wide(a_negative, difference, exponent, true)
                     }
                     Ordering::Greater => {
-                        D::round(a_negative, wide_a.minus(wide_b), exponent, false)
+                        D::round_wide(a_negative, wide_a.minus_wide(wide_b), exponent, false)
                     }
                 }
             }
         }
     }
 
-    /// The product, with the sum of the exponents as long as that fits.
+    /// Returns the product, with the sum of the exponents if possible.
     pub(crate) fn multiply(self, other: Decimal) -> Decimal {
         use Decimal as D;
         match (self, other) {
@@ -99,40 +105,48 @@ impl Decimal {
                     coefficient: b,
                     exponent: b_exponent,
                 },
-            ) => D::round(
+            ) => D::round_wide(
                 a_negative != b_negative,
-                Wide::product(a, b),
+                WideCoefficient::product_of(a, b),
                 a_exponent + b_exponent,
                 false,
             ),
         }
     }
 
-    /// The difference.
+    /// Returns the difference.
     pub(crate) fn subtract(self, other: Decimal) -> Decimal {
         self.add(other.negated())
     }
 
-    /// The nearest decimal to `coefficient × 10^exponent`; `sticky` says that a little more follows.
-    pub(super) fn round(negative: bool, coefficient: Wide, exponent: i32, sticky: bool) -> Decimal {
+    /// Returns the decimal nearest to `coefficient × 10^exponent`. `sticky` means that nonzero
+    /// digits follow.
+    pub(super) fn round_wide(
+        negative: bool,
+        coefficient: WideCoefficient,
+        exponent: i32,
+        sticky: bool,
+    ) -> Decimal {
         Decimal::round_digits(negative, &coefficient.to_digits(), exponent, sticky)
     }
 
-    /// The nearest decimal to the number with these digits, none of them a leading zero, times
-    /// `10^exponent`.
+    /// Returns the decimal nearest to the digits times `10^exponent`. The digits must not start
+    /// with a zero.
     pub(super) fn round_digits(
         negative: bool,
         digits: &[u8],
         exponent: i32,
         sticky: bool,
     ) -> Decimal {
-        let excess = (digits.len() as i32 - DIGITS).max(-BIAS - exponent).max(0);
-        let keep = (digits.len() as i32 - excess).max(-1);
+        let excess_digits = (digits.len() as i32 - MAX_COEFFICIENT_DIGITS)
+            .max(-EXPONENT_BIAS - exponent)
+            .max(0);
+        let kept_digits = (digits.len() as i32 - excess_digits).max(-1);
         let kept = digits
-            .get(..keep.max(0).unsigned_abs() as usize)
+            .get(..kept_digits.max(0).unsigned_abs() as usize)
             .unwrap_or_default();
-        // If every digit goes and one more, the first dropped digit is a zero.
-        let dropped = if keep < 0 {
+        // If one more digit than there are is dropped, the first dropped digit is a zero.
+        let dropped = if kept_digits < 0 {
             &[][..]
         } else {
             digits.get(kept.len()..).unwrap_or_default()
@@ -147,13 +161,13 @@ impl Decimal {
         if first > 5 || (first == 5 && (rest || rounded % 2 == 1)) {
             rounded += 1;
         }
-        let mut exponent = exponent + excess;
-        if rounded == LIMIT {
+        let mut exponent = exponent + excess_digits;
+        if rounded == COEFFICIENT_LIMIT {
             rounded /= 10;
             exponent += 1;
         }
-        // Too large an exponent can move into spare digits of the coefficient.
-        while exponent > MAX_EXPONENT && rounded < LIMIT / 10 && rounded != 0 {
+        // An exponent that is too large can be reduced by appending zeros to the coefficient.
+        while exponent > MAX_EXPONENT && rounded < COEFFICIENT_LIMIT / 10 && rounded != 0 {
             rounded *= 10;
             exponent -= 1;
         }
@@ -166,12 +180,12 @@ impl Decimal {
         Decimal::Finite {
             negative,
             coefficient: rounded,
-            exponent: exponent.max(-BIAS),
+            exponent: exponent.max(-EXPONENT_BIAS),
         }
     }
 }
 
-/// Drops the last digits; also says whether any of them was not zero.
+/// Drops the last digits. Also returns whether a dropped digit was not zero.
 fn drop_digits(value: u128, count: i32) -> (u128, bool) {
     match 10_u128.checked_pow(count.unsigned_abs()) {
         Some(scale) => (value / scale, !value.is_multiple_of(scale)),
@@ -183,7 +197,7 @@ fn drop_digits(value: u128, count: i32) -> (u128, bool) {
 mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    fn parse_decimal(text: &str) -> Decimal {
         Decimal::from_bson(text.parse().unwrap())
     }
 
@@ -208,17 +222,20 @@ mod tests {
             ("Infinity", "-Infinity", "NaN", "-Infinity"),
         ] {
             assert_eq!(
-                decimal(a).add(decimal(b)).to_bson().to_string(),
+                parse_decimal(a).add(parse_decimal(b)).to_bson().to_string(),
                 sum,
                 "{a} + {b}"
             );
             assert_eq!(
-                decimal(b).add(decimal(a)).to_bson().to_string(),
+                parse_decimal(b).add(parse_decimal(a)).to_bson().to_string(),
                 sum,
                 "{b} + {a}"
             );
             assert_eq!(
-                decimal(a).multiply(decimal(b)).to_bson().to_string(),
+                parse_decimal(a)
+                    .multiply(parse_decimal(b))
+                    .to_bson()
+                    .to_string(),
                 product,
                 "{a} × {b}"
             );

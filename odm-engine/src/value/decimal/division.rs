@@ -1,18 +1,18 @@
 //! Division of decimals.
 
-use super::wide::Wide;
-use super::{Decimal, LIMIT};
+use super::wide::WideCoefficient;
+use super::{COEFFICIENT_LIMIT, Decimal};
 
 impl Decimal {
-    /// The quotient: an exact one with the difference of the exponents if that can be, others with
-    /// all 34 digits, rounded half to even.
+    /// Returns the quotient. An exact quotient has the difference of the exponents if possible.
+    /// Other quotients have 34 digits, rounded half to even.
     pub(crate) fn divide(self, other: Decimal) -> Decimal {
         use Decimal as D;
         let negative = self.is_negative() != other.is_negative();
         match (self, other) {
             (D::NaN, _) | (_, D::NaN) | (D::Infinity { .. }, D::Infinity { .. }) => D::NaN,
             (D::Infinity { .. }, _) => D::Infinity { negative },
-            (_, D::Infinity { .. }) => D::zero(negative, i32::MIN),
+            (_, D::Infinity { .. }) => D::zero_with_exponent(negative, i32::MIN),
             (D::Finite { coefficient: 0, .. }, D::Finite { coefficient: 0, .. }) => D::NaN,
             (_, D::Finite { coefficient: 0, .. }) => D::Infinity { negative },
             (
@@ -27,24 +27,30 @@ impl Decimal {
                     ..
                 },
             ) => {
-                let (mut quotient, mut left) = (a / b, a % b);
+                let (mut quotient, mut remainder) = (a / b, a % b);
                 let mut exponent = a_exponent - b_exponent;
-                // One digit more than there is room for, and whether anything follows it.
-                while left != 0 && quotient < LIMIT {
-                    left *= 10;
-                    quotient = quotient * 10 + left / b;
-                    left %= b;
+                // Compute one digit more than fits, so that the rounding is correct.
+                while remainder != 0 && quotient < COEFFICIENT_LIMIT {
+                    remainder *= 10;
+                    quotient = quotient * 10 + remainder / b;
+                    remainder %= b;
                     exponent -= 1;
                 }
                 if quotient == 0 {
-                    return D::zero(negative, exponent);
+                    return D::zero_with_exponent(negative, exponent);
                 }
-                D::round(negative, Wide::from(quotient), exponent, left != 0)
+                D::round_wide(
+                    negative,
+                    WideCoefficient::from(quotient),
+                    exponent,
+                    remainder != 0,
+                )
             }
         }
     }
 
-    /// What a division to a whole number leaves, with the sign of the dividend.
+    /// Returns the remainder of the division truncated to a whole number, with the sign of the
+    /// dividend.
     pub(crate) fn remainder(self, other: Decimal) -> Decimal {
         use Decimal as D;
         match (self, other) {
@@ -77,7 +83,8 @@ impl Decimal {
                     .and_then(|scale| b.checked_mul(scale));
                 D::Finite {
                     negative,
-                    // A divisor beyond all coefficients is larger than the dividend.
+                    // A divisor that overflows is larger than every coefficient, so the dividend is
+                    // the remainder.
                     coefficient: divisor.map_or(a, |divisor| a % divisor),
                     exponent: a_exponent,
                 }
@@ -86,24 +93,24 @@ impl Decimal {
     }
 }
 
-/// The remainder of `number × 10^scale`, for a divisor of up to 34 digits.
+/// Returns the remainder of `number × 10^scale`, for a divisor of up to 34 digits.
 fn scaled_remainder(number: u128, scale: u32, divisor: u128) -> u128 {
-    const STEP: u32 = 4;
-    let mut left = number % divisor;
+    const MAX_STEP_DIGITS: u32 = 4;
+    let mut remainder = number % divisor;
     let mut scale = scale;
-    while scale > 0 && left != 0 {
-        let step = scale.min(STEP);
-        left = left * 10_u128.pow(step) % divisor;
+    while scale > 0 && remainder != 0 {
+        let step = scale.min(MAX_STEP_DIGITS);
+        remainder = remainder * 10_u128.pow(step) % divisor;
         scale -= step;
     }
-    left
+    remainder
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    fn parse_decimal(text: &str) -> Decimal {
         Decimal::from_bson(text.parse().unwrap())
     }
 
@@ -126,7 +133,7 @@ mod tests {
                 "6",
             ),
         ] {
-            let (a, b) = (decimal(a), decimal(b));
+            let (a, b) = (parse_decimal(a), parse_decimal(b));
             assert_eq!(a.divide(b).to_bson().to_string(), quotient);
             assert_eq!(a.remainder(b).to_bson().to_string(), remainder);
         }

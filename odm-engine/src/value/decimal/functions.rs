@@ -1,38 +1,39 @@
 //! Roots, powers, logarithms and trigonometry of decimals.
 //!
-//! The server computes most of them in binary floating point numbers of 113 bits, in which some
-//! decimals have no exact form. The last digits of a result depend on that, so it is done alike here.
+//! The server computes most of these functions in 113-bit binary floating point, where some
+//! decimals have no exact form. The last digits depend on the method, so this module copies the
+//! server's method.
 
 use dashu_float::round::Rounded;
 use dashu_float::round::mode::{HalfEven, Zero};
 use dashu_float::{Context, FBig, FpResult, Repr};
 
 use super::rounding::Rounding;
-use super::wide::Wide;
-use super::{BIAS, Decimal, LIMIT};
+use super::wide::WideCoefficient;
+use super::{COEFFICIENT_LIMIT, Decimal, EXPONENT_BIAS};
 
 type Binary = FBig<HalfEven, 2>;
 type Digits = FBig<HalfEven, 10>;
 
-/// The bits of the server's intermediate results.
-const BITS: usize = 113;
-/// Digits in which sums and products of decimals are exact.
-const EXACT: usize = 150;
-/// Beyond this the exponential function has no decimal any more, neither there nor at its negative.
-const LARGEST_EXPONENT: f64 = 14_300.0;
+/// The precision of the server's intermediate results in bits.
+const QUAD_BITS: usize = 113;
+/// The precision in decimal digits at which sums and products of decimals are exact.
+const EXACT_DIGITS: usize = 150;
+/// The magnitude above which the exponential function overflows or underflows a decimal.
+const MAX_EXP_ARGUMENT: f64 = 14_300.0;
 
-/// π/2 times 2^112, cut off, and 1/ln 10 times 2^114.
+/// π/2 times 2^112, truncated, and 1/ln 10 times 2^114.
 const HALF_PI: i128 = 0x0001_921f_b544_42d1_8469_898c_c517_01b8;
 const ONE_BY_LN_10: i128 = 0x0001_bcb7_b152_6e50_e32a_6ab7_555f_5a68;
-const HALF: Decimal = Decimal::Finite {
+const ONE_HALF: Decimal = Decimal::Finite {
     negative: false,
     coefficient: 5,
     exponent: -1,
 };
 
-/// A function of one number.
+/// The functions of one decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum DecimalFunction {
     Acos,
     Acosh,
     Asin,
@@ -52,9 +53,9 @@ pub(crate) enum Function {
 }
 
 impl Decimal {
-    /// The value of the function. NaN where it has none.
-    pub(crate) fn apply(self, function: Function) -> Decimal {
-        use Function as F;
+    /// Returns the value of the function. NaN outside of the function's domain.
+    pub(crate) fn apply_function(self, function: DecimalFunction) -> Decimal {
+        use DecimalFunction as F;
         match self {
             Decimal::NaN => Decimal::NaN,
             Decimal::Infinity { negative } => at_infinity(function, negative),
@@ -67,25 +68,27 @@ impl Decimal {
                 let negative = x.is_negative();
                 let magnitude = x.abs().to_double();
                 match function {
-                    F::Exp if magnitude > LARGEST_EXPONENT && negative => Decimal::least(false),
-                    F::Exp | F::Cosh if magnitude > LARGEST_EXPONENT => {
+                    F::Exp if magnitude > MAX_EXP_ARGUMENT && negative => {
+                        Decimal::underflow_zero(false)
+                    }
+                    F::Exp | F::Cosh if magnitude > MAX_EXP_ARGUMENT => {
                         Decimal::Infinity { negative: false }
                     }
-                    F::Sinh if magnitude > LARGEST_EXPONENT => Decimal::Infinity { negative },
-                    F::Tanh if magnitude > LARGEST_EXPONENT => {
-                        Decimal::from_integer(1).signed(negative)
+                    F::Sinh if magnitude > MAX_EXP_ARGUMENT => Decimal::Infinity { negative },
+                    F::Tanh if magnitude > MAX_EXP_ARGUMENT => {
+                        Decimal::from_integer(1).with_sign(negative)
                     }
-                    // So near to zero that no digit of a decimal shows the difference.
-                    F::Cos if x.is_beyond(-52) => Decimal::from_integer(1).padded(),
-                    F::Sin | F::Tan if x.is_beyond(-52) => x.padded(),
+                    // So close to zero that no digit of a decimal differs.
+                    F::Cos if x.is_beyond(-52) => Decimal::from_integer(1).padded_to_34_digits(),
+                    F::Sin | F::Tan if x.is_beyond(-52) => x.padded_to_34_digits(),
                     F::Atanh if x.is_beyond(-50) => x,
-                    F::Cosh if magnitude <= 1e-40 => Decimal::from_integer(1).padded(),
-                    F::Asin | F::Sinh if magnitude <= 1e-40 => x.padded(),
+                    F::Cosh if magnitude <= 1e-40 => Decimal::from_integer(1).padded_to_34_digits(),
+                    F::Asin | F::Sinh if magnitude <= 1e-40 => x.padded_to_34_digits(),
                     F::Acos | F::Acosh | F::Atanh | F::Ln | F::Log10 | F::Log2
                         if x.compare_decimal(Decimal::from_integer(1)).is_eq() =>
                     {
                         match function {
-                            F::Acos => Decimal::least(false),
+                            F::Acos => Decimal::underflow_zero(false),
                             F::Atanh => Decimal::Infinity { negative: false },
                             _ => Decimal::from_integer(0),
                         }
@@ -99,9 +102,9 @@ impl Decimal {
         }
     }
 
-    fn apply_finite(self, function: Function) -> Decimal {
-        use Function as F;
-        let context = quad();
+    fn apply_finite(self, function: DecimalFunction) -> Decimal {
+        use DecimalFunction as F;
+        let context = quad_context();
         let x = self.to_binary();
         let x = x.repr();
         match function {
@@ -114,19 +117,19 @@ impl Decimal {
                 let magnitude = self.abs();
                 let ratio = magnitude.divide(Decimal::from_integer(1).subtract(magnitude));
                 let log = context.ln_1p(ratio.add(ratio).to_binary().repr(), None);
-                of_binary(log.map(halved)).signed(self.is_negative())
+                of_binary(log.map(half_of)).with_sign(self.is_negative())
             }
             F::Cosh | F::Sinh => self.apply_hyperbolic(function == F::Cosh),
             F::Exp => of_binary(self.to_exponential()),
             F::Cos | F::Sin | F::Tan => self.apply_circular(function),
             F::Ln => of_binary(self.to_logarithm()),
             F::Log10 => self.to_logarithm().map_or(Decimal::NaN, |log| {
-                let scale = constant(ONE_BY_LN_10, -114);
+                let scale = binary_constant(ONE_BY_LN_10, -114);
                 from_binary(in_quad(log.value() * scale))
             }),
             F::Log2 => {
-                // Wide enough for whole results to come out whole.
-                let wide = Context::<HalfEven>::new(2 * BITS);
+                // Double precision, so that whole results are exact.
+                let wide = Context::<HalfEven>::new(2 * QUAD_BITS);
                 match (
                     wide.ln(x, None),
                     wide.ln(&Repr::<2>::new(2.into(), 0), None),
@@ -138,26 +141,27 @@ impl Decimal {
         }
     }
 
-    /// Near ±1, where the arc is steep, it is computed from the other coordinate.
-    fn apply_inverse(self, function: Function) -> Decimal {
-        let is_cosine = function == Function::Acos;
+    /// Computes arc sine or arc cosine. Near ±1, where the function is steep, the other coordinate
+    /// gives a more precise result.
+    fn apply_inverse(self, function: DecimalFunction) -> Decimal {
+        let is_cosine = function == DecimalFunction::Acos;
         let x = self.to_binary();
         if self.abs().to_double() <= 0.7 {
             return of_binary(if is_cosine {
-                quad().acos(x.repr(), None)
+                quad_context().acos(x.repr(), None)
             } else {
-                quad().asin(x.repr(), None)
+                quad_context().asin(x.repr(), None)
             });
         }
         let square = self.to_exact() * self.to_exact();
-        let other = from_digits(&rounded(Digits::ONE - square), true).to_binary();
-        let Ok(other) = quad().sqrt(other.repr()).map(Rounded::value) else {
+        let other = from_digits(&round_to_34_digits(Digits::ONE - square), true).to_binary();
+        let Ok(other) = quad_context().sqrt(other.repr()).map(Rounded::value) else {
             return Decimal::NaN;
         };
         let arc = if is_cosine {
-            quad().asin(other.repr(), None)
+            quad_context().asin(other.repr(), None)
         } else {
-            quad().acos(other.repr(), None)
+            quad_context().acos(other.repr(), None)
         };
         let Ok(arc) = arc.map(Rounded::value) else {
             return Decimal::NaN;
@@ -165,61 +169,63 @@ impl Decimal {
         match (self.is_negative(), is_cosine) {
             (false, _) => from_binary(arc),
             (true, false) => from_binary(arc).negated(),
-            (true, true) => from_binary(in_quad(constant(HALF_PI, -111) - arc)),
+            (true, true) => from_binary(in_quad(binary_constant(HALF_PI, -111) - arc)),
         }
     }
 
-    /// By the exponential function, but for small numbers.
+    /// Computes the hyperbolic sine or cosine with the exponential function, except for small
+    /// numbers.
     fn apply_hyperbolic(self, is_cosine: bool) -> Decimal {
         let x = self.to_binary();
         let magnitude = self.abs();
         let negative = self.is_negative() && !is_cosine;
         if magnitude.to_double() <= 1.0 {
             return of_binary(if is_cosine {
-                quad().cosh(x.repr(), None)
+                quad_context().cosh(x.repr(), None)
             } else {
-                quad().sinh(x.repr(), None)
+                quad_context().sinh(x.repr(), None)
             });
         }
         if magnitude.to_double() <= 64.0 {
-            let power = magnitude.apply(Function::Exp);
-            let rest = Decimal::from_integer(1).divide(power).multiply(HALF);
+            let power = magnitude.apply_function(DecimalFunction::Exp);
+            let rest = Decimal::from_integer(1).divide(power).multiply(ONE_HALF);
             let rest = if is_cosine { rest } else { rest.negated() };
-            return power.fused(HALF, rest).signed(negative);
+            return power.multiply_add(ONE_HALF, rest).with_sign(negative);
         }
-        let Some(whole) = magnitude.quantize(0, Rounding::HalfEven) else {
+        let Some(integer) = magnitude.quantize(0, Rounding::HalfEven) else {
             return Decimal::NaN;
         };
-        let rest = magnitude.subtract(whole);
-        let power = |number: Decimal| quad().exp(number.to_binary().repr(), None);
-        match (power(whole), power(rest)) {
-            (Ok(whole), Ok(rest)) => {
-                let product = in_quad(whole.value() * rest.value());
-                from_binary(product / 2_u8).signed(negative)
+        let rest = magnitude.subtract(integer);
+        let power = |number: Decimal| quad_context().exp(number.to_binary().repr(), None);
+        match (power(integer), power(rest)) {
+            (Ok(integer), Ok(rest)) => {
+                let product = in_quad(integer.value() * rest.value());
+                from_binary(product / 2_u8).with_sign(negative)
             }
             _ => Decimal::NaN,
         }
     }
 
-    /// The decimal itself is reduced to an eighth of a turn, and only then made binary.
-    fn apply_circular(self, function: Function) -> Decimal {
+    /// Computes sine, cosine or tangent. The decimal is reduced to an eighth of a turn before the
+    /// conversion to binary, because a large number would lose its angle.
+    fn apply_circular(self, function: DecimalFunction) -> Decimal {
         let Decimal::Finite { exponent, .. } = self else {
             return Decimal::NaN;
         };
-        let context = quad();
+        let context = quad_context();
         if exponent < -35 {
-            // What has so many digits behind the point is small enough already.
+            // A number with this many decimal places is already small.
             let x = self.to_binary();
             return of_binary(match function {
-                Function::Cos => context.cos(x.repr(), None),
-                Function::Sin => context.sin(x.repr(), None),
+                DecimalFunction::Cos => context.cos(x.repr(), None),
+                DecimalFunction::Sin => context.sin(x.repr(), None),
                 _ => context.tan(x.repr(), None),
             });
         }
-        let (quarter, angle) = self.reduced();
+        let (quarter, angle) = self.reduce_angle();
         let angle = angle.repr();
         let cosine = match function {
-            Function::Tan => {
+            DecimalFunction::Tan => {
                 let Ok(tangent) = context.tan(angle, None).map(Rounded::value) else {
                     return Decimal::NaN;
                 };
@@ -229,7 +235,7 @@ impl Decimal {
                     from_binary(in_quad(-Binary::ONE / tangent))
                 };
             }
-            Function::Cos => quarter % 2 == 0,
+            DecimalFunction::Cos => quarter % 2 == 0,
             _ => quarter % 2 == 1,
         };
         let value = of_binary(if cosine {
@@ -238,71 +244,73 @@ impl Decimal {
             context.sin(angle, None)
         });
         let negative = match function {
-            Function::Cos => quarter == 1 || quarter == 2,
+            DecimalFunction::Cos => quarter == 1 || quarter == 2,
             _ => quarter >= 2,
         };
         if negative { value.negated() } else { value }
     }
 
-    /// The number as a quarter of a turn, from 0 to 3, and an angle between −π/4 and π/4.
-    fn reduced(self) -> (u32, Binary) {
+    /// Reduces the number to a quarter turn, from 0 to 3, and an angle between −π/4 and π/4.
+    fn reduce_angle(self) -> (u32, Binary) {
         let Decimal::Finite {
             negative, exponent, ..
         } = self
         else {
             return (0, Binary::ZERO);
         };
-        // Enough digits for those in front of the point, which go, and three times those that stay.
-        let digits = exponent.max(0).unsigned_abs() as usize + EXACT;
+        // Enough digits for the whole part, which is discarded, and three times the digits that
+        // remain.
+        let digits = exponent.max(0).unsigned_abs() as usize + EXACT_DIGITS;
         let x = self.abs().to_exact().with_precision(digits).value();
         let quarters = x * 2_u8 / Digits::pi(digits);
-        let mut whole = quarters.floor();
-        let mut rest = quarters - &whole;
+        let mut integer = quarters.floor();
+        let mut rest = quarters - &integer;
         let mut negative_rest = negative;
         let half = Digits::from_parts(5.into(), -1);
         if rest >= half {
-            whole += Digits::ONE;
+            integer += Digits::ONE;
             rest = Digits::ONE - rest;
             negative_rest = !negative;
         }
-        let quarter = u32::try_from(whole.to_int().value() % 4).unwrap_or_default();
+        let quarter = u32::try_from(integer.to_int().value() % 4).unwrap_or_default();
         let quarter = if negative { (4 - quarter) % 4 } else { quarter };
-        // The part of a quarter is cut off, not rounded.
+        // As on the server, the fraction of a quarter turn is truncated, not rounded.
         let rest = rest
             .with_rounding::<Zero>()
-            .with_base_and_precision::<2>(BITS);
+            .with_base_and_precision::<2>(QUAD_BITS);
         let rest = rest.value().with_rounding::<HalfEven>();
-        let angle = in_quad(rest * constant(HALF_PI, -112));
+        let angle = in_quad(rest * binary_constant(HALF_PI, -112));
         (quarter, if negative_rest { -angle } else { angle })
     }
 
-    /// e to the power of the number. What its binary form lacks is made up for afterwards.
+    /// Returns e to the power of the number. The error of the binary conversion is corrected
+    /// afterwards.
     fn to_exponential(self) -> FpResult<Binary> {
         let (high, low) = self.to_parts();
-        let power = quad().exp(high.repr(), None)?.value();
+        let power = quad_context().exp(high.repr(), None)?.value();
         let correction = in_quad(power.clone() * low);
         Ok(Rounded::Exact(in_quad(power + correction)))
     }
 
-    /// The natural logarithm. Near 1, what the binary form of the number lacks is made up for.
+    /// Returns the natural logarithm. Near 1, the error of the binary conversion is corrected.
     fn to_logarithm(self) -> FpResult<Binary> {
         let x = self.to_binary();
-        let mut log = quad().ln(x.repr(), None)?.value();
-        let excess = in_quad(x.clone() - Binary::ONE);
-        if excess.to_f64().value().abs() < 0.5 {
+        let mut log = quad_context().ln(x.repr(), None)?.value();
+        let offset = in_quad(x.clone() - Binary::ONE);
+        if offset.to_f64().value().abs() < 0.5 {
             let exact = self.subtract(Decimal::from_integer(1)).to_binary();
-            let correction = in_quad(in_quad(excess - exact) / x);
+            let correction = in_quad(in_quad(offset - exact) / x);
             log = in_quad(log - correction);
         }
         Ok(Rounded::Exact(log))
     }
 
-    /// The angle of the point (`x`, `self`), between −π and π.
+    /// Returns the angle of the point (`x`, `self`), between −π and π.
     pub(crate) fn atan2(self, x: Decimal) -> Decimal {
         use Decimal as D;
         let unit = |number: Decimal| match number {
-            D::Infinity { negative } => D::from_integer(1).signed(negative),
-            number => D::from_integer(0).signed(number.is_negative()),
+            D::Infinity { negative } => D::from_integer(1).with_sign(negative),
+            number => D::from_integer(0).with_sign(number.is_negative()),
         };
         let (y, x) = match (self, x) {
             (D::NaN, _) | (_, D::NaN) => return D::NaN,
@@ -310,11 +318,12 @@ impl Decimal {
             both => both,
         };
         if y.is_zero() && !x.is_negative() {
-            return D::least(y.is_negative());
+            return D::underflow_zero(y.is_negative());
         }
-        let angle = quad().atan2(y.to_binary().repr(), x.to_binary().repr(), None);
+        let angle = quad_context().atan2(y.to_binary().repr(), x.to_binary().repr(), None);
         let angle = of_binary(angle);
-        // A zero without its sign lies on the other side of the axis.
+        // Restore the sign. The binary zero has no sign, so the angle would be on the other side of
+        // the axis.
         if self.is_negative() {
             angle.abs().negated()
         } else {
@@ -322,76 +331,79 @@ impl Decimal {
         }
     }
 
-    /// The logarithm to some base, both above zero.
+    /// Returns the logarithm to a base. Both numbers must be positive.
     pub(crate) fn logarithm(self, base: Decimal) -> Decimal {
-        let is = |number| base.compare_decimal(Decimal::from_integer(number)).is_eq();
-        if is(2) {
-            self.apply(Function::Log2)
-        } else if is(10) {
-            self.apply(Function::Log10)
+        let is_base = |number| base.compare_decimal(Decimal::from_integer(number)).is_eq();
+        if is_base(2) {
+            self.apply_function(DecimalFunction::Log2)
+        } else if is_base(10) {
+            self.apply_function(DecimalFunction::Log10)
         } else {
-            // The server divides by the base where its logarithm is due, and so do we.
-            self.apply(Function::Ln).divide(base)
+            // The server divides by the base instead of by the logarithm of the base, and the
+            // engine must agree.
+            self.apply_function(DecimalFunction::Ln).divide(base)
         }
     }
 
-    /// The number to the power of another. Finite results have all 34 digits.
+    /// Returns the number raised to a power. Finite results have 34 digits.
     pub(crate) fn power(self, exponent: Decimal) -> Decimal {
         use Decimal as D;
         if exponent.is_zero() {
-            return D::from_integer(1).padded();
+            return D::from_integer(1).padded_to_34_digits();
         }
         let (D::Finite { .. }, D::Finite { .. }, false) = (self, exponent, self.is_zero()) else {
-            // Zeros, infinities and NaN are the same in both kinds of number.
+            // Zeros, infinities and NaN behave alike in doubles and decimals.
             let power = D::from_double_exact(self.to_double().powf(exponent.to_double()));
             return if power.is_zero() {
-                D::least(false)
+                D::underflow_zero(false)
             } else {
-                power.padded()
+                power.padded_to_34_digits()
             };
         };
-        let is_whole = exponent
+        let is_integer = exponent
             .quantize(0, Rounding::Down)
-            .is_none_or(|whole| whole.compare_decimal(exponent).is_eq());
+            .is_none_or(|integer| integer.compare_decimal(exponent).is_eq());
         let is_odd = exponent
             .remainder(D::from_integer(2))
             .abs()
             .compare_decimal(D::from_integer(1))
             .is_eq();
-        if self.is_negative() && !is_whole {
+        if self.is_negative() && !is_integer {
             return D::NaN;
         }
         let negative = self.is_negative() && is_odd;
-        let is = |number| self.compare_decimal(D::from_integer(number)).is_eq();
-        if is(2) || is(10) {
-            // The server has functions of their own for these.
+        let is_base = |number| self.compare_decimal(D::from_integer(number)).is_eq();
+        if is_base(2) || is_base(10) {
+            // The server has special functions for the bases 2 and 10.
             match exponent.to_double() {
-                large if large > LARGEST_EXPONENT * 2.0 => return D::Infinity { negative: false },
-                small if small < -LARGEST_EXPONENT * 2.0 => return D::least(false),
+                large if large > MAX_EXP_ARGUMENT * 2.0 => return D::Infinity { negative: false },
+                small if small < -MAX_EXP_ARGUMENT * 2.0 => return D::underflow_zero(false),
                 _ => {}
             }
-            let power = Context::<HalfEven>::new(EXACT).powf(
+            let power = Context::<HalfEven>::new(EXACT_DIGITS).powf(
                 self.to_exact().repr(),
                 exponent.to_exact().repr(),
                 None,
             );
             return power.map_or(D::NaN, |power| {
                 let power = power.value();
-                if is_whole {
-                    from_digits(&rounded(power), false)
+                if is_integer {
+                    from_digits(&round_to_34_digits(power), false)
                 } else {
-                    from_binary(power.with_base_and_precision::<2>(BITS).value()).padded()
+                    from_binary(power.with_base_and_precision::<2>(QUAD_BITS).value())
+                        .padded_to_34_digits()
                 }
             });
         }
-        let Ok(log) = Context::<HalfEven>::new(EXACT).ln(self.abs().to_exact().repr(), None) else {
+        let Ok(log) = Context::<HalfEven>::new(EXACT_DIGITS).ln(self.abs().to_exact().repr(), None)
+        else {
             return D::NaN;
         };
-        // The logarithm in two parts, the first with 28 places behind the point.
+        // Split the logarithm into two parts, the first with 28 binary places.
         let log = log.value();
         let (high, low) = if log.to_f64().value().abs() < 1e-9 {
-            let high = rounded(log.clone());
-            let low = rounded(log - &high);
+            let high = round_to_34_digits(log.clone());
+            let low = round_to_34_digits(log - &high);
             (high, low)
         } else {
             let high = (log.clone() << 28).trunc() >> 28;
@@ -400,17 +412,20 @@ impl Decimal {
         };
         let (high, low) = (from_digits(&high, true), from_digits(&low, true));
         let product = exponent.multiply(high);
-        let rest = exponent.fused(high, product.negated());
-        let rest = exponent.fused(low, rest);
-        let power = product.apply(Function::Exp);
+        let rest = exponent.multiply_add(high, product.negated());
+        let rest = exponent.multiply_add(low, rest);
+        let power = product.apply_function(DecimalFunction::Exp);
         match power {
-            D::Finite { coefficient: 0, .. } => D::least(false),
-            D::Finite { .. } => power.fused(rest, power).padded().signed(negative),
+            D::Finite { coefficient: 0, .. } => D::underflow_zero(false),
+            D::Finite { .. } => power
+                .multiply_add(rest, power)
+                .padded_to_34_digits()
+                .with_sign(negative),
             power => power,
         }
     }
 
-    /// The square root. NaN for numbers below zero.
+    /// Returns the square root. NaN for negative numbers.
     pub(crate) fn sqrt(self) -> Decimal {
         let Decimal::Finite {
             negative,
@@ -426,22 +441,22 @@ impl Decimal {
         };
         let preferred = exponent.div_euclid(2);
         if coefficient == 0 {
-            return Decimal::zero(negative, preferred);
+            return Decimal::zero_with_exponent(negative, preferred);
         }
         match Context::<HalfEven>::new(34).sqrt(self.to_exact().repr()) {
-            Ok(Rounded::Exact(root)) => with_exponent(&root).towards(preferred),
+            Ok(Rounded::Exact(root)) => with_exponent(&root).towards_exponent(preferred),
             Ok(Rounded::Inexact(root, _)) => from_digits(&root, false),
             Err(_) => Decimal::NaN,
         }
     }
 
-    /// `self × factor + addend`, rounded only once.
-    fn fused(self, factor: Decimal, addend: Decimal) -> Decimal {
+    /// Returns `self × factor + addend`, rounded once.
+    fn multiply_add(self, factor: Decimal, addend: Decimal) -> Decimal {
         let sum = self.to_exact() * factor.to_exact() + addend.to_exact();
-        from_digits(&rounded(sum), false)
+        from_digits(&round_to_34_digits(sum), false)
     }
 
-    /// A finite number, ready for exact sums and products.
+    /// Converts a finite number to a form with exact sums and products.
     fn to_exact(self) -> Digits {
         let Decimal::Finite {
             negative,
@@ -454,43 +469,48 @@ impl Decimal {
         let significand = i128::try_from(coefficient).unwrap_or_default();
         let significand = if negative { -significand } else { significand };
         let number = Digits::from_parts(significand.into(), exponent as isize);
-        number.with_precision(EXACT).value()
+        number.with_precision(EXACT_DIGITS).value()
     }
 
-    /// The nearest number that the server computes with.
+    /// Returns the nearest 113-bit binary number.
     fn to_binary(self) -> Binary {
-        self.to_exact().with_base_and_precision::<2>(BITS).value()
+        self.to_exact()
+            .with_base_and_precision::<2>(QUAD_BITS)
+            .value()
     }
 
-    /// The number's first digits as the server computes with them, and what they lack.
+    /// Returns the leading 113 bits of the number, and the rest.
     fn to_parts(self) -> (Binary, Binary) {
         let wide = self
             .to_exact()
-            .with_base_and_precision::<2>(4 * BITS)
+            .with_base_and_precision::<2>(4 * QUAD_BITS)
             .value();
-        let high = wide.clone().with_rounding::<Zero>().with_precision(BITS);
+        let high = wide
+            .clone()
+            .with_rounding::<Zero>()
+            .with_precision(QUAD_BITS);
         let high = high.value().with_rounding::<HalfEven>();
         let low = in_quad(wide - &high);
         (high, low)
     }
 
-    /// Whether the last digit stands behind a place of the digits behind the point.
+    /// Returns whether the last digit stands after the given decimal place.
     fn is_beyond(self, place: i32) -> bool {
         matches!(self, Decimal::Finite { exponent, .. } if exponent < place)
     }
 
-    /// What is left of a number too small for a decimal.
-    fn least(negative: bool) -> Decimal {
-        Decimal::zero(negative, -BIAS)
+    /// Returns the zero that a number too small for a decimal becomes.
+    fn underflow_zero(negative: bool) -> Decimal {
+        Decimal::zero_with_exponent(negative, -EXPONENT_BIAS)
     }
 
-    /// The same number, with all 34 digits if there is room.
-    pub(super) fn padded(self) -> Decimal {
-        self.towards(i32::MIN)
+    /// Returns the same number with 34 digits if possible.
+    pub(super) fn padded_to_34_digits(self) -> Decimal {
+        self.towards_exponent(i32::MIN)
     }
 
-    /// The same number, with an exponent as near to a smaller one as its digits allow.
-    fn towards(self, preferred: i32) -> Decimal {
+    /// Returns the same number with an exponent as close to `preferred` as the digits allow.
+    fn towards_exponent(self, preferred: i32) -> Decimal {
         let Decimal::Finite {
             negative,
             mut coefficient,
@@ -499,7 +519,10 @@ impl Decimal {
         else {
             return self;
         };
-        while coefficient != 0 && coefficient < LIMIT / 10 && exponent > preferred.max(-BIAS) {
+        while coefficient != 0
+            && coefficient < COEFFICIENT_LIMIT / 10
+            && exponent > preferred.max(-EXPONENT_BIAS)
+        {
             coefficient *= 10;
             exponent -= 1;
         }
@@ -511,13 +534,13 @@ impl Decimal {
     }
 }
 
-fn at_infinity(function: Function, negative: bool) -> Decimal {
-    use Function as F;
+fn at_infinity(function: DecimalFunction, negative: bool) -> Decimal {
+    use DecimalFunction as F;
     let half_pi = || Decimal::from_integer(1).atan2(Decimal::from_integer(0));
     match function {
         F::Asinh | F::Sinh => Decimal::Infinity { negative },
-        F::Atan => half_pi().signed(negative),
-        F::Tanh => Decimal::from_integer(1).signed(negative),
+        F::Atan => half_pi().with_sign(negative),
+        F::Tanh => Decimal::from_integer(1).with_sign(negative),
         F::Cosh => Decimal::Infinity { negative: false },
         F::Exp if negative => Decimal::from_integer(0),
         F::Acosh | F::Exp | F::Ln | F::Log10 | F::Log2 if !negative => {
@@ -527,14 +550,14 @@ fn at_infinity(function: Function, negative: bool) -> Decimal {
     }
 }
 
-fn at_zero(function: Function, negative: bool, exponent: i32) -> Decimal {
-    use Function as F;
+fn at_zero(function: DecimalFunction, negative: bool, exponent: i32) -> Decimal {
+    use DecimalFunction as F;
     match function {
-        F::Sin | F::Atan | F::Tanh => Decimal::zero(negative, exponent),
-        // The server multiplies the number by a tiny one.
-        F::Asin | F::Sinh | F::Tan => Decimal::zero(negative, exponent - 40),
-        F::Asinh | F::Atanh => Decimal::least(negative),
-        F::Cos | F::Cosh => Decimal::from_integer(1).padded(),
+        F::Sin | F::Atan | F::Tanh => Decimal::zero_with_exponent(negative, exponent),
+        // As on the server, which multiplies the number by a tiny number.
+        F::Asin | F::Sinh | F::Tan => Decimal::zero_with_exponent(negative, exponent - 40),
+        F::Asinh | F::Atanh => Decimal::underflow_zero(negative),
+        F::Cos | F::Cosh => Decimal::from_integer(1).padded_to_34_digits(),
         F::Exp => Decimal::from_integer(1),
         F::Acos => Decimal::from_integer(1).atan2(Decimal::from_integer(0)),
         F::Acosh => Decimal::NaN,
@@ -542,23 +565,23 @@ fn at_zero(function: Function, negative: bool, exponent: i32) -> Decimal {
     }
 }
 
-fn quad() -> Context<HalfEven> {
-    Context::new(BITS)
+fn quad_context() -> Context<HalfEven> {
+    Context::new(QUAD_BITS)
 }
 
 fn in_quad(number: Binary) -> Binary {
-    number.with_precision(BITS).value()
+    number.with_precision(QUAD_BITS).value()
 }
 
-fn rounded(number: Digits) -> Digits {
+fn round_to_34_digits(number: Digits) -> Digits {
     number.with_precision(34).value()
 }
 
-fn constant(significand: i128, exponent: isize) -> Binary {
+fn binary_constant(significand: i128, exponent: isize) -> Binary {
     Binary::from_parts(significand.into(), exponent)
 }
 
-fn halved(number: Rounded<Binary>) -> Rounded<Binary> {
+fn half_of(number: Rounded<Binary>) -> Rounded<Binary> {
     Rounded::Exact(number.value() / 2_u8)
 }
 
@@ -573,21 +596,21 @@ fn from_binary(number: Binary) -> Decimal {
     }
 }
 
-/// A number of up to 34 digits: an exact one with as few of them as possible, but for whole ones
-/// with the exponent zero, others with all of them.
+/// Converts a number of up to 34 digits. An exact number has as few digits as possible, a whole
+/// number the exponent 0. Other numbers have 34 digits.
 fn from_digits(number: &Digits, is_exact: bool) -> Decimal {
-    with_exponent(number).towards(if is_exact { 0 } else { i32::MIN })
+    with_exponent(number).towards_exponent(if is_exact { 0 } else { i32::MIN })
 }
 
-/// A number of up to 34 digits, with as few of them as possible.
+/// Converts a number of up to 34 digits, with as few digits as possible.
 fn with_exponent(number: &Digits) -> Decimal {
     let repr = number.repr();
     let significand = i128::try_from(repr.significand().clone()).unwrap_or_default();
     let negative = significand < 0;
     match i32::try_from(repr.exponent()) {
-        Ok(exponent) => Decimal::round(
+        Ok(exponent) => Decimal::round_wide(
             negative,
-            Wide::from(significand.unsigned_abs()),
+            WideCoefficient::from(significand.unsigned_abs()),
             exponent,
             false,
         ),
@@ -599,14 +622,14 @@ fn with_exponent(number: &Digits) -> Decimal {
 mod tests {
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
+    fn parse_decimal(text: &str) -> Decimal {
         Decimal::from_bson(text.parse().unwrap())
     }
 
-    /// Values of a MongoDB 6.0 server.
+    /// Results of a MongoDB 6.0 server.
     #[test]
     fn functions_have_the_digits_of_the_server() {
-        use Function as F;
+        use DecimalFunction as F;
         for (function, x, value) in [
             (F::Acos, "-0.1", "1.670963747956456415576844871092445"),
             (F::Acosh, "1E+6000", "13816.20370514483404941736596022764"),
@@ -646,7 +669,10 @@ mod tests {
                 "-9.999999999999999999966666666666667E-11",
             ),
         ] {
-            let computed = decimal(x).apply(function).to_bson().to_string();
+            let computed = parse_decimal(x)
+                .apply_function(function)
+                .to_bson()
+                .to_string();
             assert_eq!(computed, value, "{function:?} of {x}");
         }
     }
@@ -670,7 +696,10 @@ mod tests {
             ("3", "1E+6000", "Infinity"),
             ("1", "5", "1.000000000000000000000000000000000"),
         ] {
-            let computed = decimal(base).power(decimal(exponent)).to_bson().to_string();
+            let computed = parse_decimal(base)
+                .power(parse_decimal(exponent))
+                .to_bson()
+                .to_string();
             assert_eq!(computed, power, "{base} to the power of {exponent}");
         }
     }
@@ -685,7 +714,7 @@ mod tests {
             ("2", "1.414213562373095048801688724209698"),
             ("0.5", "0.7071067811865475244008443621048490"),
         ] {
-            assert_eq!(decimal(number).sqrt().to_bson().to_string(), root);
+            assert_eq!(parse_decimal(number).sqrt().to_bson().to_string(), root);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Decimals from text.
+//! Parsing of decimals.
 
 use super::Decimal;
 
 impl Decimal {
-    /// Reads a number in MongoDB's notation, rounded to 34 digits. `None` if it is not one, and if
-    /// it is too large or too small.
+    /// Parses a number in MongoDB's notation, rounded to 34 digits. `None` for invalid text and for
+    /// numbers out of range.
     pub(crate) fn parse(text: &str) -> Option<Decimal> {
         let (negative, magnitude) = match text.as_bytes().first()? {
             b'-' => (true, text.get(1..)?),
@@ -20,8 +20,8 @@ impl Decimal {
             Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
             None => (magnitude, 0),
         };
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let digits = || whole.bytes().chain(fraction.bytes());
+        let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let digits = || integer.bytes().chain(fraction.bytes());
         if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
             return None;
         }

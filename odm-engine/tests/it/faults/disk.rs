@@ -1,44 +1,45 @@
-//! A disk in memory that fails, or loses its power, at a chosen operation.
+//! A disk in memory that fails or loses power at a chosen operation.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What happens at the operation that fails.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It reports an error and does nothing; those after it are carried out.
+    /// The operation returns an error and does nothing. Later operations succeed.
     Once,
-    /// It reports an error, and so does every one after it.
+    /// The operation and all later operations return an error.
     Forever,
-    /// The power goes: of what was not synced, the disk keeps some writes and loses others.
+    /// A power loss: the disk keeps some of the unsynced writes and loses the rest.
     Power { seed: u64 },
 }
 
-/// A storage for redb. Writes, syncs and changes of the length are counted; reads never fail.
+/// A storage for redb. Counts writes, syncs and changes of the length. Reads never fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is read back.
+    /// The content that reads return.
     current: Vec<u8>,
-    /// What survives a loss of power for certain.
+    /// The content that certainly survives a power loss.
     synced: Vec<u8>,
-    /// What has been done since, in order.
+    /// The changes since the last sync, in order.
     pending: Vec<Change>,
     operations: u64,
     written: usize,
-    /// The operation that fails, counted from 0.
+    /// The operation that fails, counted from 0, and the kind of failure.
     fault: Option<(u64, Fault)>,
     /// Whether every operation fails.
     is_out: bool,
-    /// How many blocks there are, and those that the content takes: the others have never been written to.
+    /// The number of blocks on the disk; unlimited if `None`.
     capacity: Option<usize>,
+    /// The blocks in use. The remaining blocks were never written.
     blocks: BTreeSet<usize>,
 }
 
-/// What a file system gives to a file at a time.
+/// The allocation unit of a file system, in bytes.
 const BLOCK: usize = 4096;
 
 #[derive(Clone, Debug)]
@@ -47,11 +48,11 @@ enum Change {
     Write(usize, Vec<u8>),
 }
 
-/// The part of a write that a disk carries out as a whole.
+/// The unit that a disk writes atomically, in bytes.
 const SECTOR: usize = 512;
 
 impl Disk {
-    /// A disk with this content.
+    /// Returns a disk with this content.
     pub(crate) fn new(content: Vec<u8>) -> Disk {
         Disk(Arc::new(Mutex::new(State {
             current: content.clone(),
@@ -60,48 +61,48 @@ impl Disk {
         })))
     }
 
-    /// An empty disk that fails at operation `at`, counted from 0.
+    /// Returns an empty disk that fails at operation `at`, counted from 0.
     pub(crate) fn failing(at: u64, fault: Fault) -> Disk {
         let disk = Disk::new(Vec::new());
         disk.state().fault = Some((at, fault));
         disk
     }
 
-    /// An empty disk with room for so many bytes.
+    /// Returns an empty disk with a capacity of `bytes`.
     pub(crate) fn with_capacity(bytes: usize) -> Disk {
         let disk = Disk::new(Vec::new());
         disk.set_capacity(bytes);
         disk
     }
 
-    /// Gives the disk another size.
+    /// Changes the capacity of the disk.
     pub(crate) fn set_capacity(&self, bytes: usize) {
         self.state().capacity = Some(bytes / BLOCK);
     }
 
-    /// Takes away all room that the content does not take.
+    /// Reduces the capacity to the blocks in use.
     pub(crate) fn fill_up(&self) {
         let mut state = self.state();
         state.capacity = Some(state.blocks.len());
     }
 
-    /// How many bytes the content takes.
+    /// Returns the size of the blocks in use, in bytes.
     pub(crate) fn used(&self) -> usize {
         self.state().blocks.len() * BLOCK
     }
 
-    /// Lets every operation fail, or none.
+    /// Makes every operation fail, or ends the failure.
     pub(crate) fn set_out(&self, is_out: bool) {
         self.state().is_out = is_out;
     }
 
-    /// Lets the operation behind so many from now on fail, once.
+    /// Makes one operation fail, after the given number of further operations.
     pub(crate) fn fail_after(&self, operations: u64) {
         let mut state = self.state();
         state.fault = Some((state.operations + operations, Fault::Once));
     }
 
-    /// Lets no operation fail.
+    /// Removes the fault.
     pub(crate) fn heal(&self) {
         self.state().fault = None;
     }
@@ -110,23 +111,23 @@ impl Disk {
         self.state().current.clone()
     }
 
-    /// How many bytes were written.
+    /// Returns the number of written bytes.
     pub(crate) fn written(&self) -> usize {
         self.state().written
     }
 
-    /// How many operations there were.
+    /// Returns the number of operations.
     pub(crate) fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Whether the operation that fails has been reached.
+    /// Whether the failing operation has been reached.
     pub(crate) fn has_failed(&self) -> bool {
         let state = self.state();
         state.fault.is_some_and(|(at, _)| state.operations > at)
     }
 
-    /// The disk as the next process finds it.
+    /// Returns the disk after a restart.
     pub(crate) fn restarted(&self) -> Disk {
         let state = self.state();
         match state.fault {
@@ -161,7 +162,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes the blocks of a range, as far as there are some left; the result is where it ends.
+    /// Allocates the blocks of a range, as far as the capacity allows. Returns the end of the allocated range.
     fn take_blocks(&mut self, start: usize, end: usize) -> usize {
         let Some(capacity) = self.capacity else {
             return end;
@@ -180,7 +181,7 @@ impl State {
         self.pending.push(change);
     }
 
-    /// Whole writes, single sectors of them, or nothing: whatever chance says.
+    /// Returns the content after a power loss. The seed decides which unsynced writes and sectors survive.
     fn after_power_loss(&self, seed: u64) -> Vec<u8> {
         let mut content = self.synced.clone();
         let mut chance = Chance(seed);
@@ -188,13 +189,13 @@ impl State {
             match change {
                 Change::Length(_) => apply(&mut content, change),
                 Change::Write(offset, bytes) => {
-                    let fate = chance.next(4);
+                    let action = chance.next(4);
                     let end = offset + bytes.len();
                     if content.len() < end {
                         content.resize(end, 0);
                     }
                     for (number, sector) in bytes.chunks(SECTOR).enumerate() {
-                        let is_kept = match fate {
+                        let is_kept = match action {
                             0 => true,
                             1 => false,
                             _ => chance.next(2) == 0,
@@ -272,15 +273,15 @@ impl redb::StorageBackend for Disk {
     }
 }
 
-/// The same numbers for the same seed (splitmix64).
+/// A deterministic random generator (splitmix64).
 struct Chance(u64);
 
 impl Chance {
-    fn next(&mut self, below: u64) -> u64 {
+    fn next(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % below
+        (mixed ^ (mixed >> 31)) % bound
     }
 }

@@ -1,4 +1,4 @@
-//! A disk without room: nothing that was acknowledged is lost, deletes make room, and writing goes on by itself.
+//! A full disk: acknowledged writes survive, deletes free space, and writing resumes without intervention.
 
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{
@@ -8,7 +8,7 @@ use odm_engine::{
 use super::disk::Disk;
 use crate::all;
 
-/// The room on the disk. The database itself takes some 400 KB of it.
+/// The capacity of the disk in bytes. An empty database uses about 400 KB.
 const ROOM: usize = 4 << 20;
 
 fn document(id: i32) -> RawDocumentBuf {
@@ -16,7 +16,9 @@ fn document(id: i32) -> RawDocumentBuf {
 }
 
 fn insert(database: &Database, collection: &str, id: i32) -> odm_engine::Result<usize> {
-    database.insert(collection, vec![document(id)])?.all()
+    database
+        .insert(collection, vec![document(id)])?
+        .into_result()
 }
 
 fn delete(database: &Database, filter: RawDocumentBuf) -> odm_engine::Result<u64> {
@@ -32,7 +34,7 @@ fn count(database: &Database, collection: &str) -> u64 {
     database.count(collection, &Count::default()).unwrap()
 }
 
-/// Inserts until the disk is full; the result is how many documents were, and the error.
+/// Inserts until the disk is full. Returns the number of inserted documents and the error.
 fn fill(database: &Database, collection: &str) -> (i32, Error) {
     for id in 0.. {
         if let Err(error) = insert(database, collection, id) {
@@ -42,7 +44,7 @@ fn fill(database: &Database, collection: &str) -> (i32, Error) {
     unreachable!("there is an end to every disk")
 }
 
-/// A full disk with a database on it, and the number of documents in `c`.
+/// Returns a full disk with a database, and the number of documents in `c`.
 fn full() -> (Disk, Database, i32) {
     let disk = Disk::with_capacity(ROOM);
     let database = Database::open_storage(disk.clone()).unwrap();
@@ -61,7 +63,7 @@ fn full() -> (Disk, Database, i32) {
 }
 
 #[test]
-fn writing_goes_on_once_there_is_room() {
+fn writes_succeed_after_space_is_freed() {
     let (disk, database, documents) = full();
     assert_eq!(count(&database, "c"), u64::try_from(documents).unwrap());
     for _ in 0..3 {
@@ -80,16 +82,16 @@ fn writing_goes_on_once_there_is_room() {
     drop(database);
     let database = Database::open_storage(disk.restarted()).unwrap();
     database.validate().unwrap();
-    let found: Vec<_> = all(&database, "c");
+    let results: Vec<_> = all(&database, "c");
     assert_eq!(
-        found,
+        results,
         (0..documents + 100).map(document).collect::<Vec<_>>()
     );
 }
 
-/// A write that there is still no room for costs no commit, and no repair of the file.
+/// A write that still has no room is refused without a commit and without a repair of the file.
 #[test]
-fn a_write_without_room_is_refused_before_the_store_is_touched() {
+fn a_write_without_space_fails_before_the_store_changes() {
     let (disk, database, documents) = full();
     assert!(
         insert(&database, "c", documents)
@@ -105,7 +107,7 @@ fn a_write_without_room_is_refused_before_the_store_is_touched() {
         );
     }
     let written = disk.written() - before;
-    // What is written is the attempt to keep as much room again.
+    // The only writes are attempts to fill the reserve again.
     assert!(written / 100 < 600 << 10, "{written} bytes");
     assert!(disk.used() <= ROOM);
 }
@@ -113,13 +115,13 @@ fn a_write_without_room_is_refused_before_the_store_is_touched() {
 #[test]
 fn documents_can_be_deleted_from_a_full_disk() {
     let (disk, database, documents) = full();
-    // One by one, many at once, and all that is left.
+    // Delete one by one, then many at once, then the rest.
     for id in 0..50 {
         assert_eq!(delete(&database, rawdoc! { "_id": id }).unwrap(), 1, "{id}");
     }
     assert!(delete(&database, rawdoc! { "n": { "$lt": 50 } }).unwrap() > 50);
     database.validate().unwrap();
-    // There is room in the file now.
+    // The file has free space now.
     for id in 0..20 {
         insert(&database, "c", id).unwrap();
     }
@@ -151,20 +153,20 @@ fn collections_and_indexes_can_be_dropped_from_a_full_disk() {
 #[test]
 fn documents_can_be_made_smaller_on_a_full_disk() {
     let (_disk, database, documents) = full();
-    let shorten = Update {
+    let update = Update {
         update: rawdoc! { "$unset": { "text": 1 } },
         filter: rawdoc! { "_id": { "$lt": 100 } },
         multi: true,
         ..Update::default()
     };
-    // The unique index lets one document be without a text.
+    // The unique index allows one document without a text.
     database.drop_index("c", "text_1").unwrap();
-    assert_eq!(database.update("c", &shorten).unwrap().modified, 100);
+    assert_eq!(database.update("c", &update).unwrap().modified, 100);
     assert_eq!(count(&database, "c"), u64::try_from(documents).unwrap());
     insert(&database, "c", documents).unwrap();
 }
 
-/// Another program has filled the disk: the first write that meets that is a deletion.
+/// A different program fills the disk, and the first write on the full disk is a delete.
 #[test]
 fn the_first_write_on_a_full_disk_can_be_a_deletion() {
     let disk = Disk::with_capacity(16 << 20);
@@ -181,7 +183,7 @@ fn the_first_write_on_a_full_disk_can_be_a_deletion() {
     insert(&database, "c", 1000).unwrap();
 }
 
-/// A process that ends while the disk is full leaves a file that the next one can make room in.
+/// After a process ends on a full disk, the next process can free space in the file.
 #[test]
 fn a_database_on_a_full_disk_can_be_opened_and_emptied() {
     for is_killed in [false, true] {
@@ -202,7 +204,7 @@ fn a_database_on_a_full_disk_can_be_opened_and_emptied() {
     }
 }
 
-/// The change log gives up as much as it takes on.
+/// The change log drops as much as it adds.
 #[test]
 fn documents_can_be_deleted_while_the_database_is_watched() {
     let disk = Disk::with_capacity(ROOM);
@@ -212,7 +214,7 @@ fn documents_can_be_deleted_while_the_database_is_watched() {
     database
         .insert("c", (0..100).flat_map(tiny).collect())
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     let (_, error) = fill(&database, "d");
     assert!(error.is_storage_full());
@@ -229,7 +231,7 @@ fn documents_can_be_deleted_while_the_database_is_watched() {
     assert_eq!(events, 200);
 }
 
-/// Writers that share commits each learn what became of their own documents.
+/// Writers that share commits each get the outcome of their own documents.
 #[test]
 fn many_writers_on_a_full_disk_lose_nothing() {
     let disk = Disk::with_capacity(ROOM);
@@ -251,21 +253,25 @@ fn many_writers_on_a_full_disk_lose_nothing() {
             .collect()
     });
     database.validate().unwrap();
-    let mut found: Vec<i32> = all(&database, "c")
+    let mut documents: Vec<i32> = all(&database, "c")
         .iter()
         .map(|document| document.get_i32("_id").unwrap())
         .collect();
-    found.sort_unstable();
+    documents.sort_unstable();
     let mut inserted = inserted;
     inserted.sort_unstable();
-    assert_eq!(found, inserted);
-    assert!(found.len() < 4000 && found.len() > 200, "{}", found.len());
+    assert_eq!(documents, inserted);
+    assert!(
+        documents.len() < 4000 && documents.len() > 200,
+        "{}",
+        documents.len()
+    );
 }
 
-/// Set for the process that has a small file system of its own.
+/// The environment variable for the child process with a small file system.
 const SMALL: &str = "ODM_ENGINE_TEST_SMALL_FILE_SYSTEM";
 
-/// Does nothing by itself; see [`a_full_file_system`].
+/// A child process; see [`a_full_file_system`].
 #[test]
 fn child_on_a_small_file_system() {
     let Some(directory) = std::env::var_os(SMALL) else {
@@ -303,7 +309,7 @@ fn child_on_a_small_file_system() {
     println!("done");
 }
 
-/// The same on a file system of 8 MB in memory, on Linux where a process may mount one for itself.
+/// The same test on an 8 MB file system in memory, on Linux systems that allow the mount.
 #[test]
 fn a_full_file_system() {
     let directory = tempfile::tempdir().unwrap();
@@ -327,12 +333,17 @@ fn a_full_file_system() {
         eprintln!("there is no `unshare` here");
         return;
     };
-    let said = [child.stdout, child.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let is_forbidden = child.status.code() == Some(77) || said.contains("unshare failed");
-    if is_forbidden {
-        eprintln!("no file system can be mounted here: {said}");
+    let output = [child.stdout, child.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    // Some systems forbid user namespaces, and some only the mapping of the user.
+    let messages = ["unshare failed", "unshare: write failed"];
+    let is_refused = messages.iter().any(|message| output.contains(message));
+    if child.status.code() == Some(77) || is_refused {
+        eprintln!("no file system can be mounted here: {output}");
         return;
     }
-    assert!(child.status.success() && said.contains("done"), "{said}");
+    assert!(
+        child.status.success() && output.contains("done"),
+        "{output}"
+    );
 }

@@ -1,4 +1,4 @@
-//! A disk that fails for a while: the handle goes on as soon as the disk does.
+//! A disk that fails temporarily: the handle recovers when the disk does.
 
 use bson::rawdoc;
 use odm_engine::{Count, Database, Update, Watch, WatchFrom};
@@ -7,7 +7,7 @@ use super::disk::Disk;
 use super::insert;
 
 #[test]
-fn a_database_goes_on_after_an_outage() {
+fn a_database_works_after_an_outage() {
     let disk = Disk::new(Vec::new());
     let database = Database::open_storage(disk.clone()).unwrap();
     let start = database.watch(&Watch::default()).unwrap().resume_token();
@@ -16,7 +16,7 @@ fn a_database_goes_on_after_an_outage() {
     transaction
         .insert("c", vec![rawdoc! { "_id": 500 }])
         .unwrap()
-        .all()
+        .into_result()
         .unwrap();
     disk.set_out(true);
     for _ in 0..3 {
@@ -25,7 +25,7 @@ fn a_database_goes_on_after_an_outage() {
         assert_eq!(database.count("c", &Count::default()).unwrap(), 10);
     }
     disk.set_out(false);
-    // A stream that has met the failure goes on as well.
+    // A stream that returned the failure also continues.
     insert(&database, "c", 10..20).unwrap();
     transaction.commit().unwrap();
     database.validate().unwrap();
@@ -43,7 +43,7 @@ fn a_database_goes_on_after_an_outage() {
     assert_eq!(database.count("c", &Count::default()).unwrap(), 21);
 }
 
-/// `reopen` alone, for a program that only reads until it is well again.
+/// `reopen` without a write, for a program that only reads until the disk recovers.
 #[test]
 fn reopen_makes_a_database_writable() {
     let disk = Disk::new(Vec::new());
@@ -58,10 +58,10 @@ fn reopen_makes_a_database_writable() {
     insert(&database, "c", 3..4).unwrap();
 }
 
-/// Each operation of a commit fails in turn, and the disk is sound again behind it: the write has not taken place, and
-/// the next one does. Nobody sees anything of a write that has failed.
+/// Each operation of a commit fails in turn, and the disk works again afterwards. The failed write is rolled back, readers never
+/// see it, and the next write succeeds.
 #[test]
-fn a_write_that_has_failed_is_never_seen() {
+fn a_failed_write_is_never_visible() {
     let disk = Disk::new(Vec::new());
     let database = Database::open_storage(disk.clone()).unwrap();
     insert(&database, "c", 0..3).unwrap();
@@ -82,8 +82,8 @@ fn a_write_that_has_failed_is_never_seen() {
             }
         }
         disk.heal();
-        let found = crate::find(&database, "c", rawdoc! { "_id": 1 });
-        let n = found[0].get_i32("n").unwrap();
+        let documents = crate::find(&database, "c", rawdoc! { "_id": 1 });
+        let n = documents[0].get_i32("n").unwrap();
         assert_eq!(u32::try_from(n - 1).unwrap(), applied, "{at}");
         at += 1;
     }

@@ -1,40 +1,42 @@
-//! How long arrays are: what tells after how many elements one is to overflow.
+//! The lengths of arrays, which show after how many elements an array should overflow.
 
 use std::fmt;
 
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
 
-use super::{Arrays, raw};
+use super::{Arrays, to_raw_document};
 use crate::{
     Result,
-    action::update::List,
-    backend::operation::Aggregate,
+    action::update::ArrayValue,
+    backend::operation::AggregateOperation,
     document::Document,
     error,
-    field::{In, Place, Single},
+    field::{Place, SameScope, Single},
+    metadata::overflow::{BLOCK, COUNT, TAIL},
     schema::OverflowField,
 };
 
-/// What a document has room for of an array that does not overflow yet, in bytes.
-const ROOM: u64 = 256 * 1024;
+/// The maximum size in bytes of the resident elements of an array that does not overflow yet.
+const MAX_RESIDENT_BYTES: u64 = 256 * 1024;
 
 impl<T: Document> Arrays<T> {
-    /// How long the arrays are that overflow, and how large the documents: what tells after how many elements an array is to.
+    /// Returns the lengths of each overflow array of the model, and the sizes of the documents. The lengths show after how many
+    /// elements an array should overflow.
     ///
-    /// It reads two numbers of each document of the model, and keeps them until they are sorted.
+    /// The query returns a few numbers for each document of the model. All numbers are in memory at the same time.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn lengths(&self) -> Result<Vec<Lengths>> {
-        let mut all = Vec::new();
+        let mut lengths = Vec::new();
         for field in T::MODEL.overflows {
-            all.push(self.measured(field.stored, Some(field)).await?);
+            lengths.push(self.measure_lengths(field.stored, Some(field)).await?);
         }
-        Ok(all)
+        Ok(lengths)
     }
 
-    /// The same of one array of the documents, be it one that does not overflow yet.
+    /// Returns the lengths of one array, and the sizes of the documents. The array need not be an overflow array.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -58,57 +60,70 @@ impl<T: Document> Arrays<T> {
     /// # fn main() {}
     /// ```
     ///
-    /// It reads two numbers of each document of the model, and keeps them until they are sorted.
+    /// The query returns a few numbers for each document of the model. All numbers are in memory at the same time.
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// Errors of the backend.
     pub async fn lengths_of<P>(&self, array: impl FnOnce(T::Fields) -> P + Send) -> Result<Lengths>
     where
-        P: Place<Scope: In<T>, Value: List, Shape: Single>,
+        P: Place<Scope: SameScope<T>, Value: ArrayValue, Shape: Single>,
     {
         let path = array(T::fields()).path();
         let stored = path.dotted()?;
-        let mut declared = T::MODEL.overflows.iter();
-        let declared = declared.find(|field| field.stored == stored);
-        self.measured(stored, declared).await
+        let mut fields = T::MODEL.overflows.iter();
+        let field = fields.find(|field| field.stored == stored);
+        self.measure_lengths(stored, field).await
     }
 
-    async fn measured(&self, stored: &str, declared: Option<&OverflowField>) -> Result<Lengths> {
+    /// Measures the array with this stored name. `field` is its declaration as an overflow array.
+    async fn measure_lengths(
+        &self,
+        stored: &str,
+        field: Option<&OverflowField>,
+    ) -> Result<Lengths> {
         let array = format!("${stored}");
         let array = doc! { "$cond": [{ "$isArray": &array }, &array, []] };
-        let inside = doc! { "$size": array.clone() };
-        let mut count = vec![Bson::from(inside.clone())];
-        if let Some(field) = declared {
-            let at = |name: &str, default: Bson| doc! { "$ifNull": [format!("${}.{name}", field.header), default] };
-            let none = || Bson::Array(Vec::new());
-            count.push(at("count", Bson::Int64(0)).into());
-            count.push(doc! { "$size": at("tail", none()) }.into());
-            count.push(doc! { "$size": at("work.block", none()) }.into());
+        let resident = doc! { "$size": array.clone() };
+        let mut count = vec![Bson::from(resident.clone())];
+        if let Some(field) = field {
+            let value_or =
+                |path: String, default: Bson| doc! { "$ifNull": [format!("${path}"), default] };
+            let len = |path: String| doc! { "$size": value_or(path, Bson::Array(Vec::new())) };
+            count.push(value_or(field.manifest_path(COUNT), Bson::Int64(0)).into());
+            count.push(len(field.manifest_path(TAIL)).into());
+            count.push(len(field.work_path(BLOCK)).into());
         }
         let row = doc! { "$project": {
             "_id": 0,
             "count": { "$add": count },
             "bytes": { "$bsonSize": "$$ROOT" },
-            "inside": inside,
-            "inside_bytes": { "$bsonSize": { "a": array } },
+            "resident": resident,
+            "resident_bytes": { "$bsonSize": { "a": array } },
         } };
-        let aggregate = Aggregate {
+        let aggregate = AggregateOperation {
             collection: T::COLLECTION.into(),
-            pipeline: vec![raw(&row)?],
+            pipeline: vec![to_raw_document(&row)?],
             variables: RawDocumentBuf::new(),
-            max_time: None,
+            options: Default::default(),
         };
-        let mut cursor = self.access.again().aggregate(&T::MODEL, aggregate).await?;
+        let mut cursor = self
+            .access
+            .for_repeat()
+            .aggregate(&T::MODEL, aggregate)
+            .await?;
         let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
-        let (mut inside, mut inside_bytes) = (0, 0);
+        let (mut resident, mut resident_bytes) = (0, 0);
         loop {
-            let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
+            let batch = cursor
+                .next_batch()
+                .await
+                .map_err(error::naming_model(&T::MODEL))?;
             if batch.is_empty() {
                 break;
             }
             for row in &batch {
-                let row = BsonDocument::try_from(&**row).map_err(error::encode)?;
+                let row = BsonDocument::try_from(&**row).map_err(error::from_bson)?;
                 let number = |name: &str| match row.get(name) {
                     Some(Bson::Int32(number)) => u64::try_from(*number).unwrap_or(0),
                     Some(Bson::Int64(number)) => u64::try_from(*number).unwrap_or(0),
@@ -116,85 +131,92 @@ impl<T: Document> Arrays<T> {
                 };
                 lengths.push(number("count"));
                 bytes.push(number("bytes"));
-                inside += number("inside");
-                inside_bytes += number("inside_bytes");
+                resident += number("resident");
+                resident_bytes += number("resident_bytes");
             }
         }
         lengths.sort_unstable();
         bytes.sort_unstable();
-        let room = declared.map_or(ROOM, |field| field.part as u64);
+        let max_bytes = field.map_or(MAX_RESIDENT_BYTES, |field| field.max_chunk_bytes as u64);
+        let mean_bytes = resident_bytes.checked_div(resident).unwrap_or(0).max(1);
         Ok(Lengths {
-            field: declared.map_or_else(|| stored.to_owned(), |field| field.field.to_owned()),
-            after: declared
-                .filter(|field| !field.gathers())
-                .map(|field| field.after),
-            gathers: declared.is_some_and(OverflowField::gathers),
-            most: room / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
+            field: field.map_or_else(|| stored.to_owned(), |field| field.field.to_owned()),
+            after: field
+                .filter(|field| !field.is_inline())
+                .map(|field| field.max_resident),
+            is_inline: field.is_some_and(OverflowField::is_inline),
+            max_resident: max_bytes / mean_bytes,
             lengths,
             bytes,
         })
     }
 }
 
-/// How long the arrays in a field are, and how large their documents: as text, with a histogram.
+/// The lengths of the arrays in a field, and the sizes of their documents. As text, with a histogram.
 #[derive(Debug, Clone)]
 pub struct Lengths {
     field: String,
-    /// Of one that overflows.
+    /// The declared number of resident elements. `None` if the array does not overflow, or is `inline`.
     after: Option<usize>,
-    /// Whether it did, and its elements come back.
-    gathers: bool,
-    /// How many elements of a mean size there is room for in a document.
-    most: u64,
+    /// Whether the array is an `inline` overflow array.
+    is_inline: bool,
+    /// The number of elements of mean size that a document has room for.
+    max_resident: u64,
+    /// The lengths of the arrays, sorted.
     lengths: Vec<u64>,
+    /// The sizes of the documents in bytes, sorted.
     bytes: Vec<u64>,
 }
 
 impl Lengths {
-    /// The field: its name in Rust, or where it is stored if it does not overflow.
+    /// Returns the Rust name of an overflow array, or the stored path of another array.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// How many documents there are.
+    /// Returns the number of documents.
     #[must_use]
     pub fn documents(&self) -> usize {
         self.lengths.len()
     }
 
-    /// The length of which so many of a hundred arrays, from 0 to 100, have no more elements; 0 without any.
+    /// Returns the length that `percent` percent of the arrays do not exceed, or 0 without documents. `percent` is from 0 to 100.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
         percentile(&self.lengths, percent)
     }
 
-    /// The same of the bytes of the documents.
+    /// Returns the size in bytes that `percent` percent of the documents do not exceed, or 0 without documents.
     #[must_use]
     pub fn bytes(&self, percent: f64) -> u64 {
         percentile(&self.bytes, percent)
     }
 
-    /// How many arrays are longer than so much.
+    /// Returns the number of arrays with more than `len` elements.
     #[must_use]
     pub fn longer_than(&self, len: u64) -> usize {
-        self.lengths.len() - self.lengths.partition_point(|own| *own <= len)
+        self.lengths.len() - self.lengths.partition_point(|length| *length <= len)
     }
 
-    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole, but no more than 10,000, nor than there is
-    /// room for in a document where they are as large as those that are there now.
+    /// Returns the proposed number of resident elements: the least number with which 99 % of the arrays do not overflow. The number
+    /// is at most 10,000, and at most the number of elements of mean size that a document has room for.
     #[must_use]
     pub fn proposal(&self) -> u64 {
-        self.percentile(99.0).min(self.most).clamp(1, 10_000)
+        self.percentile(99.0)
+            .min(self.max_resident)
+            .clamp(1, 10_000)
     }
 }
 
-/// The least value that so many of a hundred are not above.
+/// Returns the least value that `percent` percent of the values do not exceed.
 fn percentile(sorted: &[u64], percent: f64) -> u64 {
-    let reached = |position: usize| (position + 1) as f64 >= sorted.len() as f64 * percent / 100.0;
+    let is_reached =
+        |position: usize| (position + 1) as f64 >= sorted.len() as f64 * percent / 100.0;
     let mut positions = 0..sorted.len();
-    let at = positions.find(|position| reached(*position));
-    at.and_then(|at| sorted.get(at))
+    let position = positions.find(|position| is_reached(*position));
+    position
+        .and_then(|position| sorted.get(position))
         .or(sorted.last())
         .copied()
         .unwrap_or(0)
@@ -205,7 +227,7 @@ impl fmt::Display for Lengths {
         write!(f, "{}: {} documents, ", self.field, self.documents())?;
         match self.after {
             Some(after) => writeln!(f, "overflows after {after}")?,
-            None if self.gathers => writeln!(f, "goes back to its documents")?,
+            None if self.is_inline => writeln!(f, "keeps all elements in the document (`inline`)")?,
             None => writeln!(f, "does not overflow")?,
         }
         for percent in [50.0, 90.0, 99.0, 99.9, 100.0] {
@@ -217,18 +239,18 @@ impl fmt::Display for Lengths {
             )?;
         }
         let mut from = 0;
-        let mut to: u64 = 1;
+        let mut end: u64 = 1;
         let longest = self.lengths.last().copied().unwrap_or(0);
         while from <= longest {
-            let count = self.longer_than_or(from) - self.longer_than_or(to);
+            let count = self.at_least(from) - self.at_least(end);
             let width = (count * 40).div_ceil(self.documents().max(1));
             writeln!(
                 f,
                 "  {from:>8} to {:>8}: {:<40} {count}",
-                to - 1,
+                end - 1,
                 "#".repeat(width)
             )?;
-            (from, to) = (to, to.saturating_mul(4));
+            (from, end) = (end, end.saturating_mul(4));
         }
         write!(
             f,
@@ -240,8 +262,8 @@ impl fmt::Display for Lengths {
 }
 
 impl Lengths {
-    /// How many arrays have so many elements or more.
-    fn longer_than_or(&self, len: u64) -> usize {
-        self.lengths.len() - self.lengths.partition_point(|own| *own < len)
+    /// Returns the number of arrays with at least `len` elements.
+    fn at_least(&self, len: u64) -> usize {
+        self.lengths.len() - self.lengths.partition_point(|length| *length < len)
     }
 }

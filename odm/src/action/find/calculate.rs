@@ -1,4 +1,4 @@
-//! One value calculated from all documents of a query.
+//! Aggregates over all documents of a query: `sum`, `avg`, `min`, `max`, `distinct`.
 
 use std::pin::Pin;
 
@@ -7,18 +7,18 @@ use bson::{RawBson, RawDocumentBuf};
 use super::{Find, pipeline};
 use crate::{
     Error, ErrorKind, Result,
-    aggregate::{Aggregate, Aggregates, Elements, Group, Single, Summable},
+    aggregate::{Aggregate, Aggregates, DistinctPlace, Group, SingleValuePlace, Summable},
     backend::operation,
     decode,
     document::Document,
     error,
-    field::{In, Ordered},
-    query::{append, document},
+    field::{Ordered, SameScope},
+    query::{append_field, single_field_document},
     schema::Schema,
 };
 
-/// Calculates one value from the documents of a query, when it is awaited; made by [`Find::sum`] and its like.
-#[must_use = "a calculation is made when it is awaited"]
+/// An aggregate over the documents of a query, which runs when awaited; made by [`Find::sum`] and similar methods.
+#[must_use = "an aggregate is computed when awaited"]
 pub struct Calculation<V>(Pin<Box<dyn Future<Output = Result<V>> + Send>>);
 
 impl<V> IntoFuture for Calculation<V> {
@@ -29,7 +29,7 @@ impl<V> IntoFuture for Calculation<V> {
     }
 }
 
-/// What is calculated from the documents that match, as many of them as the limit says.
+/// Aggregates over the documents that match, up to the limit.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -47,96 +47,115 @@ impl<V> IntoFuture for Calculation<V> {
 /// # }
 /// ```
 impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
-    /// The different values of a field, each once and in no particular order; of an array those of its elements. Null is
-    /// none.
+    /// Returns the distinct values of a field, in no particular order. For an array, these are the distinct elements. Null is
+    /// left out.
     ///
-    /// Fails with [`Invalid`](ErrorKind::Invalid) for a query that has a limit, and as a read does.
+    /// # Errors
+    ///
+    /// The awaited aggregate fails with [`Invalid`](ErrorKind::Invalid) for a query that has a limit, and with the errors of
+    /// [`Find::all`].
     pub fn distinct<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
     where
-        K: Elements<Scope: In<T>>,
+        K: DistinctPlace<Scope: SameScope<T>>,
     {
         let path = field(T::fields()).path();
         Calculation(Box::pin(async move {
             if self.limit.is_some() {
                 let error = Error::new(
                     ErrorKind::Invalid,
-                    "`distinct` looks at all documents that match: leave the `limit` out",
+                    "`distinct` reads all documents that match: leave out `limit`",
                 );
                 return Err(error::of_model::<T>(error));
             }
-            path.refuse_variant().map_err(error::of_model::<T>)?;
-            let distinct = operation::Distinct {
+            path.ensure_not_in_variant().map_err(error::of_model::<T>)?;
+            let distinct = operation::DistinctOperation {
                 collection: T::COLLECTION.into(),
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
                 filter: self.raw_filter()?,
-                max_time: None,
+                options: self.read_options(),
             };
             let values = self.access.distinct(&T::MODEL, distinct).await?.into_iter();
             let values = values.filter(|value| *value != RawBson::Null).map(|value| {
-                let value = decode::value(&value);
+                let value = decode::decode_value(&value);
                 value.map_err(|error| error::of_model::<T>(error).with_path(path.to_string()))
             });
             values.collect()
         }))
     }
 
-    /// The sum of a number: an `i64` of integers, an `f64` of floats, a `Decimal128` of decimals. What is null or missing
-    /// counts as nothing, and the sum of nothing is 0.
+    /// Returns the sum of a number field: an `i64` for integers, an `f64` for floats, a `Decimal128` for decimals. Null and
+    /// missing values count as 0, and the sum of no documents is 0.
     ///
-    /// Fails with [`Invalid`](ErrorKind::Invalid) for a sum beyond its type, and as a read does.
+    /// # Errors
+    ///
+    /// The awaited aggregate fails with [`Invalid`](ErrorKind::Invalid) for a sum that overflows its type, and with the errors of
+    /// [`Find::all`].
     pub fn sum<K>(
         self,
         field: impl FnOnce(T::Fields) -> K,
     ) -> Calculation<<K::Inner as Summable>::Sum>
     where
-        K: Single<Scope: In<T>, Inner: Summable>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
     {
-        self.calculate(Group::new().sum(field))
+        self.run_aggregate(Group::new().sum(field))
     }
 
-    /// The average of a number, without what is null or missing: a `Decimal128` of decimals, else an `f64`; none if there
-    /// is nothing.
+    /// Returns the average of a number field: a `Decimal128` for decimals, otherwise an `f64`. Null and missing values do not
+    /// count; without any value the average is `None`.
+    ///
+    /// # Errors
+    ///
+    /// The awaited aggregate fails with the errors of [`Find::all`].
     pub fn avg<K>(
         self,
         field: impl FnOnce(T::Fields) -> K,
     ) -> Calculation<Option<<K::Inner as Summable>::Mean>>
     where
-        K: Single<Scope: In<T>, Inner: Summable>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
     {
-        self.calculate(Group::new().avg(field))
+        self.run_aggregate(Group::new().avg(field))
     }
 
-    /// The least value of a field, without what is null or missing; none if there is nothing.
+    /// Returns the least value of a field, or `None` without any value. Null and missing values do not count.
+    ///
+    /// # Errors
+    ///
+    /// The awaited aggregate fails with the errors of [`Find::all`].
     pub fn min<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Option<K::Inner>>
     where
-        K: Single<Scope: In<T>, Inner: Ordered>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
     {
-        self.calculate(Group::new().min(field))
+        self.run_aggregate(Group::new().min(field))
     }
 
-    /// The greatest value of a field, without what is null or missing; none if there is nothing.
+    /// Returns the greatest value of a field, or `None` without any value. Null and missing values do not count.
+    ///
+    /// # Errors
+    ///
+    /// The awaited aggregate fails with the errors of [`Find::all`].
     pub fn max<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Option<K::Inner>>
     where
-        K: Single<Scope: In<T>, Inner: Ordered>,
+        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
     {
-        self.calculate(Group::new().max(field))
+        self.run_aggregate(Group::new().max(field))
     }
 
-    fn calculate<V: Send + 'static>(self, aggregate: Aggregate<T, V>) -> Calculation<V> {
+    fn run_aggregate<V: Send + 'static>(self, aggregate: Aggregate<T, V>) -> Calculation<V> {
         Calculation(Box::pin(async move {
             let stages = || {
-                let mut stages = pipeline::chosen(&self)?;
-                let mut group = document("_id", RawBson::Null)?;
+                let mut stages = pipeline::selecting_stages(&self)?;
+                let mut group = single_field_document("_id", RawBson::Null)?;
                 aggregate.append_to(&mut group)?;
-                stages.push(document("$group", group)?);
+                stages.push(single_field_document("$group", group)?);
                 Ok(stages)
             };
-            let all = pipeline::of::<T>(stages().map_err(error::of_model::<T>)?);
-            let rows = self.access.aggregate_all(&T::MODEL, all).await?;
-            let mut nothing = RawDocumentBuf::new();
-            append(&mut nothing, "_id", RawBson::Null)?;
-            let all = rows.into_iter().next().unwrap_or(nothing);
-            aggregate.read(&all).map_err(error::of_model::<T>)
+            let stages = stages().map_err(error::of_model::<T>)?;
+            let query = pipeline::to_aggregate::<T>(stages, self.read_options());
+            let rows = self.access.aggregate_all(&T::MODEL, query).await?;
+            let mut empty_group = RawDocumentBuf::new();
+            append_field(&mut empty_group, "_id", RawBson::Null)?;
+            let group = rows.into_iter().next().unwrap_or(empty_group);
+            aggregate.decode_group(&group).map_err(error::of_model::<T>)
         }))
     }
 }

@@ -1,4 +1,4 @@
-//! How snapshots differ from what they were taken of.
+//! Finds snapshots that differ from their source documents.
 
 use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 
@@ -13,45 +13,45 @@ use crate::{
     decode,
     document::Document,
     error,
-    maintain::{drifted, snapshots},
+    maintain::{find_drifted, snapshot_projection},
     schema::Schema,
-    soft_delete::Sight,
+    soft_delete::Visibility,
 };
 
-/// A snapshot that is not as what it was taken of is now; found by [`Find::drift`].
+/// A snapshot that differs from the current value of the source; found by [`Find::drift`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Drift {
-    /// The `_id` of the document that has the snapshot.
+    /// The `_id` of the document with the snapshot.
     pub id: Bson,
-    /// Where it is in the document, as it is stored: `lines.0.price`.
+    /// The stored path of the snapshot in the document: `lines.0.price`.
     pub path: String,
-    /// What was taken.
-    pub taken: Bson,
-    /// What the source has now; none if the source is not there any more, or out of sight.
-    pub now: Option<Bson>,
+    /// The value that the snapshot took.
+    pub snapshot: Bson,
+    /// The current value of the source; `None` if the source is gone or invisible to the session.
+    pub current: Option<Bson>,
     /// The model of the source.
     pub source_model: &'static str,
-    /// The `_id` of the source: the one that is remembered with `origin`, and otherwise what the reference leads to.
+    /// The `_id` of the source: the stored origin for a snapshot with `origin`, otherwise the target of the reference.
     pub source: Bson,
-    /// When it was taken; none if that is not remembered, for which the snapshot says `origin`.
-    pub taken_at: Option<DateTime>,
+    /// The time of the snapshot; `None` for a snapshot without `origin`.
+    pub snapshot_at: Option<DateTime>,
 }
 
-/// The snapshots of the documents of a query that are not as their sources are now; made by [`Find::drift`].
+/// A query for the snapshots that differ from their sources; made by [`Find::drift`].
 ///
-/// It gives all of them when it is awaited, and one after the other by [`stream`](Self::stream).
-#[must_use = "nothing is read until it is awaited or streamed"]
+/// Awaiting the query returns all results; [`stream`](Self::stream) returns the results in turn.
+#[must_use = "a query for drift runs when awaited or streamed"]
 pub struct FindDrift<S, T: Document, C> {
     find: Find<S, T, T, (), C>,
 }
 
 impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
-    /// The snapshots in the documents that match, `#[snapshot(from = …)]`, which are not as what they were taken of is now. Those
-    /// that are the same are left out, and so are those of no source.
+    /// Finds the snapshots, `#[snapshot(from = …)]`, in the matching documents that differ from the current values of their
+    /// sources. The result leaves out equal snapshots, and snapshots without a source.
     ///
-    /// The documents are read in batches, and for each batch the sources: one query for each model that these are of. A source that
-    /// the session does not see is as one that is gone. A [limit](Self::limit) is one of documents.
+    /// The query reads the documents in batches and, for each batch, the sources: one query per source model. A source that the
+    /// session does not see counts as gone. A [limit](Self::limit) counts documents, not snapshots.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -75,8 +75,8 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// db.update::<Product>(7).set(|p| p.price(), 30).await?;
     ///
     /// for drift in db.find::<Order>().filter(|o| o.id().eq(1)).drift().await? {
-    ///     println!("{}: {} was taken, and is {:?} now", drift.path, drift.taken, drift.now);
-    /// #   assert_eq!((drift.path.as_str(), drift.now, drift.taken_at.is_some()), ("price", Some(30_i64.into()), true));
+    ///     println!("{}: {} was taken, and is {:?} now", drift.path, drift.snapshot, drift.current);
+    /// #   assert_eq!((drift.path.as_str(), drift.current, drift.snapshot_at.is_some()), ("price", Some(30_i64.into()), true));
     /// }
     /// # Ok(())
     /// # }
@@ -84,17 +84,19 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// # fn main() {}
     /// ```
     pub fn drift(mut self) -> FindDrift<S, T, C> {
-        // A stale document would seem to differ from the source.
+        // Read from the primary: a stale document from a secondary would seem to differ from the source.
         self.access = self.access.reading_from_primary();
         FindDrift { find: self }
     }
 }
 
 impl<S: Schema, T: Document, C> FindDrift<S, T, C> {
-    /// One after the other, read in batches. It ends behind an error.
+    /// Streams the snapshots, read in batches. The stream ends after an error.
     pub fn stream(self) -> Rows<Drift> {
-        let start = State::<S, T>::Start(self.find.checked());
-        Rows(Box::pin(stream::unfold(start, State::next).fuse()))
+        let start = DriftState::<S, T>::Start(Box::new(self.find.erase_scope()));
+        Rows(Box::pin(
+            stream::unfold(start, DriftState::next_drift).fuse(),
+        ))
     }
 }
 
@@ -113,32 +115,32 @@ impl<S: Schema, T: Document, C> IntoFuture for FindDrift<S, T, C> {
     }
 }
 
-enum State<S, T: Document> {
-    Start(Find<S, T>),
-    Open(Open<T>),
-    Over,
+enum DriftState<S, T: Document> {
+    Start(Box<Find<S, T>>),
+    Open(OpenDrift<T>),
+    Finished,
 }
 
-struct Open<T> {
+struct OpenDrift<T> {
     access: Access,
     cursor: Box<dyn Cursor>,
     ready: VecDeque<Drift>,
-    of: PhantomData<fn() -> T>,
+    marker: PhantomData<fn() -> T>,
 }
 
-impl<S: Schema, T: Document> State<S, T> {
-    async fn next(self) -> Option<(Result<Drift>, Self)> {
-        let failed = |error| Some((Err(error::of_model::<T>(error)), Self::Over));
+impl<S: Schema, T: Document> DriftState<S, T> {
+    async fn next_drift(self) -> Option<(Result<Drift>, Self)> {
+        let failed = |error| Some((Err(error::of_model::<T>(error)), Self::Finished));
         let mut open = match self {
-            Self::Over => return None,
+            Self::Finished => return None,
             Self::Open(open) => open,
-            Self::Start(find) => match Open::start(find).await {
+            Self::Start(find) => match OpenDrift::open_query(*find).await {
                 Ok(open) => open?,
                 Err(error) => return failed(error),
             },
         };
         while open.ready.is_empty() {
-            match open.fill().await {
+            match open.read_batch().await {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => return failed(error),
@@ -149,42 +151,46 @@ impl<S: Schema, T: Document> State<S, T> {
     }
 }
 
-impl<T: Document> Open<T> {
-    /// Opens the query; none if the documents have no snapshots.
-    async fn start<S: Schema>(find: Find<S, T>) -> Result<Option<Self>> {
-        let Some(projection) = snapshots(&T::MODEL)? else {
+impl<T: Document> OpenDrift<T> {
+    /// Opens the query; returns `None` if the model has no snapshots.
+    async fn open_query<S: Schema>(find: Find<S, T>) -> Result<Option<Self>> {
+        let Some(projection) = snapshot_projection(&T::MODEL)? else {
             return Ok(None);
         };
-        let ask = crate::backend::operation::Find {
+        let query = crate::backend::operation::FindOperation {
             projection,
             ..find.to_operation()?
         };
         Ok(Some(Self {
-            cursor: find.access.find(&T::MODEL, ask).await?,
-            // Whether sources are seen is not said by whether the documents are.
-            access: find.access.seeing(Sight::Present),
+            cursor: find.access.find(&T::MODEL, query).await?,
+            // Soft-deleted documents do not make soft-deleted sources visible.
+            access: find.access.with_visibility(Visibility::Present),
             ready: VecDeque::new(),
-            of: PhantomData,
+            marker: PhantomData,
         }))
     }
 
-    async fn fill(&mut self) -> Result<bool> {
+    async fn read_batch(&mut self) -> Result<bool> {
         let batch = self.cursor.next_batch().await?;
         if batch.is_empty() {
             return Ok(false);
         }
-        self.access.told().had(batch.len() as u64);
-        for drifted in drifted(&self.access, &T::MODEL, &batch).await? {
-            let id = batch.get(drifted.document).and_then(|raw| decode::id(raw));
+        self.access
+            .operation_metrics()
+            .add_documents(batch.len() as u64);
+        for drift in find_drifted(&self.access, &T::MODEL, &batch).await? {
+            let id = batch
+                .get(drift.batch_position)
+                .and_then(|raw| decode::stored_id(raw));
             let id = id.map_or(Ok(Bson::Null), |id| Bson::try_from(RawBson::from(id)));
             self.ready.push_back(Drift {
-                id: id.map_err(error::encode)?,
-                path: drifted.path,
-                taken: drifted.taken,
-                now: drifted.now,
-                source_model: drifted.source.name,
-                source: drifted.id,
-                taken_at: drifted.at,
+                id: id.map_err(error::from_bson)?,
+                path: drift.path,
+                snapshot: drift.snapshot,
+                current: drift.current,
+                source_model: drift.source.name,
+                source: drift.id,
+                snapshot_at: drift.snapshot_at,
             });
         }
         Ok(true)

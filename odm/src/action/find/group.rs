@@ -1,20 +1,19 @@
-//! Documents in groups.
+//! Grouped queries: `group_by`.
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Find, pipeline};
 use crate::{
     Result,
-    aggregate::{Aggregates, Group, GroupKey, Groups, Key, part},
+    aggregate::{Aggregates, Group, GroupKey, GroupKeyOrder, Groups, group_field},
     document::Document,
     error,
-    query::{IntoSort, Sort, document, sort_to_raw},
+    query::{IntoSort, Sort, single_field_document, sort_to_raw},
     schema::Schema,
 };
 
 impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
-    /// The documents that match in groups, one for each value of a field or of a tuple of fields; null and missing are
-    /// one value.
+    /// Groups the matching documents by the value of a field or of a tuple of fields. Null and missing values form one group.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -44,20 +43,20 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     ) -> GroupBy<S, T, K::Value> {
         let key = key(T::fields());
         GroupBy {
-            key: key.expression(),
-            read_key: Box::new(move |raw| key.read(raw)),
-            find: self.checked(),
+            key: key.key_expression(),
+            read_key: Box::new(move |raw| key.decode_key(raw)),
+            find: self.erase_scope(),
         }
     }
 }
 
-/// Reads the key of a group.
+/// Decodes the key of a group.
 type ReadKey<K> = Box<dyn Fn(RawBsonRef<'_>) -> Result<K> + Send + Sync>;
 
-/// Documents in groups, of which it is still to be said what is wanted; made by [`Find::group_by`].
+/// A grouped query without its aggregates; made by [`Find::group_by`].
 ///
-/// `K` is what tells the groups apart.
-#[must_use = "say what to calculate for each group: `select`"]
+/// `K` is the type of the group key.
+#[must_use = "a grouped query needs `select` with the aggregates of each group"]
 pub struct GroupBy<S, T: Document, K> {
     find: Find<S, T>,
     key: Result<RawBson>,
@@ -65,23 +64,23 @@ pub struct GroupBy<S, T: Document, K> {
 }
 
 impl<S: Schema, T: Document, K> GroupBy<S, T, K> {
-    /// What is calculated for each group: one thing or a tuple of up to six.
+    /// Chooses the aggregates of each group: one, or a tuple of up to six.
     pub fn select<A: Aggregates<T>>(
         self,
         calculate: impl FnOnce(Group<T>) -> A,
     ) -> Grouped<S, T, K, A, A::Values> {
         let mut values = calculate(Group::new());
-        values.place(0);
+        values.assign_columns(0);
         let group = self.key.and_then(|key| {
-            let mut group = document("_id", key)?;
+            let mut group = single_field_document("_id", key)?;
             values.append_to(&mut group)?;
-            document("$group", group)
+            single_field_document("$group", group)
         });
         Grouped {
             find: self.find,
             group,
             read_key: self.read_key,
-            read_values: A::read,
+            read_values: A::decode_group,
             values,
             sort: Vec::new(),
             limit: None,
@@ -89,13 +88,13 @@ impl<S: Schema, T: Document, K> GroupBy<S, T, K> {
     }
 }
 
-/// What is calculated for each group of documents; made by [`GroupBy::select`].
+/// A grouped query with its aggregates; made by [`GroupBy::select`].
 ///
-/// `K` is what tells the groups apart, `V` what `A` gives for each.
-#[must_use = "groups are made when `all` is called"]
+/// `K` is the type of the group key, `V` the result type of the aggregates `A`.
+#[must_use = "a grouped query runs when `all` is called"]
 pub struct Grouped<S, T: Document, K, A, V> {
     find: Find<S, T>,
-    /// The stage that groups.
+    /// The `$group` stage.
     group: Result<RawDocumentBuf>,
     read_key: ReadKey<K>,
     read_values: fn(&A, &RawDocument) -> Result<V>,
@@ -104,47 +103,52 @@ pub struct Grouped<S, T: Document, K, A, V> {
     limit: Option<u64>,
 }
 
-// The bounds stand where the key and the aggregates come in: a mistake there is one error, whatever follows.
+// `group_by` and `select` have the trait bounds: a mistake there must not repeat as an error of each later call.
 impl<S: Schema, T: Document, K, A, V> Grouped<S, T, K, A, V> {
-    /// In this order, by the key and by what is calculated; a further call orders what this one leaves equal.
-    pub fn sort<O: IntoSort<Groups<T>>>(mut self, order: impl FnOnce(Key<T>, &A) -> O) -> Self {
-        let order = order(Key::new(), &self.values);
+    /// Adds sort keys, by the group key and by the aggregates. The keys of a later call order groups that the earlier keys leave
+    /// equal.
+    pub fn sort<O: IntoSort<Groups<T>>>(
+        mut self,
+        order: impl FnOnce(GroupKeyOrder<T>, &A) -> O,
+    ) -> Self {
+        let order = order(GroupKeyOrder::new(), &self.values);
         self.sort.extend(order.into_sorts());
         self
     }
 
-    /// This many groups at most.
+    /// Returns at most `limit` groups.
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// All groups: the key of each, and what is calculated for it.
+    /// Returns all groups, each with its key and its aggregates.
     ///
     /// # Errors
     ///
-    /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for a sum beyond its type;
+    /// Errors of the backend; [`Invalid`](crate::ErrorKind::Invalid) for a sum that overflows its type;
     /// [`Decode`](crate::ErrorKind::Decode) for a key or a value that does not fit the model.
     pub async fn all(self) -> Result<Vec<(K, V)>> {
         let access = self.find.access.clone();
-        let stages = self.stages().map_err(error::of_model::<T>)?;
+        let options = self.find.read_options();
+        let stages = self.to_stages().map_err(error::of_model::<T>)?;
         let groups = access
-            .aggregate_all(&T::MODEL, pipeline::of::<T>(stages))
+            .aggregate_all(&T::MODEL, pipeline::to_aggregate::<T>(stages, options))
             .await?;
         let groups = groups.iter().map(|group| {
-            let key = (self.read_key)(part(group, "_id")?)?;
+            let key = (self.read_key)(group_field(group, "_id")?)?;
             Ok((key, (self.read_values)(&self.values, group)?))
         });
         groups.collect::<Result<_>>().map_err(error::of_model::<T>)
     }
 
-    fn stages(&self) -> Result<Vec<RawDocumentBuf>> {
-        let mut stages = pipeline::chosen(&self.find)?;
+    fn to_stages(&self) -> Result<Vec<RawDocumentBuf>> {
+        let mut stages = pipeline::selecting_stages(&self.find)?;
         stages.push(self.group.clone()?);
         if let Some(sort) = sort_to_raw(&self.sort)? {
-            stages.push(document("$sort", sort)?);
+            stages.push(single_field_document("$sort", sort)?);
         }
-        stages.extend(pipeline::limited(self.limit)?);
+        stages.extend(pipeline::limit_stage(self.limit)?);
         Ok(stages)
     }
 }

@@ -1,4 +1,4 @@
-//! Pages: each begins behind the one before it, wherever that is by then.
+//! Pages of a query. Each page begins after the last document of the page before, wherever that document is by then.
 
 mod token;
 
@@ -7,10 +7,10 @@ use std::pin::Pin;
 use bson::{RawBson, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
 
-use token::Side;
+use token::TokenSide;
 pub use token::{IntoPageToken, PageToken};
 
-use super::{Find, assemble};
+use super::{Find, decode_and_join};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{self, Direction, Explain},
@@ -18,22 +18,23 @@ use crate::{
     error,
     field::Path,
     projection::{self, Projection},
-    query::{Filter, Sort, behind, key_of, read_by, sort_to_raw},
+    query::{Filter, Sort, after_position, sort_fields, sort_key, sort_to_raw},
     relation::Joins,
     schema::Schema,
 };
 
-/// Documents that a query can skip: none. Without this, `skip` is the one of iterators, which a query is not.
+/// Models with queries that can skip documents: no model implements this trait. Without this trait, `skip` would resolve to the
+/// method of iterators, and the compile error would not help.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a query skips no documents",
-    label = "reads all that it skips, and misses some when others are deleted meanwhile",
-    note = "a page begins behind the one before it: `.page(20).after(token)`, where `token` is its `next`"
+    message = "a query cannot skip documents",
+    label = "would read all skipped documents, and miss documents after a delete",
+    note = "read pages: `.page(20).after(token)`, where `token` is the `next` of the page before"
 )]
 pub trait Skips {}
 
 impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
-    /// Not there: see [`Skips`].
+    /// Never callable: see [`Skips`].
     #[doc(hidden)]
     pub fn skip(self, _: u64) -> Self
     where
@@ -42,16 +43,16 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         self
     }
 
-    /// One page of this many documents, the first unless [`after`](FindPage::after) or [`before`](FindPage::before) says
-    /// otherwise.
+    /// Reads one page of `size` documents: the first page, unless [`after`](FindPage::after) or [`before`](FindPage::before)
+    /// gives a token.
     ///
-    /// A page costs the same however deep it is: it begins behind the last document of the one before it, by the values
-    /// that it is sorted by, so nothing is skipped. Documents that are inserted or deleted meanwhile shift no others: none
-    /// comes twice or stays out, unless the values that it is sorted by change.
+    /// A page costs the same however deep the page is, as the query starts at the sort values of the last document before the
+    /// page. Inserts and deletes between two pages neither repeat nor hide other documents. A document can appear twice or never
+    /// only if its own sort values change.
     ///
-    /// The `_id` decides between documents that the sort leaves equal, in the direction of the last field. For an index
-    /// to give the order it has to end in the `_id` too: `index(thread, -date, -id)`, or the same the other way round, for
-    /// a page of one thread sorted by the date; [`explain`](FindPage::explain) shows it.
+    /// The `_id` decides between documents that the sort leaves equal, in the direction of the last field. An index serves the
+    /// order only if the index ends in the `_id` too. For a page of one thread sorted by the date, that is `index(thread, -date,
+    /// -id)` or its reverse. [`explain`](FindPage::explain) shows the index in use.
     ///
     /// ```
     /// use odm::{Page, PageToken, prelude::*};
@@ -83,7 +84,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// ```
     pub fn page(self, size: u32) -> FindPage<S, T, P, J> {
         FindPage {
-            find: self.checked(),
+            find: self.erase_scope(),
             size,
             after: None,
             before: None,
@@ -91,27 +92,31 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     }
 }
 
-/// Some of the documents of a query, with the way to those behind and before them.
+/// One page of a query, with the tokens of the next and the previous page.
 ///
-/// It can be sent as it is, for instance as JSON.
+/// A page can be serialized, for instance as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// What is on the page, in the order of the query.
+    /// The documents of the page, in the order of the query.
     pub items: Vec<T>,
-    /// For [`FindPage::after`]: where the next page begins, if anything is there. When the page was asked for by
-    /// `before`, it is always there.
+    /// The token for [`FindPage::after`] that reads the next page; `None` at the end. A page that was read by `before` always has
+    /// this token.
     pub next: Option<PageToken>,
-    /// For [`FindPage::before`]: where the page before this one ends, if anything is there. When the page was asked for
-    /// by `after`, it is always there.
+    /// The token for [`FindPage::before`] that reads the previous page; `None` at the beginning. A page that was read by `after`
+    /// always has this token.
     pub previous: Option<PageToken>,
 }
 
-/// Reads one page of a query; made by [`Find::page`].
+/// A query for one page; made by [`Find::page`].
 ///
-/// It fails with [`InvalidPageToken`](ErrorKind::InvalidPageToken) for a token of another query, with
-/// [`Invalid`](ErrorKind::Invalid) for a page of no documents, for a query that has a `limit`, and when both `after` and
-/// `before` are given; and as [`Find::all`] does.
-#[must_use = "a page is read when it is awaited"]
+/// # Errors
+///
+/// The awaited page fails with
+///
+/// - [`InvalidPageToken`](ErrorKind::InvalidPageToken) for a token of another query,
+/// - [`Invalid`](ErrorKind::Invalid) for a size of 0, for a query that has a `limit`, and for `after` together with `before`,
+/// - the errors of [`Find::all`].
+#[must_use = "a page is read when awaited"]
 pub struct FindPage<S, T: Document, P, J> {
     find: Find<S, T, P, J>,
     size: u32,
@@ -120,13 +125,13 @@ pub struct FindPage<S, T: Document, P, J> {
 }
 
 impl<S, T: Document, P, J> FindPage<S, T, P, J> {
-    /// The page that begins where another one said that the [`next`](Page::next) does; without a token the first one.
+    /// Reads the page after the token, which is the [`next`](Page::next) of another page. Without a token, reads the first page.
     pub fn after(mut self, token: impl IntoPageToken) -> Self {
         self.after = token.into_page_token();
         self
     }
 
-    /// The page that ends where another one said that the [`previous`](Page::previous) does; without a token nothing
+    /// Reads the page before the token, which is the [`previous`](Page::previous) of another page. Without a token, nothing
     /// changes.
     pub fn before(mut self, token: impl IntoPageToken) -> Self {
         self.before = token.into_page_token();
@@ -135,24 +140,28 @@ impl<S, T: Document, P, J> FindPage<S, T, P, J> {
 }
 
 impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, P, J> {
-    /// How the page is found, and what that takes: see [`Find::explain`].
+    /// Returns the query plan of the page: see [`Find::explain`].
     ///
-    /// One document more than the page has is looked for, to see whether there is a next one.
+    /// The query looks for one document more than the page has, to see whether a next page exists.
     ///
     /// # Errors
     ///
-    /// Those of the page, and of [`Find::explain`].
+    /// Errors of the page, and of [`Find::explain`].
     pub async fn explain(self) -> Result<Explain> {
         let access = self.find.access.clone();
-        let ask = self.ask().map_err(error::of_model::<T>)?;
-        access.explain(&T::MODEL, ask.operation).await
+        let page_query = self.page_query().map_err(error::of_model::<T>)?;
+        access.explain(&T::MODEL, page_query.operation).await
     }
 
-    async fn read(self) -> Result<Page<J::Item>> {
+    async fn read_page(self) -> Result<Page<J::Item>> {
         let access = self.find.access.clone();
-        let ask = self.ask().map_err(error::of_model::<T>)?;
-        let Ask { sorts, query, .. } = ask;
-        let mut raws = access.find_all(&T::MODEL, ask.operation).await?;
+        let page_query = self.page_query().map_err(error::of_model::<T>)?;
+        let PageQuery {
+            sorts,
+            query_hash: query,
+            ..
+        } = page_query;
+        let mut raws = access.find_all(&T::MODEL, page_query.operation).await?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         let has_more = raws.len() > size;
         raws.truncate(size);
@@ -160,23 +169,29 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         if is_backwards {
             raws.reverse();
         }
-        let token = |at: Option<&RawDocumentBuf>, side| {
-            let key = at.map(|at| key_of(at, &sorts)).transpose();
+        let token = |document: Option<&RawDocumentBuf>, side| {
+            let key = document
+                .map(|document| sort_key(document, &sorts))
+                .transpose();
             let key = key.map_err(error::of_model::<T>)?;
             Ok::<_, Error>(key.map(|key| PageToken::new(query, side, key)))
         };
-        // A page that was reached from another has that one beside it. An empty one is where its token is.
+        // A page that was reached by a token always has a neighbor on that side. An empty page repeats the token as its position.
         let next = match (has_more, &self.before) {
-            (true, None) => token(raws.last(), Side::Behind)?,
+            (true, None) => token(raws.last(), TokenSide::After)?,
             (false, None) => None,
-            (_, Some(before)) => token(raws.last(), Side::Behind)?.or_else(|| Some(before.clone())),
+            (_, Some(before)) => {
+                token(raws.last(), TokenSide::After)?.or_else(|| Some(before.clone()))
+            }
         };
         let previous = match (&self.after, has_more && is_backwards) {
-            (Some(after), _) => token(raws.first(), Side::Before)?.or_else(|| Some(after.clone())),
-            (None, true) => token(raws.first(), Side::Before)?,
+            (Some(after), _) => {
+                token(raws.first(), TokenSide::Before)?.or_else(|| Some(after.clone()))
+            }
+            (None, true) => token(raws.first(), TokenSide::Before)?,
             (None, false) => None,
         };
-        let items = assemble::<P, J>(access, raws, self.find.joins).await?;
+        let items = decode_and_join::<P, J>(access, raws, self.find.joins).await?;
         Ok(Page {
             items: items.into_iter().collect::<Result<_>>()?,
             next,
@@ -184,71 +199,79 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         })
     }
 
-    /// What is asked of the backend: one document more than the page has, from the page's beginning on.
-    fn ask(&self) -> Result<Ask<T>> {
+    /// Builds the query of the page: one document more than the page size, from the start of the page on.
+    fn page_query(&self) -> Result<PageQuery<T>> {
         let find = &self.find;
         if self.size == 0 {
-            return Err(refused("a page has at least one document"));
+            return Err(invalid_page(
+                "the page size is 0: a page has at least 1 document",
+            ));
         }
         if find.limit.is_some() {
-            return Err(refused(
-                "a page has a size of its own: leave the `limit` out",
+            return Err(invalid_page(
+                "a page query has a page size: leave out `limit`",
             ));
         }
         let mut sorts = find.sort.clone();
-        if !sorts.iter().any(|sort| sort.is_by("_id")) {
+        if !sorts.iter().any(|sort| sort.sorts_by("_id")) {
             let direction = sorts.last().map_or(Direction::Ascending, Sort::direction);
-            let id = Path::ROOT.then("_id");
+            let id = Path::ROOT.subfield("_id");
             sorts.push(Sort::new(id, direction, T::Id::BRACKETS));
         }
         let raw_sort = sort_to_raw(&sorts)?.unwrap_or_default();
-        // What a token is good for is also whose documents are seen, and which of them; and that is asked for with the rest, so that
-        // an index serves each way by itself.
-        let mut filter = find.filter.clone().and(find.access.node(&T::MODEL)?);
-        let asked = Filter::<T>::from_node(filter.clone()).to_raw()?;
-        let query = token::query_of(T::COLLECTION, &asked, &raw_sort);
+        // The token is valid only for a query with the same scope and visibility. Add both conditions here: each branch of the
+        // `$or` must contain them, so that an index serves each branch.
+        let mut filter = find
+            .filter
+            .clone()
+            .and(find.access.restriction_node(&T::MODEL)?);
+        let raw_filter = Filter::<T>::from_node(filter.clone()).to_raw()?;
+        let query = token::hash_query(T::COLLECTION, &raw_filter, &raw_sort);
 
-        let (walked, start) = match (&self.after, &self.before) {
+        let (walk_order, start) = match (&self.after, &self.before) {
             (Some(_), Some(_)) => {
-                return Err(refused("a page is after a token or before one, not both"));
+                return Err(invalid_page(
+                    "a page query takes a token by `after` or by `before`, not both",
+                ));
             }
             (None, None) => (sorts.clone(), None),
-            (Some(token), None) => (sorts.clone(), Some((token, Side::Before))),
+            (Some(token), None) => (sorts.clone(), Some((token, TokenSide::Before))),
             (None, Some(token)) => (
                 sorts.iter().map(Sort::reversed).collect(),
-                Some((token, Side::Behind)),
+                Some((token, TokenSide::After)),
             ),
         };
-        if let Some((token, including)) = start {
+        if let Some((token, inclusive_side)) = start {
             let key = token.key_for(query)?;
-            let behind = behind(key, &walked, token.side() == including);
-            filter = filter.and_each(behind.ok_or_else(token::of_another_query)?);
+            let start_condition =
+                after_position(key, &walk_order, token.token_side() == inclusive_side);
+            filter = filter.and_alternatives(start_condition.ok_or_else(token::wrong_query_error)?);
         }
-        let mut needs = find.joins.needs()?;
-        needs.extend(read_by(&sorts)?);
-        let operation = operation::Find {
+        let mut needs = find.joins.needed_fields()?;
+        needs.extend(sort_fields(&sorts)?);
+        let operation = operation::FindOperation {
             collection: T::COLLECTION.into(),
             filter: Filter::<T>::from_node(filter).to_raw()?,
             projection: projection::to_raw::<P>(&needs)?,
-            sort: sort_to_raw(&walked)?,
+            sort: sort_to_raw(&walk_order)?,
             limit: Some(u64::from(self.size) + 1),
-            max_time: None,
+            options: find.read_options(),
         };
-        Ok(Ask {
+        Ok(PageQuery {
             operation,
             sorts,
-            query,
+            query_hash: query,
         })
     }
 }
 
-/// What a page asks of the backend.
-struct Ask<T> {
-    operation: operation::Find,
-    /// The order of the query, the `_id` included.
+/// The query of a page.
+struct PageQuery<T> {
+    operation: operation::FindOperation,
+    /// The sort keys of the query, with the `_id`.
     sorts: Vec<Sort<T>>,
-    /// What its tokens are good for.
-    query: u64,
+    /// The hash of the query, for page tokens.
+    query_hash: u64,
 }
 
 impl<S, T, P, J> IntoFuture for FindPage<S, T, P, J>
@@ -261,7 +284,7 @@ where
     type Output = Result<Page<J::Item>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.read())
+        Box::pin(self.read_page())
     }
 }
 
@@ -276,9 +299,9 @@ impl<S, T: Document, P, J: Clone> Clone for FindPage<S, T, P, J> {
     }
 }
 
-fn refused(why: &str) -> Error {
-    Error::new(ErrorKind::Invalid, why)
+fn invalid_page(reason: &str) -> Error {
+    Error::new(ErrorKind::Invalid, reason)
 }
 
-/// The values that a document is sorted by.
-type Key = Vec<RawBson>;
+/// The sort values of one document.
+type SortKey = Vec<RawBson>;

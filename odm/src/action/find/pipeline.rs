@@ -1,6 +1,6 @@
-//! Pipelines of the caller's own stages behind a typed query.
+//! Aggregation stages of the caller after a typed query.
 
-use bson::{Bson, Document as Stage, RawArrayBuf, RawDocumentBuf};
+use bson::{Bson, Document as BsonDocument, RawArrayBuf, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
 
@@ -8,28 +8,29 @@ use super::{Find, Rows};
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::Aggregate,
+    backend::operation::{AggregateOperation, ReadOptions},
     decode,
     document::Document,
     error,
-    query::{document, sort_to_raw},
+    query::{single_field_document, sort_to_raw},
     schema::{Model, Schema},
 };
 
 impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
-    /// Runs the documents that match, in their order and up to their limit, through stages that are written out; the rows
-    /// are read as a type of the caller's.
+    /// Runs the matching documents, sorted and limited, through raw aggregation stages. The rows decode into a type of the
+    /// caller.
     ///
-    /// It is the way to what the typed language does not have. The filter, the sort and the limit of the query come
-    /// first, checked as ever; the stages are the caller's own, and nothing checks their names. What comes from a
-    /// user belongs into the typed filter, or into a stage as a value behind `$literal` or `$eq`: never as a field's name,
-    /// and never as a document where an operator could stand.
+    /// Use `pipeline` for aggregations that the typed language does not have. The filter, the sort and the limit of the query
+    /// come first and are checked as usual. Field names in the stages are not checked. Put user input into the typed filter, or
+    /// into a stage as a value after `$literal` or `$eq`. Never use input as a field name, or as a document in the place of an
+    /// operator.
     ///
-    /// A stage that writes (`$out`, `$merge`) is refused: no write goes around the framework. So is `$changeStream`, which
-    /// never ends, and any stage that only describes the server (`$collStats`, `$currentOp`, …). A stage that reads another collection
-    /// (`$lookup`, `$graphLookup`, `$unionWith`) may read the collections of the schema. Models with a
-    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope) are excluded, as the stage would read deleted documents and the
-    /// documents of other tenants. Chunk documents and the framework's collections are excluded for the same reason.
+    /// A stage that writes (`$out`, `$merge`) is an error: every write goes through the write path of this crate.
+    /// `$changeStream`, which never ends, and any stage that only describes the server (`$collStats`, `$currentOp`, …) are errors
+    /// too. A stage that reads another collection (`$lookup`, `$graphLookup`, `$unionWith`) may read the collections of the
+    /// schema. Models with a [soft delete](crate::SoftDelete) or a [scope](crate::scope) are excluded, as the stage would read
+    /// deleted documents and the documents of other tenants. Chunk documents and the internal collections of this crate are
+    /// excluded for the same reason.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -55,18 +56,18 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn pipeline(self, stages: impl IntoIterator<Item = Stage>) -> Pipeline {
+    pub fn pipeline(self, stages: impl IntoIterator<Item = BsonDocument>) -> Pipeline {
         let aggregate = (|| {
-            let mut pipeline = matching(&self)?;
+            let mut pipeline = match_stage(&self)?;
             if let Some(sort) = sort_to_raw(&self.sort)? {
-                pipeline.push(document("$sort", sort)?);
+                pipeline.push(single_field_document("$sort", sort)?);
             }
-            pipeline.extend(limited(self.limit)?);
+            pipeline.extend(limit_stage(self.limit)?);
             for stage in stages {
-                refuse::<S>(&stage, &self.access)?;
-                pipeline.push(RawDocumentBuf::try_from(&stage).map_err(error::encode)?);
+                ensure_stage_allowed::<S>(&stage, &self.access)?;
+                pipeline.push(RawDocumentBuf::try_from(&stage).map_err(error::from_bson)?);
             }
-            Ok(of::<T>(pipeline))
+            Ok(to_aggregate::<T>(pipeline, self.read_options()))
         })();
         Pipeline {
             access: self.access,
@@ -76,21 +77,21 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     }
 }
 
-/// A query with stages behind it; made by [`Find::pipeline`].
+/// A query followed by raw stages; made by [`Find::pipeline`].
 #[must_use = "a pipeline runs when `all_as` or `stream_as` is called"]
 pub struct Pipeline {
     access: Access,
-    aggregate: Result<Aggregate>,
+    aggregate: Result<AggregateOperation>,
     model: &'static Model,
 }
 
 impl Pipeline {
-    /// All rows.
+    /// Returns all rows.
     ///
     /// # Errors
     ///
-    /// Those of the backend; [`Decode`](ErrorKind::Decode) for the first row that is no `R`;
-    /// [`Unsupported`](ErrorKind::Unsupported) for a stage that writes.
+    /// Errors of the backend; [`Decode`](ErrorKind::Decode) for the first row that does not fit `R`;
+    /// [`Unsupported`](ErrorKind::Unsupported) for a stage that is not allowed.
     pub async fn all_as<R: DeserializeOwned>(self) -> Result<Vec<R>> {
         let rows = self
             .access
@@ -98,13 +99,13 @@ impl Pipeline {
             .await?;
         let rows = rows
             .iter()
-            .map(|row| decode::row(row).map_err(error::of(self.model)));
+            .map(|row| decode::decode_row(row).map_err(error::naming_model(self.model)));
         rows.collect()
     }
 
-    /// The rows, one after the other, read in batches. A row that is no `R` is an error in its place.
+    /// Streams the rows, read in batches. A row that does not fit `R` is an error in its place.
     pub fn stream_as<R: DeserializeOwned + Send + 'static>(self) -> Rows<R> {
-        let name = error::of(self.model);
+        let name = error::naming_model(self.model);
         let open = async move { self.access.aggregate(self.model, self.aggregate?).await };
         let batches = stream::once(open).and_then(async |cursor| {
             let batches = stream::try_unfold(cursor, |mut cursor| async move {
@@ -115,7 +116,7 @@ impl Pipeline {
         });
         let rows = batches.try_flatten().flat_map(|batch| {
             let rows = match batch {
-                Ok(batch) => batch.iter().map(|row| decode::row(row)).collect(),
+                Ok(batch) => batch.iter().map(|row| decode::decode_row(row)).collect(),
                 Err(error) => vec![Err(error)],
             };
             stream::iter(rows)
@@ -124,60 +125,67 @@ impl Pipeline {
     }
 }
 
-/// The operation on the collection of `T`.
-pub(super) fn of<T: Document>(pipeline: Vec<RawDocumentBuf>) -> Aggregate {
-    Aggregate {
+/// Builds the aggregate operation on the collection of `T`.
+pub(super) fn to_aggregate<T: Document>(
+    pipeline: Vec<RawDocumentBuf>,
+    options: ReadOptions,
+) -> AggregateOperation {
+    AggregateOperation {
         collection: T::COLLECTION.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
-        max_time: None,
+        options,
     }
 }
 
-/// The stages that give the documents of a query; their order only where it decides which ones these are.
-pub(super) fn chosen<S: Schema, T: Document, C>(
+/// Returns the stages that select the documents of a query. The stages sort only if a limit makes the order decide which
+/// documents are selected.
+pub(super) fn selecting_stages<S: Schema, T: Document, C>(
     find: &Find<S, T, T, (), C>,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let mut stages = matching(find)?;
+    let mut stages = match_stage(find)?;
     if find.limit.is_some()
         && let Some(sort) = sort_to_raw(&find.sort)?
     {
-        stages.push(document("$sort", sort)?);
+        stages.push(single_field_document("$sort", sort)?);
     }
-    stages.extend(limited(find.limit)?);
+    stages.extend(limit_stage(find.limit)?);
     Ok(stages)
 }
 
-fn matching<S: Schema, T: Document, C>(find: &Find<S, T, T, (), C>) -> Result<Vec<RawDocumentBuf>> {
-    if find.access.is_current() {
-        let message = "what is calculated in the database is made of the copies that are there: leave out `current`, or wait by `db.settled()`";
+fn match_stage<S: Schema, T: Document, C>(
+    find: &Find<S, T, T, (), C>,
+) -> Result<Vec<RawDocumentBuf>> {
+    if find.access.reads_current_copies() {
+        let message = "an aggregate in the database reads the stored copies: leave out `current`, or call `db.wait_for_pending()` first";
         return Err(error::of_model::<T>(Error::new(
             ErrorKind::Unsupported,
             message,
         )));
     }
     let filter = find.raw_filter()?;
-    // Some stages have to be the first.
+    // Add no empty `$match`: some stages must come first.
     if filter.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(vec![document("$match", filter)?])
+    Ok(vec![single_field_document("$match", filter)?])
 }
 
-/// The stage of a limit. There is none of 0, so nothing matches then.
-pub(super) fn limited(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
+/// Returns the stage of a limit. MongoDB refuses `$limit: 0`, so a limit of 0 becomes a `$match` that no document meets.
+pub(super) fn limit_stage(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
     let Some(limit) = limit else {
         return Ok(None);
     };
     if limit == 0 {
-        let none = document("_id", document("$in", RawArrayBuf::new())?)?;
-        return document("$match", none).map(Some);
+        let filter =
+            single_field_document("_id", single_field_document("$in", RawArrayBuf::new())?)?;
+        return single_field_document("$match", filter).map(Some);
     }
-    document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
+    single_field_document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
 }
 
-/// The stages that a pipeline may have: each transforms documents, and reads no collection but those that its fields name.
-const STAGES: [&str; 27] = [
+/// The stages that a pipeline may use. Each stage transforms documents, and reads only collections that its fields name.
+const ALLOWED_STAGES: [&str; 27] = [
     "$addFields",
     "$bucket",
     "$bucketAuto",
@@ -207,98 +215,98 @@ const STAGES: [&str; 27] = [
     "$unwind",
 ];
 
-/// Refuses a stage that may write, or read what is out of sight.
+/// Returns an error for a stage that may write, or may read hidden documents.
 ///
-/// Both lists are of what is allowed: a stage that a later server brings, and a collection that the schema does not have, are refused.
-fn refuse<S: Schema>(stage: &Stage, access: &Access) -> Result<()> {
-    let mut reads = Reads::default();
-    reads.stage(stage)?;
+/// Both checks are allow lists: a new stage of a later server, or a collection outside the schema, is an error.
+fn ensure_stage_allowed<S: Schema>(stage: &BsonDocument, access: &Access) -> Result<()> {
+    let mut reads = StageCollections::default();
+    reads.visit_stage(stage)?;
     for name in reads.collections {
-        if let Some(problem) = out_of_sight::<S>(name, access) {
+        if let Some(problem) = unreadable_reason::<S>(name, access) {
             return Err(Error::new(ErrorKind::Unsupported, problem));
         }
     }
     Ok(())
 }
 
-/// Why a stage may not read a collection; none if it may.
-fn out_of_sight<S: Schema>(collection: &str, access: &Access) -> Option<String> {
+/// Returns the reason why a stage may not read the collection, or `None` if the stage may.
+fn unreadable_reason<S: Schema>(collection: &str, access: &Access) -> Option<String> {
     let mut models = S::MODELS.iter();
     let Some(model) = models.find(|model| model.collection == collection) else {
         return Some(format!(
-            "a stage reads `{collection}`, which is the collection of no model of the schema: read it through `Database::backend`"
+            "a stage reads the collection `{collection}`, which belongs to no model of the schema: use `Database::backend`"
         ));
     };
-    access.narrows(model).then(|| {
+    access.has_restrictions(model).then(|| {
         format!(
-            "a stage reads the collection `{collection}`, of which some documents are out of sight here: they are deleted, belong to \
-             somebody else or to another model; query `{}` by itself, or join it by `with`",
+            "a stage reads the collection `{collection}`, which has documents that this query must not see: soft-deleted, of another \
+             scope, or of another model; query `{}` separately, or join with `with`",
             model.name,
         )
     })
 }
 
-/// The collections that stages read beside their own.
+/// The foreign collections that stages read.
 #[derive(Default)]
-struct Reads<'s> {
+struct StageCollections<'s> {
     collections: Vec<&'s str>,
 }
 
-impl<'s> Reads<'s> {
-    fn stage(&mut self, stage: &'s Stage) -> Result<()> {
+impl<'s> StageCollections<'s> {
+    fn visit_stage(&mut self, stage: &'s BsonDocument) -> Result<()> {
         for (name, fields) in stage {
-            if !STAGES.contains(&name.as_str()) {
+            if !ALLOWED_STAGES.contains(&name.as_str()) {
                 let message = match name.as_str() {
-                    "$out" | "$merge" => "it writes, and a pipeline of a query only reads",
-                    "$changeStream" => "it never ends: use `watch`",
-                    _ => {
-                        "it is not among the stages that a pipeline may have: run it through `Database::backend`"
+                    "$out" | "$merge" => {
+                        "the pipeline of a query can only read; write with `update_many` or `insert_many`"
                     }
+                    "$changeStream" => "the stage never ends; use `watch`",
+                    _ => "the stage is not in the list of allowed stages; use `Database::backend`",
                 };
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("the stage {name} cannot be run: {message}"),
+                    format!("the stage `{name}` is not allowed: {message}"),
                 ));
             }
             match (name.as_str(), fields) {
                 ("$unionWith", Bson::String(collection)) => self.collections.push(collection),
-                ("$unionWith", Bson::Document(fields)) => self.from("coll", fields)?,
+                ("$unionWith", Bson::Document(fields)) => self.visit_source("coll", fields)?,
                 ("$lookup" | "$graphLookup", Bson::Document(fields)) => {
-                    self.from("from", fields)?
+                    self.visit_source("from", fields)?
                 }
                 ("$facet", Bson::Document(pipelines)) => {
                     for pipeline in pipelines.values() {
-                        self.pipeline(pipeline)?;
+                        self.visit_pipeline(pipeline)?;
                     }
                 }
-                // No other stage names a collection, or has stages.
+                // All other stages neither name a collection nor contain stages.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// The collection that a stage names, and the stages that it runs there.
-    fn from(&mut self, field: &str, fields: &'s Stage) -> Result<()> {
+    /// Records the collection that a stage names, and visits the stages that run on the collection.
+    fn visit_source(&mut self, field: &str, fields: &'s BsonDocument) -> Result<()> {
         match fields.get(field) {
             Some(Bson::String(collection)) => self.collections.push(collection),
-            // Stages of their own documents: `$documents`.
+            // Without a collection, the inner stages produce their own documents: `$documents`.
             None if fields.contains_key("pipeline") => {}
             _ => {
-                let message = format!("a stage names its collection in `{field}`, as a string");
+                let message = format!("a stage must name its collection in `{field}`, as a string");
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         }
         match fields.get("pipeline") {
-            Some(pipeline) => self.pipeline(pipeline),
+            Some(pipeline) => self.visit_pipeline(pipeline),
             None => Ok(()),
         }
     }
 
-    fn pipeline(&mut self, stages: &'s Bson) -> Result<()> {
+    fn visit_pipeline(&mut self, stages: &'s Bson) -> Result<()> {
         for stage in stages.as_array().into_iter().flatten() {
             if let Bson::Document(stage) = stage {
-                self.stage(stage)?;
+                self.visit_stage(stage)?;
             }
         }
         Ok(())

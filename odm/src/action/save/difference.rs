@@ -1,128 +1,137 @@
-//! What has changed in a document, as an update of as little as possible.
+//! Compares a document with its earlier state and makes the smallest update.
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{
     Result,
-    backend::operation::Change,
-    field::{Path, Tag, Variants, refuse_key},
-    query::{Node, append, document, same},
+    backend::operation::DocumentChange,
+    field::{Path, Tag, VariantMap, ensure_map_key},
+    metadata,
+    query::{FilterNode, append_field, same_bytes, single_field_document},
     schema::Model,
 };
 
-/// The update that brings a stored document to what it has been changed to, and what it relies on.
+/// The update from the stored document to the changed document, and the conditions of that update.
 #[derive(Debug, Default)]
-pub(super) struct Difference {
+pub(super) struct SaveDifference {
     set: Vec<(String, RawBson)>,
     unset: Vec<String>,
     push: Vec<(String, RawArrayBuf)>,
-    /// For each place that is written, that it still is as it was read.
-    guards: Vec<(String, Guard)>,
-    /// The document has become another variant, so that nothing of it stays.
-    is_another: bool,
+    /// The guards of the written paths: each path must still hold the value that was read.
+    guards: Vec<(String, PathGuard)>,
+    /// The document becomes another enum variant, so that all fields are replaced.
+    is_variant_change: bool,
 }
 
 #[derive(Debug)]
-enum Guard {
+enum PathGuard {
     Missing,
     Equal(RawBson),
-    /// An array to which is appended has not grown or shrunk.
+    /// The array still has this length. Guards an append.
     Length(usize),
-    /// The field that says of which variant an enum is, by being there.
+    /// The field still exists. Guards an enum that uses the presence of a field as its tag.
     Present,
 }
 
-/// One document in three states.
+/// The three states of a document: stored, as encoded by the model after the read, and as encoded by the model now.
 #[derive(Clone, Copy)]
-struct States<'d> {
+struct DocumentStates<'d> {
     stored: &'d RawDocument,
     before: &'d RawDocument,
     after: &'d RawDocument,
-    /// The enums in `after`.
-    variants: &'d Variants,
+    /// The enum values in `after`.
+    variants: &'d VariantMap,
 }
 
-impl Difference {
-    /// What leads from `before` to `after`, both written by the model, in a document that is stored as `stored`.
+impl SaveDifference {
+    /// Compares `before` with `after`, both encoded by the model, for a document that is stored as `stored`.
     ///
-    /// Documents inside are compared field by field, so that what the model does not know in them stays. An enum that has
-    /// become another variant is written as a whole: nothing of one variant stays in another.
-    pub(super) fn of(
+    /// Embedded documents are compared field by field, so that fields unknown to the model stay. An enum that changes its variant
+    /// is written as a whole: no field of the old variant may stay.
+    pub(super) fn from_states(
         stored: &RawDocument,
         before: &RawDocument,
         after: &RawDocument,
-        variants: &Variants,
+        variants: &VariantMap,
     ) -> Self {
         let mut difference = Self::default();
-        let states = States {
+        let states = DocumentStates {
             stored,
             before,
             after,
             variants,
         };
-        let [whole, now] = [before, after].map(RawBsonRef::Document);
-        if becomes_another(variants.at(""), whole, now) {
-            difference.another(states);
+        let [old_document, new_document] = [before, after].map(RawBsonRef::Document);
+        if changes_variant(variants.enum_at(""), old_document, new_document) {
+            difference.replace_variant(states);
             return difference;
         }
-        difference.document("", states);
-        if let Some(Some(tag)) = variants.at("")
+        difference.diff_document("", states);
+        if let Some(Some(tag)) = variants.enum_at("")
             && !difference.is_empty()
         {
-            difference.same_variant("", tag, stored);
+            difference.guard_variant("", tag, stored);
         }
         difference
     }
 
-    /// The document itself has become another variant of its enum: beside the `_id` and the framework's bookkeeping nothing
-    /// of the one stays in the other.
+    /// Replaces the whole document, which becomes another variant of its enum. Only the `_id` and the metadata stay.
     ///
-    /// It relies on every field of both, as what another write has put there would be read as the other variant's.
-    fn another(&mut self, states: States<'_>) {
-        self.is_another = true;
-        let is_kept = |name: &str| name == "_id" || name == "_odm" || refuse_key(name).is_err();
-        for (name, stored) in fields(states.stored).filter(|(name, _)| !is_kept(name)) {
+    /// The guards cover the fields of both variants: a value that another write stored in such a field would be read as part of
+    /// the new variant.
+    fn replace_variant(&mut self, states: DocumentStates<'_>) {
+        self.is_variant_change = true;
+        let is_kept =
+            |name: &str| ["_id", metadata::FIELD].contains(&name) || ensure_map_key(name).is_err();
+        for (name, stored) in iter_fields(states.stored).filter(|(name, _)| !is_kept(name)) {
             self.guards
-                .push((name.to_owned(), Guard::Equal(stored.into())));
-            match value(states.after, name) {
+                .push((name.to_owned(), PathGuard::Equal(stored.into())));
+            match get_field(states.after, name) {
                 None => self.unset.push(name.to_owned()),
-                Some(after) if same(stored, after) => {}
+                Some(after) if same_bytes(stored, after) => {}
                 Some(after) => self.set.push((name.to_owned(), after.into())),
             }
         }
-        let written = fields(states.after).map(|(name, _)| name);
-        let known = states.variants.all_known().iter().copied();
+        let written = iter_fields(states.after).map(|(name, _)| name);
+        let known = states.variants.known_names().iter().copied();
         for name in known.chain(written).filter(|name| !is_kept(name)) {
             let is_guarded = self.guards.iter().any(|(path, _)| path == name);
             if !is_guarded {
-                self.guards.push((name.to_owned(), Guard::Missing));
-                if let Some(after) = value(states.after, name) {
+                self.guards.push((name.to_owned(), PathGuard::Missing));
+                if let Some(after) = get_field(states.after, name) {
                     self.set.push((name.to_owned(), after.into()));
                 }
             }
         }
     }
 
-    /// The paths that are written.
-    pub(super) fn paths(&self) -> Vec<String> {
+    /// Returns the paths that the update sets or pushes to.
+    pub(super) fn written_paths(&self) -> Vec<String> {
         let set = self.set.iter().map(|(path, _)| path);
         let pushed = self.push.iter().map(|(path, _)| path);
         set.chain(pushed).cloned().collect()
     }
 
-    /// Whether the document becomes another variant.
-    pub(super) fn is_another(&self) -> bool {
-        self.is_another
+    /// Returns whether the document becomes another variant.
+    pub(super) fn is_variant_change(&self) -> bool {
+        self.is_variant_change
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.guards.is_empty()
     }
 
-    /// The first path that is written and that is not as it was read.
-    pub(super) fn first_changed(&self, read: &RawDocument, stored: &RawDocument) -> Option<&str> {
-        let changed = |(path, guard): &&(String, Guard)| match (at(read, path), at(stored, path)) {
-            (Some(a), Some(b)) => !matches!(guard, Guard::Present) && !same(a, b),
+    /// Returns the first written path that differs between the document that was read and the stored document.
+    pub(super) fn first_changed_path(
+        &self,
+        read: &RawDocument,
+        stored: &RawDocument,
+    ) -> Option<&str> {
+        let changed = |(path, guard): &&(String, PathGuard)| match (
+            get_path(read, path),
+            get_path(stored, path),
+        ) {
+            (Some(a), Some(b)) => !matches!(guard, PathGuard::Present) && !same_bytes(a, b),
             (a, b) => a.is_some() != b.is_some(),
         };
         self.guards
@@ -131,38 +140,37 @@ impl Difference {
             .map(|(path, _)| path.as_str())
     }
 
-    /// The update document.
-    pub(super) fn update(&self) -> Result<RawDocumentBuf> {
+    /// Returns the update document.
+    pub(super) fn to_update(&self) -> Result<RawDocumentBuf> {
         let mut update = RawDocumentBuf::new();
         let set = self
             .set
             .iter()
             .map(|(path, value)| Ok((path, value.clone())));
-        operator(&mut update, "$set", set)?;
+        append_operator(&mut update, "$set", set)?;
         let unset = self
             .unset
             .iter()
             .map(|path| Ok((path, RawBson::from(true))));
-        operator(&mut update, "$unset", unset)?;
-        let push = self
-            .push
-            .iter()
-            .map(|(path, values)| Ok((path, document("$each", values.clone())?.into())));
-        operator(&mut update, "$push", push)?;
+        append_operator(&mut update, "$unset", unset)?;
+        let push = self.push.iter().map(|(path, values)| {
+            Ok((path, single_field_document("$each", values.clone())?.into()))
+        });
+        append_operator(&mut update, "$push", push)?;
         Ok(update)
     }
 
-    /// What is stored once the update has happened.
-    pub(super) fn applied(&self, stored: &RawDocument) -> RawDocumentBuf {
+    /// Applies the update to the stored document in memory.
+    pub(super) fn apply_to(&self, stored: &RawDocument) -> RawDocumentBuf {
         let mut document = stored.to_owned();
         for (path, value) in &self.set {
-            document = changed(&document, path, &|_| Some(value.clone()));
+            document = replace_at(&document, path, &|_| Some(value.clone()));
         }
         for path in &self.unset {
-            document = changed(&document, path, &|_| None);
+            document = replace_at(&document, path, &|_| None);
         }
         for (path, added) in &self.push {
-            document = changed(&document, path, &|old| {
+            document = replace_at(&document, path, &|old| {
                 let old = old.and_then(|old| old.as_array());
                 let all = old.into_iter().flatten().flatten();
                 Some(
@@ -175,137 +183,146 @@ impl Difference {
         document
     }
 
-    /// The condition that nobody else has changed what is written.
-    pub(super) fn untouched(&self) -> Node {
-        let test = |(path, guard): &(String, Guard)| {
-            let path = Path::ROOT.append(path);
+    /// Returns the condition that all written paths are unchanged since the read.
+    pub(super) fn unchanged_since_read(&self) -> FilterNode {
+        let test = |(path, guard): &(String, PathGuard)| {
+            let path = Path::ROOT.append_name(path);
             match guard {
-                Guard::Missing => Node::Test(path, "$exists", false.into()),
-                Guard::Present => Node::Test(path, "$exists", true.into()),
-                // Null is what a missing field equals too.
-                Guard::Equal(RawBson::Null) => Node::Test(path, "$type", 10.into()),
-                Guard::Equal(value) => Node::Test(path, "$eq", value.clone()),
-                Guard::Length(length) => Node::Test(
+                PathGuard::Missing => FilterNode::Test(path, "$exists", false.into()),
+                PathGuard::Present => FilterNode::Test(path, "$exists", true.into()),
+                // `$eq: null` would match a missing field too.
+                PathGuard::Equal(RawBson::Null) => FilterNode::Test(path, "$type", 10.into()),
+                PathGuard::Equal(value) => FilterNode::Test(path, "$eq", value.clone()),
+                PathGuard::Length(length) => FilterNode::Test(
                     path,
                     "$size",
                     i64::try_from(*length).unwrap_or(i64::MAX).into(),
                 ),
             }
         };
-        self.guards.iter().map(test).fold(Node::All, Node::and)
+        self.guards
+            .iter()
+            .map(test)
+            .fold(FilterNode::All, FilterNode::and)
     }
 
-    fn document(&mut self, path: &str, states: States<'_>) {
-        for (name, after) in fields(states.after) {
-            let before = value(states.before, name);
-            if before.is_some_and(|before| same(before, after)) {
+    fn diff_document(&mut self, path: &str, states: DocumentStates<'_>) {
+        for (name, after) in iter_fields(states.after) {
+            let before = get_field(states.before, name);
+            if before.is_some_and(|before| same_bytes(before, after)) {
                 continue;
             }
-            let path = below(path, name);
-            let stored = value(states.stored, name);
+            let path = join_path(path, name);
+            let stored = get_field(states.stored, name);
             match (stored, before) {
                 (Some(stored), Some(before)) => {
-                    self.value(path, [stored, before, after], states.variants);
+                    self.diff_value(path, [stored, before, after], states.variants);
                 }
-                (stored, _) => self.set(path, stored, after.into()),
+                (stored, _) => self.write_whole(path, stored, after.into()),
             }
         }
-        for (name, _) in fields(states.before) {
-            if value(states.after, name).is_none()
-                && let Some(stored) = value(states.stored, name)
+        for (name, _) in iter_fields(states.before) {
+            if get_field(states.after, name).is_none()
+                && let Some(stored) = get_field(states.stored, name)
             {
-                let path = below(path, name);
+                let path = join_path(path, name);
                 self.guards
-                    .push((path.clone(), Guard::Equal(stored.into())));
+                    .push((path.clone(), PathGuard::Equal(stored.into())));
                 self.unset.push(path);
             }
         }
     }
 
-    fn value(&mut self, path: String, values: [RawBsonRef<'_>; 3], variants: &Variants) {
+    fn diff_value(&mut self, path: String, values: [RawBsonRef<'_>; 3], variants: &VariantMap) {
         let [stored, before, after] = values;
-        if becomes_another(variants.at(&path), before, after) {
-            return self.set(path, Some(stored), after.into());
+        if changes_variant(variants.enum_at(&path), before, after) {
+            return self.write_whole(path, Some(stored), after.into());
         }
-        let written = self.guards.len();
+        let guards_before = self.guards.len();
         match (stored, before, after) {
             (
                 RawBsonRef::Document(stored),
                 RawBsonRef::Document(before),
                 RawBsonRef::Document(after),
-            ) if have_paths(before) && have_paths(after) => {
-                let states = States {
+            ) if all_names_are_paths(before) && all_names_are_paths(after) => {
+                let states = DocumentStates {
                     stored,
                     before,
                     after,
                     variants,
                 };
-                self.document(&path, states);
-                if let Some(Some(tag)) = variants.at(&path)
-                    && self.guards.len() > written
+                self.diff_document(&path, states);
+                if let Some(Some(tag)) = variants.enum_at(&path)
+                    && self.guards.len() > guards_before
                 {
-                    self.same_variant(&path, tag, stored);
+                    self.guard_variant(&path, tag, stored);
                 }
             }
             (RawBsonRef::Array(stored), RawBsonRef::Array(before), RawBsonRef::Array(after)) => {
-                self.array(path, [stored, before, after], variants);
+                self.diff_array(path, [stored, before, after], variants);
             }
-            (stored, _, after) => self.set(path, Some(stored), after.into()),
+            (stored, _, after) => self.write_whole(path, Some(stored), after.into()),
         }
     }
 
-    /// What is written inside of a variant relies on the stored value being of it.
-    fn same_variant(&mut self, path: &str, tag: Tag, stored: &RawDocument) {
-        let (name, guard): (_, fn(RawBsonRef<'_>) -> Guard) = match tag {
+    /// Guards the tag: a path inside a variant is only valid while the stored value has that variant.
+    fn guard_variant(&mut self, path: &str, tag: Tag, stored: &RawDocument) {
+        let (name, guard): (_, fn(RawBsonRef<'_>) -> PathGuard) = match tag {
             Tag::Text(_) => return,
-            Tag::Key(name) => (name, |_| Guard::Present),
-            Tag::Field(name, _) | Tag::Other(name, _) => (name, |tag| Guard::Equal(tag.into())),
+            Tag::Key(name) => (name, |_| PathGuard::Present),
+            Tag::Field(name, _) | Tag::Other(name, _) => (name, |tag| PathGuard::Equal(tag.into())),
         };
-        if let Some(tag) = value(stored, name) {
-            self.guards.push((below(path, name), guard(tag)));
+        if let Some(tag) = get_field(stored, name) {
+            self.guards.push((join_path(path, name), guard(tag)));
         }
     }
 
-    /// Elements that were only appended are pushed; otherwise the array is written as a whole, its elements as they are
-    /// stored where they have not changed.
-    fn array(&mut self, path: String, values: [&RawArray; 3], variants: &Variants) {
+    /// Pushes the elements if elements were only appended. Otherwise writes the whole array, and keeps the stored form of
+    /// unchanged elements.
+    fn diff_array(&mut self, path: String, values: [&RawArray; 3], variants: &VariantMap) {
         let [stored, _, _] = values;
-        let [stored_items, before, after] = values.map(items);
+        let [stored_items, before, after] = values.map(array_items);
         if stored_items.len() != before.len() {
-            let whole = after.into_iter().collect::<RawArrayBuf>();
-            return self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
+            let elements = after.into_iter().collect::<RawArrayBuf>();
+            return self.write_whole(path, Some(RawBsonRef::Array(stored)), elements.into());
         }
-        let is_same = |(a, b): (&RawBsonRef<'_>, &RawBsonRef<'_>)| same(*a, *b);
+        let is_same = |(a, b): (&RawBsonRef<'_>, &RawBsonRef<'_>)| same_bytes(*a, *b);
         if after.len() > before.len() && before.iter().zip(&after).all(is_same) {
             let added = after.into_iter().skip(before.len()).collect();
             self.guards
-                .push((path.clone(), Guard::Length(before.len())));
+                .push((path.clone(), PathGuard::Length(before.len())));
             self.push.push((path, added));
             return;
         }
         let is_in_place = after.len() == before.len();
-        let mut left: Vec<_> = before.iter().copied().zip(stored_items).map(Some).collect();
-        let mut whole = RawArrayBuf::new();
-        for (at, item) in after.iter().enumerate() {
-            let place = is_in_place.then(|| below(&path, &at.to_string()));
-            whole.push(as_stored(*item, at, place.as_deref(), &mut left, variants));
+        let mut unmatched: Vec<_> = before.iter().copied().zip(stored_items).map(Some).collect();
+        let mut elements = RawArrayBuf::new();
+        for (index, item) in after.iter().enumerate() {
+            let place = is_in_place.then(|| join_path(&path, &index.to_string()));
+            elements.push(with_unknown_fields(
+                *item,
+                index,
+                place.as_deref(),
+                &mut unmatched,
+                variants,
+            ));
         }
-        self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
+        self.write_whole(path, Some(RawBsonRef::Array(stored)), elements.into());
     }
 
-    fn set(&mut self, path: String, stored: Option<RawBsonRef<'_>>, value: RawBson) {
-        let guard = stored.map_or(Guard::Missing, |stored| Guard::Equal(stored.into()));
+    fn write_whole(&mut self, path: String, stored: Option<RawBsonRef<'_>>, value: RawBson) {
+        let guard = stored.map_or(PathGuard::Missing, |stored| PathGuard::Equal(stored.into()));
         self.guards.push((path.clone(), guard));
         self.set.push((path, value));
     }
 }
 
-/// The document with a value at a path of names, or without it.
+/// Returns the document with the value at a path of field names, or without the path.
 ///
 /// # Errors
 ///
-/// [`Invalid`](crate::ErrorKind::Invalid) for a path that is not one of names alone.
-pub(super) fn with(
+/// [`Invalid`](crate::ErrorKind::Invalid) for a path that contains an array element.
+pub(super) fn with_value_at(
     document: &RawDocument,
     path: &str,
     value: Option<&RawBson>,
@@ -313,95 +330,104 @@ pub(super) fn with(
     let mut parents = path
         .match_indices('.')
         .filter_map(|(dot, _)| path.get(..dot));
-    let in_array =
-        parents.any(|parent| at(document, parent).is_some_and(|value| value.as_array().is_some()));
+    let in_array = parents
+        .any(|parent| get_path(document, parent).is_some_and(|value| value.as_array().is_some()));
     if in_array || path.contains('$') {
-        let message = "a hook of a save sets fields, and arrays as a whole, but no element of one";
+        let message = "a hook of a save cannot set an array element: set the whole array";
         return Err(crate::Error::new(crate::ErrorKind::Invalid, message).with_path(path));
     }
-    Ok(changed(document, path, &|_| value.cloned()))
+    Ok(replace_at(document, path, &|_| value.cloned()))
 }
 
-/// What is stored once the framework has filled its fields, as the update says.
-pub(super) fn filled(mut stored: RawDocumentBuf, change: &Change, model: &Model) -> RawDocumentBuf {
+/// Adds the managed fields that the update sets to the stored document.
+pub(super) fn with_managed_fields(
+    mut stored: RawDocumentBuf,
+    change: &DocumentChange,
+    model: &Model,
+) -> RawDocumentBuf {
     if let Some(version) = model.version {
-        stored = changed(&stored, version, &|old| {
+        stored = replace_at(&stored, version, &|old| {
             Some((old.and_then(|old| old.as_i64()).unwrap_or(0) + 1).into())
         });
     }
     if let Some(updated) = model.updated
-        && let Change::Operators { update, .. } = change
-        && let Some(set) = value(update, "$set").and_then(|set| set.as_document())
-        && let Some(now) = value(set, updated)
+        && let DocumentChange::Operators { update, .. } = change
+        && let Some(set) = get_field(update, "$set").and_then(|set| set.as_document())
+        && let Some(now) = get_field(set, updated)
     {
-        stored = changed(&stored, updated, &|_| Some(now.into()));
+        stored = replace_at(&stored, updated, &|_| Some(now.into()));
     }
     stored
 }
 
-/// An element of a changed array with the fields that the model does not know: those of the same element as it is
-/// stored or, if no element has come or gone so that it has a `place`, of the one that was there.
-fn as_stored(
+/// Returns an element of a changed array with the fields that the model does not know. The fields come from an equal stored
+/// element. If the array kept its length, so that the element has a `place`, the fields can come from the stored element at the
+/// same index.
+fn with_unknown_fields(
     item: RawBsonRef<'_>,
-    at: usize,
+    index: usize,
     place: Option<&str>,
-    left: &mut [Option<(RawBsonRef<'_>, RawBsonRef<'_>)>],
-    variants: &Variants,
+    unmatched: &mut [Option<(RawBsonRef<'_>, RawBsonRef<'_>)>],
+    variants: &VariantMap,
 ) -> RawBson {
     let is_same =
-        |old: &Option<(RawBsonRef<'_>, _)>| old.is_some_and(|(before, _)| same(before, item));
-    let found = if left.get(at).is_some_and(is_same) {
-        Some(at)
+        |old: &Option<(RawBsonRef<'_>, _)>| old.is_some_and(|(before, _)| same_bytes(before, item));
+    let matching_index = if unmatched.get(index).is_some_and(is_same) {
+        Some(index)
     } else {
-        left.iter().position(is_same)
+        unmatched.iter().position(is_same)
     };
-    if let Some((_, stored)) = found.and_then(|found| left.get_mut(found)?.take()) {
+    if let Some((_, stored)) =
+        matching_index.and_then(|matching_index| unmatched.get_mut(matching_index)?.take())
+    {
         return stored.into();
     }
-    match (place, left.get(at).copied().flatten()) {
-        (Some(place), Some((before, stored))) => merged(stored, before, item, place, variants),
+    match (place, unmatched.get(index).copied().flatten()) {
+        (Some(place), Some((before, stored))) => {
+            merge_changes(stored, before, item, place, variants)
+        }
         _ => item.into(),
     }
 }
 
-/// The stored value with what has changed from `before` to `after`.
-fn merged(
+/// Applies the change from `before` to `after` to the stored value.
+fn merge_changes(
     stored: RawBsonRef<'_>,
     before: RawBsonRef<'_>,
     after: RawBsonRef<'_>,
     path: &str,
-    variants: &Variants,
+    variants: &VariantMap,
 ) -> RawBson {
     let (RawBsonRef::Document(stored), RawBsonRef::Document(old), RawBsonRef::Document(new)) =
         (stored, before, after)
     else {
         return after.into();
     };
-    if becomes_another(variants.at(path), before, after) {
+    if changes_variant(variants.enum_at(path), before, after) {
         return after.into();
     }
     let mut document = RawDocumentBuf::new();
-    for (name, kept) in fields(stored) {
-        let value = match (value(old, name), value(new, name)) {
+    for (name, kept) in iter_fields(stored) {
+        let value = match (get_field(old, name), get_field(new, name)) {
             (Some(_), None) => continue,
             (None, _) => kept.into(),
-            (Some(before), Some(after)) if same(before, after) => kept.into(),
+            (Some(before), Some(after)) if same_bytes(before, after) => kept.into(),
             (Some(before), Some(after)) => {
-                merged(kept, before, after, &below(path, name), variants)
+                merge_changes(kept, before, after, &join_path(path, name), variants)
             }
         };
-        put(&mut document, name, value);
+        push_field(&mut document, name, value);
     }
-    for (name, added) in fields(new) {
-        if value(stored, name).is_none() {
-            put(&mut document, name, added.into());
+    for (name, added) in iter_fields(new) {
+        if get_field(stored, name).is_none() {
+            push_field(&mut document, name, added.into());
         }
     }
     document.into()
 }
 
-/// Whether an enum is of another variant than before, or is one that is written as a whole.
-fn becomes_another(
+/// Whether an enum value changes its variant, or is of a kind that is only written as a whole.
+fn changes_variant(
     place: Option<Option<Tag>>,
     before: RawBsonRef<'_>,
     after: RawBsonRef<'_>,
@@ -415,22 +441,22 @@ fn becomes_another(
     };
     match tag {
         Tag::Text(_) => true,
-        Tag::Key(name) => value(before, name).is_none(),
+        Tag::Key(name) => get_field(before, name).is_none(),
         Tag::Field(name, _) | Tag::Other(name, _) => {
-            match (value(before, name), value(after, name)) {
-                (Some(before), Some(after)) => !same(before, after),
+            match (get_field(before, name), get_field(after, name)) {
+                (Some(before), Some(after)) => !same_bytes(before, after),
                 _ => true,
             }
         }
     }
 }
 
-/// Whether each field has a path that an update can name.
-fn have_paths(document: &RawDocument) -> bool {
-    fields(document).all(|(name, _)| refuse_key(name).is_ok())
+/// Whether an update can name each field of the document by a path.
+fn all_names_are_paths(document: &RawDocument) -> bool {
+    iter_fields(document).all(|(name, _)| ensure_map_key(name).is_ok())
 }
 
-fn below(path: &str, name: &str) -> String {
+fn join_path(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
@@ -438,30 +464,30 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawBsonRef<'_>)> {
+fn iter_fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawBsonRef<'_>)> {
     document
         .iter()
         .flatten()
         .map(|(name, value)| (name.as_str(), value))
 }
 
-fn items(array: &RawArray) -> Vec<RawBsonRef<'_>> {
+fn array_items(array: &RawArray) -> Vec<RawBsonRef<'_>> {
     array.into_iter().flatten().collect()
 }
 
-fn value<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
+fn get_field<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
     document.get(name).ok().flatten()
 }
 
-fn at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
+fn get_path<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
     match path.split_once('.') {
-        None => value(document, path),
-        Some((first, rest)) => at(value(document, first)?.as_document()?, rest),
+        None => get_field(document, path),
+        Some((first, rest)) => get_path(get_field(document, first)?.as_document()?, rest),
     }
 }
 
-/// The document with another value at a path, or none. Documents on the way are made where they are missing.
-fn changed(
+/// Returns the document with the value at a path replaced or removed. Missing parent documents are created.
+fn replace_at(
     document: &RawDocument,
     path: &str,
     change: &dyn Fn(Option<RawBsonRef<'_>>) -> Option<RawBson>,
@@ -475,10 +501,10 @@ fn changed(
             let inner = old
                 .and_then(|old| old.as_document())
                 .map(RawDocument::to_owned);
-            Some(changed(&inner.unwrap_or_default(), rest, change).into())
+            Some(replace_at(&inner.unwrap_or_default(), rest, change).into())
         }
     };
-    let others = fields(document).map(|(name, value)| {
+    let kept_fields = iter_fields(document).map(|(name, value)| {
         let value = if name == first {
             new(Some(value))
         } else {
@@ -486,23 +512,25 @@ fn changed(
         };
         (name, value)
     });
-    let added = value(document, first).is_none().then(|| (first, new(None)));
+    let added = get_field(document, first)
+        .is_none()
+        .then(|| (first, new(None)));
     let mut document = RawDocumentBuf::new();
-    for (name, value) in others.chain(added) {
+    for (name, value) in kept_fields.chain(added) {
         if let Some(value) = value {
-            put(&mut document, name, value);
+            push_field(&mut document, name, value);
         }
     }
     document
 }
 
-/// Appends a field whose name comes from a document, so that it has no null byte.
-fn put(document: &mut RawDocumentBuf, name: &str, value: RawBson) {
-    let put = append(document, name, value);
-    debug_assert!(put.is_ok(), "a name without a null byte");
+/// Appends a field. The name comes from a document and so contains no null byte.
+fn push_field(document: &mut RawDocumentBuf, name: &str, value: RawBson) {
+    let result = append_field(document, name, value);
+    debug_assert!(result.is_ok(), "a name without a null byte");
 }
 
-fn operator<'p>(
+fn append_operator<'p>(
     update: &mut RawDocumentBuf,
     name: &str,
     changes: impl Iterator<Item = Result<(&'p String, RawBson)>>,
@@ -510,10 +538,10 @@ fn operator<'p>(
     let mut fields = RawDocumentBuf::new();
     for change in changes {
         let (path, value) = change?;
-        append(&mut fields, path, value)?;
+        append_field(&mut fields, path, value)?;
     }
     if fields.iter().next().is_some() {
-        append(update, name, fields)?;
+        append_field(update, name, fields)?;
     }
     Ok(())
 }
@@ -524,73 +552,89 @@ mod tests {
 
     use super::*;
 
-    fn update(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
-        let difference = Difference::of(&stored, &before, &after, &Variants::default());
-        difference.update().unwrap().try_into().unwrap()
+    fn update_between(
+        stored: RawDocumentBuf,
+        before: RawDocumentBuf,
+        after: RawDocumentBuf,
+    ) -> Document {
+        let difference =
+            SaveDifference::from_states(&stored, &before, &after, &VariantMap::default());
+        difference.to_update().unwrap().try_into().unwrap()
     }
 
-    fn guards(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
-        let difference = Difference::of(&stored, &before, &after, &Variants::default());
-        let filter = crate::query::Filter::<()>::from_node(difference.untouched());
+    fn guards_between(
+        stored: RawDocumentBuf,
+        before: RawDocumentBuf,
+        after: RawDocumentBuf,
+    ) -> Document {
+        let difference =
+            SaveDifference::from_states(&stored, &before, &after, &VariantMap::default());
+        let filter = crate::query::Filter::<()>::from_node(difference.unchanged_since_read());
         filter.to_raw().unwrap().try_into().unwrap()
     }
 
     #[test]
-    fn only_what_changed_is_written() {
+    fn only_changed_fields_are_written() {
         let stored =
             || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3, "unknown": 4 }, "more": 5 };
         let before = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3 } };
-        assert!(Difference::of(&stored(), &before(), &before(), &Variants::default()).is_empty());
+        assert!(
+            SaveDifference::from_states(&stored(), &before(), &before(), &VariantMap::default())
+                .is_empty()
+        );
         let after = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 7 } };
         assert_eq!(
-            update(stored(), before(), after()),
+            update_between(stored(), before(), after()),
             doc! { "$set": { "b.d": 7 } }
         );
         assert_eq!(
-            guards(stored(), before(), after()),
+            guards_between(stored(), before(), after()),
             doc! { "b.d": { "$eq": 3 } }
         );
-        let without = rawdoc! { "_id": 1, "b": { "c": 2, "d": 3 } };
+        let stored_without = rawdoc! { "_id": 1, "b": { "c": 2, "d": 3 } };
         assert_eq!(
-            update(stored(), before(), without),
+            update_between(stored(), before(), stored_without),
             doc! { "$unset": { "a": true } }
         );
     }
 
     #[test]
-    fn what_is_not_stored_is_written_as_a_whole() {
+    fn missing_stored_document_is_written_whole() {
         let (before, after) = (
             rawdoc! { "b": { "c": 0, "d": 0 } },
             rawdoc! { "b": { "c": 0, "d": 1 } },
         );
         let set = doc! { "$set": { "b": { "c": 0, "d": 1 } } };
-        assert_eq!(update(rawdoc! {}, before.clone(), after.clone()), set);
         assert_eq!(
-            guards(rawdoc! {}, before, after),
+            update_between(rawdoc! {}, before.clone(), after.clone()),
+            set
+        );
+        assert_eq!(
+            guards_between(rawdoc! {}, before, after),
             doc! { "b": { "$exists": false } }
         );
     }
 
     #[test]
-    fn what_is_appended_is_pushed() {
+    fn appended_elements_are_pushed() {
         let stored = rawdoc! { "a": [1, 2] };
         let after = rawdoc! { "a": [1, 2, 3] };
         assert_eq!(
-            update(stored.clone(), stored.clone(), after.clone()),
+            update_between(stored.clone(), stored.clone(), after.clone()),
             doc! { "$push": { "a": { "$each": [3] } } }
         );
         assert_eq!(
-            guards(stored.clone(), stored, after),
+            guards_between(stored.clone(), stored, after),
             doc! { "a": { "$size": 2_i64 } }
         );
     }
 
     #[test]
-    fn elements_keep_what_the_model_does_not_know() {
+    fn elements_keep_unknown_fields() {
         let stored = rawdoc! { "a": [{ "x": 1, "u": 7 }, { "x": 2, "u": 8 }] };
         let before = rawdoc! { "a": [{ "x": 1 }, { "x": 2 }] };
         let set = |after| {
-            let update = update(stored.clone(), before.clone(), after);
+            let update = update_between(stored.clone(), before.clone(), after);
             update
                 .get_document("$set")
                 .unwrap()
@@ -612,19 +656,19 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_path_is_written_with_what_it_is_in() {
+    fn map_key_with_a_dot_rewrites_the_map() {
         let (before, after) = (rawdoc! { "m": { "a.b": 1 } }, rawdoc! { "m": {} });
         assert_eq!(
-            update(before.clone(), before, after),
+            update_between(before.clone(), before, after),
             doc! { "$set": { "m": {} } }
         );
     }
 
     #[test]
-    fn null_is_told_from_missing() {
+    fn null_and_missing_are_distinct() {
         let (before, after) = (rawdoc! { "a": RawBson::Null }, rawdoc! { "a": 1 });
         assert_eq!(
-            guards(before.clone(), before, after),
+            guards_between(before.clone(), before, after),
             doc! { "a": { "$type": 10 } }
         );
     }

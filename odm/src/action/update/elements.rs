@@ -1,103 +1,102 @@
-//! The elements of arrays that an update names by conditions: `$[name]` and `$`.
+//! Array elements that an update selects by conditions: `$[name]` and `$`.
 
 use bson::RawDocumentBuf;
 
 use crate::{
     Error, ErrorKind, Result,
-    field::{Holder, Path, Step},
-    query::{Node, array_filter, records_a_position, to_raw},
+    field::{NullableKind, Path, PathStep},
+    query::{FilterNode, may_set_position, render_array_filter, to_raw},
 };
 
-/// The conditions on elements that the paths of one update bring along.
+/// The conditions on array elements in the paths of one update.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Elements {
-    /// Each condition once, as an array filter of the name `e`, and as it was made.
-    matching: Vec<(RawDocumentBuf, Node)>,
-    /// The condition behind `$`, and how it is written.
-    first: Option<(Node, RawDocumentBuf)>,
+pub(super) struct ElementConditions {
+    /// The distinct conditions of `$[name]`: rendered as an array filter with the name `e`, and as a filter.
+    matching: Vec<(RawDocumentBuf, FilterNode)>,
+    /// The condition that selects the element of `$`: as a filter, and rendered.
+    first: Option<(FilterNode, RawDocumentBuf)>,
 }
 
-/// A path taken apart where an update names elements of an array.
+/// A path, split at the arrays in which an update selects elements.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     arrays: Vec<Level>,
     /// The path after the last array.
     pub(super) rest: Path,
-    /// That the places on the way are there, as far as that is a condition on the document.
-    pub(super) required: Node,
-    /// The maps on the way that may be null, by how many arrays stand before them.
+    /// The condition on the document that the parents of the place exist.
+    pub(super) required: FilterNode,
+    /// The maps along the path that may be null, each with the number of arrays before the map.
     null_maps: Vec<(usize, Path)>,
-    /// Whether some of the elements may be in chunk documents.
+    /// Whether elements of the array may be in chunk documents.
     pub(super) may_spill: bool,
 }
 
-/// An array on the way, with the elements that the update changes.
+/// An array along the path, with the condition on the elements that the update changes.
 #[derive(Debug, Clone)]
 struct Level {
     array: Path,
-    /// The elements that meet this condition, and in which the places on the way are there.
-    condition: Node,
-    /// Only the first of them.
+    /// The condition on the changed elements. Includes the condition that the parents of the place exist in the element.
+    condition: FilterNode,
+    /// Whether the update changes only the first matching element.
     is_first: bool,
 }
 
-impl Elements {
-    /// The path as the update writes it, with names for the elements on the way.
+impl ElementConditions {
+    /// Returns the path for the update operator, with a position for each array: `$`, `$[]` or `$[name]`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a condition that cannot be written, and for a second `$`.
-    pub(super) fn place(&mut self, levels: &Levels) -> Result<String> {
+    /// [`Invalid`](ErrorKind::Invalid) for a condition that cannot be rendered, and for a second `$`.
+    pub(super) fn operator_path(&mut self, levels: &Levels) -> Result<String> {
         let mut place = Path::ROOT;
-        let under = |place: &Path, part: &Path| match part.is_root() {
+        let join = |place: &Path, part: &Path| match part.is_root() {
             true => place.clone(),
-            false => place.append(&part.to_string()),
+            false => place.append_name(&part.to_string()),
         };
         for level in &levels.arrays {
-            place = under(&place, &level.array);
+            place = join(&place, &level.array);
             if level.is_first {
-                self.first(&place, &level.condition)?;
-                place = place.append("$");
-            } else if matches!(level.condition, Node::All) {
-                place = place.append("$[]");
+                self.select_first_element(&place, &level.condition)?;
+                place = place.append_name("$");
+            } else if matches!(level.condition, FilterNode::All) {
+                place = place.append_name("$[]");
             } else {
-                let name = self.name(&level.condition)?;
-                place = place.append(&format!("$[{name}]"));
+                let name = self.add_array_filter(&level.condition)?;
+                place = place.append_name(&format!("$[{name}]"));
             }
         }
-        Ok(under(&place, &levels.rest).dotted()?.to_owned())
+        Ok(join(&place, &levels.rest).dotted()?.to_owned())
     }
 
-    /// The condition that the update's filter needs for `$` to name an element.
-    pub(super) fn condition(&self) -> Node {
+    /// Returns the condition that the filter of the update needs, so that `$` selects an element.
+    pub(super) fn selection_condition(&self) -> FilterNode {
         self.first
             .as_ref()
-            .map_or(Node::All, |(condition, _)| condition.clone())
+            .map_or(FilterNode::All, |(condition, _)| condition.clone())
     }
 
-    /// Refuses a condition that would make `$` name an element that it was not asked for.
-    pub(super) fn check(&self, condition: &Node) -> Result<()> {
-        if self.first.is_some() && records_a_position(condition) {
+    /// Rejects a further condition on array elements: the condition could make `$` select a wrong element.
+    pub(super) fn ensure_no_further_condition(&self, condition: &FilterNode) -> Result<()> {
+        if self.first.is_some() && may_set_position(condition) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "an update that names the `first_matching` element has no other condition that an element of an array meets: MongoDB does \
-                 not say which of the two it would change; say it in the condition of `first_matching`, or use `matching`",
+                "an update with `first_matching` has another condition on array elements, and MongoDB does not define which element `$` would select: move the condition into `first_matching`, or use `matching`",
             ));
         }
         Ok(())
     }
 
-    /// The array filters.
+    /// Returns the array filters of the update.
     pub(super) fn array_filters(&self) -> Result<Vec<RawDocumentBuf>> {
         let named = self.matching.iter().enumerate();
         named
-            .map(|(at, (_, condition))| array_filter(condition, &name(at)))
+            .map(|(at, (_, condition))| render_array_filter(condition, &array_filter_name(at)))
             .collect()
     }
 
-    /// The name of the elements that meet the condition; the same condition has the same name.
-    fn name(&mut self, condition: &Node) -> Result<String> {
-        let written = array_filter(condition, "e")?;
+    /// Returns the name of the array filter for a condition. Equal conditions share a name.
+    fn add_array_filter(&mut self, condition: &FilterNode) -> Result<String> {
+        let written = render_array_filter(condition, "e")?;
         let before = self
             .matching
             .iter()
@@ -106,29 +105,32 @@ impl Elements {
             self.matching.push((written, condition.clone()));
             self.matching.len() - 1
         });
-        Ok(name(at))
+        Ok(array_filter_name(at))
     }
 
-    fn first(&mut self, array: &Path, condition: &Node) -> Result<()> {
-        if matches!(condition, Node::All) {
+    fn select_first_element(&mut self, array: &Path, condition: &FilterNode) -> Result<()> {
+        if matches!(condition, FilterNode::All) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "`first_matching` without a condition: `at(0)` names the first element of all",
+                "`first_matching` has no condition: add a condition, or use `at(0)` for the first element",
             ));
         }
-        let element = Node::Element(array.clone().array(), Box::new(condition.clone()));
+        let element =
+            FilterNode::Element(array.clone().holding_array(), Box::new(condition.clone()));
         let written = to_raw(&element)?;
-        if written.get("$or").is_ok_and(|or| or.is_some()) {
+        if written
+            .get("$or")
+            .is_ok_and(|alternatives| alternatives.is_some())
+        {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "MongoDB cannot say which is the first element that meets one of several conditions on the element itself: say \
-                 them as one, by `is_in` or `between`, or use `matching`",
+                "`first_matching` cannot select an element by alternative conditions on the element itself: write one condition with `is_in` or `between`, or use `matching`",
             ));
         }
         match &self.first {
             Some((_, other)) if *other != written => Err(Error::new(
                 ErrorKind::Invalid,
-                "one update can name one `first_matching` element; use `matching` or `at` for the others, or a second update",
+                "an update can use only one `first_matching` element: use `matching` or `at` for the others, or a second update",
             )),
             _ => {
                 self.first = Some((element, written));
@@ -139,38 +141,40 @@ impl Elements {
 }
 
 impl Levels {
+    /// Splits a path at its arrays.
+    ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a map's key that no path can have.
-    pub(super) fn of(path: &Path) -> Result<Self> {
+    /// [`Invalid`](ErrorKind::Invalid) for a map key that cannot be part of a path.
+    pub(super) fn split_at_arrays(path: &Path) -> Result<Self> {
         path.dotted()?;
         let mut levels = Self {
             arrays: Vec::new(),
             rest: Path::ROOT,
-            required: Node::All,
+            required: FilterNode::All,
             null_maps: Vec::new(),
             may_spill: path.may_spill(),
         };
         let at = |place: &str| match place {
             "" => Path::ROOT,
-            place => Path::ROOT.append(place),
+            place => Path::ROOT.append_name(place),
         };
-        // That the places of a part are there is a condition on the elements that the part before it ends with.
-        for part in path.levels() {
-            let mut required = Node::All;
+        // The condition that the parents of a part exist applies to the elements of the array before that part.
+        for part in path.selection_levels() {
+            let mut required = FilterNode::All;
             for (place, holder) in part.holders {
                 let kind = match holder {
-                    Holder::Document => "object",
-                    Holder::Array => "array",
-                    Holder::Map => {
+                    NullableKind::Document => "object",
+                    NullableKind::Array => "array",
+                    NullableKind::Map => {
                         levels.null_maps.push((levels.arrays.len(), at(place)));
                         continue;
                     }
                 };
-                required = required.and(Node::Test(at(place), "$type", kind.into()));
+                required = required.and(FilterNode::Test(at(place), "$type", kind.into()));
             }
             for index in part.indexes {
-                required = required.and(Node::Test(at(index), "$exists", true.into()));
+                required = required.and(FilterNode::Test(at(index), "$exists", true.into()));
             }
             match levels.arrays.last_mut() {
                 Some(before) => before.condition = before.condition.clone().and(required),
@@ -181,19 +185,19 @@ impl Levels {
                 Some(step) => levels.arrays.push(Level {
                     array: at(part.place),
                     condition: match step {
-                        Step::Matching(condition) | Step::First(condition) => {
-                            Node::clone(condition)
+                        PathStep::Matching(condition) | PathStep::First(condition) => {
+                            FilterNode::clone(condition)
                         }
-                        Step::At(_) | Step::Inside | Step::Every => Node::All,
+                        PathStep::At(_) | PathStep::Element | PathStep::Every => FilterNode::All,
                     },
-                    is_first: matches!(step, Step::First(_)),
+                    is_first: matches!(step, PathStep::First(_)),
                 }),
             }
         }
         Ok(levels)
     }
 
-    /// The ways to the maps on the way that may be null.
+    /// Returns the paths to the maps along this path that may be null.
     pub(super) fn null_maps(&self) -> impl Iterator<Item = Self> {
         let maps = self.null_maps.iter();
         maps.map(|(arrays, place)| Self {
@@ -205,8 +209,8 @@ impl Levels {
         })
     }
 
-    /// The same way, of which the last elements meet a further condition.
-    pub(super) fn and(&self, condition: &Node) -> Self {
+    /// Returns the same path with a further condition on the elements of the last array, or on the document without an array.
+    pub(super) fn with_element_condition(&self, condition: &FilterNode) -> Self {
         let mut levels = self.clone();
         match levels.arrays.last_mut() {
             Some(last) => last.condition = last.condition.clone().and(condition.clone()),
@@ -215,30 +219,34 @@ impl Levels {
         levels
     }
 
-    /// The condition that none of the places meets a condition, which speaks about the last elements on the way.
-    pub(super) fn none_meets(&self, condition: Node) -> Node {
-        match (self.meets(0, condition), self.arrays.is_empty()) {
-            (Node::Not(opposite), true) => *opposite,
-            (meets, _) => Node::Not(Box::new(meets)),
+    /// Returns the condition that no place of this path meets the condition. The condition applies to the elements of the last
+    /// array.
+    pub(super) fn no_place_condition(&self, condition: FilterNode) -> FilterNode {
+        let matches = self.any_place_condition(0, condition);
+        match (matches, self.arrays.is_empty()) {
+            (FilterNode::Not(opposite), true) => *opposite,
+            (matches, _) => FilterNode::Not(Box::new(matches)),
         }
     }
 
-    /// The condition on an element of the first array that one of the places in it meets a condition; none without an array.
-    pub(super) fn element_meets(&self, condition: Node) -> Option<Node> {
+    /// Returns the condition on an element of the first array that a place in the element meets the condition. Returns `None`
+    /// without an array.
+    pub(super) fn first_element_condition(&self, condition: FilterNode) -> Option<FilterNode> {
         let first = self.arrays.first()?;
-        Some(first.condition.clone().and(self.meets(1, condition)))
+        let matches = self.any_place_condition(1, condition);
+        Some(first.condition.clone().and(matches))
     }
 
-    /// The condition that one of the places meets a condition, seen from behind so many of the arrays.
-    fn meets(&self, behind: usize, condition: Node) -> Node {
-        let arrays = self.arrays.iter().skip(behind).rev();
+    /// Returns the condition that one of the places meets a condition. Skips the first `skipped_levels` arrays.
+    fn any_place_condition(&self, skipped_levels: usize, condition: FilterNode) -> FilterNode {
+        let arrays = self.arrays.iter().skip(skipped_levels).rev();
         arrays.fold(condition, |inner, level| {
             let element = level.condition.clone().and(inner);
-            Node::Element(level.array.clone().array(), Box::new(element))
+            FilterNode::Element(level.array.clone().holding_array(), Box::new(element))
         })
     }
 }
 
-fn name(at: usize) -> String {
+fn array_filter_name(at: usize) -> String {
     format!("e{at}")
 }

@@ -1,165 +1,174 @@
-//! How an update is carried out: with hooks, with rules that look at its outcome, with arrays that have no room.
+//! Runs updates: hooks, requirements, and checks of the outcome against the validation rules.
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::{
     Update, Updated,
-    changes::Finished,
-    requirement::{Reason, Requirement},
+    operators::FinishedUpdate,
+    requirement::{RequirementReason, UpdateRequirement},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    action::target::{Aim, Which, id_of, to_raw},
+    action::target::{ErasedTarget, TargetKind, decode_id, to_raw},
     backend::{BoxFuture, operation},
     decode,
     document::Document,
     error,
     field::Path,
-    hook::{self, Committed, RunHooks, Written},
-    maintain::{Plan, anywhere},
+    hook::{self, Committed, HookedWrite, RunHooks},
+    maintain::{WriteRequest, any_element_condition},
     overflow,
-    query::{Node, append, document},
+    query::{FilterNode, append_field, single_field_document},
     retry,
-    rule::{Behind, check_update},
     schema::{Model, upgrade},
-    soft_delete::Sight,
-    trace, unit,
+    soft_delete::Visibility,
+    trace, transaction_scope,
+    validation::{OutcomeCheck, check_update},
 };
 
-/// How an update is carried out.
+/// The form of an update: counting, or returning a document.
 #[derive(Debug, Clone)]
 #[doc(hidden)]
-pub enum How {
-    /// Counting what it was about.
+pub enum UpdateForm {
+    /// Returns the number of documents.
     Count,
-    /// Giving the first document back.
+    /// Returns the first document.
     FindAndModify {
         projection: Option<RawDocumentBuf>,
         return_new: bool,
     },
 }
 
-/// What an update gave.
+/// The result of an update.
 #[derive(Debug)]
 #[doc(hidden)]
-pub enum Done {
+pub enum UpdateOutput {
     Counted(Updated),
     Found(Option<RawDocumentBuf>),
 }
 
-impl Done {
+impl UpdateOutput {
     pub(in crate::action) fn is_applied(&self) -> bool {
         match self {
-            Self::Counted(done) => done.applied(),
-            Self::Found(found) => found.is_some(),
+            Self::Counted(counts) => counts.applied(),
+            Self::Found(document) => document.is_some(),
         }
     }
 
-    pub(in crate::action) fn counted(self) -> Updated {
+    pub(in crate::action) fn into_counts(self) -> Updated {
         match self {
-            Self::Counted(done) => done,
+            Self::Counted(counts) => counts,
             Self::Found(_) => Updated::default(),
         }
     }
 
-    pub(in crate::action) fn found(self) -> Option<RawDocumentBuf> {
+    pub(in crate::action) fn into_document(self) -> Option<RawDocumentBuf> {
         match self {
             Self::Counted(_) => None,
-            Self::Found(found) => found,
+            Self::Found(document) => document,
         }
     }
 }
 
-impl<T: Document, K: Which> Update<T, K> {
-    /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
-    pub(in crate::action) fn prepare(self) -> Result<Prepared> {
-        let asked = self.target.node().map_err(error::of_model::<T>)?;
-        let checked = self.changes.check(&asked);
+impl<T: Document, K: TargetKind> Update<T, K> {
+    /// Makes the filter and the update document. The filter contains the room for pushed elements: two concurrent pushes must not
+    /// both take the last place.
+    pub(in crate::action) fn into_prepared(self) -> Result<PreparedUpdate> {
+        let condition = self.target.full_condition().map_err(error::of_model::<T>)?;
+        let checked = self.changes.ensure_compatible(&condition);
         checked.map_err(error::of_model::<T>)?;
-        let behind = check_update::<T>(self.changes.each())?;
-        let Finished {
+        let outcome_check = check_update::<T>(self.changes.iter_operators())?;
+        let FinishedUpdate {
             update,
             array_filters,
-            asked: places,
+            place_condition: places,
             mut requirements,
-        } = self.changes.finish().map_err(error::of_model::<T>)?;
-        // Beside computed fields an update becomes a pipeline, in which a sum beyond an `i64` is a `double`.
+        } = self.changes.into_finished().map_err(error::of_model::<T>)?;
+        // With computed fields the update becomes a pipeline. There, a sum beyond an `i64` becomes a `double` instead of an
+        // error, so the range check stays.
         if T::MODEL.computed.is_empty() {
             requirements.retain(|requirement| !requirement.is_checked_by_backend());
         }
-        refuse_room_elsewhere(&requirements).map_err(error::of_model::<T>)?;
-        Ok(Prepared {
-            asked: asked.and(places.clone()),
+        ensure_room_checkable(&requirements).map_err(error::of_model::<T>)?;
+        Ok(PreparedUpdate {
+            condition: condition.and(places.clone()),
             access: self.access,
-            aim: self.target.aim().map_err(error::of_model::<T>)?,
-            places,
-            change: operation::Change::Operators {
+            aim: self.target.to_erased().map_err(error::of_model::<T>)?,
+            place_condition: places,
+            change: operation::DocumentChange::Operators {
                 update,
                 array_filters,
             },
             requirements,
-            behind,
+            outcome_check,
         })
     }
 
-    /// Carries it out, with the hooks of its model.
-    pub(in crate::action) fn perform(self, how: How) -> BoxFuture<'static, Result<Done>> {
+    /// Runs the update with the hooks of the model.
+    pub(in crate::action) fn run_update(
+        self,
+        form: UpdateForm,
+    ) -> BoxFuture<'static, Result<UpdateOutput>> {
         if T::HAS_HOOKS {
-            return self.perform_with_hooks(how);
+            return self.run_with_hooks(form);
         }
-        Prepared::begin(self.prepare(), how)
+        PreparedUpdate::boxed_execute(self.into_prepared(), form)
     }
 
-    /// An object, so that of a model without hooks nothing of it is compiled.
-    fn perform_with_hooks(self, how: How) -> BoxFuture<'static, Result<Done>> {
+    /// Boxed as a trait object, so that models without hooks do not compile this code.
+    fn run_with_hooks(self, form: UpdateForm) -> BoxFuture<'static, Result<UpdateOutput>> {
         Box::pin(async move {
             let Some(hooks) = T::hooks() else {
-                return self.prepare()?.perform_or_refuse(&how).await;
+                return self.into_prepared()?.execute_or_not_found(&form).await;
             };
             let access = self.access.clone();
             let work = |access: Access| {
-                let (update, how) = (self.clone(), how.clone());
-                async move { update.perform_hooked(hooks, access, how).await }
+                let (update, form) = (self.clone(), form.clone());
+                async move { update.run_hooked(hooks, access, form).await }
             };
-            access.together(unit::ATTEMPTS, work).await
+            access
+                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+                .await
         })
     }
 
-    async fn perform_hooked(
+    async fn run_hooked(
         mut self,
         hooks: &'static dyn RunHooks<T>,
         access: Access,
-        how: How,
-    ) -> Result<Done> {
-        let is_many = matches!(how, How::Count) && self.target.id().is_none();
+        form: UpdateForm,
+    ) -> Result<UpdateOutput> {
+        let is_many = matches!(form, UpdateForm::Count) && self.target.id().is_none();
         let mut changes = hook::Changes {
-            selection: self.target.selection(&access, is_many)?,
+            selection: self.target.to_selection(&access, is_many)?,
             operators: std::mem::take(&mut self.changes),
             is_save: false,
         };
         let before = hooks.before_update(&mut changes, &access).await;
-        before.map_err(|error| access.fail(error))?;
+        before.map_err(|error| access.fail_transaction(error))?;
         let update = Self {
             access: access.clone(),
-            target: self.target.pin(changes.selection.pinned()?),
+            target: self.target.restrict_to(changes.selection.ids_condition()?),
             changes: changes.operators.clone(),
         };
-        let update = update.prepare().map_err(|error| access.fail(error))?;
-        hook::written(access, hooks, move |access| async move {
-            let done = update.perform_or_refuse(&how).await?;
-            if !done.is_applied() {
-                return Ok(Written::nothing(done));
+        let update = update
+            .into_prepared()
+            .map_err(|error| access.fail_transaction(error))?;
+        hook::run_with_after_hooks(access, hooks, move |access| async move {
+            let output = update.execute_or_not_found(&form).await?;
+            if !output.is_applied() {
+                return Ok(HookedWrite::without_match(output));
             }
-            if let Done::Found(Some(found)) = &done
+            if let UpdateOutput::Found(Some(document)) = &output
                 && changes.selection.ids.is_none()
-                && let Ok(id) = id_of::<T>(found)
+                && let Ok(id) = decode_id::<T>(document)
             {
                 changes.selection.ids = Some(vec![id]);
             }
-            Ok(Written {
-                done,
-                after: hooks.after_update(&changes, &access).await,
+            Ok(HookedWrite {
+                done: output,
+                after_hooks: hooks.after_update(&changes, &access).await,
                 events: vec![Committed::Updated(changes)],
             })
         })
@@ -167,442 +176,505 @@ impl<T: Document, K: Which> Update<T, K> {
     }
 }
 
-/// An update whose changes and conditions have been put together.
-pub(in crate::action) struct Prepared {
+/// An update without the type of the model, ready to run.
+pub(in crate::action) struct PreparedUpdate {
     pub(in crate::action) access: Access,
-    pub(in crate::action) aim: Aim,
-    pub(in crate::action) change: operation::Change,
-    /// That the places are there which it changes: elements that meet a condition, fields of a variant.
-    places: Node,
-    /// What the caller asked for, and that the places are there.
-    asked: Node,
-    /// What else a document must meet.
-    requirements: Vec<Requirement>,
-    /// What the rules of the model have to say of the outcome.
-    behind: Option<Behind>,
+    pub(in crate::action) aim: ErasedTarget,
+    pub(in crate::action) change: operation::DocumentChange,
+    /// The condition that the places to change exist: elements that meet a condition, fields of a variant.
+    place_condition: FilterNode,
+    /// The condition of the caller, and the condition that the places exist.
+    condition: FilterNode,
+    /// The requirements beyond the condition.
+    requirements: Vec<UpdateRequirement>,
+    /// The check of the outcome against the validation rules, if the operators alone do not decide.
+    outcome_check: Option<OutcomeCheck>,
 }
 
-impl Prepared {
-    /// Carries out what has been put together, if it could be.
-    fn begin(prepared: Result<Self>, how: How) -> BoxFuture<'static, Result<Done>> {
-        Box::pin(async move { prepared?.perform_or_refuse(&how).await })
+impl PreparedUpdate {
+    /// Runs the update, or returns the error of its preparation.
+    fn boxed_execute(
+        prepared: Result<Self>,
+        form: UpdateForm,
+    ) -> BoxFuture<'static, Result<UpdateOutput>> {
+        Box::pin(async move { prepared?.execute_or_not_found(&form).await })
     }
 
-    /// Whether it is about as many documents as there are that meet the condition.
-    pub(in crate::action) fn is_of_many(&self) -> bool {
-        self.aim.named.is_none()
+    /// Whether the update changes all documents that meet the condition.
+    pub(in crate::action) fn targets_many(&self) -> bool {
+        self.aim.key_condition.is_none()
     }
 
-    /// What names the one document.
-    fn named(&self) -> Node {
-        self.aim.named.clone().unwrap_or(Node::All)
+    /// Returns the condition on the key of the document.
+    fn key_condition(&self) -> FilterNode {
+        self.aim.key_condition.clone().unwrap_or(FilterNode::All)
     }
 
-    /// Whether a document can match the condition and stay unchanged, because it does not meet a requirement.
+    /// Whether a document can meet the condition and still stay unchanged, because the document does not meet a requirement.
     pub(in crate::action) fn has_requirements(&self) -> bool {
         !self.requirements.is_empty()
     }
 
-    fn filter(&self, only: &Node) -> Result<RawDocumentBuf> {
-        let asked = only.clone().and(self.asked.clone());
+    fn full_filter(&self, extra_condition: &FilterNode) -> Result<RawDocumentBuf> {
+        let condition = extra_condition.clone().and(self.condition.clone());
         let requirements = self.requirements.iter();
-        let all = requirements.fold(asked, |all, requirement| {
-            all.and(requirement.condition.clone())
+        let node = requirements.fold(condition, |node, requirement| {
+            node.and(requirement.condition.clone())
         });
-        to_raw(self.aim.model, &all)
+        to_raw(self.aim.model, &node)
     }
 
-    pub(in crate::action) fn operation(&self, multi: bool) -> Result<operation::Update> {
-        self.operation_on(&Node::All, multi)
+    pub(in crate::action) fn to_operation(
+        &self,
+        multi: bool,
+    ) -> Result<operation::UpdateOperation> {
+        self.to_operation_on(&FilterNode::All, multi)
     }
 
-    fn operation_on(&self, only: &Node, multi: bool) -> Result<operation::Update> {
-        Ok(operation::Update {
+    fn to_operation_on(
+        &self,
+        extra_condition: &FilterNode,
+        multi: bool,
+    ) -> Result<operation::UpdateOperation> {
+        Ok(operation::UpdateOperation {
             collection: self.aim.model.collection.into(),
-            filter: self.filter(only)?,
+            filter: self.full_filter(extra_condition)?,
             change: self.change.clone(),
             multi,
             upsert: false,
         })
     }
 
-    /// Whether the rules of the model have to say something of the outcome.
-    pub(in crate::action) fn is_checked_behind(&self) -> bool {
-        self.behind.is_some()
+    /// Whether the outcome must be checked against the validation rules.
+    pub(in crate::action) fn needs_outcome_check(&self) -> bool {
+        self.outcome_check.is_some()
     }
 
-    /// Whether a requirement is about elements that the filter of the update does not see.
+    /// Whether a requirement concerns elements in chunk documents, which the filter of the update does not see.
     pub(in crate::action) fn may_spill(&self) -> bool {
         let mut requirements = self.requirements.iter();
         requirements.any(|requirement| requirement.may_spill)
     }
 
-    /// Makes nulls missing that stand in the way of an update of many documents.
+    /// Checks the requirements before an update of many documents, and removes nulls on which an operator would fail.
     ///
     /// # Errors
     ///
-    /// That of the first document that does not meet a requirement.
-    pub(in crate::action) async fn look_first(&self) -> Result<()> {
-        self.look_first_in(&self.access).await
+    /// The error of the first document that does not meet a requirement.
+    pub(in crate::action) async fn check_requirements(&self) -> Result<()> {
+        self.check_requirements_in(&self.access).await
     }
 
     /// Finds the requirement that an update of one document failed, and retries the update after a null was removed.
-    pub(in crate::action) async fn look_again(&self) -> Result<Option<Updated>> {
+    pub(in crate::action) async fn explain_no_match(&self) -> Result<Option<Updated>> {
         let mut requirements = self.requirements.iter();
-        if requirements.any(|requirement| matches!(requirement.reason, Reason::Null(_))) {
-            let done = self.count(false).await?;
-            return Ok(Some(done).filter(|done| done.applied()));
+        if requirements.any(|requirement| matches!(requirement.reason, RequirementReason::Null(_)))
+        {
+            let counts = self.update_and_count(false).await?;
+            return Ok(Some(counts).filter(|counts| counts.applied()));
         }
-        self.refuse_unmet(&self.access, &Node::All).await?;
+        self.ensure_requirements(&self.access, &FilterNode::All)
+            .await?;
         Ok(None)
     }
 
-    async fn look_first_in(&self, access: &Access) -> Result<()> {
-        self.refuse_unmet(access, &Node::All).await?;
-        self.unset_nulls(access, &Node::All).await?;
+    async fn check_requirements_in(&self, access: &Access) -> Result<()> {
+        self.ensure_requirements(access, &FilterNode::All).await?;
+        self.unset_nulls(access, &FilterNode::All).await?;
         Ok(())
     }
 
-    /// An error if a document that was to be changed does not meet a requirement.
-    async fn refuse_unmet(&self, access: &Access, only: &Node) -> Result<()> {
+    /// Returns an error if a matching document does not meet a requirement.
+    async fn ensure_requirements(
+        &self,
+        access: &Access,
+        extra_condition: &FilterNode,
+    ) -> Result<()> {
         let model = self.aim.model;
         for requirement in &self.requirements {
-            if let Reason::Null(_) = requirement.reason {
+            if let RequirementReason::Null(_) = requirement.reason {
                 continue;
             }
-            let unmet = match requirement.spilled(model) {
-                Some((field, element)) => anywhere(access, model, field, element).await?,
-                None => Node::Not(Box::new(requirement.condition.clone())),
+            let unmet_condition = match requirement.overflow_condition(model) {
+                Some((field, element)) => {
+                    any_element_condition(access, model, field, element).await?
+                }
+                None => FilterNode::Not(Box::new(requirement.condition.clone())),
             };
-            let asked = only.clone().and(self.asked.clone()).and(unmet);
-            let mut projection = document("_id", 1)?;
-            if let Some(path) = requirement.shows() {
-                append(&mut projection, &without_indexes(path), 1)?;
+            let condition = extra_condition
+                .clone()
+                .and(self.condition.clone())
+                .and(unmet_condition);
+            let mut projection = single_field_document("_id", 1)?;
+            if let Some(path) = requirement.shown_path() {
+                append_field(&mut projection, &without_indexes(path), 1)?;
             }
-            let find = operation::Find {
+            let find = operation::FindOperation {
                 collection: model.collection.into(),
-                filter: to_raw(model, &asked)?,
+                filter: to_raw(model, &condition)?,
                 projection: Some(projection),
                 sort: None,
                 limit: Some(1),
-                max_time: None,
+                options: Default::default(),
             };
-            let found = access.find_all(model, find).await?;
-            if let Some(error) = found.first().and_then(|found| requirement.refuse(found)) {
-                return Err(error::of(model)(error));
+            let documents = access.find_all(model, find).await?;
+            if let Some(error) = documents
+                .first()
+                .and_then(|document| requirement.to_error(document))
+            {
+                return Err(error::naming_model(model)(error));
             }
         }
         Ok(())
     }
 
-    /// Removes the nulls on which an operator of the update would fail. They read as the same `None` as a missing value, on which it works.
-    /// Tells whether there were some.
+    /// Removes the nulls on which an operator of the update would fail. Null and missing both read as `None`, and operators
+    /// accept missing values. Returns whether a null was removed.
     ///
     /// A crash after this step changes no value that can be read.
-    async fn unset_nulls(&self, access: &Access, only: &Node) -> Result<bool> {
-        let (model, mut are_some) = (self.aim.model, false);
+    async fn unset_nulls(&self, access: &Access, extra_condition: &FilterNode) -> Result<bool> {
+        let (model, mut removed) = (self.aim.model, false);
         for requirement in &self.requirements {
-            let Reason::Null(null) = &requirement.reason else {
+            let RequirementReason::Null(null) = &requirement.reason else {
                 continue;
             };
-            let is_null = Node::Not(Box::new(requirement.condition.clone()));
-            let asked = match &null.first {
-                // `$` names an element in one condition on the array alone.
-                Node::All => self.asked.clone().and(is_null),
+            let is_null = FilterNode::Not(Box::new(requirement.condition.clone()));
+            let condition = match &null.element_condition {
+                // `$` names an element only if a single condition concerns the array. Do not add the other conditions.
+                FilterNode::All => self.condition.clone().and(is_null),
                 first => first.clone(),
             };
-            let update = operation::Update {
+            let update = operation::UpdateOperation {
                 collection: model.collection.into(),
-                filter: to_raw(model, &only.clone().and(asked))?,
-                change: operation::Change::Operators {
+                filter: to_raw(model, &extra_condition.clone().and(condition))?,
+                change: operation::DocumentChange::Operators {
                     update: null.update.clone(),
                     array_filters: null.array_filters.clone(),
                 },
                 multi: true,
                 upsert: false,
             };
-            let done = Plan::of_stored_form(model, update).run(access.clone());
-            are_some |= done.await?.modified > 0;
+            let counts = WriteRequest::without_managed_fields(model, update).run(access.clone());
+            removed |= counts.await?.modified > 0;
         }
-        Ok(are_some)
+        Ok(removed)
     }
 
-    /// Carries it out; an error where nothing was there, if that is one.
-    async fn perform_or_refuse(&self, how: &How) -> Result<Done> {
-        let done = self.perform(how).await?;
-        if !done.is_applied() {
-            self.refuse_missing().await?;
+    /// Runs the update. Fails if an update by id alone finds no document.
+    async fn execute_or_not_found(&self, form: &UpdateForm) -> Result<UpdateOutput> {
+        let output = self.execute_update(form).await?;
+        if !output.is_applied() {
+            self.ensure_document_exists().await?;
         }
-        Ok(done)
+        Ok(output)
     }
 
-    /// Carries it out.
-    pub(in crate::action) async fn perform(&self, how: &How) -> Result<Done> {
-        match how {
-            How::Count => self.count(self.is_of_many()).await.map(Done::Counted),
-            How::FindAndModify {
+    /// Runs the update without the check for a missing document.
+    pub(in crate::action) async fn execute_update(
+        &self,
+        form: &UpdateForm,
+    ) -> Result<UpdateOutput> {
+        match form {
+            UpdateForm::Count => self
+                .update_and_count(self.targets_many())
+                .await
+                .map(UpdateOutput::Counted),
+            UpdateForm::FindAndModify {
                 projection,
                 return_new,
             } => {
-                let found = self.find_and_modify(projection.clone(), *return_new).await;
-                found.map(Done::Found)
+                let document = self.find_and_modify(projection.clone(), *return_new).await;
+                document.map(UpdateOutput::Found)
             }
         }
     }
 
-    /// Where nothing was changed: an error if the id was all that was asked for, and there is no such document.
-    pub(in crate::action) async fn refuse_missing(&self) -> Result<()> {
+    /// Fails if the update is by id alone and the document does not exist. Called after an update without a match.
+    pub(in crate::action) async fn ensure_document_exists(&self) -> Result<()> {
         let Some(id) = &self.aim.only_id else {
             return Ok(());
         };
-        let (model, has_places) = (self.aim.model, !matches!(self.places, Node::All));
-        if has_places && is_there(&self.access, model, self.named()).await? {
+        let (model, has_places) = (
+            self.aim.model,
+            !matches!(self.place_condition, FilterNode::All),
+        );
+        if has_places && document_exists(&self.access, model, self.key_condition()).await? {
             return Ok(());
         }
-        Err(error::no_such(model, Some(id.clone())))
+        Err(error::not_found_stored(model, Some(id.clone())))
     }
 
-    /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
-    pub(in crate::action) async fn count(&self, multi: bool) -> Result<Updated> {
-        let Some(behind) = &self.behind else {
-            return self.count_in(&self.access, &Node::All, multi).await;
+    /// Runs the update and returns the counts. A missing match may be an unmet requirement, which is an error.
+    pub(in crate::action) async fn update_and_count(&self, multi: bool) -> Result<Updated> {
+        let Some(outcome_check) = &self.outcome_check else {
+            return self
+                .update_and_count_in(&self.access, &FilterNode::All, multi)
+                .await;
         };
-        self.refuse_unchecked(behind)?;
+        self.ensure_transactions(outcome_check)?;
         let work = |access: Access| async move {
-            let only = self.concerned(&access, !multi).await?;
-            let done = self.count_in(&access, &only.0, multi).await?;
-            if done.applied() {
-                self.look_behind(behind, &access, only).await?;
+            let documents = self.select_documents(&access, !multi).await?;
+            let counts = self
+                .update_and_count_in(&access, &documents.0, multi)
+                .await?;
+            if counts.applied() {
+                self.check_outcome(outcome_check, &access, documents)
+                    .await?;
             }
-            Ok(done)
+            Ok(counts)
         };
-        self.access.together(unit::ATTEMPTS, work).await
+        self.access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await
     }
 
-    async fn count_in(&self, access: &Access, only: &Node, multi: bool) -> Result<Updated> {
-        // No document is changed if one of many does not meet a requirement. A document that stops meeting it between the check and the
-        // write is skipped, like one that does not match the condition.
+    async fn update_and_count_in(
+        &self,
+        access: &Access,
+        extra_condition: &FilterNode,
+        multi: bool,
+    ) -> Result<Updated> {
+        // Check all documents first, so that an unmet requirement of one document leaves all documents unchanged. A document that
+        // stops meeting a requirement after the check is skipped, like a document that does not match the condition.
         if multi || self.may_spill() {
-            self.look_first_in(access).await?;
+            self.check_requirements_in(access).await?;
         }
         for attempt in 1.. {
-            let write = self.operation_on(only, multi)?;
-            let done = Plan::new(self.aim.model, write)?.run(access.clone());
-            let done = done.await?;
-            if done.matched > 0 {
-                self.tell_lengths(access).await;
+            let write = self.to_operation_on(extra_condition, multi)?;
+            let counts = WriteRequest::new(self.aim.model, write)?.run(access.clone());
+            let counts = counts.await?;
+            if counts.matched > 0 {
+                self.trace_array_lengths(access).await;
                 return Ok(Updated {
-                    matched: done.matched,
-                    modified: done.modified,
+                    matched: counts.matched,
+                    modified: counts.modified,
                 });
             }
-            if multi || !self.is_worth_another(access, only, attempt).await? {
+            if multi || !self.should_retry(access, extra_condition, attempt).await? {
                 break;
             }
         }
         Ok(Updated::default())
     }
 
-    /// Whether an update of one document that has matched none is to be tried again: a null was in its way.
+    /// Whether to retry an update of one document without a match: a null was removed.
     ///
     /// # Errors
     ///
-    /// That of a document that does not meet a requirement.
-    async fn is_worth_another(&self, access: &Access, only: &Node, attempt: u32) -> Result<bool> {
-        self.refuse_unmet(access, &Node::All).await?;
-        if attempt == ATTEMPTS || !self.unset_nulls(access, only).await? {
+    /// The error of a document that does not meet a requirement.
+    async fn should_retry(
+        &self,
+        access: &Access,
+        extra_condition: &FilterNode,
+        attempt: u32,
+    ) -> Result<bool> {
+        self.ensure_requirements(access, &FilterNode::All).await?;
+        if attempt == MAX_NULL_ATTEMPTS || !self.unset_nulls(access, extra_condition).await? {
             return Ok(false);
         }
         if attempt > 1 {
-            retry::pause(attempt).await;
+            retry::pause_before_retry(attempt).await;
         }
         Ok(true)
     }
 
-    /// Tells which arrays of the document are near their bound now.
-    async fn tell_lengths(&self, access: &Access) {
-        let Some(by_id) = &self.aim.named else {
+    /// Logs the arrays of the document that are close to their `max`.
+    async fn trace_array_lengths(&self, access: &Access) {
+        let Some(by_id) = &self.aim.key_condition else {
             return;
         };
-        if !trace::looks_at_plans() {
+        if !trace::is_plan_logged() {
             return;
         }
         for requirement in &self.requirements {
-            let Reason::Room { path, max } = &requirement.reason else {
+            let RequirementReason::Room { path, max } = &requirement.reason else {
                 continue;
             };
-            let near = trace::near(*max);
-            let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
-            let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
-            let is_long = is_there(access, self.aim.model, is_long);
-            if near <= *max && is_long.await.unwrap_or(false) {
-                trace::length(path, near, *max);
+            let threshold = trace::near_max(*max);
+            let last = Path::ROOT.append_name(&format!("{path}.{}", threshold.saturating_sub(1)));
+            let is_long = by_id
+                .clone()
+                .and(FilterNode::Test(last, "$exists", true.into()));
+            let is_long = document_exists(access, self.aim.model, is_long);
+            if threshold <= *max && is_long.await.unwrap_or(false) {
+                trace::warn_near_max(path, threshold, *max);
             }
         }
     }
 
-    /// Changes the first document that was asked for, and gives it back in the same step.
+    /// Runs the update on the first matching document, and returns that document from the same step.
     pub(in crate::action) async fn find_and_modify(
         &self,
         projection: Option<RawDocumentBuf>,
         return_new: bool,
     ) -> Result<Option<RawDocumentBuf>> {
-        let Some(behind) = &self.behind else {
+        let Some(outcome_check) = &self.outcome_check else {
             let access = &self.access;
             return self
-                .modify_in(access, &Node::All, projection, return_new)
+                .find_and_modify_in(access, &FilterNode::All, projection, return_new)
                 .await;
         };
-        self.refuse_unchecked(behind)?;
+        self.ensure_transactions(outcome_check)?;
         let projection = &projection;
         let work = |access: Access| async move {
-            let only = self.concerned(&access, true).await?;
+            let documents = self.select_documents(&access, true).await?;
             let projection = projection.clone();
-            let found = self
-                .modify_in(&access, &only.0, projection, return_new)
+            let matches = self
+                .find_and_modify_in(&access, &documents.0, projection, return_new)
                 .await?;
-            if found.is_some() {
-                self.look_behind(behind, &access, only).await?;
+            if matches.is_some() {
+                self.check_outcome(outcome_check, &access, documents)
+                    .await?;
             }
-            Ok(found)
+            Ok(matches)
         };
-        self.access.together(unit::ATTEMPTS, work).await
+        self.access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await
     }
 
-    async fn modify_in(
+    async fn find_and_modify_in(
         &self,
         access: &Access,
-        only: &Node,
+        extra_condition: &FilterNode,
         projection: Option<RawDocumentBuf>,
         return_new: bool,
     ) -> Result<Option<RawDocumentBuf>> {
         if self.may_spill() {
-            self.look_first_in(access).await?;
+            self.check_requirements_in(access).await?;
         }
         for attempt in 1.. {
             let write = operation::FindAndModify {
                 collection: self.aim.model.collection.into(),
-                filter: self.filter(only)?,
+                filter: self.full_filter(extra_condition)?,
                 sort: self.aim.sort.clone(),
                 projection: projection.clone(),
-                modification: operation::Modification::Update {
+                modification: operation::FindAndModifyKind::Update {
                     change: self.change.clone(),
                     upsert: false,
                     return_new,
                 },
             };
-            let found = Plan::new(self.aim.model, write)?.run(access.clone());
-            let found = found.await?;
-            if found.is_some() {
-                self.tell_lengths(access).await;
-                return Ok(found);
+            let document = WriteRequest::new(self.aim.model, write)?.run(access.clone());
+            let document = document.await?;
+            if document.is_some() {
+                self.trace_array_lengths(access).await;
+                return Ok(document);
             }
-            if !self.is_worth_another(access, only, attempt).await? {
+            if !self.should_retry(access, extra_condition, attempt).await? {
                 break;
             }
         }
         Ok(None)
     }
 
-    fn refuse_unchecked(&self, behind: &Behind) -> Result<()> {
+    fn ensure_transactions(&self, outcome_check: &OutcomeCheck) -> Result<()> {
         match self.access.has_transactions() {
             true => Ok(()),
-            false => Err(behind.unsupported()),
+            false => Err(outcome_check.unsupported_error()),
         }
     }
 
-    /// The documents that the update is about, in its transaction: as a condition, and how to find them behind it.
-    async fn concerned(&self, access: &Access, first: bool) -> Result<(Node, Node)> {
+    /// Returns the documents to update, read in the transaction of the update: a condition for the update, and a condition that
+    /// finds the documents after the update.
+    async fn select_documents(
+        &self,
+        access: &Access,
+        only_first: bool,
+    ) -> Result<(FilterNode, FilterNode)> {
         let model = self.aim.model;
-        if let Some(by_id) = &self.aim.named {
-            return Ok((Node::All, by_id.clone()));
+        if let Some(by_id) = &self.aim.key_condition {
+            return Ok((FilterNode::All, by_id.clone()));
         }
-        let find = operation::Find {
+        let find = operation::FindOperation {
             collection: model.collection.into(),
-            filter: self.filter(&Node::All)?,
-            projection: Some(document("_id", 1)?),
+            filter: self.full_filter(&FilterNode::All)?,
+            projection: Some(single_field_document("_id", 1)?),
             sort: self.aim.sort.clone(),
-            limit: first.then_some(1),
-            max_time: None,
+            limit: only_first.then_some(1),
+            options: Default::default(),
         };
-        upgrade::before_write(access, model, &find.filter).await?;
+        upgrade::upgrade_before_write(access, model, &find.filter).await?;
         let mut ids = RawArrayBuf::new();
-        for found in &access.find_all(model, find).await? {
-            if let Some(id) = decode::id(found) {
+        for document in &access.find_all(model, find).await? {
+            if let Some(id) = decode::stored_id(document) {
                 ids.push(RawBson::from(id));
             }
         }
-        let these = Node::Test(Path::ROOT.then("_id"), "$in", ids.into());
-        Ok((these.clone(), these))
+        let by_ids = FilterNode::Test(Path::ROOT.subfield("_id"), "$in", ids.into());
+        Ok((by_ids.clone(), by_ids))
     }
 
-    /// Checks what has become of the documents. What breaks a rule is not committed.
-    async fn look_behind(
+    /// Checks the updated documents against the validation rules. An error rolls the transaction back.
+    async fn check_outcome(
         &self,
-        behind: &Behind,
+        outcome_check: &OutcomeCheck,
         access: &Access,
-        (_, those): (Node, Node),
+        (_, updated): (FilterNode, FilterNode),
     ) -> Result<()> {
         let model = self.aim.model;
-        let find = operation::Find {
+        let find = operation::FindOperation {
             collection: model.collection.into(),
-            filter: to_raw(model, &those)?,
+            filter: to_raw(model, &updated)?,
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
-        // What was restored is out of sight for what has restored it.
-        let access = access.clone().seeing(Sight::All);
-        let mut found = access.find_all(model, find).await?;
-        for field in behind.elements() {
-            for raw in &mut found {
-                *raw = overflow::with_all(&access, model, field, raw).await?;
+        // A restored document is no longer visible to the session that restored the document.
+        let access = access.clone().with_visibility(Visibility::All);
+        let mut documents = access.find_all(model, find).await?;
+        for field in outcome_check.overflow_fields() {
+            for raw in &mut documents {
+                *raw = overflow::with_all_elements(&access, model, field, raw).await?;
             }
         }
-        behind.check(&found).map_err(|error| access.fail(error))
+        outcome_check
+            .check_documents(&documents)
+            .map_err(|error| access.fail_transaction(error))
     }
 }
 
-/// Whether there is a document that meets a condition.
-pub(in crate::action) async fn is_there(
+/// Returns whether a document meets the condition.
+pub(in crate::action) async fn document_exists(
     access: &Access,
     model: &'static Model,
-    condition: Node,
+    condition: FilterNode,
 ) -> Result<bool> {
-    let count = operation::Count {
+    let count = operation::CountOperation {
         collection: model.collection.into(),
         filter: to_raw(model, &condition)?,
         limit: Some(1),
-        max_time: None,
+        options: Default::default(),
     };
     Ok(access.count(model, count).await? > 0)
 }
 
-/// How often an update is tried while others store a null in its way.
-const ATTEMPTS: u32 = 10;
+/// The maximum number of attempts while concurrent writes store a null in the place of an operator's value.
+const MAX_NULL_ATTEMPTS: u32 = 10;
 
-/// A path as a projection names it: the elements of an array have no index there.
+/// Converts a path to a projection path: projections name no array indexes.
 fn without_indexes(path: &str) -> String {
     let is_name = |part: &&str| part.parse::<usize>().is_err();
     let names: Vec<_> = path.split('.').filter(is_name).collect();
     names.join(".")
 }
 
-/// Refuses an append inside of elements that may be in chunk documents: the condition for room reads the owner document alone.
-fn refuse_room_elsewhere(requirements: &[Requirement]) -> Result<()> {
-    let elsewhere = requirements
+/// Returns an error for an append inside elements that may be in chunk documents: the condition for room sees only the owner
+/// document.
+fn ensure_room_checkable(requirements: &[UpdateRequirement]) -> Result<()> {
+    let unchecked = requirements
         .iter()
         .find_map(|requirement| match &requirement.reason {
-            Reason::Room { path, max } if requirement.may_spill => Some((path, max)),
+            RequirementReason::Room { path, max } if requirement.may_spill => Some((path, max)),
             _ => None,
         });
-    let Some((path, max)) = elsewhere else {
+    let Some((path, max)) = unchecked else {
         return Ok(());
     };
     let message = format!(
-        "the array has {max} elements at most, and is in an element that may be outside of its document, where nothing tells whether there \
-         is room: set it as a whole, or pull the element and push it anew"
+        "the array (max {max} elements) is inside an element that may be in a chunk document, so the update cannot check the room: \
+         set the whole array, or pull the element and push the changed element"
     );
     Err(Error::new(ErrorKind::Unsupported, message).with_path(path.clone()))
 }

@@ -2,18 +2,20 @@
 
 use bson::RawDocumentBuf;
 
-use super::{Inside, List, Sequence, Update, Which, changes::Operand};
+use super::{
+    ArrayElementFields, ArrayValue, ResidentArray, TargetKind, Update, operators::OperatorPlace,
+};
 use crate::{
     Result,
     document::{Document, Stored},
     field::{Elem, Path, Place, Settable, Writable},
-    query::{IntoSort, IntoValue, Sort, append, push_sort, values},
+    query::{IntoSort, IntoValue, Sort, append_field, encode_values, push_sort},
 };
 
-/// Where pushed elements go in an array, and what of the array is left then; made by [`Update::push_with`].
+/// The modifiers of a push: position, order and slice; made by [`Update::push_with`].
 ///
-/// The array is changed in this order: the elements are put in, it is sorted, and what is too much is cut off.
-#[must_use = "how to push is said to `push_with`: return it from the closure"]
+/// MongoDB first inserts the elements, then sorts the array, then cuts the array to the slice.
+#[must_use = "a `Push` has no effect unless the closure of `push_with` returns the `Push`"]
 pub struct Push<M, F> {
     fields: F,
     position: Option<i64>,
@@ -22,76 +24,75 @@ pub struct Push<M, F> {
 }
 
 impl<M, F> Push<M, F> {
-    /// Before the element with this index, counted from 0, instead of at the end: `$position`. Beyond the end is the end.
+    /// Inserts before the element with this index, from 0: `$position`. An index beyond the end inserts at the end.
     pub fn at(mut self, index: u32) -> Self {
         self.position = Some(index.into());
         self
     }
 
-    /// Before this many of the last elements, instead of at the end: `$position`, negative. More than there are is the
-    /// beginning.
+    /// Inserts before the last `count` elements: negative `$position`. A count beyond the length inserts at the beginning.
     pub fn before_last(mut self, count: u32) -> Self {
-        // Zero would be the beginning to MongoDB.
+        // MongoDB reads a position of 0 as the beginning of the array.
         self.position = (count > 0).then(|| -i64::from(count));
         self
     }
 
-    /// Sorts the whole array, by fields of its elements or by the elements themselves: `$sort`.
+    /// Sorts the whole array, by fields of the elements or by the elements themselves: `$sort`.
     pub fn sort<O: IntoSort<Elem<M>>>(mut self, order: impl FnOnce(&F) -> O) -> Self {
         self.sort.extend(order(&self.fields).into_sorts());
         self
     }
 
-    /// Keeps only this many elements, from the beginning: `$slice`.
+    /// Keeps only the first `count` elements: `$slice`.
     ///
-    /// In an array with a `max`, a slice within it makes room by itself: such a push never fails.
+    /// In an array with a `max`, a slice within the `max` makes room: such a push never fails.
     pub fn keep_first(mut self, count: u32) -> Self {
         self.slice = Some(count.into());
         self
     }
 
-    /// Keeps only this many elements, from the end: `$slice`, negative.
+    /// Keeps only the last `count` elements: negative `$slice`.
     ///
-    /// In an array with a `max`, a slice within it makes room by itself: such a push never fails.
+    /// In an array with a `max`, a slice within the `max` makes room: such a push never fails.
     pub fn keep_last(mut self, count: u32) -> Self {
         self.slice = Some(-i64::from(count));
         self
     }
 }
 
-/// The modifiers of a `$push`, beside `$each`.
+/// The modifiers of a `$push`, without `$each`.
 #[derive(Debug)]
-pub(super) struct Modifiers {
+pub(super) struct PushModifiers {
     pub(super) raw: RawDocumentBuf,
-    /// How many elements are left at most.
-    pub(super) keeps: Option<usize>,
+    /// The maximum number of elements after the push.
+    pub(super) max_kept: Option<usize>,
 }
 
 impl<M, F> Push<M, F> {
-    fn modifiers(self) -> Result<Modifiers> {
+    fn into_modifiers(self) -> Result<PushModifiers> {
         let mut raw = RawDocumentBuf::new();
         if let Some(position) = self.position {
-            append(&mut raw, "$position", position)?;
+            append_field(&mut raw, "$position", position)?;
         }
         if let Some(sort) = push_sort(&self.sort)? {
-            append(&mut raw, "$sort", sort)?;
+            append_field(&mut raw, "$sort", sort)?;
         }
         if let Some(slice) = self.slice {
-            append(&mut raw, "$slice", slice)?;
+            append_field(&mut raw, "$slice", slice)?;
         }
-        let keeps = self.slice.map(i64::unsigned_abs);
-        Ok(Modifiers {
+        let limit = self.slice.map(i64::unsigned_abs);
+        Ok(PushModifiers {
             raw,
-            keeps: keeps.map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
+            max_kept: limit.map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
         })
     }
 }
 
-impl<T: Document, K: Which> Update<T, K> {
-    /// Puts values into the array at a position, sorts it, or keeps only a part of it: `$push` with `$position`, `$sort`
-    /// and `$slice`.
+impl<T: Document, K: TargetKind> Update<T, K> {
+    /// Inserts values into the array at a position, sorts the array, or cuts the array: `$push` with `$position`, `$sort` and
+    /// `$slice`.
     ///
-    /// Without values it sorts or cuts what is there. One update pushes to an array once in this way.
+    /// Without values, the push only sorts or cuts the array. An update can use `push_with` on an array only once.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -112,22 +113,23 @@ impl<T: Document, K: Which> Update<T, K> {
     pub fn push_with<P, I>(
         mut self,
         array: impl FnOnce(T::Fields) -> P,
-        of: I,
-        how: impl FnOnce(Push<T, Inside<P>>) -> Push<T, Inside<P>>,
+        items: I,
+        configure: impl FnOnce(Push<T, ArrayElementFields<P>>) -> Push<T, ArrayElementFields<P>>,
     ) -> Self
     where
-        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: Sequence>,
-        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: ResidentArray>,
+        I: IntoIterator<Item: IntoValue<<P::Value as ArrayValue>::Item>>,
     {
-        let push = how(Push {
-            fields: <<P::Value as List>::Item as Stored>::fields(Path::ROOT),
+        let push = configure(Push {
+            fields: <<P::Value as ArrayValue>::Item as Stored>::fields(Path::ROOT),
             position: None,
             sort: Vec::new(),
             slice: None,
         });
         let path = array(T::fields()).path();
-        let array = Operand::of::<P::Value>(&path);
-        self.changes.push_with(array, values(of), push.modifiers());
+        let array = OperatorPlace::for_value_type::<P::Value>(&path);
+        self.changes
+            .add_push_with(array, encode_values(items), push.into_modifiers());
         self
     }
 }

@@ -1,57 +1,65 @@
-//! `$rename`: a value that goes to another place.
+//! `$rename`: moves a value to another field.
 
-use super::{Optional, Update, Which};
+use super::{OptionalValue, TargetKind, Update};
 use crate::{
     Error, ErrorKind, Result,
     document::Document,
-    field::{In, Keyed, Path, Place, Settable, Single},
+    field::{Keyed, Path, Place, SameScope, Settable, Single},
 };
 
-impl<T: Document, K: Which> Update<T, K> {
-    /// Moves the value of a field to another of the same type, which loses its own: `$rename`. The first one then reads as
-    /// `None`.
+impl<T: Document, K: TargetKind> Update<T, K> {
+    /// Moves the value of a field to another field of the same type, and replaces the value there: `$rename`. The source field
+    /// then reads as `None`.
     ///
-    /// Where the first one is missing, both stay as they are; where it is null, so is the second one then. Neither can be
-    /// in an array.
+    /// If the source field is missing, both fields stay unchanged. If the source field is null, the target becomes null. Neither
+    /// field can be inside an array.
     pub fn rename<P, Q>(
         mut self,
         from: impl FnOnce(T::Fields) -> P,
         to: impl FnOnce(T::Fields) -> Q,
     ) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Single, Value: Optional>,
-        Q: Place<Scope: In<T>, Role: Settable, Shape: Single, Value = P::Value>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Single, Value: OptionalValue>,
+        Q: Place<Scope: SameScope<T>, Role: Settable, Shape: Single, Value = P::Value>,
     {
         let (from, to) = (from(T::fields()).path(), to(T::fields()).path());
-        self.changes.add("$rename", &from, target(&from, &to));
-        self.changes.rely(&to);
+        self.changes
+            .add_operator("$rename", &from, rename_target(&from, &to));
+        self.changes.require_variant(&to);
         self
     }
 
-    /// Gives the value of a key of a map another key: `$rename`. A value that the other key has is lost.
+    /// Renames a key of a map: `$rename`. A value under the new key is replaced.
     ///
-    /// Where the map has no such key, it stays as it is.
+    /// If the map has no such key, the map stays unchanged.
     pub fn rename_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, from: &str, to: &str) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Single, Value: Keyed>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Single, Value: Keyed>,
     {
         let map = map(T::fields()).path();
-        let (from, to) = (map.key(from), map.key(to));
-        self.changes.add("$rename", &from, target(&from, &to));
+        let (from, to) = (map.map_key(from), map.map_key(to));
+        self.changes
+            .add_operator("$rename", &from, rename_target(&from, &to));
         self
     }
 }
 
-fn target(from: &Path, to: &Path) -> Result<bson::RawBson> {
-    let refuse = |message| Err(Error::new(ErrorKind::Invalid, message));
-    let at_index = |path: &Path| path.parts().any(|(_, step)| step.is_some());
-    if at_index(from) || at_index(to) {
-        return refuse("no element of an array can be renamed, nor what is inside of one");
+fn rename_target(from: &Path, to: &Path) -> Result<bson::RawBson> {
+    let invalid = |message| Err(Error::new(ErrorKind::Invalid, message));
+    let has_index = |path: &Path| path.split_at_steps().any(|(_, step)| step.is_some());
+    if has_index(from) || has_index(to) {
+        return invalid(
+            "`rename` cannot move an array element or a field inside an array: use `set` and `unset`",
+        );
     }
     match (from.max(), to.max()) {
         (_, None) => {}
         (Some(from), Some(to)) if from <= to => {}
-        _ => return refuse("an array can only be renamed to one that holds as many elements"),
+        _ => {
+            return invalid(
+                "the target array of a `rename` has a smaller `max` than the source array: raise the `max` of the target",
+            );
+        }
     }
     Ok(to.dotted()?.into())
 }

@@ -7,29 +7,31 @@ use super::{convert, error};
 use crate::{
     Error, Result,
     backend::operation::{
-        BulkItem, BulkWrite, BulkWritten, Unmatched, Write, Written, refuse_upsert,
+        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, Unmatched,
+        ensure_no_upsert,
     },
 };
 
-/// See [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
-pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<BulkWritten> {
+/// Runs a bulk write: [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
+pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<BulkWriteResult> {
     let BulkWrite { writes, ordered } = bulk;
-    let mut done = BulkWritten::none_of(writes.len());
-    // What cannot be said to the engine fails in its place, and in order ends what comes before it.
+    let mut totals = BulkWriteResult::not_attempted(writes.len());
+    // A write that the engine cannot express fails at its position. In an ordered bulk write, only the writes before the failure
+    // are sent.
     let mut sent = Vec::new();
     let mut positions = Vec::new();
-    let mut refused = None;
+    let mut rejection = None;
     for (position, item) in writes.iter().enumerate() {
-        match convert(item) {
+        match item_to_engine(item) {
             Ok(write) => {
                 sent.push(write);
                 positions.push(position);
             }
             Err(error) if ordered => {
-                refused = Some((position, error));
+                rejection = Some((position, error));
                 break;
             }
-            Err(error) => done.note(position, Written::Failed(error)),
+            Err(error) => totals.record_outcome(position, BulkItemOutcome::Failed(error)),
         }
     }
     let report = session.bulk_write(&sent, ordered);
@@ -40,62 +42,70 @@ pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<B
             continue;
         };
         let written = match result {
-            Ok(written) => count(&mut done, item, &written),
-            Err(failure) => Written::Failed(describe(failure, &item.write)),
+            Ok(written) => add_to_totals(&mut totals, item, &written),
+            Err(failure) => BulkItemOutcome::Failed(failure_error(failure, &item.write)),
         };
         ended |= match written {
-            Written::Failed(_) => true,
-            Written::NotApplied => item.unmatched == Unmatched::Stops,
+            BulkItemOutcome::Failed(_) => true,
+            BulkItemOutcome::NotApplied => item.unmatched == Unmatched::Abort,
             _ => false,
         };
-        done.note(position, written);
+        totals.record_outcome(position, written);
     }
-    if let Some((position, error)) = refused.filter(|_| !ended) {
-        done.note(position, Written::Failed(error));
+    if let Some((position, error)) = rejection.filter(|_| !ended) {
+        totals.record_outcome(position, BulkItemOutcome::Failed(error));
     }
-    Ok(done)
+    Ok(totals)
 }
 
-fn convert(item: &BulkItem) -> Result<engine::BulkWrite> {
-    refuse_upsert(&item.write)?;
-    Ok(engine::BulkWrite {
+fn item_to_engine(item: &BulkItem) -> Result<engine::CollectionWrite> {
+    ensure_no_upsert(&item.write)?;
+    Ok(engine::CollectionWrite {
         collection: item.write.collection().to_string(),
-        stops_if_unmatched: item.unmatched == Unmatched::Stops,
+        stop_if_unmatched: item.unmatched == Unmatched::Abort,
         write: match item.write.clone() {
-            Write::Insert { document, .. } => engine::Write::Insert(document),
-            Write::Update(update) => engine::Write::Update(convert::update(update)?),
-            Write::Delete(delete) => engine::Write::Delete(convert::delete(delete)),
+            BulkOperation::Insert { document, .. } => engine::WriteOperation::Insert(document),
+            BulkOperation::Update(update) => {
+                engine::WriteOperation::Update(convert::update_to_engine(update)?)
+            }
+            BulkOperation::Delete(delete) => {
+                engine::WriteOperation::Delete(convert::delete_to_engine(delete))
+            }
         },
     })
 }
 
-/// Adds what a write did, and says what that means for it.
-fn count(done: &mut BulkWritten, item: &BulkItem, written: &engine::Written) -> Written {
-    let touched = match written {
-        engine::Written::Inserted => {
-            done.inserted += 1;
+/// Adds the effect of a write to the totals, and returns the outcome of the write.
+fn add_to_totals(
+    totals: &mut BulkWriteResult,
+    item: &BulkItem,
+    written: &engine::WriteReport,
+) -> BulkItemOutcome {
+    let affected = match written {
+        engine::WriteReport::Inserted => {
+            totals.inserted += 1;
             1
         }
-        engine::Written::Updated(report) => {
-            done.matched += report.matched;
-            done.modified += report.modified;
+        engine::WriteReport::Updated(report) => {
+            totals.matched += report.matched;
+            totals.modified += report.modified;
             report.matched
         }
-        engine::Written::Deleted(report) => {
-            done.deleted += report.deleted;
+        engine::WriteReport::Deleted(report) => {
+            totals.deleted += report.deleted;
             report.deleted
         }
     };
     match item.unmatched {
-        Unmatched::Told | Unmatched::Stops if touched == 0 => Written::NotApplied,
-        _ => Written::Applied,
+        Unmatched::Report | Unmatched::Abort if affected == 0 => BulkItemOutcome::NotApplied,
+        _ => BulkItemOutcome::Applied,
     }
 }
 
-fn describe(failure: engine::Error, write: &Write) -> Error {
+fn failure_error(failure: engine::Error, write: &BulkOperation) -> Error {
     let error = error::in_collection(failure, write.collection());
     let id = match write {
-        Write::Insert { document, .. } => id(document),
+        BulkOperation::Insert { document, .. } => document_id(document),
         _ => None,
     };
     match id {
@@ -104,7 +114,7 @@ fn describe(failure: engine::Error, write: &Write) -> Error {
     }
 }
 
-fn id(document: &RawDocument) -> Option<Bson> {
+fn document_id(document: &RawDocument) -> Option<Bson> {
     let id = document.get("_id").ok().flatten()?;
     Bson::try_from(id).ok()
 }

@@ -1,27 +1,29 @@
-//! Operations as the engine takes them, and what it answers.
+//! Conversion of operations to the engine's types, and of the engine's results.
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 use odm_engine as engine;
 
 use crate::{
     Result,
     backend::operation::{
-        Aggregate, Change, Count, Delete, Deleted, Direction, Explain, Find, FindAndModify,
-        FindEach, FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
+        AggregateOperation, CountOperation, DeleteOperation, DeleteResult, Direction,
+        DocumentChange, Explain, FindAndModify, FindAndModifyKind, FindEach, FindOperation,
+        FullDocument, Index, UpdateOperation, UpdateResult, WatchFrom, WatchOperation,
     },
 };
 
-pub(super) fn find(find: Find) -> engine::Find {
+pub(super) fn find_to_engine(find: FindOperation) -> engine::Find {
     engine::Find {
         filter: find.filter,
         projection: find.projection,
         sort: find.sort,
         limit: find.limit,
+        hint: find.options.hint.map(RawBson::String),
         ..engine::Find::default()
     }
 }
 
-pub(super) fn explained(explain: engine::Explain, limit: Option<u64>) -> Explain {
+pub(super) fn explain_from_engine(explain: engine::Explain, limit: Option<u64>) -> Explain {
     let mut indexes = Vec::new();
     for index in explain.indexes {
         if !indexes.contains(&index) {
@@ -30,15 +32,16 @@ pub(super) fn explained(explain: engine::Explain, limit: Option<u64>) -> Explain
     }
     Explain {
         indexes,
-        is_scan: explain.stage == engine::Stage::CollectionScan,
-        is_sorted_afterwards: explain.stage != engine::Stage::Nothing && !explain.sorted_by_index,
+        is_collection_scan: explain.stage == engine::ExplainStage::CollectionScan,
+        is_sorted_in_memory: explain.stage != engine::ExplainStage::Nothing
+            && !explain.sorted_by_index,
         keys_examined: explain.keys_examined,
         documents_examined: explain.documents_examined,
         returned: limit.map_or(explain.returned, |limit| explain.returned.min(limit)),
     }
 }
 
-pub(super) fn find_each(find: FindEach) -> engine::FindEach {
+pub(super) fn find_each_to_engine(find: FindEach) -> engine::FindEach {
     engine::FindEach {
         path: find.path,
         keys: find.keys,
@@ -49,16 +52,17 @@ pub(super) fn find_each(find: FindEach) -> engine::FindEach {
     }
 }
 
-pub(super) fn count(count: Count) -> engine::Count {
+pub(super) fn count_to_engine(count: CountOperation) -> engine::Count {
     engine::Count {
         filter: count.filter,
         limit: count.limit,
+        hint: count.options.hint.map(RawBson::String),
         ..engine::Count::default()
     }
 }
 
-pub(super) fn update(update: Update) -> Result<engine::Update> {
-    let change = changes(update.change)?;
+pub(super) fn update_to_engine(update: UpdateOperation) -> Result<engine::Update> {
+    let change = change_to_engine(update.change)?;
     Ok(engine::Update {
         filter: update.filter,
         update: change.update,
@@ -70,10 +74,12 @@ pub(super) fn update(update: Update) -> Result<engine::Update> {
     })
 }
 
-pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
+pub(super) fn update_result_from_engine(
+    report: engine::UpdateReport,
+) -> engine::Result<UpdateResult> {
     match report.failure {
         Some(failure) => Err(failure),
-        None => Ok(Updated {
+        None => Ok(UpdateResult {
             matched: report.matched,
             modified: report.modified,
             upserted_id: report.upserted_id,
@@ -81,15 +87,15 @@ pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
     }
 }
 
-pub(super) fn find_and_modify(modify: FindAndModify) -> Result<engine::FindAndModify> {
+pub(super) fn find_and_modify_to_engine(modify: FindAndModify) -> Result<engine::FindAndModify> {
     let modification = match modify.modification {
-        Modification::Delete => engine::Modification::Delete,
-        Modification::Update {
+        FindAndModifyKind::Delete => engine::Modification::Delete,
+        FindAndModifyKind::Update {
             change,
             upsert,
             return_new,
         } => {
-            let change = changes(change)?;
+            let change = change_to_engine(change)?;
             engine::Modification::Update {
                 update: change.update,
                 pipeline: change.pipeline,
@@ -106,45 +112,45 @@ pub(super) fn find_and_modify(modify: FindAndModify) -> Result<engine::FindAndMo
     })
 }
 
-/// A change as the engine takes it.
+/// A document change as the engine's update fields.
 #[derive(Default)]
-struct Changes {
+struct EngineUpdateFields {
     update: RawDocumentBuf,
     pipeline: Option<Vec<RawDocumentBuf>>,
     array_filters: Vec<RawDocumentBuf>,
 }
 
-fn changes(change: Change) -> Result<Changes> {
-    change.check()?;
+fn change_to_engine(change: DocumentChange) -> Result<EngineUpdateFields> {
+    change.ensure_operators_match()?;
     Ok(match change {
-        Change::Operators {
+        DocumentChange::Operators {
             update,
             array_filters,
-        } => Changes {
+        } => EngineUpdateFields {
             update,
             array_filters,
-            ..Changes::default()
+            ..EngineUpdateFields::default()
         },
-        Change::Replacement(document) => Changes {
+        DocumentChange::Replacement(document) => EngineUpdateFields {
             update: document,
-            ..Changes::default()
+            ..EngineUpdateFields::default()
         },
-        Change::Pipeline(stages) => Changes {
+        DocumentChange::Pipeline(stages) => EngineUpdateFields {
             pipeline: Some(stages),
-            ..Changes::default()
+            ..EngineUpdateFields::default()
         },
     })
 }
 
-pub(super) fn aggregate(aggregate: Aggregate) -> engine::Aggregate {
+pub(super) fn aggregate_to_engine(aggregate: AggregateOperation) -> engine::Aggregate {
     engine::Aggregate {
         pipeline: aggregate.pipeline,
         variables: aggregate.variables,
-        ..engine::Aggregate::default()
+        hint: aggregate.options.hint.map(RawBson::String),
     }
 }
 
-pub(super) fn delete(delete: Delete) -> engine::Delete {
+pub(super) fn delete_to_engine(delete: DeleteOperation) -> engine::Delete {
     engine::Delete {
         filter: delete.filter,
         multi: delete.multi,
@@ -152,13 +158,13 @@ pub(super) fn delete(delete: Delete) -> engine::Delete {
     }
 }
 
-pub(super) fn deleted(report: engine::DeleteReport) -> Deleted {
-    Deleted {
+pub(super) fn delete_result_from_engine(report: engine::DeleteReport) -> DeleteResult {
+    DeleteResult {
         deleted: report.deleted,
     }
 }
 
-pub(super) fn watch(watch: Watch) -> engine::Watch {
+pub(super) fn watch_to_engine(watch: WatchOperation) -> engine::Watch {
     engine::Watch {
         collection: watch.collection.map(Into::into),
         filter: watch.filter,
@@ -175,7 +181,7 @@ pub(super) fn watch(watch: Watch) -> engine::Watch {
 }
 
 pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
-    index.check()?;
+    index.ensure_supported()?;
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
             Direction::Ascending => engine::Direction::Ascending,
@@ -210,6 +216,6 @@ pub(super) fn index_from_engine(index: engine::Index) -> Index {
         sparse: index.sparse,
         partial: index.partial,
         expire_after: index.expire_after,
-        other,
+        unsupported_definition: other,
     }
 }

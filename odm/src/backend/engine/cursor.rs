@@ -9,42 +9,46 @@ use bson::{RawDocumentBuf, raw::CStr, rawdoc};
 use odm_engine::Interrupt;
 use tokio::task::JoinHandle;
 
-use super::{error, work::CancelOnDrop};
+use super::{blocking::CancelOnDrop, error};
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},
     task,
 };
 
-/// A batch ends with the document that goes past one of these: the way to another thread is shared by many documents,
-/// and what is in memory at once stays small.
-const BATCH_DOCUMENTS: usize = 1_000;
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The size limits of a batch. The document that exceeds a limit is the last of its batch.
+///
+/// A batch shares the cost of a thread switch among its documents, and bounds the memory of a cursor.
+const MAX_CURSOR_BATCH_DOCUMENTS: usize = 1_000;
+const MAX_CURSOR_BATCH_BYTES: usize = 1024 * 1024;
 
-/// Documents that were read, and what reads more unless it was at its end.
-pub(super) struct Fetched {
+/// Documents that were read, and the cursor for the remaining documents.
+pub(super) struct EngineBatch {
     documents: Vec<RawDocumentBuf>,
     rest: Option<odm_engine::Cursor>,
-    /// What ended the reading behind the documents.
+    /// The error that ended the read after these documents.
     failure: Option<odm_engine::Error>,
 }
 
-impl Fetched {
-    /// The first documents of a cursor; an error before the first of them is the whole answer.
-    pub(super) fn first(cursor: odm_engine::Cursor) -> odm_engine::Result<Self> {
-        let fetched = Self::next(cursor);
+impl EngineBatch {
+    /// Reads the first documents of a cursor. If the first read fails, the error is the result.
+    pub(super) fn read_first(cursor: odm_engine::Cursor) -> odm_engine::Result<Self> {
+        let fetched = Self::read_next(cursor);
         match fetched.failure {
             Some(failure) if fetched.documents.is_empty() => Err(failure),
             _ => Ok(fetched),
         }
     }
 
-    /// The answer to a read by several keys, or by several queries: each document with the position of its own.
-    pub(super) fn marked(name: &'static CStr, found: Vec<Vec<RawDocumentBuf>>) -> Self {
-        let each = (0_i32..).zip(found);
-        let documents = each.flat_map(|(position, documents)| {
-            let marked = move |document| rawdoc! { name: position, "document": document };
-            documents.into_iter().map(marked)
+    /// The result of a read by several keys or queries. Each document gets the position of its key or query.
+    pub(super) fn from_numbered_groups(
+        name: &'static CStr,
+        groups: Vec<Vec<RawDocumentBuf>>,
+    ) -> Self {
+        let numbered = (0_i32..).zip(groups);
+        let documents = numbered.flat_map(|(position, documents)| {
+            let wrap = move |document| rawdoc! { name: position, "document": document };
+            documents.into_iter().map(wrap)
         });
         Self {
             documents: documents.collect(),
@@ -53,7 +57,7 @@ impl Fetched {
         }
     }
 
-    fn end() -> Self {
+    fn at_end() -> Self {
         Self {
             documents: Vec::new(),
             rest: None,
@@ -61,11 +65,11 @@ impl Fetched {
         }
     }
 
-    fn next(mut cursor: odm_engine::Cursor) -> Self {
+    fn read_next(mut cursor: odm_engine::Cursor) -> Self {
         let mut documents = Vec::new();
         let mut bytes = 0;
         let (rest, failure) = loop {
-            if documents.len() >= BATCH_DOCUMENTS || bytes >= BATCH_BYTES {
+            if documents.len() >= MAX_CURSOR_BATCH_DOCUMENTS || bytes >= MAX_CURSOR_BATCH_BYTES {
                 break (Some(cursor), None);
             }
             match cursor.next() {
@@ -86,25 +90,25 @@ impl Fetched {
 }
 
 pub(super) struct EngineCursor {
-    state: State,
-    /// How long further reads may take together.
+    state: EngineCursorState,
+    /// The time limit of further reads, for all of them together.
     max_time: Option<Duration>,
-    /// A read that is under way ends when the cursor is dropped.
+    /// Dropping the cursor cancels a running read.
     _cancel: CancelOnDrop,
     interrupt: Interrupt,
 }
 
-enum State {
-    Ready(Fetched),
-    /// A read under way. If the future of the call is dropped, the next call takes the documents.
-    Reading(JoinHandle<Fetched>),
+enum EngineCursorState {
+    Ready(EngineBatch),
+    /// A running read. If the future of the call is dropped, the next call takes the documents.
+    Reading(JoinHandle<EngineBatch>),
 }
 
 impl EngineCursor {
-    pub(super) fn boxed(first: Fetched, max_time: Option<Duration>) -> Box<dyn Cursor> {
+    pub(super) fn new_boxed(first: EngineBatch, max_time: Option<Duration>) -> Box<dyn Cursor> {
         let interrupt = Interrupt::new();
         Box::new(Self {
-            state: State::Ready(first),
+            state: EngineCursorState::Ready(first),
             max_time,
             _cancel: CancelOnDrop::new(interrupt.clone()),
             interrupt,
@@ -117,7 +121,7 @@ impl Cursor for EngineCursor {
         Box::pin(async move {
             loop {
                 match &mut self.state {
-                    State::Ready(fetched) => {
+                    EngineCursorState::Ready(fetched) => {
                         if !fetched.documents.is_empty() {
                             return Ok(mem::take(&mut fetched.documents));
                         }
@@ -128,25 +132,25 @@ impl Cursor for EngineCursor {
                             return Ok(Vec::new());
                         };
                         let interrupt = self.interrupt.clone();
-                        let read = move || interrupt.run(|| Fetched::next(rest));
-                        self.state = State::Reading(task::spawn_blocking(read));
+                        let read = move || interrupt.run(|| EngineBatch::read_next(rest));
+                        self.state = EngineCursorState::Reading(task::spawn_blocking(read));
                     }
-                    State::Reading(read) => {
-                        let begun = Instant::now();
+                    EngineCursorState::Reading(read) => {
+                        let started = Instant::now();
                         let joined = match self.max_time {
                             None => Some(read.await),
                             Some(max_time) => task::timeout(max_time, read).await.ok(),
                         };
                         self.max_time = self
                             .max_time
-                            .map(|left| left.saturating_sub(begun.elapsed()));
+                            .map(|remaining| remaining.saturating_sub(started.elapsed()));
                         // After an error the cursor is at its end.
-                        self.state = State::Ready(Fetched::end());
+                        self.state = EngineCursorState::Ready(EngineBatch::at_end());
                         let joined = joined.ok_or_else(|| {
                             self.interrupt.cancel();
-                            crate::error::timed_out()
+                            crate::error::read_timed_out()
                         })?;
-                        self.state = State::Ready(task::outcome(joined)?);
+                        self.state = EngineCursorState::Ready(task::join_outcome(joined)?);
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! The engine's errors as this crate's.
+//! Conversion of the engine's errors to this crate's errors.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use odm_engine::{Error as EngineError, ErrorKind as EngineErrorKind};
 
 use crate::{Error, ErrorKind};
 
-/// MongoDB's number for an index that does not exist, and for a collection.
-const NOT_FOUND: [i32; 2] = [26, 27];
+/// MongoDB's codes for a missing collection and a missing index.
+const NOT_FOUND_CODES: [i32; 2] = [26, 27];
 
-/// MongoDB's number for a collection that exists already.
-pub(super) const NAMESPACE_EXISTS: i32 = 48;
+/// MongoDB's code for a collection that exists already.
+pub(super) const NAMESPACE_EXISTS_CODE: i32 = 48;
 
-/// Translates an error of the engine, which stays as the source.
+/// Converts an error of the engine. The engine's error stays as the source.
 pub(super) fn from_engine(failure: EngineError) -> Error {
     let kind = match failure.kind() {
         EngineErrorKind::DuplicateKey => ErrorKind::DuplicateKey,
         EngineErrorKind::WriteConflict => ErrorKind::Conflict,
         EngineErrorKind::UnknownOperator | EngineErrorKind::NotSupported => ErrorKind::Unsupported,
         EngineErrorKind::BadValue => match failure.code() {
-            Some(code) if NOT_FOUND.contains(&code) => ErrorKind::NotFound,
+            Some(code) if NOT_FOUND_CODES.contains(&code) => ErrorKind::NotFound,
             _ => ErrorKind::Invalid,
         },
         EngineErrorKind::InUse => ErrorKind::InUse,
@@ -50,19 +50,19 @@ pub(super) fn from_engine(failure: EngineError) -> Error {
     error.with_source(failure)
 }
 
-/// The same, of an operation on a collection.
+/// Converts an error of an operation on a collection, and adds the name of the collection.
 pub(super) fn in_collection(failure: EngineError, collection: &str) -> Error {
-    let over = failure.is_transaction_over();
+    let is_transaction_over = failure.is_transaction_over();
     let error = from_engine(failure);
-    if over {
+    if is_transaction_over {
         error
     } else {
         error.with_collection(collection)
     }
 }
 
-/// The same, of opening a file.
-pub(super) fn opening(failure: EngineError, path: &Path) -> Error {
+/// Converts an error of opening a file, and adds the path.
+pub(super) fn from_open_failure(failure: EngineError, path: &Path) -> Error {
     let error = from_engine(failure.clone());
     let message = format!("cannot open {}: {}", path.display(), failure.message());
     Error::new(error.kind(), message).with_source(failure)

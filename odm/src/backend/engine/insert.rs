@@ -1,14 +1,14 @@
-//! Inserts, with the name of each document that was refused.
+//! Inserts. Each failure gets the id of its document.
 
 use bson::{Bson, RawBson, RawDocumentBuf};
 use odm_engine::Session;
 
 use super::error;
-use crate::{Result, backend::operation::Insert};
+use crate::{Result, backend::operation::InsertOperation};
 
-/// See [`Executor::insert`](crate::backend::Executor::insert).
-pub(super) fn insert(session: &Session, insert: Insert) -> Result<()> {
-    let Insert {
+/// Inserts documents: [`Executor::insert`](crate::backend::Executor::insert).
+pub(super) fn insert_documents(session: &Session, insert: InsertOperation) -> Result<()> {
+    let InsertOperation {
         collection,
         documents,
         ordered,

@@ -10,23 +10,24 @@ use std::{
 
 use odm_engine::Session;
 
-use super::{Engine, error, work};
+use super::{Engine, blocking, error};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{BoxFuture, Transaction},
+    backend::{BackendTransaction, BoxFuture},
 };
 
-/// A transaction that may be committed once: the engine takes a second commit for a repetition of the first.
+/// A transaction of the engine that can be committed once.
 ///
-/// Dropping it aborts it, once no operation has it any more.
+/// The engine treats a second commit as a repetition of the first and returns `Ok`. The contract of a backend requires an error,
+/// so this type remembers the commit. The transaction is aborted when the last operation has dropped the handle.
 #[derive(Debug)]
-pub struct Open {
+pub struct OpenTransaction {
     transaction: odm_engine::Transaction,
     committed: AtomicBool,
 }
 
-impl Open {
-    pub(super) fn shared(transaction: odm_engine::Transaction) -> Arc<dyn Transaction> {
+impl OpenTransaction {
+    pub(super) fn new_shared(transaction: odm_engine::Transaction) -> Arc<dyn BackendTransaction> {
         Arc::new(Engine {
             target: Arc::new(Self {
                 transaction,
@@ -36,7 +37,7 @@ impl Open {
     }
 }
 
-impl Deref for Open {
+impl Deref for OpenTransaction {
     type Target = Session;
 
     fn deref(&self) -> &Session {
@@ -44,8 +45,8 @@ impl Deref for Open {
     }
 }
 
-impl Engine<Open> {
-    /// Ends it by one of the two ways in which it can be committed.
+impl Engine<OpenTransaction> {
+    /// Ends the transaction by one of the engine's two commit functions.
     async fn commit_by(
         &self,
         commit: fn(&odm_engine::Transaction) -> odm_engine::Result<()>,
@@ -53,27 +54,27 @@ impl Engine<Open> {
         if self.target.committed.swap(true, Ordering::Relaxed) {
             return Err(Error::new(
                 ErrorKind::TransactionOver,
-                "the transaction is over: it was committed before",
+                "the transaction is over: it was already committed",
             ));
         }
         let open = Arc::clone(&self.target);
-        work::blocking(move || commit(&open.transaction).map_err(error::from_engine)).await
+        blocking::run_to_end(move || commit(&open.transaction).map_err(error::from_engine)).await
     }
 }
 
-impl Transaction for Engine<Open> {
+impl BackendTransaction for Engine<OpenTransaction> {
     fn commit(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.commit_by(odm_engine::Transaction::commit))
     }
 
-    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.commit_by(odm_engine::Transaction::commit_behind_others))
+    fn commit_low_priority(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.commit_by(odm_engine::Transaction::commit_low_priority))
     }
 
     fn abort(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // It fails if the transaction was committed before, which stays.
-            let _over = self.target.transaction.abort();
+            // The abort fails after a commit. The commit stays.
+            let _after_commit = self.target.transaction.abort();
         })
     }
 }

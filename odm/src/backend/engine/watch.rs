@@ -13,52 +13,52 @@ use crate::{
     task,
 };
 
-/// A batch ends with the event that goes past one of these, as the batches of other cursors do.
-const BATCH_EVENTS: usize = 1_000;
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The size limits of a batch, as for cursors. The event that exceeds a limit is the last of its batch.
+const MAX_BATCH_EVENTS: usize = 1_000;
+const MAX_EVENT_BATCH_BYTES: usize = 1024 * 1024;
 
-/// Waiting holds no thread; reading does, as it is I/O.
-pub(super) struct EngineChanges {
-    state: State,
-    /// Behind the events that were handed out.
+/// A change stream of the engine. The wait for an event occupies no thread. The read does, because reading is I/O.
+pub(super) struct EngineChangeCursor {
+    state: EngineChangeState,
+    /// The resume token after the last returned event.
     token: RawDocumentBuf,
 }
 
-enum State {
-    /// Until something is committed.
+enum EngineChangeState {
+    /// Waits for a commit.
     Waiting(Box<ChangeStream>),
-    /// A read under way. If the future of the call is dropped, the next call takes the events.
-    Reading(JoinHandle<Batch>),
-    /// An error has ended it, or a reader that panicked.
+    /// A running read. If the future of the call is dropped, the next call takes the events.
+    Reading(JoinHandle<EngineEventBatch>),
+    /// The stream has ended after an error, or after a panic of the reader.
     Over,
 }
 
-struct Batch {
+struct EngineEventBatch {
     events: odm_engine::Result<Vec<RawDocumentBuf>>,
     changes: Box<ChangeStream>,
 }
 
-impl EngineChanges {
-    pub(super) fn boxed(changes: ChangeStream) -> Box<dyn ChangeCursor> {
+impl EngineChangeCursor {
+    pub(super) fn new_boxed(changes: ChangeStream) -> Box<dyn ChangeCursor> {
         Box::new(Self {
             token: changes.resume_token(),
-            state: State::Waiting(Box::new(changes)),
+            state: EngineChangeState::Waiting(Box::new(changes)),
         })
     }
 }
 
-impl Batch {
-    fn read(mut changes: Box<ChangeStream>) -> Self {
+impl EngineEventBatch {
+    fn read_events(mut changes: Box<ChangeStream>) -> Self {
         let mut events = Vec::new();
         let mut bytes = 0;
-        while events.len() < BATCH_EVENTS && bytes < BATCH_BYTES {
+        while events.len() < MAX_BATCH_EVENTS && bytes < MAX_EVENT_BATCH_BYTES {
             match changes.try_next() {
                 Ok(None) => break,
                 Ok(Some(event)) => {
                     bytes += event.as_bytes().len();
                     events.push(event);
                 }
-                // Behind some events it comes again when those have been handed out.
+                // Return the events before the error first. The next read fails with the same error.
                 Err(_) if !events.is_empty() => break,
                 Err(failure) => {
                     return Self {
@@ -75,31 +75,33 @@ impl Batch {
     }
 }
 
-impl Cursor for EngineChanges {
+impl Cursor for EngineChangeCursor {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         Box::pin(async move {
             loop {
                 match &mut self.state {
-                    State::Over => return Ok(Vec::new()),
-                    State::Waiting(changes) => {
+                    EngineChangeState::Over => return Ok(Vec::new()),
+                    EngineChangeState::Waiting(changes) => {
                         if changes.is_over() {
                             return Ok(Vec::new());
                         }
                         poll_fn(|context| changes.poll_committed(context)).await;
-                        // From here on nothing is waited for, so nothing is lost.
-                        let waiting = mem::replace(&mut self.state, State::Over);
-                        if let State::Waiting(changes) = waiting {
-                            let read = task::spawn_blocking(move || Batch::read(changes));
-                            self.state = State::Reading(read);
+                        // No await follows until the state is set, so a dropped future loses no events.
+                        let waiting = mem::replace(&mut self.state, EngineChangeState::Over);
+                        if let EngineChangeState::Waiting(changes) = waiting {
+                            let read = task::spawn_blocking(move || {
+                                EngineEventBatch::read_events(changes)
+                            });
+                            self.state = EngineChangeState::Reading(read);
                         }
                     }
-                    State::Reading(read) => {
-                        let joined = task::outcome(read.await);
-                        self.state = State::Over;
+                    EngineChangeState::Reading(read) => {
+                        let joined = task::join_outcome(read.await);
+                        self.state = EngineChangeState::Over;
                         let batch = joined?;
                         self.token = batch.changes.resume_token();
                         let events = batch.events.map_err(error::from_engine)?;
-                        self.state = State::Waiting(batch.changes);
+                        self.state = EngineChangeState::Waiting(batch.changes);
                         if !events.is_empty() {
                             return Ok(events);
                         }
@@ -110,7 +112,7 @@ impl Cursor for EngineChanges {
     }
 }
 
-impl ChangeCursor for EngineChanges {
+impl ChangeCursor for EngineChangeCursor {
     fn resume_token(&self) -> RawDocumentBuf {
         self.token.clone()
     }

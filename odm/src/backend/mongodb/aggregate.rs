@@ -1,56 +1,64 @@
-//! Pipelines.
+//! Aggregations.
 
-use ::mongodb::{ClientSession, Database, action::Action, bson::Document};
+use ::mongodb::{ClientSession, Database, action::Action, bson::Document, options::Hint};
 use bson::RawDocumentBuf;
 
 use super::{
-    cursor::{Batches, Opened},
-    decode, error, milliseconds,
+    cursor::{BatchSize, OpenedRead},
+    error,
+    read_options::with_read_options,
+    to_driver_document,
 };
-use crate::{Error, ErrorKind, Result, backend::operation::Aggregate};
+use crate::{Error, ErrorKind, Result, backend::operation::AggregateOperation};
 
-/// See [`Executor::aggregate`](crate::backend::Executor::aggregate).
-pub(super) async fn aggregate(
+/// Opens the cursor of an aggregation: [`Executor::aggregate`](crate::backend::Executor::aggregate).
+pub(super) async fn open_aggregate(
     database: &Database,
-    aggregate: Aggregate,
-    batches: Batches,
+    aggregate: AggregateOperation,
+    batches: BatchSize,
     session: &mut ClientSession,
-) -> Result<Opened> {
+) -> Result<OpenedRead> {
     let collection = database.collection::<Document>(&aggregate.collection);
-    let stages = stages(&aggregate.pipeline)?;
+    let stages = to_driver_stages(&aggregate.pipeline)?;
     if let Some(name) = stages
         .iter()
         .flat_map(Document::keys)
-        .find(|name| writes(name))
+        .find(|name| is_write_stage(name))
     {
-        let message = format!("the stage {name} writes, and an aggregation only reads");
+        let message = format!("the stage `{name}` writes: an aggregation can only read");
         return Err(
             Error::new(ErrorKind::Unsupported, message).with_collection(aggregate.collection)
         );
     }
     let variables = match aggregate.variables.is_empty() {
         true => None,
-        false => Some(decode(&aggregate.variables)?),
+        false => Some(to_driver_document(&aggregate.variables)?),
     };
     let action = collection
         .aggregate(stages)
         .optional(variables, |action, variables| action.let_vars(variables))
-        .optional(batches.size(None), |action, size| action.batch_size(size))
-        .optional(aggregate.max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
+        .optional(batches.to_driver_size(None), |action, size| {
+            action.batch_size(size)
+        });
+    let action = with_read_options!(action, aggregate.options)
+        .optional(aggregate.options.hint, |action, name| {
+            action.hint(Hint::Name(name))
         });
     let opened = match action.session(&mut *session).batch().await {
-        Ok(rest) => Opened::new(rest, session).await,
+        Ok(rest) => OpenedRead::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     };
     opened.map_err(|error| error.with_collection(aggregate.collection))
 }
 
-/// Stages as the driver wants them.
-pub(super) fn stages(stages: &[RawDocumentBuf]) -> Result<Vec<Document>> {
-    stages.iter().map(|stage| decode(stage)).collect()
+/// Converts stages to the driver's type.
+pub(super) fn to_driver_stages(stages: &[RawDocumentBuf]) -> Result<Vec<Document>> {
+    stages
+        .iter()
+        .map(|stage| to_driver_document(stage))
+        .collect()
 }
 
-fn writes(stage: &str) -> bool {
+fn is_write_stage(stage: &str) -> bool {
     matches!(stage, "$merge" | "$out")
 }

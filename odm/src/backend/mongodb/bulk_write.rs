@@ -11,119 +11,126 @@ use bson::{
 };
 
 use super::{
-    Session, delete, error, insert, update,
-    write_command::{self, ELEMENT_BYTES, MAX_BYTES, MAX_STATEMENTS},
+    WriteSession, delete, error, insert, update,
+    write_command::{self, ARRAY_ELEMENT_OVERHEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_STATEMENTS},
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{
-        BulkItem, BulkWrite, BulkWritten, Change, Insert, Unmatched, Update, Write, Written,
-        refuse_upsert,
+        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
+        InsertOperation, Unmatched, UpdateOperation, ensure_no_upsert,
     },
 };
 
-/// MongoDB's number for an update that would change the `_id`.
-const IMMUTABLE_FIELD: i32 = 66;
+/// MongoDB's code for an update that would change the `_id`.
+const IMMUTABLE_FIELD_CODE: i32 = 66;
 
-/// See [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
+/// Runs a bulk write: [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
 pub(super) async fn bulk_write(
     database: &Database,
     bulk: BulkWrite,
-    mut session: Session<'_>,
-) -> BulkWritten {
+    mut session: WriteSession<'_>,
+) -> BulkWriteResult {
     let in_transaction = session.is_some();
     let ordered = bulk.ordered || in_transaction;
-    let mut done = BulkWritten::none_of(bulk.writes.len());
-    for command in commands(&bulk.writes, ordered, in_transaction) {
-        let goes_on = match command.kind {
-            Kind::Alone => {
-                alone(
+    let mut totals = BulkWriteResult::not_attempted(bulk.writes.len());
+    for command in group_into_commands(&bulk.writes, ordered, in_transaction) {
+        let may_continue = match command.kind {
+            CommandKind::Single => {
+                run_single(
                     database,
                     &bulk.writes,
                     &command,
                     session.as_deref_mut(),
-                    &mut done,
+                    &mut totals,
                 )
                 .await
             }
             _ => {
-                together(
+                run_combined(
                     database,
                     &bulk.writes,
                     &command,
                     ordered,
                     session.as_deref_mut(),
-                    &mut done,
+                    &mut totals,
                 )
                 .await
             }
         };
-        if !goes_on && (ordered || is_cut_off(&done)) {
+        if !may_continue && (ordered || has_lost_connection(&totals)) {
             break;
         }
     }
-    done
+    totals
 }
 
-/// Whether the server can no longer be heard: what else there is to do would fail as well.
-fn is_cut_off(done: &BulkWritten) -> bool {
-    let cut_off = |result: &Written| matches!(result, Written::Failed(error) if error.kind() == ErrorKind::Connection);
-    done.results.iter().any(cut_off)
+/// Whether the connection to the server is lost, so that the remaining writes would fail as well.
+fn has_lost_connection(totals: &BulkWriteResult) -> bool {
+    let is_lost_connection = |result: &BulkItemOutcome| matches!(result, BulkItemOutcome::Failed(error) if error.kind() == ErrorKind::Connection);
+    totals.results.iter().any(is_lost_connection)
 }
 
-/// Writes that are sent together.
+/// Writes that are sent in one command.
 #[derive(Debug, PartialEq)]
-struct Command {
-    kind: Kind,
-    /// Their positions in the bulk, and what is sent of each.
+struct CombinedCommand {
+    kind: CommandKind,
+    /// The positions of the writes in the bulk write.
+    /// The statement of each write.
     positions: Vec<usize>,
     statements: Vec<RawDocumentBuf>,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CommandKind {
     Insert,
     Update,
     Delete,
-    /// One write, by the driver's own action, or refused.
-    Alone,
+    /// A single write, sent by the driver's own action, or an error.
+    Single,
 }
 
-impl Kind {
-    /// The name of the command, and of the array of its statements.
-    fn names(self) -> (&'static CStr, &'static CStr) {
+impl CommandKind {
+    /// Returns the names of the command and of its array of statements.
+    fn command_names(self) -> (&'static CStr, &'static CStr) {
         match self {
             Self::Insert => (cstr!("insert"), cstr!("documents")),
             Self::Update => (cstr!("update"), cstr!("updates")),
-            Self::Delete | Self::Alone => (cstr!("delete"), cstr!("deletes")),
+            Self::Delete | Self::Single => (cstr!("delete"), cstr!("deletes")),
         }
     }
 }
 
-/// The commands for the writes: in order those that stand together, else all of one kind to one collection.
-fn commands(writes: &[BulkItem], ordered: bool, in_transaction: bool) -> Vec<Command> {
-    let mut commands: Vec<Command> = Vec::new();
+/// Groups the writes into commands: adjacent writes if ordered, otherwise all writes of one kind to one collection.
+fn group_into_commands(
+    writes: &[BulkItem],
+    ordered: bool,
+    in_transaction: bool,
+) -> Vec<CombinedCommand> {
+    let mut commands: Vec<CombinedCommand> = Vec::new();
     for (position, item) in writes.iter().enumerate() {
-        let (kind, statement) = match statement(item, in_transaction) {
-            Some((kind, statement)) if statement.as_bytes().len() <= MAX_BYTES => (kind, statement),
-            _ => (Kind::Alone, RawDocumentBuf::new()),
+        let (kind, statement) = match combined_statement(item, in_transaction) {
+            Some((kind, statement)) if statement.as_bytes().len() <= MAX_DOCUMENT_BYTES => {
+                (kind, statement)
+            }
+            _ => (CommandKind::Single, RawDocumentBuf::new()),
         };
-        let bytes = statement.as_bytes().len() + ELEMENT_BYTES;
-        let fits = |command: &&mut Command| {
+        let bytes = statement.as_bytes().len() + ARRAY_ELEMENT_OVERHEAD_BYTES;
+        let has_room = |command: &&mut CombinedCommand| {
             let first = command
                 .positions
                 .first()
                 .and_then(|first| writes.get(*first));
-            kind != Kind::Alone
+            kind != CommandKind::Single
                 && command.kind == kind
                 && first.is_some_and(|first| first.write.collection() == item.write.collection())
                 && command.statements.len() < MAX_STATEMENTS
-                && command.bytes + bytes <= MAX_BYTES
+                && command.bytes + bytes <= MAX_DOCUMENT_BYTES
         };
         let open = match ordered {
-            true => commands.last_mut().filter(fits),
-            false => commands.iter_mut().rev().find(|command| fits(command)),
+            true => commands.last_mut().filter(has_room),
+            false => commands.iter_mut().rev().find(|command| has_room(command)),
         };
         match open {
             Some(command) => {
@@ -131,7 +138,7 @@ fn commands(writes: &[BulkItem], ordered: bool, in_transaction: bool) -> Vec<Com
                 command.statements.push(statement);
                 command.bytes += bytes;
             }
-            None => commands.push(Command {
+            None => commands.push(CombinedCommand {
                 kind,
                 positions: vec![position],
                 statements: vec![statement],
@@ -139,45 +146,53 @@ fn commands(writes: &[BulkItem], ordered: bool, in_transaction: bool) -> Vec<Com
             }),
         }
     }
-    // The driver tries an action of one write again.
+    // Send a single write by the driver's action, because the driver retries the action.
     for command in &mut commands {
         if command.positions.len() == 1 {
-            command.kind = Kind::Alone;
+            command.kind = CommandKind::Single;
         }
     }
     commands
 }
 
-/// What is sent of a write together with others; none if it goes by itself.
-fn statement(item: &BulkItem, in_transaction: bool) -> Option<(Kind, RawDocumentBuf)> {
-    let is_told = item.unmatched != Unmatched::Fine;
+/// Returns the statement of a write in a combined command, or `None` if the write must be sent alone.
+fn combined_statement(
+    item: &BulkItem,
+    in_transaction: bool,
+) -> Option<(CommandKind, RawDocumentBuf)> {
+    let is_outcome_needed = item.unmatched != Unmatched::Ignore;
     match &item.write {
-        Write::Insert { document, .. } => Some((Kind::Insert, document.clone())),
-        Write::Delete(_) if is_told => None,
-        Write::Delete(delete) => {
+        BulkOperation::Insert { document, .. } => Some((CommandKind::Insert, document.clone())),
+        BulkOperation::Delete(_) if is_outcome_needed => None,
+        BulkOperation::Delete(delete) => {
             let limit = i32::from(!delete.multi);
             let statement = rawdoc! { "q": delete.filter.clone(), "limit": limit };
-            Some((Kind::Delete, statement))
+            Some((CommandKind::Delete, statement))
         }
-        Write::Update(_) if is_told && in_transaction => None,
-        Write::Update(update) if update.upsert => None,
-        Write::Update(update) => Some((Kind::Update, update_statement(update, is_told)?)),
+        BulkOperation::Update(_) if is_outcome_needed && in_transaction => None,
+        BulkOperation::Update(update) if update.upsert => None,
+        BulkOperation::Update(update) => Some((
+            CommandKind::Update,
+            update_statement(update, is_outcome_needed)?,
+        )),
     }
 }
 
-/// The answer to a command has of all its updates only how many documents they matched together. So one whose own number
-/// counts is made to fail where it matches none, which the answer tells of each: it is told to insert a document then whose
-/// `_id` would have to be another one than its `_id`, and that is refused.
-fn update_statement(update: &Update, is_told: bool) -> Option<RawDocumentBuf> {
-    update.change.check().ok()?;
+/// Returns the statement of an update. With `is_outcome_needed`, an update that matches no document fails.
+///
+/// The answer to a command has only the total number of matched documents, but reports every failure separately. So the statement
+/// becomes an upsert that must fail: its insert sets the `_id` to a value other than the `_id` of the filter, which the server
+/// rejects. This relies on a filter with an equality on the `_id`.
+fn update_statement(update: &UpdateOperation, is_outcome_needed: bool) -> Option<RawDocumentBuf> {
+    update.change.ensure_operators_match().ok()?;
     let mut statement = rawdoc! { "q": update.filter.clone() };
     match &update.change {
-        Change::Operators {
+        DocumentChange::Operators {
             update: operators,
             array_filters,
         } => {
             let mut operators = operators.clone();
-            if is_told {
+            if is_outcome_needed {
                 let writes_id = |operator: &RawBson| {
                     operator
                         .as_document()
@@ -197,26 +212,26 @@ fn update_statement(update: &Update, is_told: bool) -> Option<RawDocumentBuf> {
                 statement.append(cstr!("arrayFilters"), filters);
             }
         }
-        _ if is_told => return None,
-        Change::Replacement(_) if update.multi => return None,
-        Change::Replacement(document) => statement.append(cstr!("u"), document.clone()),
-        Change::Pipeline(stages) => {
+        _ if is_outcome_needed => return None,
+        DocumentChange::Replacement(_) if update.multi => return None,
+        DocumentChange::Replacement(document) => statement.append(cstr!("u"), document.clone()),
+        DocumentChange::Pipeline(stages) => {
             let stages: RawArrayBuf = stages.iter().map(|stage| stage.as_ref()).collect();
             statement.append(cstr!("u"), stages);
         }
     }
     statement.append(cstr!("multi"), update.multi);
-    statement.append(cstr!("upsert"), is_told);
+    statement.append(cstr!("upsert"), is_outcome_needed);
     Some(statement)
 }
 
-/// Carries out one write by itself, and says whether those behind it may follow.
-async fn alone(
+/// Executes a single write, and returns whether the bulk write may continue.
+async fn run_single(
     database: &Database,
     writes: &[BulkItem],
-    command: &Command,
-    session: Session<'_>,
-    done: &mut BulkWritten,
+    command: &CombinedCommand,
+    session: WriteSession<'_>,
+    totals: &mut BulkWriteResult,
 ) -> bool {
     let Some((position, item)) = command
         .positions
@@ -225,81 +240,84 @@ async fn alone(
     else {
         return true;
     };
-    let result = match one(database, &item.write, session, done).await {
-        Ok(0) if item.unmatched != Unmatched::Fine => Written::NotApplied,
-        Ok(_) => Written::Applied,
-        Err(error) => Written::Failed(error),
+    let result = match execute_write(database, &item.write, session, totals).await {
+        Ok(0) if item.unmatched != Unmatched::Ignore => BulkItemOutcome::NotApplied,
+        Ok(_) => BulkItemOutcome::Applied,
+        Err(error) => BulkItemOutcome::Failed(error),
     };
-    let goes_on = goes_on(&result, item);
-    done.note(position, result);
-    goes_on
+    let may_continue = may_continue_after(&result, item);
+    totals.record_outcome(position, result);
+    may_continue
 }
 
-fn goes_on(result: &Written, item: &BulkItem) -> bool {
+fn may_continue_after(result: &BulkItemOutcome, item: &BulkItem) -> bool {
     match result {
-        Written::Applied => true,
-        Written::NotApplied => item.unmatched != Unmatched::Stops,
-        Written::Failed(_) | Written::NotAttempted => false,
+        BulkItemOutcome::Applied => true,
+        BulkItemOutcome::NotApplied => item.unmatched != Unmatched::Abort,
+        BulkItemOutcome::Failed(_) | BulkItemOutcome::NotAttempted => false,
     }
 }
 
-/// Counts what a write did, and says of how many documents it was.
-async fn one(
+/// Executes a single write, adds its effect to the totals, and returns the number of affected documents.
+async fn execute_write(
     database: &Database,
-    write: &Write,
-    session: Session<'_>,
-    done: &mut BulkWritten,
+    write: &BulkOperation,
+    session: WriteSession<'_>,
+    totals: &mut BulkWriteResult,
 ) -> Result<u64> {
-    refuse_upsert(write)?;
+    ensure_no_upsert(write)?;
     match write.clone() {
-        Write::Insert {
+        BulkOperation::Insert {
             collection,
             document,
         } => {
-            let insert = Insert {
+            let insert = InsertOperation {
                 collection,
                 documents: vec![document],
                 ordered: true,
             };
-            let inserted = insert::insert(database, insert, session).await;
+            let inserted = insert::insert_documents(database, insert, session).await;
             inserted.map_err(Error::without_inserted)?;
-            done.inserted += 1;
+            totals.inserted += 1;
             Ok(1)
         }
-        Write::Update(update) => {
-            let updated = update::update(database, update, session).await?;
-            done.matched += updated.matched;
-            done.modified += updated.modified;
+        BulkOperation::Update(update) => {
+            let updated = update::update_documents(database, update, session).await?;
+            totals.matched += updated.matched;
+            totals.modified += updated.modified;
             Ok(updated.matched)
         }
-        Write::Delete(delete) => {
-            let deleted = delete::delete(database, delete, session).await?;
-            done.deleted += deleted.deleted;
+        BulkOperation::Delete(delete) => {
+            let deleted = delete::delete_documents(database, delete, session).await?;
+            totals.deleted += deleted.deleted;
             Ok(deleted.deleted)
         }
     }
 }
 
-/// Sends writes together, and says whether those behind them may follow.
-async fn together(
+/// Sends the writes of a command, and returns whether the bulk write may continue.
+async fn run_combined(
     database: &Database,
     writes: &[BulkItem],
-    command: &Command,
+    command: &CombinedCommand,
     ordered: bool,
-    mut session: Session<'_>,
-    done: &mut BulkWritten,
+    mut session: WriteSession<'_>,
+    totals: &mut BulkWriteResult,
 ) -> bool {
-    let mut rest = 0..command.positions.len();
-    let mut goes_on = true;
-    while goes_on && !rest.is_empty() {
-        let statements = command.statements.get(rest.clone()).unwrap_or_default();
+    let mut remaining = 0..command.positions.len();
+    let mut may_continue = true;
+    while may_continue && !remaining.is_empty() {
+        let statements = command
+            .statements
+            .get(remaining.clone())
+            .unwrap_or_default();
         let collection = command
             .positions
             .first()
             .and_then(|first| writes.get(*first));
         let collection = collection.map_or("", |item| item.write.collection());
-        let names = command.kind.names();
-        let answer = write_command::send(
+        let names = command.kind.command_names();
+        let answer = write_command::send_write_command(
             database,
             names,
             collection,
@@ -308,100 +326,113 @@ async fn together(
             session.as_deref_mut(),
         )
         .await;
-        let answered = match answer {
+        let answer = match answer {
             Ok(answer) => answer,
-            // What became of them is unknown, or nothing.
+            // The outcome of the writes is unknown, or nothing was written.
             Err(error) => {
                 let error = error.with_collection(collection);
-                for position in command.positions.get(rest).unwrap_or_default() {
-                    done.note(*position, Written::Failed(error.clone()));
+                for position in command.positions.get(remaining).unwrap_or_default() {
+                    totals.record_outcome(*position, BulkItemOutcome::Failed(error.clone()));
                 }
                 return false;
             }
         };
-        count(command.kind, &answered, done);
-        let sent = Sent {
+        add_to_totals(command.kind, &answer, totals);
+        let sent = AnsweredCommand {
             writes,
-            positions: command.positions.get(rest.clone()).unwrap_or_default(),
+            positions: command.positions.get(remaining.clone()).unwrap_or_default(),
             collection,
         };
-        let (attempted, may_follow) = sent.note(&answered, ordered, done);
-        goes_on = may_follow;
-        rest = rest.start + attempted..rest.end;
+        let (attempted, continues) = sent.record_outcomes(&answer, ordered, totals);
+        may_continue = continues;
+        remaining = remaining.start + attempted..remaining.end;
     }
-    goes_on
+    may_continue
 }
 
-fn count(kind: Kind, answer: &Document, done: &mut BulkWritten) {
+fn add_to_totals(kind: CommandKind, answer: &Document, totals: &mut BulkWriteResult) {
     let number = |name| match answer.get(name) {
         Some(Bson::Int32(n)) => u64::try_from(*n).unwrap_or(0),
         Some(Bson::Int64(n)) => u64::try_from(*n).unwrap_or(0),
         _ => 0,
     };
     match kind {
-        Kind::Insert => done.inserted += number("n"),
-        Kind::Update => {
-            done.matched += number("n");
-            done.modified += number("nModified");
+        CommandKind::Insert => totals.inserted += number("n"),
+        CommandKind::Update => {
+            totals.matched += number("n");
+            totals.modified += number("nModified");
         }
-        Kind::Delete | Kind::Alone => done.deleted += number("n"),
+        CommandKind::Delete | CommandKind::Single => totals.deleted += number("n"),
     }
 }
 
-/// The writes of one command that was answered.
-struct Sent<'a> {
+/// The writes of an answered command.
+struct AnsweredCommand<'a> {
     writes: &'a [BulkItem],
     positions: &'a [usize],
     collection: &'a str,
 }
 
-impl Sent<'_> {
-    /// Notes what became of them: how many were attempted, and whether those behind may follow.
-    fn note(&self, answer: &Document, ordered: bool, done: &mut BulkWritten) -> (usize, bool) {
-        let refused = error::all_in_answer(answer);
-        let not_safe = refused.iter().find(|refused| refused.position.is_none());
-        let all = match not_safe {
-            None => Written::Applied,
-            Some(refused) => {
-                Written::Failed(refused.error.clone().with_collection(self.collection))
+impl AnsweredCommand<'_> {
+    /// Records the outcome of each write. Returns the number of attempted writes, and whether the bulk write may continue.
+    fn record_outcomes(
+        &self,
+        answer: &Document,
+        ordered: bool,
+        totals: &mut BulkWriteResult,
+    ) -> (usize, bool) {
+        let rejections = error::all_in_answer(answer);
+        let concern_failure = rejections
+            .iter()
+            .find(|rejection| rejection.position.is_none());
+        let default_outcome = match concern_failure {
+            None => BulkItemOutcome::Applied,
+            Some(rejection) => {
+                BulkItemOutcome::Failed(rejection.error.clone().with_collection(self.collection))
             }
         };
-        let mut may_follow = not_safe.is_none();
+        let mut may_continue = concern_failure.is_none();
         let mut attempted = self.positions.len();
-        if ordered && let Some(last) = refused.iter().filter_map(|r| r.position).next_back() {
+        if ordered
+            && let Some(last) = rejections
+                .iter()
+                .filter_map(|rejection| rejection.position)
+                .next_back()
+        {
             attempted = attempted.min(last + 1);
         }
         for position in self.positions.get(..attempted).unwrap_or_default() {
-            done.note(*position, all.clone());
+            totals.record_outcome(*position, default_outcome.clone());
         }
-        for refused in refused {
-            let Some(item) = refused
+        for rejection in rejections {
+            let Some(item) = rejection
                 .position
-                .and_then(|at| self.positions.get(at))
+                .and_then(|index| self.positions.get(index))
                 .and_then(|position| Some((*position, self.writes.get(*position)?)))
             else {
                 continue;
             };
             let (position, item) = item;
-            let result = self.refusal(item, refused.error);
-            may_follow &= goes_on(&result, item);
-            done.note(position, result);
+            let result = self.rejected_outcome(item, rejection.error);
+            may_continue &= may_continue_after(&result, item);
+            totals.record_outcome(position, result);
         }
-        (attempted, may_follow)
+        (attempted, may_continue)
     }
 
-    fn refusal(&self, item: &BulkItem, error: Error) -> Written {
+    fn rejected_outcome(&self, item: &BulkItem, error: Error) -> BulkItemOutcome {
         match &item.write {
-            Write::Update(_)
-                if item.unmatched != Unmatched::Fine && error.code() == Some(IMMUTABLE_FIELD) =>
+            BulkOperation::Update(_)
+                if item.unmatched != Unmatched::Ignore
+                    && error.code() == Some(IMMUTABLE_FIELD_CODE) =>
             {
-                Written::NotApplied
+                BulkItemOutcome::NotApplied
             }
-            Write::Insert { document, .. } => Written::Failed(insert::with_id(
+            BulkOperation::Insert { document, .. } => BulkItemOutcome::Failed(insert::with_id(
                 error.with_collection(self.collection),
                 Some(document),
             )),
-            _ => Written::Failed(error.with_collection(self.collection)),
+            _ => BulkItemOutcome::Failed(error.with_collection(self.collection)),
         }
     }
 }
@@ -409,79 +440,86 @@ impl Sent<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::operation::Delete;
+    use crate::backend::operation::DeleteOperation;
 
-    fn insert(collection: &'static str) -> BulkItem {
+    fn insert_item(collection: &'static str) -> BulkItem {
         BulkItem {
-            write: Write::Insert {
+            write: BulkOperation::Insert {
                 collection: collection.into(),
                 document: rawdoc! { "_id": 1 },
             },
-            unmatched: Unmatched::Fine,
+            unmatched: Unmatched::Ignore,
         }
     }
 
-    fn update(unmatched: Unmatched) -> BulkItem {
-        let update = Update {
+    fn update_item(unmatched: Unmatched) -> BulkItem {
+        let update = UpdateOperation {
             collection: "a".into(),
             filter: rawdoc! { "_id": 1 },
-            change: Change::operators(rawdoc! { "$inc": { "n": 1 } }),
+            change: DocumentChange::operators(rawdoc! { "$inc": { "n": 1 } }),
             multi: false,
             upsert: false,
         };
         BulkItem {
-            write: Write::Update(update),
+            write: BulkOperation::Update(update),
             unmatched,
         }
     }
 
-    fn delete(unmatched: Unmatched) -> BulkItem {
-        let delete = Delete {
+    fn delete_item(unmatched: Unmatched) -> BulkItem {
+        let delete = DeleteOperation {
             collection: "a".into(),
             filter: rawdoc! { "_id": 1 },
             multi: false,
         };
         BulkItem {
-            write: Write::Delete(delete),
+            write: BulkOperation::Delete(delete),
             unmatched,
         }
     }
 
-    fn sizes(writes: &[BulkItem], ordered: bool, in_transaction: bool) -> Vec<usize> {
-        let commands = commands(writes, ordered, in_transaction).into_iter();
+    fn command_sizes(writes: &[BulkItem], ordered: bool, in_transaction: bool) -> Vec<usize> {
+        let commands = group_into_commands(writes, ordered, in_transaction).into_iter();
         commands.map(|command| command.positions.len()).collect()
     }
 
     #[test]
-    fn one_command_for_all_of_a_kind() {
+    fn writes_of_one_kind_share_a_command() {
         let mut writes = Vec::new();
         for _ in 0..50 {
-            writes.extend([insert("a"), insert("b"), update(Unmatched::Stops)]);
+            writes.extend([
+                insert_item("a"),
+                insert_item("b"),
+                update_item(Unmatched::Abort),
+            ]);
         }
-        assert_eq!(sizes(&writes, false, false), [50, 50, 50]);
-        assert_eq!(sizes(&writes, true, false), [1; 150]);
+        assert_eq!(command_sizes(&writes, false, false), [50, 50, 50]);
+        assert_eq!(command_sizes(&writes, true, false), [1; 150]);
         writes.sort_by_key(|item| format!("{item:?}"));
-        assert_eq!(sizes(&writes, true, false), [50, 50, 50]);
+        assert_eq!(command_sizes(&writes, true, false), [50, 50, 50]);
     }
 
     #[test]
-    fn what_must_be_told_goes_alone_where_a_command_cannot_tell() {
-        let deletes = [Unmatched::Fine, Unmatched::Fine, Unmatched::Told].map(delete);
-        assert_eq!(sizes(&deletes, true, false), [2, 1]);
-        let updates = [Unmatched::Told, Unmatched::Fine, Unmatched::Fine].map(update);
-        assert_eq!(sizes(&updates, true, false), [3]);
-        assert_eq!(sizes(&updates, true, true), [1, 2]);
+    fn writes_that_report_no_match_are_sent_alone() {
+        let deletes = [Unmatched::Ignore, Unmatched::Ignore, Unmatched::Report].map(delete_item);
+        assert_eq!(command_sizes(&deletes, true, false), [2, 1]);
+        let updates = [Unmatched::Report, Unmatched::Ignore, Unmatched::Ignore].map(update_item);
+        assert_eq!(command_sizes(&updates, true, false), [3]);
+        assert_eq!(command_sizes(&updates, true, true), [1, 2]);
     }
 
     #[test]
-    fn a_command_has_a_size() {
+    fn commands_have_a_size_limit() {
         let large = || BulkItem {
-            write: Write::Insert {
+            write: BulkOperation::Insert {
                 collection: "a".into(),
                 document: rawdoc! { "_id": 1, "text": "x".repeat(7 * 1024 * 1024) },
             },
-            unmatched: Unmatched::Fine,
+            unmatched: Unmatched::Ignore,
         };
-        assert_eq!(sizes(&[large(), large(), large()], true, false), [2, 1]);
+        assert_eq!(
+            command_sizes(&[large(), large(), large()], true, false),
+            [2, 1]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Collections as a whole.
+//! Administration of collections.
 
 use ::mongodb::{
     Database,
@@ -8,11 +8,11 @@ use ::mongodb::{
 use super::error;
 use crate::Result;
 
-/// MongoDB's number for a collection that exists already.
-const NAMESPACE_EXISTS: i32 = 48;
+/// MongoDB's code for a collection that exists already.
+const NAMESPACE_EXISTS_CODE: i32 = 48;
 
-/// See [`Backend::list_collections`](crate::backend::Backend::list_collections).
-pub(super) async fn list(database: &Database) -> Result<Vec<String>> {
+/// Lists the collections of the database: [`Backend::list_collections`](crate::backend::Backend::list_collections).
+pub(super) async fn list_collections(database: &Database) -> Result<Vec<String>> {
     let names = database
         .list_collection_names()
         .filter(doc! { "type": "collection" });
@@ -22,17 +22,17 @@ pub(super) async fn list(database: &Database) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// See [`Backend::create_collection`](crate::backend::Backend::create_collection).
-pub(super) async fn create(database: &Database, name: &str) -> Result<()> {
+/// Creates a collection: [`Backend::create_collection`](crate::backend::Backend::create_collection).
+pub(super) async fn create_collection(database: &Database, name: &str) -> Result<()> {
     let created = database.create_collection(name).await;
     match created.map_err(error::from_driver) {
-        Err(error) if error.code() == Some(NAMESPACE_EXISTS) => Ok(()),
+        Err(error) if error.code() == Some(NAMESPACE_EXISTS_CODE) => Ok(()),
         created => created.map_err(|error| error.with_collection(name)),
     }
 }
 
-/// See [`Backend::drop_collection`](crate::backend::Backend::drop_collection).
-pub(super) async fn drop(database: &Database, name: &str) -> Result<()> {
+/// Drops a collection: [`Backend::drop_collection`](crate::backend::Backend::drop_collection).
+pub(super) async fn drop_collection(database: &Database, name: &str) -> Result<()> {
     let dropped = database.collection::<Document>(name).drop().await;
     dropped.map_err(|failure| error::from_driver(failure).with_collection(name))
 }

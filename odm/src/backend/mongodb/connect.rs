@@ -1,4 +1,4 @@
-//! From a URL to a database.
+//! Connection to a database: by URL, by options of the driver, or by a client of the application.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,160 +9,240 @@ use ::mongodb::{
     Client, Database,
     bson::{Document, doc},
     event::{EventHandler, sdam::SdamEvent},
-    options::{ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria},
+    options::{
+        ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria,
+        WriteConcern,
+    },
 };
 
-use super::{error, task, url_options};
+use super::{cancellation::SessionKiller, error, task, url_options};
 use crate::{Error, ErrorKind, Result, backend::Capabilities};
 
-/// How long to wait for a server that the URL says nothing about.
+/// The time to wait for the first contact with a server, unless the URL sets a time.
 ///
-/// Only for the first contact: a server that was there gets the driver's 30 seconds to come back, which is more than the
-/// election of a new primary takes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Later operations wait for the driver's default of 30 seconds, which is more than the election of a new primary takes.
+const FIRST_CONTACT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A database with what its server can do.
-pub(super) struct Connected {
+/// A connected database, with the capabilities of its server.
+pub(super) struct ConnectedDatabase {
     /// Reads from the primary, with data of a majority.
     pub(super) database: Database,
     /// Reads by the options of the URL.
     pub(super) client_reads: Database,
-    /// The database of transactions, with a separate connection pool. A plain write to a document of an open transaction waits in the
-    /// server and keeps the connection. With a shared pool such writes could take every connection, and the commit would have none.
+    /// The database of transactions, with a separate connection pool.
+    ///
+    /// A plain write to a document of an open transaction waits in the server and occupies a connection. With a shared pool,
+    /// waiting writes could take every connection, and the commit would have no connection.
     pub(super) transactions: Database,
     pub(super) capabilities: Capabilities,
-    /// For further clients of the same server, with the read preference of the URL.
-    pub(super) options: ClientOptions,
+    pub(super) session_killer: SessionKiller,
 }
 
-/// Connects, and finds out what the server can do.
-///
-/// The driver's client gets the options of internal reads and writes. The read options of the URL are in one database handle alone, so
-/// that no other use of the client reads by these options.
-pub(super) async fn connect(url: &str) -> Result<Connected> {
-    let mut options = parse(url).await?;
-    let hosts = hosts(&options);
+/// Connects to the server of a URL, and reads its capabilities.
+pub(super) async fn connect_to_url(url: &str) -> Result<ConnectedDatabase> {
+    let options = parse_url(url).await?;
+    let hosts = host_list(&options);
     let Some(name) = options.default_database.clone() else {
         return Err(Error::new(
             ErrorKind::InvalidUrl,
             format!(
-                "the URL names no database: add one behind the host, as in `mongodb://{hosts}/shop`"
+                "the URL has no database name: add a name after the host, as in `mongodb://{hosts}/shop`"
             ),
         ));
     };
-    url_options::refuse_values(url, &options)?;
-    let asked = options.clone();
-    options.write_concern = Some(url_options::write_concern(&options));
+    url_options::ensure_supported_names(url)?;
+    connect_with_options(options, &name).await
+}
+
+/// Connects to a server by options of the driver, and reads the capabilities of the server.
+///
+/// The driver's client gets the options of internal reads and writes. Only one database handle gets the given read options, so
+/// that no other use of the client follows these options.
+pub(super) async fn connect_with_options(
+    mut options: ClientOptions,
+    name: &str,
+) -> Result<ConnectedDatabase> {
+    url_options::ensure_supported_values(&options)?;
+    let hosts = host_list(&options);
+    let requested = options.clone();
+    options.write_concern = Some(url_options::write_concern(options.write_concern.as_ref()));
     options.read_concern = None;
     let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
     options.selection_criteria = Some(primary);
-    let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
-    let complaint = Complaint::listen(&mut options);
+    let timeout = options
+        .server_selection_timeout
+        .unwrap_or(FIRST_CONTACT_TIMEOUT);
+    let last_failure = LastHeartbeatFailure::subscribe_to(&mut options);
 
-    // The driver starts tasks of its own, in the runtime that it is in.
-    let clients = task::finish({
+    // The driver starts background tasks in the current runtime, so create the clients in a task of the library's runtime.
+    let clients = task::run_to_end({
         let options = options.clone();
         async move {
             let client = Client::with_options(options.clone()).map_err(invalid_url)?;
-            let apart = Client::with_options(options).map_err(invalid_url)?;
-            Ok((client, apart))
+            let transaction_client = Client::with_options(options).map_err(invalid_url)?;
+            Ok((client, transaction_client))
         }
     });
-    let (client, apart) = clients.await?;
-    let database = client.database(&name);
-    let hello = {
-        let database = database.clone();
-        task::finish(async move {
-            let hello = database.run_command(doc! { "hello": 1 }).await;
-            hello.map_err(error::from_driver)
-        })
+    let (client, transaction_client) = clients.await?;
+    let hello = read_hello(client.database(name), timeout, &hosts, &last_failure).await?;
+    url_options::ensure_not_direct(&requested, &hello)?;
+    options.selection_criteria = requested.selection_criteria.clone();
+    let reads = ClientReads {
+        selection: requested.selection_criteria,
+        concern: requested.read_concern,
     };
-    let hello = match crate::task::timeout(patience, hello).await {
-        Ok(Ok(hello)) => hello,
-        Ok(Err(error)) if error.kind() != ErrorKind::Connection => return Err(error),
+    let writes = options.write_concern.clone();
+    let killer = SessionKiller::new(options);
+    Ok(ConnectedDatabase::new(
+        name,
+        &client,
+        &transaction_client,
+        reads,
+        writes,
+        &hello,
+        killer,
+    ))
+}
+
+/// Uses a client of the application, and reads the capabilities of the server.
+pub(super) async fn use_client(client: Client, name: &str) -> Result<ConnectedDatabase> {
+    let database = client.database(name);
+    let no_failure = LastHeartbeatFailure::default();
+    let hosts = "the address of the client";
+    let hello = read_hello(database, FIRST_CONTACT_TIMEOUT, hosts, &no_failure).await?;
+    let reads = ClientReads {
+        selection: client.selection_criteria().cloned(),
+        concern: client.read_concern().cloned(),
+    };
+    let writes = url_options::write_concern(client.write_concern());
+    let killer = SessionKiller::of_client(client.clone());
+    Ok(ConnectedDatabase::new(
+        name,
+        &client,
+        &client,
+        reads,
+        Some(writes),
+        &hello,
+        killer,
+    ))
+}
+
+/// The options of reads for the application.
+struct ClientReads {
+    selection: Option<SelectionCriteria>,
+    concern: Option<ReadConcern>,
+}
+
+impl ConnectedDatabase {
+    fn new(
+        name: &str,
+        client: &Client,
+        transaction_client: &Client,
+        reads: ClientReads,
+        writes: Option<WriteConcern>,
+        hello: &Document,
+        session_killer: SessionKiller,
+    ) -> Self {
+        let is_replicated = is_replicated(hello);
+        let majority = is_replicated.then(ReadConcern::majority);
+        let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+        let internal = DatabaseOptions::builder()
+            .selection_criteria(primary)
+            .read_concern(majority.clone())
+            .write_concern(writes);
+        let internal = internal.build();
+        let client_reads = DatabaseOptions::builder()
+            .selection_criteria(reads.selection)
+            .read_concern(reads.concern.or(majority))
+            .build();
+        Self {
+            database: client.database_with_options(name, internal.clone()),
+            client_reads: client.database_with_options(name, client_reads),
+            transactions: transaction_client.database_with_options(name, internal),
+            capabilities: Capabilities::new(is_replicated)
+                .with_change_streams(is_replicated)
+                .with_sharding(is_router(hello)),
+            session_killer,
+        }
+    }
+}
+
+/// Reads the description of the server, within a time limit.
+async fn read_hello(
+    database: Database,
+    timeout: Duration,
+    hosts: &str,
+    last_failure: &LastHeartbeatFailure,
+) -> Result<Document> {
+    let hello = task::run_to_end(async move {
+        let hello = database.run_command(doc! { "hello": 1 }).await;
+        hello.map_err(error::from_driver)
+    });
+    match crate::task::timeout(timeout, hello).await {
+        Ok(Ok(hello)) => Ok(hello),
+        Ok(Err(error)) if error.kind() != ErrorKind::Connection => Err(error),
         failed => {
-            let reason = complaint.last();
+            let reason = last_failure.message_suffix();
             let error = Error::new(
                 ErrorKind::Connection,
                 format!(
-                    "cannot reach MongoDB at {hosts}: is it running there, and is the address right?{reason}"
+                    "cannot reach MongoDB at {hosts}: check that the server is running and the address is right{reason}"
                 ),
             );
-            return Err(match failed {
+            Err(match failed {
                 Ok(Err(source)) => error.with_source(source),
                 _ => error,
-            });
+            })
         }
-    };
-    url_options::refuse_direct(&asked, &hello)?;
-    let is_replicated = is_replicated(&hello);
-    let capabilities = Capabilities::new(is_replicated)
-        .with_change_streams(is_replicated)
-        .with_sharding(is_router(&hello));
-    let majority = is_replicated.then(ReadConcern::majority);
-    let internal = DatabaseOptions::builder()
-        .read_concern(majority.clone())
-        .build();
-    options.selection_criteria = asked.selection_criteria.clone();
-    let own = DatabaseOptions::builder()
-        .selection_criteria(asked.selection_criteria)
-        .read_concern(asked.read_concern.or(majority))
-        .build();
-    Ok(Connected {
-        database: client.database_with_options(&name, internal),
-        client_reads: client.database_with_options(&name, own),
-        transactions: apart.database(&name),
-        capabilities,
-        options,
-    })
+    }
 }
 
-/// Whether it is a member of a replica set, or the router of a sharded cluster.
+/// Whether the server is a member of a replica set, or a router of a sharded cluster.
 fn is_replicated(hello: &Document) -> bool {
     hello.contains_key("setName") || is_router(hello)
 }
 
-/// Whether it is the router of a sharded cluster.
+/// Whether the server is a router of a sharded cluster.
 fn is_router(hello: &Document) -> bool {
     hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 
-/// The addresses in the URL, without user and password.
-fn hosts(options: &ClientOptions) -> String {
+/// Returns the addresses in the URL, without user and password.
+fn host_list(options: &ClientOptions) -> String {
     let hosts: Vec<_> = options.hosts.iter().map(ToString::to_string).collect();
     hosts.join(",")
 }
 
-async fn parse(url: &str) -> Result<ClientOptions> {
-    url_options::refuse_names(url)?;
+async fn parse_url(url: &str) -> Result<ClientOptions> {
+    url_options::ensure_no_rejected_names(url)?;
     let parsed = parse_with_driver(url.to_owned()).await?;
     let Err(failure) = parsed else {
         return parsed.map_err(invalid_url);
     };
-    if let Some(error) = url_options::missing_feature(url, &failure.to_string()) {
+    if let Some(error) = url_options::missing_driver_feature(url, &failure.to_string()) {
         return Err(error);
     }
-    let Some(without_user) = without_user(url) else {
+    let Some(without_user) = strip_user(url) else {
         return Err(invalid_url(failure));
     };
-    // The driver's message may quote any part of the URL, the password too, so the one to show is of a URL without it.
+    // The driver's message may quote any part of the URL, also the password. So return the message for the URL without the user.
     let parsed = parse_with_driver(without_user).await?;
     Err(match parsed {
         Err(failure) => invalid_url(failure),
         Ok(_) => Error::new(
             ErrorKind::InvalidUrl,
-            "the user name or the password in the URL is malformed: the characters `: / ? # [ ] @ %` are written \
-             percent-encoded, such as `%40` for `@`",
+            "the user name or the password in the URL is malformed: percent-encode the characters `: / ? # [ ] @ %`, \
+             such as `%40` for `@`",
         ),
     })
 }
 
 async fn parse_with_driver(url: String) -> Result<::mongodb::error::Result<ClientOptions>> {
-    task::finish(async move { Ok(ClientOptions::parse(url).await) }).await
+    task::run_to_end(async move { Ok(ClientOptions::parse(url).await) }).await
 }
 
-/// The same URL without user and password, if it has them.
-fn without_user(url: &str) -> Option<String> {
+/// Returns the URL without user and password, or `None` if the URL has no user.
+fn strip_user(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (_, rest) = rest.rsplit_once('@')?;
     Some(format!("{scheme}://{rest}"))
@@ -172,37 +252,42 @@ fn invalid_url(failure: ::mongodb::error::Error) -> Error {
     match *failure.kind {
         ::mongodb::error::ErrorKind::InvalidArgument { ref message, .. } => Error::new(
             ErrorKind::InvalidUrl,
-            format!("not a URL for MongoDB: {message}"),
+            format!("invalid MongoDB URL: {message}"),
         ),
         ::mongodb::error::ErrorKind::InvalidTlsConfig { ref message, .. } => Error::new(
             ErrorKind::InvalidUrl,
-            format!("the URL's TLS options do not work: {message}"),
+            format!("invalid TLS options in the MongoDB URL: {message}"),
         ),
         _ => error::from_driver(failure),
     }
 }
 
-/// The last reason that the driver's monitor gave for a server being down.
+/// The last failure of the driver's heartbeat to a server.
 ///
-/// The driver tells it together with the timeout of an operation only, which is longer than [`PATIENCE`].
+/// The driver itself reports the failure only with the timeout of an operation, which is longer than the timeout of the first
+/// contact.
 #[derive(Clone, Default)]
-struct Complaint(Arc<Mutex<Option<String>>>);
+struct LastHeartbeatFailure(Arc<Mutex<Option<String>>>);
 
-impl Complaint {
-    fn listen(options: &mut ClientOptions) -> Self {
-        let complaint = Self::default();
-        let heard = complaint.clone();
+impl LastHeartbeatFailure {
+    /// Records failures, unless the application has an event handler of its own.
+    fn subscribe_to(options: &mut ClientOptions) -> Self {
+        let last_failure = Self::default();
+        if options.sdam_event_handler.is_some() {
+            return last_failure;
+        }
+        let recorded = last_failure.clone();
         options.sdam_event_handler = Some(EventHandler::callback(move |event| {
             if let SdamEvent::ServerHeartbeatFailed(failed) = event {
-                let mut last = heard.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = recorded.0.lock().unwrap_or_else(PoisonError::into_inner);
                 *last = Some(failed.failure.kind.to_string());
             }
         }));
-        complaint
+        last_failure
     }
 
-    /// In brackets, to be added to a message.
-    fn last(&self) -> String {
+    /// Returns the failure in parentheses, as a suffix of a message.
+    fn message_suffix(&self) -> String {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref()
             .map_or_else(String::new, |reason| format!(" ({reason})"))
@@ -214,14 +299,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_with_any_character_is_cut_off() {
+    fn passwords_with_special_characters_are_removed() {
         for url in [
             "mongodb://alex:se:cret@host/shop",
             "mongodb://alex:s@cret?@host/shop",
             "mongodb://alex:s/e/cret@host/shop",
         ] {
-            assert_eq!(without_user(url).as_deref(), Some("mongodb://host/shop"));
+            assert_eq!(strip_user(url).as_deref(), Some("mongodb://host/shop"));
         }
-        assert_eq!(without_user("mongodb://host/shop"), None);
+        assert_eq!(strip_user("mongodb://host/shop"), None);
     }
 }

@@ -14,128 +14,137 @@ use bson::RawDocumentBuf;
 use futures_util::StreamExt;
 
 use super::{
-    error,
-    read::{Kill, Killer, Running},
-    transaction,
+    cancellation::{DriverCall, SessionKill, SessionKiller},
+    error, transaction,
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, Cursor},
 };
 
-/// What a read answered: the first documents, and what fetches the others if there are any.
-pub(super) struct Opened {
+/// The result of opening a read: the first documents, and the driver's cursor for the remaining documents.
+pub(super) struct OpenedRead {
     first: Vec<RawDocumentBuf>,
     rest: Option<SessionRawBatchCursor>,
 }
 
-/// How much the server sends at once.
+/// The size of the batches that the server sends.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Batches {
-    /// 101 documents first and then what fits in a reply: for whoever may stop before the end.
-    Usual,
-    /// What fits in a reply, 16 MiB, from the first one on: for whoever wants all. Most reads are one round trip then, not two.
-    Full,
+pub(super) enum BatchSize {
+    /// The server's default: 101 documents first, then full replies. For a caller that may stop before the end.
+    ServerDefault,
+    /// Full replies of 16 MiB from the start. For a caller that reads all documents: most reads then take one round trip instead
+    /// of two.
+    FullReplies,
 }
 
-/// How many documents the server sends first, if nobody says anything.
-const FIRST: u64 = 101;
+/// The size of the server's first batch by default, in documents.
+const DEFAULT_FIRST_BATCH_DOCUMENTS: u64 = 101;
 
-/// More documents than fit in a reply.
-pub(super) const FULL_BATCH: u32 = i32::MAX.unsigned_abs();
+/// A batch size that no reply can reach, so that a reply is as full as possible.
+pub(super) const UNLIMITED_BATCH_DOCUMENTS: u32 = i32::MAX.unsigned_abs();
 
-impl Batches {
-    /// The size of a batch to ask for.
-    pub(super) fn size(self, limit: Option<u64>) -> Option<u32> {
+impl BatchSize {
+    /// Returns the batch size to request, or `None` for the server's default.
+    pub(super) fn to_driver_size(self, limit: Option<u64>) -> Option<u32> {
         match self {
-            Self::Full if limit.is_none_or(|limit| limit > FIRST) => Some(FULL_BATCH),
+            Self::FullReplies
+                if limit.is_none_or(|limit| limit > DEFAULT_FIRST_BATCH_DOCUMENTS) =>
+            {
+                Some(UNLIMITED_BATCH_DOCUMENTS)
+            }
             _ => None,
         }
     }
 }
 
-impl Opened {
-    /// Nothing found.
+impl OpenedRead {
+    /// An empty result.
     pub(super) fn empty() -> Self {
-        Self::of(Vec::new())
+        Self::from_documents(Vec::new())
     }
 
-    /// All that was found.
-    pub(super) fn of(documents: Vec<RawDocumentBuf>) -> Self {
+    /// A complete result, without further batches.
+    pub(super) fn from_documents(documents: Vec<RawDocumentBuf>) -> Self {
         Self {
             first: documents,
             rest: None,
         }
     }
 
-    /// Takes the first documents, which the driver has already, or fetches some.
+    /// Takes the first batch of a driver's cursor. Fetches a batch if the first one is empty.
     pub(super) async fn new(
         mut rest: SessionRawBatchCursor,
         session: &mut ClientSession,
     ) -> Result<Self> {
-        let fetched = fetch(&mut rest, session).await?;
+        let fetched = fetch_batch(&mut rest, session).await?;
         Ok(Self {
             first: fetched.documents,
-            rest: fetched.more.then_some(rest),
+            rest: fetched.has_more.then_some(rest),
         })
     }
 
-    /// As a cursor that goes on in the session of the read.
+    /// Converts the result to a cursor that continues in the session of the read.
     pub(super) fn in_own_session(
         self,
         session: ClientSession,
-        killer: &Arc<Killer>,
+        killer: &Arc<SessionKiller>,
         max_time: Option<Duration>,
     ) -> Box<dyn Cursor> {
-        let kill = Kill {
+        let kill = SessionKill {
             killer: Arc::clone(killer),
             session: Arc::new(session.id().clone().into()),
         };
         let session = Box::new(session);
-        self.cursor(SessionOf::Read(session, kill), max_time)
+        self.into_cursor(CursorSession::Read(session, kill), max_time)
     }
 
-    /// As a cursor that goes on in the transaction as long as that lives.
+    /// Converts the result to a cursor that continues in a transaction, until the end of the transaction.
     pub(super) fn in_transaction(
         self,
-        slot: Weak<transaction::Slot>,
+        slot: Weak<transaction::SessionSlot>,
         max_time: Option<Duration>,
     ) -> Box<dyn Cursor> {
-        self.cursor(SessionOf::Transaction(slot), max_time)
+        self.into_cursor(CursorSession::Transaction(slot), max_time)
     }
 
-    fn cursor(self, session: SessionOf, max_time: Option<Duration>) -> Box<dyn Cursor> {
-        let rest = self.rest.map(|rest| Box::new(Source { rest, session }));
+    fn into_cursor(self, session: CursorSession, max_time: Option<Duration>) -> Box<dyn Cursor> {
+        let rest = self
+            .rest
+            .map(|rest| Box::new(BatchSource { rest, session }));
         Box::new(MongoCursor {
-            state: State::Ready(self.first, rest),
+            state: MongoCursorState::Ready(self.first, rest),
             max_time,
         })
     }
 }
 
-struct Fetched {
+struct FetchedBatch {
     documents: Vec<RawDocumentBuf>,
-    more: bool,
+    has_more: bool,
 }
 
-/// The next documents; none only at the end.
-async fn fetch(cursor: &mut SessionRawBatchCursor, session: &mut ClientSession) -> Result<Fetched> {
+/// Fetches the next documents. The result is empty only at the end of the cursor.
+async fn fetch_batch(
+    cursor: &mut SessionRawBatchCursor,
+    session: &mut ClientSession,
+) -> Result<FetchedBatch> {
     loop {
         let Some(batch) = cursor.stream(session).next().await else {
-            return Ok(Fetched {
+            return Ok(FetchedBatch {
                 documents: Vec::new(),
-                more: false,
+                has_more: false,
             });
         };
-        let fetched = read(&batch.map_err(error::from_driver)?)?;
-        // A server may answer with an empty batch before the end.
-        if !(fetched.documents.is_empty() && fetched.more) {
+        let fetched = parse_batch(&batch.map_err(error::from_driver)?)?;
+        // Skip an empty batch before the end, because an empty batch would end the cursor of the contract.
+        if !(fetched.documents.is_empty() && fetched.has_more) {
             return Ok(fetched);
         }
     }
 }
 
-fn read(batch: &RawBatch) -> Result<Fetched> {
+fn parse_batch(batch: &RawBatch) -> Result<FetchedBatch> {
     let malformed = |error: bson::error::Error| {
         Error::new(ErrorKind::Backend, "MongoDB sent a malformed batch").with_source(error)
     };
@@ -150,80 +159,84 @@ fn read(batch: &RawBatch) -> Result<Fetched> {
         .get_document("cursor")
         .map_err(malformed)?;
     let more = cursor.get_i64("id").map_err(malformed)? != 0;
-    Ok(Fetched { documents, more })
+    Ok(FetchedBatch {
+        documents,
+        has_more: more,
+    })
 }
 
-/// Where further documents come from.
-struct Source {
+/// The source of the next documents.
+struct BatchSource {
     rest: SessionRawBatchCursor,
-    session: SessionOf,
+    session: CursorSession,
 }
 
-/// The session that a cursor goes on in.
-enum SessionOf {
-    /// That of the read, and how it is ended.
-    Read(Box<ClientSession>, Kill),
-    /// That of a transaction. Weak, so that a cursor does not keep a transaction alive that was dropped.
-    Transaction(Weak<transaction::Slot>),
+/// The session in which a cursor continues.
+enum CursorSession {
+    /// The session of a read, and the handle to cancel the read.
+    Read(Box<ClientSession>, SessionKill),
+    /// The session of a transaction. The handle is weak, so that a cursor does not keep a dropped transaction alive.
+    Transaction(Weak<transaction::SessionSlot>),
 }
 
-impl Source {
-    async fn fetch(&mut self) -> Result<Fetched> {
+impl BatchSource {
+    async fn fetch_next(&mut self) -> Result<FetchedBatch> {
         match &mut self.session {
-            SessionOf::Read(session, _) => fetch(&mut self.rest, session).await,
-            SessionOf::Transaction(slot) => {
-                let slot = slot.upgrade().ok_or_else(transaction::over)?;
-                let mut turn = slot.turn().await?;
-                let fetched = fetch(&mut self.rest, turn.session()).await;
-                turn.settle(fetched).await
+            CursorSession::Read(session, _) => fetch_batch(&mut self.rest, session).await,
+            CursorSession::Transaction(slot) => {
+                let slot = slot.upgrade().ok_or_else(transaction::transaction_over)?;
+                let mut turn = slot.lock_session().await?;
+                let fetched = fetch_batch(&mut self.rest, turn.session()).await;
+                turn.end_on_error(fetched).await
             }
         }
     }
 
-    fn kill(&self) -> Option<Kill> {
+    fn session_kill(&self) -> Option<SessionKill> {
         match &self.session {
-            SessionOf::Read(_, kill) => Some(kill.clone()),
-            SessionOf::Transaction(_) => None,
+            CursorSession::Read(_, kill) => Some(kill.clone()),
+            CursorSession::Transaction(_) => None,
         }
     }
 }
 
 struct MongoCursor {
-    state: State,
+    state: MongoCursorState,
     /// The time limit of the read. The server counts the time that it spends on all batches.
     max_time: Option<Duration>,
 }
 
-enum State {
-    /// Documents to hand out, and where the next come from.
-    Ready(Vec<RawDocumentBuf>, Option<Box<Source>>),
-    /// A fetch that goes on even if nobody waits for it: the next call takes its documents. It ends with the cursor.
-    Fetching(Running<(Result<Fetched>, Box<Source>)>),
+enum MongoCursorState {
+    /// Documents to return, and the source of the next documents.
+    Ready(Vec<RawDocumentBuf>, Option<Box<BatchSource>>),
+    /// A running fetch, which continues without a waiting caller. The next call takes its documents. Dropping the cursor ends the
+    /// fetch.
+    Fetching(DriverCall<(Result<FetchedBatch>, Box<BatchSource>)>),
 }
 
 impl Cursor for MongoCursor {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         Box::pin(async move {
-            if let State::Ready(documents, source) = &mut self.state {
+            if let MongoCursorState::Ready(documents, source) = &mut self.state {
                 if !documents.is_empty() {
                     return Ok(mem::take(documents));
                 }
                 let Some(mut source) = source.take() else {
                     return Ok(Vec::new());
                 };
-                let kill = source.kill();
-                let fetch = async move { (source.fetch().await, source) };
-                self.state = State::Fetching(Running::start(fetch, kill));
+                let kill = source.session_kill();
+                let fetch = async move { (source.fetch_next().await, source) };
+                self.state = MongoCursorState::Fetching(DriverCall::spawn_call(fetch, kill));
             }
-            let State::Fetching(running) = &mut self.state else {
+            let MongoCursorState::Fetching(fetch_call) = &mut self.state else {
                 return Ok(Vec::new());
             };
-            let fetched = running.wait(self.max_time).await;
-            // From here on nothing waits, so the state cannot be left behind half changed.
-            self.state = State::Ready(Vec::new(), None);
+            let fetched = fetch_call.wait_within(self.max_time).await;
+            // Set a state without await points from here on, so that a dropped future cannot leave the state half changed.
+            self.state = MongoCursorState::Ready(Vec::new(), None);
             let (fetched, source) = fetched?;
             let fetched = fetched?;
-            self.state = State::Ready(Vec::new(), fetched.more.then_some(source));
+            self.state = MongoCursorState::Ready(Vec::new(), fetched.has_more.then_some(source));
             Ok(fetched.documents)
         })
     }

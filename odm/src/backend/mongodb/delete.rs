@@ -2,20 +2,20 @@
 
 use ::mongodb::{Database, action::Action, bson::Document};
 
-use super::{Session, decode, error};
+use super::{WriteSession, error, to_driver_document};
 use crate::{
     Result,
-    backend::operation::{Delete, Deleted},
+    backend::operation::{DeleteOperation, DeleteResult},
 };
 
-/// See [`Executor::delete`](crate::backend::Executor::delete).
-pub(super) async fn delete(
+/// Deletes one or all documents that match a filter: [`Executor::delete`](crate::backend::Executor::delete).
+pub(super) async fn delete_documents(
     database: &Database,
-    delete: Delete,
-    session: Session<'_>,
-) -> Result<Deleted> {
+    delete: DeleteOperation,
+    session: WriteSession<'_>,
+) -> Result<DeleteResult> {
     let collection = database.collection::<Document>(&delete.collection);
-    let filter = decode(&delete.filter)?;
+    let filter = to_driver_document(&delete.filter)?;
     let action = match delete.multi {
         true => collection.delete_many(filter),
         false => collection.delete_one(filter),
@@ -24,7 +24,7 @@ pub(super) async fn delete(
         .optional(session, |action, session| action.session(session))
         .await
     {
-        Ok(result) => Ok(Deleted {
+        Ok(result) => Ok(DeleteResult {
             deleted: result.deleted_count,
         }),
         Err(failure) => Err(error::from_driver(failure).with_collection(delete.collection)),

@@ -9,98 +9,98 @@ use ::mongodb::{
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{
-    cursor::{Batches, Opened},
-    decode, error, milliseconds,
+    cursor::{BatchSize, OpenedRead},
+    error,
+    read_options::with_read_options,
+    to_driver_document,
 };
-use crate::{Error, ErrorKind, Result, backend::operation::Distinct};
+use crate::{Error, ErrorKind, Result, backend::operation::DistinctOperation};
 
-/// MongoDB's number for values that do not fit in one reply.
-const TOO_BIG: i32 = 17217;
+/// MongoDB's code for distinct values that do not fit in one reply.
+const DISTINCT_TOO_BIG_CODE: i32 = 17217;
 
-/// What became of a read of distinct values.
-pub(super) enum Values {
-    /// All of them.
+/// The result of the `distinct` command.
+pub(super) enum DistinctValues {
+    /// All distinct values.
     All(Vec<RawBson>),
-    /// There are more than one reply can hold.
+    /// The distinct values do not fit in one reply.
     TooBig,
 }
 
-/// See [`Executor::distinct`](crate::backend::Executor::distinct).
+/// Reads the distinct values of a field: [`Executor::distinct`](crate::backend::Executor::distinct).
 ///
-/// The command has the shortest way to few values, through an index, but it answers in one reply of 16 MiB at most.
-pub(super) async fn distinct(
+/// The command is the fastest read of a few values from an index, but its reply is limited to 16 MiB.
+pub(super) async fn read_distinct(
     database: &Database,
-    distinct: &Distinct,
+    distinct: &DistinctOperation,
     session: &mut ClientSession,
-) -> Result<Values> {
+) -> Result<DistinctValues> {
     let collection = database.collection::<Document>(&distinct.collection);
-    let action = collection
-        .distinct(&distinct.path, decode(&distinct.filter)?)
-        .optional(distinct.max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
-        });
+    distinct.options.ensure_no_hint("`distinct`")?;
+    let action = collection.distinct(&distinct.path, to_driver_document(&distinct.filter)?);
+    let action = with_read_options!(action, distinct.options);
     let values = match action.session(session).await {
         Ok(values) => values,
-        Err(failure) if is_too_big(&failure) => return Ok(Values::TooBig),
+        Err(failure) if is_too_big(&failure) => return Ok(DistinctValues::TooBig),
         Err(failure) => {
             return Err(error::from_driver(failure).with_collection(&*distinct.collection));
         }
     };
     let values = values.into_iter().map(RawBson::try_from);
     let values = values.collect::<Result<_, _>>();
-    values.map(Values::All).map_err(crate::error::encode)
+    values
+        .map(DistinctValues::All)
+        .map_err(crate::error::from_bson)
 }
 
 fn is_too_big(failure: &DriverError) -> bool {
-    matches!(&*failure.kind, DriverErrorKind::Command(command) if command.code == TOO_BIG)
+    matches!(&*failure.kind, DriverErrorKind::Command(command) if command.code == DISTINCT_TOO_BIG_CODE)
 }
 
-/// The same values as groups of a pipeline, in any number of replies.
-pub(super) async fn groups(
+/// Reads the distinct values as groups of a pipeline, in any number of replies.
+pub(super) async fn open_groups(
     database: &Database,
-    distinct: &Distinct,
+    distinct: &DistinctOperation,
     session: &mut ClientSession,
-) -> Result<Opened> {
-    let stages = stages(distinct).map_err(|error| error.with_collection(&*distinct.collection))?;
+) -> Result<OpenedRead> {
+    let stages =
+        group_stages(distinct).map_err(|error| error.with_collection(&*distinct.collection))?;
     let collection = database.collection::<Document>(&distinct.collection);
-    let action = collection
-        .aggregate(stages)
-        .allow_disk_use(true)
-        .optional(Batches::Full.size(None), |action, size| {
-            action.batch_size(size)
-        })
-        .optional(distinct.max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
-        });
+    let action = collection.aggregate(stages).allow_disk_use(true).optional(
+        BatchSize::FullReplies.to_driver_size(None),
+        |action, size| action.batch_size(size),
+    );
+    let action = with_read_options!(action, distinct.options);
     let opened = match action.session(&mut *session).batch().await {
-        Ok(rest) => Opened::new(rest, session).await,
+        Ok(rest) => OpenedRead::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     };
     opened.map_err(|error| error.with_collection(&*distinct.collection))
 }
 
-/// The value of a group.
-pub(super) fn value_of(group: &RawDocumentBuf) -> Result<RawBson> {
-    let value = group.get("_id").map_err(crate::error::encode)?;
+/// Returns the value of a group.
+pub(super) fn group_value(group: &RawDocumentBuf) -> Result<RawBson> {
+    let value = group.get("_id").map_err(crate::error::from_bson)?;
     value
         .map(RawBson::from)
         .ok_or_else(|| Error::new(ErrorKind::Backend, "MongoDB sent a group without its value"))
 }
 
-/// The stages that group the values at the path as the command `distinct` does: arrays on the way and at the end are unwound once, a
-/// missing value is left out, and null is a value.
-fn stages(distinct: &Distinct) -> Result<Vec<Document>> {
+/// Returns the stages that group the values at the path as the `distinct` command does.
+///
+/// Arrays inside and at the end of the path are unwound once, a missing value is left out, and null is a value.
+fn group_stages(distinct: &DistinctOperation) -> Result<Vec<Document>> {
     let names: Vec<_> = distinct.path.split('.').collect();
     if names
         .iter()
         .any(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     {
-        let message = "the distinct values are more than 16 MB, and cannot be read in parts at a position of an array";
+        let message = "the distinct values exceed 16 MB, which MongoDB cannot return for a path with an array position: narrow the filter, or use a path without a position";
         return Err(Error::new(ErrorKind::Unsupported, message).with_path(&*distinct.path));
     }
     let mut stages = Vec::new();
     if !distinct.filter.is_empty() {
-        stages.push(doc! { "$match": decode(&distinct.filter)? });
+        stages.push(doc! { "$match": to_driver_document(&distinct.filter)? });
     }
     for depth in 1..=names.len() {
         let path = names
@@ -112,7 +112,7 @@ fn stages(distinct: &Distinct) -> Result<Vec<Document>> {
         let value = format!("${path}");
         stages.push(doc! { "$unwind": { "path": &value, "preserveNullAndEmptyArrays": true } });
         stages.push(match depth == names.len() {
-            // An expression would look into arrays inside of arrays on the way.
+            // The expression of the last stage would also look into nested arrays, so match objects only.
             false => doc! { "$match": { "$expr": { "$eq": [{ "$type": &value }, "object"] } } },
             true => doc! { "$match": { "$expr": { "$ne": [{ "$type": &value }, "missing"] } } },
         });

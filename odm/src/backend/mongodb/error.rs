@@ -1,4 +1,4 @@
-//! The driver's errors and the server's as this crate's.
+//! Conversion of errors of the driver and of the server to this crate's errors.
 
 use ::mongodb::{
     bson::{Bson, Document},
@@ -10,67 +10,72 @@ use ::mongodb::{
 
 use crate::{Error, ErrorKind};
 
-/// Translates an error of the driver, which stays as the source.
+/// Converts an error of the driver. The driver's error stays as the source.
 pub(super) fn from_driver(failure: DriverError) -> Error {
-    translate(&failure).with_source(failure)
+    translate_driver_error(&failure).with_source(failure)
 }
 
-/// A document that the server refused.
-pub(super) struct Refused {
-    /// Its position among the documents of the command; none if all were written, but not as safely as was asked for.
+/// A write that the server rejected.
+pub(super) struct RejectedWrite {
+    /// The position of the document in the command. `None` if all documents were written, but the write concern failed.
     pub(super) position: Option<usize>,
     pub(super) error: Error,
 }
 
-/// The first failure in the answer to a command that writes.
-pub(super) fn in_answer(answer: &Document) -> Option<Refused> {
+/// Returns the first failure in the answer to a write command.
+pub(super) fn first_in_answer(answer: &Document) -> Option<RejectedWrite> {
     all_in_answer(answer).into_iter().next()
 }
 
-/// The failures in the answer to a command that writes: those of documents, or else that of all.
-pub(super) fn all_in_answer(answer: &Document) -> Vec<Refused> {
-    let refused: Vec<_> = write_errors(answer).map(refused_document).collect();
-    if refused.is_empty() {
-        return not_safe(answer).into_iter().collect();
+/// Returns the failures in the answer to a write command: failures of documents, or else of the write concern.
+pub(super) fn all_in_answer(answer: &Document) -> Vec<RejectedWrite> {
+    let rejections: Vec<_> = write_errors(answer).map(rejected_document).collect();
+    if rejections.is_empty() {
+        return write_concern_failure(answer).into_iter().collect();
     }
-    refused
+    rejections
 }
 
-fn refused_document(refused: &Document) -> Refused {
-    let code = refused.get_i32("code").unwrap_or_default();
-    let message = refused.get_str("errmsg").unwrap_or_default();
-    let position = refused.get_i32("index").ok();
-    Refused {
+fn rejected_document(rejection: &Document) -> RejectedWrite {
+    let code = rejection.get_i32("code").unwrap_or_default();
+    let message = rejection.get_str("errmsg").unwrap_or_default();
+    let position = rejection.get_i32("index").ok();
+    RejectedWrite {
         position: position.and_then(|position| usize::try_from(position).ok()),
-        error: server(code, message, Some(refused)),
+        error: from_server_code(code, message, Some(rejection)),
     }
 }
 
-fn not_safe(answer: &Document) -> Option<Refused> {
+fn write_concern_failure(answer: &Document) -> Option<RejectedWrite> {
     let concern = answer.get_document("writeConcernError").ok()?;
-    Some(Refused {
+    Some(RejectedWrite {
         position: None,
-        error: not_acknowledged(
+        error: unacknowledged_error(
             concern.get_i32("code").unwrap_or_default(),
             concern.get_str("errmsg").unwrap_or_default(),
         ),
     })
 }
 
-/// The error for a code of the server, with what the document that came with it says of a duplicate key.
-pub(super) fn server(code: i32, message: &str, details: Option<&Document>) -> Error {
-    let kind = kind(code, message);
+/// Converts an error code of the server. The details of the error supply the key of a duplicate.
+pub(super) fn from_server_code(code: i32, message: &str, details: Option<&Document>) -> Error {
+    let kind = error_kind(code, message);
     let error = match kind {
         ErrorKind::DuplicateKey => Error::new(kind, "another document has the same key"),
-        ErrorKind::Conflict => conflict(),
-        ErrorKind::Timeout => crate::error::timed_out(),
+        ErrorKind::Conflict => conflict_error(),
+        ErrorKind::Timeout => crate::error::read_timed_out(),
         ErrorKind::Connection => Error::new(
             kind,
-            format!("the server broke off, and whether a write took effect is unknown: {message}"),
+            format!(
+                "MongoDB interrupted the operation, and the outcome of a write is unknown: {message}"
+            ),
         ),
         _ => match details.and_then(|details| details.get_document("errInfo").ok()) {
-            Some(info) => Error::new(kind, format!("MongoDB refused it: {message}: {info}")),
-            None => Error::new(kind, format!("MongoDB refused it: {message}")),
+            Some(info) => Error::new(
+                kind,
+                format!("MongoDB rejected the operation: {message}: {info}"),
+            ),
+            None => Error::new(kind, format!("MongoDB rejected the operation: {message}")),
         },
     };
     let error = error.with_code(code);
@@ -88,9 +93,9 @@ pub(super) fn server(code: i32, message: &str, details: Option<&Document>) -> Er
     }
 }
 
-fn translate(failure: &DriverError) -> Error {
+fn translate_driver_error(failure: &DriverError) -> Error {
     if failure.contains_label(TRANSIENT_TRANSACTION_ERROR) {
-        let error = conflict();
+        let error = conflict_error();
         return match &*failure.kind {
             DriverErrorKind::Command(command) => error.with_code(command.code),
             _ => error,
@@ -100,53 +105,57 @@ fn translate(failure: &DriverError) -> Error {
     let answer = answer.and_then(|answer| Document::try_from(answer).ok());
     match &*failure.kind {
         DriverErrorKind::Command(command) => {
-            server(command.code, &command.message, answer.as_ref())
+            from_server_code(command.code, &command.message, answer.as_ref())
         }
         DriverErrorKind::Write(WriteFailure::WriteError(write)) => {
             let details = answer
                 .as_ref()
                 .and_then(|answer| write_errors(answer).next());
-            server(write.code, &write.message, details)
+            from_server_code(write.code, &write.message, details)
         }
-        DriverErrorKind::Write(WriteFailure::WriteConcernError(concern)) => unsafe_write(concern),
+        DriverErrorKind::Write(WriteFailure::WriteConcernError(concern)) => {
+            unacknowledged_write(concern)
+        }
         DriverErrorKind::InsertMany(insert) => match &insert.write_concern_error {
-            Some(concern) => unsafe_write(concern),
-            None => Error::new(ErrorKind::Backend, "MongoDB refused the insert"),
+            Some(concern) => unacknowledged_write(concern),
+            None => Error::new(ErrorKind::Backend, "MongoDB rejected the insert"),
         },
         DriverErrorKind::Io(reason) => Error::new(
             ErrorKind::Connection,
-            format!("the connection to MongoDB was lost: {reason}"),
+            format!(
+                "the connection to MongoDB was lost, and the outcome of a write is unknown: {reason}"
+            ),
         ),
         DriverErrorKind::DnsResolve { message, .. } => Error::new(
             ErrorKind::Connection,
-            format!("no address for the server: {message}"),
+            format!("cannot resolve the address of the MongoDB server: {message}"),
         ),
         DriverErrorKind::ServerSelection { message, .. }
         | DriverErrorKind::ConnectionPoolCleared { message, .. } => Error::new(
             ErrorKind::Connection,
-            format!("MongoDB cannot be reached: {message}"),
+            format!("cannot reach MongoDB: {message}"),
         ),
         DriverErrorKind::Shutdown => {
             Error::new(ErrorKind::Closed, "the database was closed; open it again")
         }
         DriverErrorKind::Authentication { message, .. } => Error::new(
             ErrorKind::Backend,
-            format!("MongoDB does not accept the user and password of the URL: {message}"),
+            format!("MongoDB rejected the user name or the password in the URL: {message}"),
         ),
         DriverErrorKind::InvalidArgument { message, .. } => {
             Error::new(ErrorKind::Invalid, message.clone())
         }
         DriverErrorKind::Bson(reason) => Error::new(
             ErrorKind::Encode,
-            format!("a value cannot be sent to MongoDB: {reason}"),
+            format!("cannot encode a value for MongoDB: {reason}"),
         ),
         DriverErrorKind::IncompatibleServer { message, .. } => Error::new(
             ErrorKind::Unsupported,
-            format!("this version of MongoDB does not have it: {message}"),
+            format!("this MongoDB version does not support the operation: {message}"),
         ),
         DriverErrorKind::SessionsNotSupported => Error::new(
             ErrorKind::Unsupported,
-            "this MongoDB server has no sessions, and so no transactions",
+            "this MongoDB server supports no sessions: use MongoDB 5.0 or later",
         ),
         other => Error::new(
             ErrorKind::Backend,
@@ -155,22 +164,22 @@ fn translate(failure: &DriverError) -> Error {
     }
 }
 
-fn conflict() -> Error {
+fn conflict_error() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "another write came first, and nothing of this one was kept: try again from the beginning",
+        "another write came first, and this write was rolled back: retry from the beginning",
     )
 }
 
-fn unsafe_write(concern: &WriteConcernError) -> Error {
-    not_acknowledged(concern.code, &concern.message)
+fn unacknowledged_write(concern: &WriteConcernError) -> Error {
+    unacknowledged_error(concern.code, &concern.message)
 }
 
-/// The primary has the write, but may lose it.
-fn not_acknowledged(code: i32, message: &str) -> Error {
+/// The error of a write that the primary has stored, but may lose after an election.
+fn unacknowledged_error(code: i32, message: &str) -> Error {
     Error::new(
         ErrorKind::Connection,
-        format!("not enough members of the replica set confirmed a write, so it may be lost again: {message}"),
+        format!("too few members of the replica set confirmed the write, so the write may be lost: {message}"),
     )
     .with_code(code)
 }
@@ -182,8 +191,8 @@ fn write_errors(answer: &Document) -> impl Iterator<Item = &Document> {
     errors.iter().filter_map(Bson::as_document)
 }
 
-/// The codes are those of MongoDB's `error_codes.yml`.
-fn kind(code: i32, message: &str) -> ErrorKind {
+/// Returns the error kind of a code in MongoDB's `error_codes.yml`.
+fn error_kind(code: i32, message: &str) -> ErrorKind {
     match code {
         11000 | 11001 | 12582 => ErrorKind::DuplicateKey,
         112 => ErrorKind::Conflict,
@@ -205,13 +214,15 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         257 | 388 => ErrorKind::WriteTooLarge,
         // CommandNotFound, CommandNotSupported, InvalidPipelineOperator, an unknown stage, an unknown expression
         59 | 115 | 168 | 40324 | 31325 => ErrorKind::Unsupported,
-        // BadValue, FailedToParse: also for every operator that the server does not know
+        // BadValue, FailedToParse: the server also uses these codes for every unknown operator.
         2 | 9 if message.to_ascii_lowercase().starts_with("unknown") => ErrorKind::Unsupported,
         // BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, PathNotViable, ConflictingUpdateOperators,
-        // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex,
-        // InvalidNamespace, DocumentValidationFailure, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a
-        // malformed projection, a malformed regular expression (before and since 6.1), a position without an element, a
-        // resume token without data, one without a type
+        // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex, InvalidNamespace,
+        // DocumentValidationFailure, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge.
+        //
+        // Then codes without a name: an update with a result that is too large, a malformed projection, a malformed regular
+        // expression (before and since 6.1), a positional operator without an element, a resume token without data, a resume
+        // token without a type.
         2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 73 | 85 | 86 | 121 | 10334
         | 17419 | 17420 | 31249 | 31250 | 31253 | 31254 | 40647 | 40649 | 50811 | 51091 | 51108
         | 51246 => ErrorKind::Invalid,
@@ -219,8 +230,8 @@ fn kind(code: i32, message: &str) -> ErrorKind {
     }
 }
 
-/// The name of the index in the message of a duplicate key, the only place that has it:
-/// `E11000 duplicate key error collection: shop.users index: email_1 dup key: { email: "a" }`.
+/// Returns the name of the index from the message of a duplicate key, the only place that has the name: `E11000 duplicate key
+/// error collection: shop.users index: email_1 dup key: { email: "a" }`.
 fn index_name(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once(" index: ")?;
     let (name, _) = rest.split_once(" dup key")?;
@@ -238,7 +249,8 @@ mod tests {
     fn the_name_of_an_index_is_found() {
         let plain = "E11000 duplicate key error collection: shop.users index: email_1 dup key: { email: \"a\" }";
         assert_eq!(index_name(plain), Some("email_1"));
-        let collated = "E11000 duplicate key error collection: s.u index: by name collation: { locale: \"de\" } dup key: { name: \"0x2a\" }";
+        let collated = "E11000 duplicate key error collection: s.u index: by name collation: { locale: \"de\" } dup key: { name: \
+                        \"0x2a\" }";
         assert_eq!(index_name(collated), Some("by name"));
         assert_eq!(index_name("something else"), None);
     }
@@ -249,11 +261,14 @@ mod tests {
             "index": 1, "code": 11000, "keyPattern": { "email": 1 }, "keyValue": { "email": "a" },
             "errmsg": "E11000 duplicate key error collection: shop.users index: email_1 dup key: { email: \"a\" }",
         }] };
-        let refused = in_answer(&answer).expect("there is one");
-        assert_eq!(refused.position, Some(1));
-        assert!(refused.error.is_duplicate_key());
-        assert_eq!(refused.error.index(), Some("email_1"));
-        assert_eq!(refused.error.value(), Some(&bson::bson!({ "email": "a" })));
-        assert!(in_answer(&bson::doc! { "ok": 1, "n": 2 }).is_none());
+        let rejection = first_in_answer(&answer).expect("the answer has a write error");
+        assert_eq!(rejection.position, Some(1));
+        assert!(rejection.error.is_duplicate_key());
+        assert_eq!(rejection.error.index(), Some("email_1"));
+        assert_eq!(
+            rejection.error.value(),
+            Some(&bson::bson!({ "email": "a" }))
+        );
+        assert!(first_in_answer(&bson::doc! { "ok": 1, "n": 2 }).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! How the server finds documents.
+//! Explanation of queries.
 
 use ::mongodb::{
     ClientSession, Database,
@@ -6,37 +6,48 @@ use ::mongodb::{
     bson::{Bson, Document, doc},
 };
 
-use super::{decode, error, limit, milliseconds};
+use super::{
+    error, read_options::to_driver_preference, to_driver_document, to_driver_limit,
+    to_driver_max_time,
+};
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{Explain, Find},
+    backend::operation::{Explain, FindOperation},
 };
 
-/// See [`Executor::explain`](crate::backend::Executor::explain).
-pub(super) async fn explain(
+/// Executes a query, and returns the plan: [`Executor::explain`](crate::backend::Executor::explain).
+pub(super) async fn explain_query(
     database: &Database,
-    find: Find,
+    find: FindOperation,
     session: &mut ClientSession,
 ) -> Result<Explain> {
     if find.limit == Some(0) {
         return Ok(Explain::default());
     }
-    let mut command = doc! { "find": &*find.collection, "filter": decode(&find.filter)? };
+    let mut command =
+        doc! { "find": &*find.collection, "filter": to_driver_document(&find.filter)? };
     if let Some(projection) = &find.projection {
-        command.insert("projection", decode(projection)?);
+        command.insert("projection", to_driver_document(projection)?);
     }
     if let Some(sort) = &find.sort {
-        command.insert("sort", decode(sort)?);
+        command.insert("sort", to_driver_document(sort)?);
     }
     if let Some(n) = find.limit {
-        command.insert("limit", limit(n));
+        command.insert("limit", to_driver_limit(n));
+    }
+    if let Some(name) = &find.options.hint {
+        command.insert("hint", name);
+    }
+    if let Some(comment) = &find.options.comment {
+        command.insert("comment", comment);
     }
     let mut command = doc! { "explain": command, "verbosity": "executionStats" };
-    if let Some(max_time) = find.max_time {
-        let milliseconds = milliseconds(max_time).as_millis();
+    if let Some(max_time) = find.options.max_time {
+        let milliseconds = to_driver_max_time(max_time).as_millis();
         command.insert("maxTimeMS", i32::try_from(milliseconds).unwrap_or(i32::MAX));
     }
-    let reads = database.selection_criteria().cloned();
+    let preference = find.options.read_preference.map(to_driver_preference);
+    let reads = preference.or_else(|| database.selection_criteria().cloned());
     let answer = database
         .run_command(command)
         .optional(reads, |action, reads| action.selection_criteria(reads))
@@ -44,21 +55,21 @@ pub(super) async fn explain(
         .await;
     let explained = answer
         .map_err(error::from_driver)
-        .and_then(|answer| read(&answer));
+        .and_then(|answer| parse_explain_output(&answer));
     explained.map_err(|error| error.with_collection(find.collection))
 }
 
-fn read(answer: &Document) -> Result<Explain> {
+fn parse_explain_output(answer: &Document) -> Result<Explain> {
     let stats = answer.get_document("executionStats");
-    let stats = stats.map_err(|error| strange().with_source(error))?;
-    // An execution that failed, by its time limit too, is part of the explanation.
+    let stats = stats.map_err(|error| missing_statistics().with_source(error))?;
+    // The server also explains a failed execution, for example after the time limit. Return the failure as an error.
     if stats
         .get_bool("executionSuccess")
         .is_ok_and(|success| !success)
     {
         let code = stats.get_i32("errorCode").unwrap_or_default();
         let message = stats.get_str("errorMessage").unwrap_or_default();
-        return Err(error::server(code, message, None));
+        return Err(error::from_server_code(code, message, None));
     }
     let count = |name| {
         let count = stats.get(name).and_then(|count| match count {
@@ -66,7 +77,7 @@ fn read(answer: &Document) -> Result<Explain> {
             Bson::Int64(count) => u64::try_from(*count).ok(),
             _ => None,
         });
-        count.ok_or_else(strange)
+        count.ok_or_else(missing_statistics)
     };
     let mut explain = Explain {
         keys_examined: count("totalKeysExamined")?,
@@ -80,31 +91,31 @@ fn read(answer: &Document) -> Result<Explain> {
     Ok(explain)
 }
 
-fn strange() -> Error {
+fn missing_statistics() -> Error {
     Error::new(
         ErrorKind::Backend,
-        "the server's explanation has no statistics of the execution",
+        "MongoDB's explain output has no execution statistics",
     )
 }
 
-/// The plans that won, one for each shard.
+/// Collects the winning plans, one for each shard.
 fn winning_plans(planner: &Document, explain: &mut Explain) {
     for (name, value) in planner {
         match value {
-            // The plan of the new execution engine stands beside its own form.
+            // The slot-based engine puts the classic form of the plan in `queryPlan`, beside its own form.
             Bson::Document(plan) if name == "winningPlan" => {
-                stages(plan.get_document("queryPlan").unwrap_or(plan), explain);
+                collect_stages(plan.get_document("queryPlan").unwrap_or(plan), explain);
             }
             _ if name == "rejectedPlans" => {}
-            value => documents(value, &mut |inner| winning_plans(inner, explain)),
+            value => visit_documents(value, &mut |inner| winning_plans(inner, explain)),
         }
     }
 }
 
-fn stages(stage: &Document, explain: &mut Explain) {
+fn collect_stages(stage: &Document, explain: &mut Explain) {
     let name = stage.get_str("stage").unwrap_or_default();
-    explain.is_scan |= name == "COLLSCAN";
-    explain.is_sorted_afterwards |= name == "SORT";
+    explain.is_collection_scan |= name == "COLLSCAN";
+    explain.is_sorted_in_memory |= name == "SORT";
     let index = match name {
         "IDHACK" => Some("_id_"),
         _ => stage.get_str("indexName").ok(),
@@ -123,15 +134,15 @@ fn stages(stage: &Document, explain: &mut Explain) {
             name.as_str(),
             "inputStage" | "inputStages" | "thenStage" | "elseStage" | "outerStage" | "innerStage"
         ) {
-            documents(value, &mut |inner| stages(inner, explain));
+            visit_documents(value, &mut |inner| collect_stages(inner, explain));
         }
     }
 }
 
-fn documents(value: &Bson, visit: &mut impl FnMut(&Document)) {
+fn visit_documents(value: &Bson, visit: &mut impl FnMut(&Document)) {
     match value {
         Bson::Document(document) => visit(document),
-        Bson::Array(all) => all.iter().for_each(|value| {
+        Bson::Array(values) => values.iter().for_each(|value| {
             if let Bson::Document(document) = value {
                 visit(document);
             }
@@ -145,16 +156,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_collection_is_read_by_no_index() {
+    fn plan_of_a_missing_collection_uses_no_index() {
         let answer = doc! {
             "queryPlanner": { "winningPlan": { "stage": "EOF" }, "rejectedPlans": [{ "stage": "COLLSCAN" }] },
             "executionStats": { "totalKeysExamined": 0, "totalDocsExamined": 0_i64, "nReturned": 0 },
         };
-        assert_eq!(read(&answer).unwrap(), Explain::default());
+        assert_eq!(parse_explain_output(&answer).unwrap(), Explain::default());
     }
 
     #[test]
-    fn plans_of_shards_are_read_too() {
+    fn plans_of_shards_name_their_index() {
         let scan = doc! { "stage": "SORT", "inputStage": { "stage": "COLLSCAN" } };
         let index =
             doc! { "stage": "FETCH", "inputStage": { "stage": "IXSCAN", "indexName": "a_1" } };
@@ -164,9 +175,9 @@ mod tests {
             ] } },
             "executionStats": { "totalKeysExamined": 2, "totalDocsExamined": 3, "nReturned": 1 },
         };
-        let explain = read(&answer).unwrap();
+        let explain = parse_explain_output(&answer).unwrap();
         assert_eq!(explain.indexes, ["a_1"]);
-        assert!(explain.is_scan && explain.is_sorted_afterwards);
+        assert!(explain.is_collection_scan && explain.is_sorted_in_memory);
         assert_eq!(
             (
                 explain.keys_examined,

@@ -1,53 +1,60 @@
 //! Reads by one filter: find and count.
 
-use ::mongodb::{ClientSession, Database, action::Action, bson::Document};
+use ::mongodb::{ClientSession, Database, action::Action, bson::Document, options::Hint};
 
 use super::{
-    cursor::{Batches, Opened},
-    decode, error, limit, milliseconds,
+    cursor::{BatchSize, OpenedRead},
+    error,
+    read_options::with_read_options,
+    to_driver_document, to_driver_limit,
 };
 use crate::{
     Result,
-    backend::operation::{Count, Find},
+    backend::operation::{CountOperation, FindOperation},
 };
 
-/// See [`Executor::find`](crate::backend::Executor::find).
-pub(super) async fn find(
+/// Opens the cursor of a query: [`Executor::find`](crate::backend::Executor::find).
+pub(super) async fn open_find(
     database: &Database,
-    find: Find,
-    batches: Batches,
+    find: FindOperation,
+    batches: BatchSize,
     session: &mut ClientSession,
-) -> Result<Opened> {
+) -> Result<OpenedRead> {
     if find.limit == Some(0) {
-        return Ok(Opened::empty());
+        return Ok(OpenedRead::empty());
     }
     let collection = database.collection::<Document>(&find.collection);
-    let projection = find.projection.as_deref().map(decode).transpose()?;
-    let sort = find.sort.as_deref().map(decode).transpose()?;
+    let projection = find
+        .projection
+        .as_deref()
+        .map(to_driver_document)
+        .transpose()?;
+    let sort = find.sort.as_deref().map(to_driver_document).transpose()?;
     let action = collection
-        .find(decode(&find.filter)?)
+        .find(to_driver_document(&find.filter)?)
         .optional(projection, |action, projection| {
             action.projection(projection)
         })
         .optional(sort, |action, sort| action.sort(sort))
-        .optional(find.limit, |action, n| action.limit(limit(n)))
-        .optional(batches.size(find.limit), |action, size| {
+        .optional(find.limit, |action, n| action.limit(to_driver_limit(n)))
+        .optional(batches.to_driver_size(find.limit), |action, size| {
             action.batch_size(size)
-        })
-        .optional(find.max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
+        });
+    let action = with_read_options!(action, find.options)
+        .optional(find.options.hint, |action, name| {
+            action.hint(Hint::Name(name))
         });
     let opened = match action.session(&mut *session).batch().await {
-        Ok(rest) => Opened::new(rest, session).await,
+        Ok(rest) => OpenedRead::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     };
     opened.map_err(|error| error.with_collection(find.collection))
 }
 
-/// See [`Executor::count`](crate::backend::Executor::count).
-pub(super) async fn count(
+/// Counts the documents that match a filter: [`Executor::count`](crate::backend::Executor::count).
+pub(super) async fn count_documents(
     database: &Database,
-    count: Count,
+    count: CountOperation,
     session: &mut ClientSession,
 ) -> Result<u64> {
     if count.limit == Some(0) {
@@ -55,12 +62,13 @@ pub(super) async fn count(
     }
     let collection = database.collection::<Document>(&count.collection);
     let action = collection
-        .count_documents(decode(&count.filter)?)
+        .count_documents(to_driver_document(&count.filter)?)
         .optional(count.limit, |action, n| {
-            action.limit(limit(n).unsigned_abs())
-        })
-        .optional(count.max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
+            action.limit(to_driver_limit(n).unsigned_abs())
+        });
+    let action = with_read_options!(action, count.options)
+        .optional(count.options.hint, |action, name| {
+            action.hint(Hint::Name(name))
         });
     action
         .session(session)

@@ -3,29 +3,33 @@
 use ::mongodb::{Database, action::Action, options::ReturnDocument};
 use bson::RawDocumentBuf;
 
-use super::{Session, aggregate, decode, error, update};
+use super::{WriteSession, aggregate, error, to_driver_document, update};
 use crate::{
     Result,
-    backend::operation::{Change, FindAndModify, Modification},
+    backend::operation::{DocumentChange, FindAndModify, FindAndModifyKind},
 };
 
-/// See [`Executor::find_and_modify`](crate::backend::Executor::find_and_modify).
+/// Changes a document, and returns the document: [`Executor::find_and_modify`](crate::backend::Executor::find_and_modify).
 pub(super) async fn find_and_modify(
     database: &Database,
     modify: FindAndModify,
-    session: Session<'_>,
+    session: WriteSession<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let collection = database.collection::<RawDocumentBuf>(&modify.collection);
-    let filter = decode(&modify.filter)?;
-    let projection = modify.projection.as_deref().map(decode).transpose()?;
-    let sort = modify.sort.as_deref().map(decode).transpose()?;
-    let returned = |new| match new {
+    let filter = to_driver_document(&modify.filter)?;
+    let projection = modify
+        .projection
+        .as_deref()
+        .map(to_driver_document)
+        .transpose()?;
+    let sort = modify.sort.as_deref().map(to_driver_document).transpose()?;
+    let return_document = |new| match new {
         true => ReturnDocument::After,
         false => ReturnDocument::Before,
     };
-    // The driver has a type for each form, and none for what they share.
-    let found = match modify.modification {
-        Modification::Delete => {
+    // The driver has a separate type for each form, without a common trait for their options.
+    let result = match modify.modification {
+        FindAndModifyKind::Delete => {
             collection
                 .find_one_and_delete(filter)
                 .optional(projection, |action, fields| action.projection(fields))
@@ -33,43 +37,45 @@ pub(super) async fn find_and_modify(
                 .optional(session, |action, session| action.session(session))
                 .await
         }
-        Modification::Update {
+        FindAndModifyKind::Update {
             change,
             upsert,
             return_new,
         } => {
-            change.check()?;
+            change.ensure_operators_match()?;
             match change {
-                Change::Operators {
+                DocumentChange::Operators {
                     update,
                     array_filters,
                 } => {
-                    let array_filters = update::array_filters(&array_filters)?;
+                    let array_filters = update::to_driver_array_filters(&array_filters)?;
                     collection
-                        .find_one_and_update(filter, decode(&update)?)
+                        .find_one_and_update(filter, to_driver_document(&update)?)
                         .upsert(upsert)
-                        .return_document(returned(return_new))
-                        .optional(array_filters, |action, all| action.array_filters(all))
+                        .return_document(return_document(return_new))
+                        .optional(array_filters, |action, filters| {
+                            action.array_filters(filters)
+                        })
                         .optional(projection, |action, fields| action.projection(fields))
                         .optional(sort, |action, sort| action.sort(sort))
                         .optional(session, |action, session| action.session(session))
                         .await
                 }
-                Change::Pipeline(stages) => {
+                DocumentChange::Pipeline(stages) => {
                     collection
-                        .find_one_and_update(filter, aggregate::stages(&stages)?)
+                        .find_one_and_update(filter, aggregate::to_driver_stages(&stages)?)
                         .upsert(upsert)
-                        .return_document(returned(return_new))
+                        .return_document(return_document(return_new))
                         .optional(projection, |action, fields| action.projection(fields))
                         .optional(sort, |action, sort| action.sort(sort))
                         .optional(session, |action, session| action.session(session))
                         .await
                 }
-                Change::Replacement(document) => {
+                DocumentChange::Replacement(document) => {
                     collection
                         .find_one_and_replace(filter, document)
                         .upsert(upsert)
-                        .return_document(returned(return_new))
+                        .return_document(return_document(return_new))
                         .optional(projection, |action, fields| action.projection(fields))
                         .optional(sort, |action, sort| action.sort(sort))
                         .optional(session, |action, session| action.session(session))
@@ -78,5 +84,5 @@ pub(super) async fn find_and_modify(
             }
         }
     };
-    found.map_err(|failure| error::from_driver(failure).with_collection(modify.collection))
+    result.map_err(|failure| error::from_driver(failure).with_collection(modify.collection))
 }

@@ -7,62 +7,66 @@ use ::mongodb::{
 };
 
 use super::{
-    cursor::{FULL_BATCH, Opened},
-    decode, error, limit, milliseconds,
+    cursor::{OpenedRead, UNLIMITED_BATCH_DOCUMENTS},
+    error,
+    read_options::with_read_options,
+    to_driver_document, to_driver_limit,
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{Find, FindSeveral},
+    backend::operation::{FindOperation, FindSeveral},
 };
 
-/// See [`Executor::find_several`](crate::backend::Executor::find_several).
+/// Opens the cursor of several queries in one round trip: [`Executor::find_several`](crate::backend::Executor::find_several).
 ///
-/// The first query is the pipeline, and each further one is put behind it by a `$unionWith`. The server plans each by
-/// itself, with the indexes of its collection. In a transaction it has no such stage.
-pub(super) async fn find_several(
+/// The first query is the pipeline, and a `$unionWith` appends each further query. The server plans each query separately, with
+/// the indexes of its collection. In a transaction MongoDB does not allow `$unionWith`.
+pub(super) async fn open_find_several(
     database: &Database,
     find: FindSeveral,
     session: &mut ClientSession,
-) -> Result<Opened> {
-    let max_time = find.max_time();
+) -> Result<OpenedRead> {
+    let options = find.options()?;
     let finds = find.finds.iter().enumerate();
     let mut finds = finds.filter(|(_, find)| find.limit != Some(0));
     let Some((position, first)) = finds.next() else {
-        return Ok(Opened::empty());
+        return Ok(OpenedRead::empty());
     };
-    let mut pipeline = stages(position, first)?;
+    let mut pipeline = query_stages(position, first)?;
     for (position, find) in finds {
         pipeline.push(doc! { "$unionWith": {
             "coll": &*find.collection,
-            "pipeline": stages(position, find)?,
+            "pipeline": query_stages(position, find)?,
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
     let action = collection
         .aggregate(pipeline)
-        .batch_size(FULL_BATCH)
-        .optional(max_time, |action, max_time| {
-            action.max_time(milliseconds(max_time))
-        });
+        .batch_size(UNLIMITED_BATCH_DOCUMENTS);
+    let action = with_read_options!(action, options);
     match action.session(&mut *session).batch().await {
-        Ok(rest) => Opened::new(rest, session).await,
+        Ok(rest) => OpenedRead::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     }
 }
 
-/// One query, of which each document says where it belongs.
-fn stages(position: usize, find: &Find) -> Result<Vec<Document>> {
-    let position = i32::try_from(position)
-        .map_err(|_| Error::new(ErrorKind::Invalid, "too many queries at once"))?;
-    let mut stages = vec![doc! { "$match": decode(&find.filter)? }];
+/// Returns the stages of one query. Each output document has the position of its query.
+fn query_stages(position: usize, find: &FindOperation) -> Result<Vec<Document>> {
+    let position = i32::try_from(position).map_err(|_| {
+        Error::new(
+            ErrorKind::Invalid,
+            "too many queries in one operation: split the operation",
+        )
+    })?;
+    let mut stages = vec![doc! { "$match": to_driver_document(&find.filter)? }];
     if let Some(sort) = &find.sort {
-        stages.push(doc! { "$sort": decode(sort)? });
+        stages.push(doc! { "$sort": to_driver_document(sort)? });
     }
     if let Some(n) = find.limit {
-        stages.push(doc! { "$limit": limit(n) });
+        stages.push(doc! { "$limit": to_driver_limit(n) });
     }
     if let Some(projection) = &find.projection {
-        stages.push(doc! { "$project": decode(projection)? });
+        stages.push(doc! { "$project": to_driver_document(projection)? });
     }
     stages
         .push(doc! { "$replaceWith": { "query": { "$literal": position }, "document": "$$ROOT" } });

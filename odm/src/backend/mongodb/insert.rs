@@ -1,4 +1,4 @@
-//! Inserts, in batches that the server takes.
+//! Inserts, in batches that the server accepts.
 
 use ::mongodb::{Database, bson::Document, error::ErrorKind as DriverErrorKind};
 use bson::{
@@ -7,80 +7,81 @@ use bson::{
 };
 
 use super::{
-    Session,
-    error::{self, Refused},
-    write_command::{self, ELEMENT_BYTES, MAX_BYTES, MAX_STATEMENTS},
+    WriteSession,
+    error::{self, RejectedWrite},
+    write_command::{self, ARRAY_ELEMENT_OVERHEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_STATEMENTS},
 };
-use crate::{Error, ErrorKind, Result, backend::operation::Insert};
+use crate::{Error, ErrorKind, Result, backend::operation::InsertOperation};
 
-/// See [`Executor::insert`](crate::backend::Executor::insert).
-pub(super) async fn insert(
+/// Inserts documents: [`Executor::insert`](crate::backend::Executor::insert).
+pub(super) async fn insert_documents(
     database: &Database,
-    insert: Insert,
-    session: Session<'_>,
+    insert: InsertOperation,
+    session: WriteSession<'_>,
 ) -> Result<()> {
-    // The driver tries an insert of one document again.
+    // Prefer the ordered path for one document, because the driver retries the insert of one document.
     if insert.ordered || insert.documents.len() == 1 {
-        in_order(database, &insert.collection, &insert.documents, session).await
+        insert_ordered(database, &insert.collection, &insert.documents, session).await
     } else {
-        all_that_can_be(database, &insert.collection, &insert.documents, session).await
+        insert_unordered(database, &insert.collection, &insert.documents, session).await
     }
 }
 
-async fn in_order(
+async fn insert_ordered(
     database: &Database,
     name: &str,
     documents: &[RawDocumentBuf],
-    mut session: Session<'_>,
+    mut session: WriteSession<'_>,
 ) -> Result<()> {
     let mut stored = 0;
     while let Some(batch) = next_batch(documents, stored) {
-        let sent = send(database, name, batch, session.as_deref_mut()).await;
-        stored += sent.map_err(|failure| failure.describe(name, documents, stored))?;
+        let result = send_batch(database, name, batch, session.as_deref_mut()).await;
+        stored += result.map_err(|failure| failure.into_insert_error(name, documents, stored))?;
     }
     Ok(())
 }
 
-/// Goes on behind the documents that are refused, unless their transaction has ended with the first.
+/// Inserts every document that can be inserted. In a transaction the first failure ends the insert.
 ///
-/// As commands, because the driver does not say which keys were refused. They are not tried again.
-async fn all_that_can_be(
+/// This function sends raw commands, because the driver's error omits the rejected keys. The driver does not retry raw commands.
+async fn insert_unordered(
     database: &Database,
     name: &str,
     documents: &[RawDocumentBuf],
-    mut session: Session<'_>,
+    mut session: WriteSession<'_>,
 ) -> Result<()> {
-    let mut tried = 0;
+    let mut attempted = 0;
     let mut failures = Vec::new();
-    while let Some(batch) = next_batch(documents, tried)
+    while let Some(batch) = next_batch(documents, attempted)
         && (session.is_none() || failures.is_empty())
     {
-        let refused = match batch {
-            [document] if document.as_bytes().len() > MAX_BYTES => {
-                vec![Failure::of_document(0, too_large(document))]
+        let batch_failures = match batch {
+            [document] if document.as_bytes().len() > MAX_DOCUMENT_BYTES => {
+                vec![BatchFailure::of_document(0, too_large(document))]
             }
             _ => {
-                let answer = command(database, name, batch, false, session.as_deref_mut()).await;
-                let refused = error::all_in_answer(&answer.map_err(|failure| {
+                let answer =
+                    send_insert_command(database, name, batch, false, session.as_deref_mut()).await;
+                let batch_failures = error::all_in_answer(&answer.map_err(|failure| {
                     let error = failure.error.with_collection(name);
                     error.with_failures(failures.clone())
                 })?);
-                refused.into_iter().map(Failure::from).collect()
+                batch_failures.into_iter().map(BatchFailure::from).collect()
             }
         };
-        for Failure { position, error } in refused {
+        for BatchFailure { position, error } in batch_failures {
             let error = error.with_collection(name);
-            let Some(position) = position.map(|position| tried + position) else {
+            let Some(position) = position.map(|position| attempted + position) else {
                 return Err(error.with_failures(failures));
             };
             failures.push((position, with_id(error, documents.get(position))));
         }
-        tried += batch.len();
+        attempted += batch.len();
     }
     let Some((position, first)) = failures.first() else {
         return Ok(());
     };
-    // What stands behind the failure that ends a transaction was not tried.
+    // In a transaction the documents after the failure were not attempted.
     let stored = match session {
         None => documents.len() - failures.len(),
         Some(_) => *position,
@@ -88,105 +89,113 @@ async fn all_that_can_be(
     Err(first.clone().with_inserted(stored).with_failures(failures))
 }
 
-/// As many documents as can be sent at once: one at least, and only one that is too large.
+/// Returns the documents of the next batch: as many as one command can hold, and at least one. A single document may be too
+/// large.
 fn next_batch(documents: &[RawDocumentBuf], stored: usize) -> Option<&[RawDocumentBuf]> {
     let rest = documents.get(stored..)?;
     let mut bytes = 0;
-    let fit = rest.iter().take(MAX_STATEMENTS).take_while(|document| {
-        bytes += document.as_bytes().len() + ELEMENT_BYTES;
-        bytes <= MAX_BYTES
+    let prefix = rest.iter().take(MAX_STATEMENTS).take_while(|document| {
+        bytes += document.as_bytes().len() + ARRAY_ELEMENT_OVERHEAD_BYTES;
+        bytes <= MAX_DOCUMENT_BYTES
     });
-    let len = fit.count().max(1);
+    let len = prefix.count().max(1);
     rest.get(..len)
 }
 
-/// Sends a batch, and says how many of it are stored.
-async fn send(
+/// Sends a batch, and returns the number of stored documents.
+async fn send_batch(
     database: &Database,
     collection: &str,
     batch: &[RawDocumentBuf],
-    session: Session<'_>,
-) -> Result<usize, Failure> {
+    session: WriteSession<'_>,
+) -> Result<usize, BatchFailure> {
     if let [document] = batch
-        && document.as_bytes().len() > MAX_BYTES
+        && document.as_bytes().len() > MAX_DOCUMENT_BYTES
     {
-        return Err(Failure::of_document(0, too_large(document)));
+        return Err(BatchFailure::of_document(0, too_large(document)));
     }
     if session.is_some() {
         return send_raw(database, collection, batch, session).await;
     }
-    let sent = database
+    let result = database
         .collection::<RawDocumentBuf>(collection)
         .insert_many(batch)
         .await;
-    let Err(failure) = sent else {
+    let Err(failure) = result else {
         return Ok(batch.len());
     };
-    let refused = match &*failure.kind {
+    let write_error = match &*failure.kind {
         DriverErrorKind::InsertMany(insert) => {
             insert.write_errors.as_deref().and_then(<[_]>::first)
         }
         _ => None,
     };
-    let Some(refused) = refused else {
-        return Err(Failure::of_all(error::from_driver(failure)));
+    let Some(write_error) = write_error else {
+        return Err(BatchFailure::of_all(error::from_driver(failure)));
     };
-    let position = refused.index;
-    let refusal = error::server(refused.code, &refused.message, None);
+    let position = write_error.index;
+    let refusal = error::from_server_code(write_error.code, &write_error.message, None);
     match batch.get(position) {
-        // The driver leaves out of its error which key it was; the raw answer to the document alone has it.
+        // The driver's error omits the duplicate key. Send the document alone as a raw command, because the raw answer has the
+        // key.
         Some(document) if refusal.is_duplicate_key() => {
-            let alone = std::slice::from_ref(document);
-            let sent = send_raw(database, collection, alone, None).await;
-            // If it went well, whatever had the key is gone by now.
-            sent.map(|stored| position + stored)
-                .map_err(|failure| failure.behind(position))
+            let single = std::slice::from_ref(document);
+            let result = send_raw(database, collection, single, None).await;
+            // If the second insert succeeds, another writer has removed the duplicate in the meantime.
+            result
+                .map(|stored| position + stored)
+                .map_err(|failure| failure.shifted_by(position))
         }
-        _ => Err(Failure::of_document(position, refusal.with_source(failure))),
+        _ => Err(BatchFailure::of_document(
+            position,
+            refusal.with_source(failure),
+        )),
     }
 }
 
-/// Sends a batch as a command, and says how many of it are stored.
+/// Sends a batch as a raw command, and returns the number of stored documents.
 async fn send_raw(
     database: &Database,
     collection: &str,
     batch: &[RawDocumentBuf],
-    session: Session<'_>,
-) -> Result<usize, Failure> {
-    let answer = command(database, collection, batch, true, session).await?;
-    match error::in_answer(&answer) {
+    session: WriteSession<'_>,
+) -> Result<usize, BatchFailure> {
+    let answer = send_insert_command(database, collection, batch, true, session).await?;
+    match error::first_in_answer(&answer) {
         None => Ok(batch.len()),
-        Some(refused) => Err(refused.into()),
+        Some(rejection) => Err(rejection.into()),
     }
 }
 
-/// Sends a batch as a command, whose answer has everything, but which the driver does not try again.
-async fn command(
+/// Sends a batch as a raw command. The raw answer is complete, but the driver does not retry the command.
+async fn send_insert_command(
     database: &Database,
     collection: &str,
     batch: &[RawDocumentBuf],
     ordered: bool,
-    session: Session<'_>,
-) -> Result<Document, Failure> {
+    session: WriteSession<'_>,
+) -> Result<Document, BatchFailure> {
     let names = (cstr!("insert"), cstr!("documents"));
-    let sent = write_command::send(database, names, collection, batch, ordered, session).await;
-    sent.map_err(Failure::of_all)
+    let result =
+        write_command::send_write_command(database, names, collection, batch, ordered, session)
+            .await;
+    result.map_err(BatchFailure::of_all)
 }
 
-/// A batch that was not stored whole.
-struct Failure {
-    /// The document that was refused; everything before it is stored. None if it is not about one document.
+/// The failure of a batch. A part of the batch may be stored.
+struct BatchFailure {
+    /// The rejected document, if any. Every document before the rejected document is stored.
     position: Option<usize>,
     error: Error,
 }
 
-impl From<Refused> for Failure {
-    fn from(Refused { position, error }: Refused) -> Self {
+impl From<RejectedWrite> for BatchFailure {
+    fn from(RejectedWrite { position, error }: RejectedWrite) -> Self {
         Self { position, error }
     }
 }
 
-impl Failure {
+impl BatchFailure {
     fn of_document(position: usize, error: Error) -> Self {
         Self {
             position: Some(position),
@@ -201,19 +210,24 @@ impl Failure {
         }
     }
 
-    /// The same failure, of a batch that began this much earlier.
-    fn behind(self, before: usize) -> Self {
+    /// Shifts the position of the failure, for a batch that began this many documents earlier.
+    fn shifted_by(self, offset: usize) -> Self {
         Self {
-            position: self.position.map(|position| position + before),
+            position: self.position.map(|position| position + offset),
             error: self.error,
         }
     }
 
-    /// With what the caller of the whole insert wants to know, where the batch began after `stored` documents.
-    fn describe(self, collection: &str, documents: &[RawDocumentBuf], stored: usize) -> Error {
+    /// Converts the failure to the error of the whole insert, where the batch began after `stored` documents.
+    fn into_insert_error(
+        self,
+        collection: &str,
+        documents: &[RawDocumentBuf],
+        stored: usize,
+    ) -> Error {
         let error = self.error.with_collection(collection);
         let Some(position) = self.position else {
-            // With the connection lost, how many of the batch are stored is unknown.
+            // After a lost connection the number of stored documents in the batch is unknown.
             return match error.kind() {
                 ErrorKind::Connection => error,
                 _ => error.with_inserted(stored),
@@ -238,6 +252,8 @@ fn too_large(document: &RawDocumentBuf) -> Error {
     let size = document.as_bytes().len();
     Error::new(
         ErrorKind::Invalid,
-        format!("the document has {size} bytes, and MongoDB stores at most {MAX_BYTES}"),
+        format!(
+            "the document is too large: {size} bytes (MongoDB stores at most {MAX_DOCUMENT_BYTES} bytes)"
+        ),
     )
 }

@@ -1,4 +1,4 @@
-//! Collections that are spread over the shards of a cluster.
+//! Sharding of collections.
 
 use ::mongodb::{
     Database,
@@ -7,26 +7,33 @@ use ::mongodb::{
 
 use super::{
     error,
-    index::{HASHED, hashed_in},
+    index::{HASHED_KIND, find_hashed_path},
 };
 use crate::{Result, backend::operation::ShardKey};
 
-/// See [`Backend::shard_key_of`](crate::backend::Backend::shard_key_of).
-pub(super) async fn key_of(database: &Database, collection: &str) -> Result<Option<ShardKey>> {
+/// Returns the shard key of a collection: [`Backend::shard_key_of`](crate::backend::Backend::shard_key_of).
+pub(super) async fn shard_key_of(
+    database: &Database,
+    collection: &str,
+) -> Result<Option<ShardKey>> {
     let collections = database
         .client()
         .database("config")
         .collection::<Document>("collections");
-    let found = collections
-        .find_one(doc! { "_id": namespace(database, collection) })
+    let entry = collections
+        .find_one(doc! { "_id": full_collection_name(database, collection) })
         .await;
-    let found = found.map_err(|failure| error::from_driver(failure).with_collection(collection))?;
-    Ok(found.as_ref().and_then(from_config))
+    let entry = entry.map_err(|failure| error::from_driver(failure).with_collection(collection))?;
+    Ok(entry.as_ref().and_then(parse_config_entry))
 }
 
-/// See [`Backend::shard_collection`](crate::backend::Backend::shard_collection).
-pub(super) async fn shard(database: &Database, collection: &str, key: ShardKey) -> Result<()> {
-    let command = command(&namespace(database, collection), &key);
+/// Shards a collection: [`Backend::shard_collection`](crate::backend::Backend::shard_collection).
+pub(super) async fn shard_collection(
+    database: &Database,
+    collection: &str,
+    key: ShardKey,
+) -> Result<()> {
+    let command = shard_command(&full_collection_name(database, collection), &key);
     let admin = database.client().database("admin");
     match admin.run_command(command).await {
         Ok(_) => Ok(()),
@@ -34,27 +41,28 @@ pub(super) async fn shard(database: &Database, collection: &str, key: ShardKey) 
     }
 }
 
-fn namespace(database: &Database, collection: &str) -> String {
+fn full_collection_name(database: &Database, collection: &str) -> String {
     format!("{}.{collection}", database.name())
 }
 
-fn command(namespace: &str, key: &ShardKey) -> Document {
+fn shard_command(namespace: &str, key: &ShardKey) -> Document {
     let fields = key.fields.iter().map(|path| match &key.hashed {
-        Some(hashed) if hashed == path => (path.clone(), Bson::from(HASHED)),
+        Some(hashed) if hashed == path => (path.clone(), Bson::from(HASHED_KIND)),
         _ => (path.clone(), Bson::Int32(1)),
     });
     doc! { "shardCollection": namespace, "key": fields.collect::<Document>() }
 }
 
-/// What the cluster knows of a collection. It also knows some that are not sharded, and says that they cannot be split.
-fn from_config(known: &Document) -> Option<ShardKey> {
-    if known.get_bool("unsplittable").unwrap_or_default() {
+/// Returns the shard key in the cluster's description of a collection. Unsharded collections are described too, as
+/// `unsplittable`.
+fn parse_config_entry(description: &Document) -> Option<ShardKey> {
+    if description.get_bool("unsplittable").unwrap_or_default() {
         return None;
     }
-    let key = known.get_document("key").ok()?;
+    let key = description.get_document("key").ok()?;
     Some(ShardKey {
         fields: key.keys().cloned().collect(),
-        hashed: hashed_in(key),
+        hashed: find_hashed_path(key),
     })
 }
 
@@ -63,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_goes_to_a_cluster_and_comes_back() {
+    fn shard_keys_round_trip_through_the_server_format() {
         for (fields, hashed, expected) in [
             (
                 vec!["customer", "_id"],
@@ -82,17 +90,17 @@ mod tests {
                 hashed: hashed.map(ToOwned::to_owned),
             };
             assert_eq!(
-                command("shop.orders", &key),
+                shard_command("shop.orders", &key),
                 doc! { "shardCollection": "shop.orders", "key": expected.clone() }
             );
             let known = doc! { "_id": "shop.orders", "key": expected, "unique": false };
-            assert_eq!(from_config(&known), Some(key));
+            assert_eq!(parse_config_entry(&known), Some(key));
         }
     }
 
     #[test]
-    fn what_cannot_be_split_is_not_sharded() {
+    fn unsplittable_collections_are_not_sharded() {
         let known = doc! { "_id": "shop.orders", "key": { "_id": 1 }, "unsplittable": true };
-        assert_eq!(from_config(&known), None);
+        assert_eq!(parse_config_entry(&known), None);
     }
 }

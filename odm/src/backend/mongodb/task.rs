@@ -1,10 +1,10 @@
-//! Calls of the driver that are not dropped half-way.
+//! Driver calls that always run to their end.
 
 use crate::{Result, task};
 
-/// Runs the work to its end in a task of its own, even if the future returned here is dropped. It starts when that is awaited.
-pub(super) async fn finish<T: Send + 'static>(
+/// Runs a call to its end in a separate task, even if the returned future is dropped. The call starts when the future is awaited.
+pub(super) async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    task::run(work).await
+    task::run_to_end(work).await
 }

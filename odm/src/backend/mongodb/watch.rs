@@ -1,11 +1,11 @@
 //! Change streams.
 //!
-//! A task follows the stream of the driver, which resumes by itself after the loss of a connection or of a primary, and
-//! hands its events over. The task ends within [`PATIENCE`] after the receiver is dropped.
+//! A task follows the stream of the driver and sends the events through a channel. The driver resumes the stream after the loss
+//! of a connection or of a primary. The task ends within [`MAX_AWAIT_TIME`] after the receiver is dropped.
 //!
-//! An event can be larger than the 16 MiB of a reply: that of an update that sets 9 MiB, with the document of 9 MiB. A server that
-//! has `$changeStreamSplitLargeEvent` (7.0, and 6.0 from 6.0.9 on) sends it in fragments, which are put together here. On an older
-//! server the event is an error, and the stream continues after it: [`Follower::pass_large`].
+//! An event can be larger than the 16 MiB of a reply: for example an update that sets 9 MiB, with the whole document of 9 MiB. A
+//! server with `$changeStreamSplitLargeEvent` (7.0, and 6.0 from 6.0.9 on) sends the event in fragments, which this module joins.
+//! On an older server the event is an error, and the stream continues after the event: [`StreamFollower::skip_large_event`].
 
 mod fragments;
 
@@ -28,93 +28,96 @@ use ::mongodb::{
 use bson::{RawDocument, RawDocumentBuf};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{decode, error};
+use super::{error, to_driver_document};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, ChangeCursor, Cursor,
-        operation::{FullDocument, Watch, WatchFrom},
+        operation::{FullDocument, WatchFrom, WatchOperation},
     },
     task,
 };
-use fragments::Fragments;
+use fragments::EventFragments;
 
-/// How long the server waits for an event before it answers that there is none.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The time that the server waits for an event before it sends an empty batch.
+const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
 
-/// How many events wait to be taken.
-const AHEAD: usize = 32;
+/// The number of messages that wait in the channel.
+const MAX_QUEUED_MESSAGES: usize = 32;
 
-/// MongoDB's number for a resume token without data.
-const NO_DATA: i32 = 40647;
+/// MongoDB's code for a resume token without data.
+const INVALID_TOKEN_CODE: i32 = 40647;
 
-/// MongoDB's number for a stage that the server does not have.
-const UNKNOWN_STAGE: i32 = 40324;
+/// MongoDB's code for an unknown stage.
+const UNKNOWN_STAGE_CODE: i32 = 40324;
 
-/// MongoDB's number for a document that is larger than a reply may be.
-const TOO_LARGE: i32 = 10334;
+/// MongoDB's code for a document that exceeds the size of a reply.
+const EVENT_TOO_LARGE_CODE: i32 = 10334;
 
-/// The stage that splits events which are too large for one reply. It is the last one.
-const SPLIT: &str = "$changeStreamSplitLargeEvent";
+/// The stage that splits events which are too large for one reply. MongoDB requires the last position in the pipeline.
+const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
 
-/// Where change streams are opened.
+/// The database and options from which change streams are opened.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct WatchSource {
     pub(super) database: Database,
-    /// The read preference of the URL. A change stream gives what a majority has, on any member.
+    /// The read preference of the URL. Any member returns only events that a majority has.
     pub(super) reads: Option<SelectionCriteria>,
-    /// Whether the server has [`SPLIT`], as far as is known: it is asked for until the server refuses it.
-    pub(super) has_split: Arc<AtomicBool>,
+    /// Whether the server has [`SPLIT_STAGE`]: assumed until the server rejects the stage.
+    pub(super) may_split_events: Arc<AtomicBool>,
 }
 
-/// See [`Backend::watch`](crate::backend::Backend::watch).
-pub(super) async fn watch(source: Source, watch: Watch) -> Result<Box<dyn ChangeCursor>> {
-    let named = |error: Error| match &watch.collection {
+/// Opens a change stream: [`Backend::watch`](crate::backend::Backend::watch).
+pub(super) async fn open_watch(
+    source: WatchSource,
+    watch: WatchOperation,
+) -> Result<Box<dyn ChangeCursor>> {
+    let with_collection = |error: Error| match &watch.collection {
         Some(name) => error.with_collection(&**name),
         None => error,
     };
-    let stream = open(&source, &watch, Reading::Whole).await;
-    let stream = stream.map_err(named)?;
+    let stream = open_stream(&source, &watch, EventReadMode::Whole).await;
+    let stream = stream.map_err(with_collection)?;
     let first = stream.resume_token();
     let first = first.ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
-            "this version of MongoDB gives no resume token to begin with: use 4.2 or later",
+            "this MongoDB version sends no resume token at the start of a change stream: use MongoDB 4.2 or later",
         )
     })?;
-    let token = encode(&first)?;
-    let (sender, told) = channel(AHEAD);
-    let follower = Follower {
+    let token = token_from_driver(&first)?;
+    let (sender, receiver) = channel(MAX_QUEUED_MESSAGES);
+    let follower = StreamFollower {
         source,
         watch,
         stream,
-        fragments: Fragments::default(),
-        place: token.clone(),
-        careful: None,
+        fragments: EventFragments::default(),
+        last_token: token.clone(),
+        single_reads_left: None,
     };
-    // It hands over the error that ends it.
-    drop(task::spawn(follower.follow(sender)));
-    Ok(Box::new(MongoChanges {
-        told,
+    // No caller waits for the task: it sends the error that ends it through the channel.
+    drop(task::spawn(follower.run_follower(sender)));
+    Ok(Box::new(MongoChangeCursor {
+        messages: receiver,
         ready: VecDeque::new(),
         token,
         is_over: false,
     }))
 }
 
-/// How the events are read.
+/// The mode in which events are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    /// As they are.
+enum EventReadMode {
+    /// Complete events, in batches.
     Whole,
-    /// One event for each reply: an event that is too large does not hold back the events before it.
+    /// One complete event per reply, so that a large event does not block the events before it.
     OneByOne,
-    /// One event for each reply, with the small fields only.
+    /// One event per reply, with its small fields only.
     Headers,
 }
 
 /// The fields of an event that are always small.
-const HEADER: [&str; 5] = [
+const HEADER_FIELDS: [&str; 5] = [
     "operationType",
     "clusterTime",
     "wallTime",
@@ -122,56 +125,57 @@ const HEADER: [&str; 5] = [
     "documentKey",
 ];
 
-async fn open(
-    source: &Source,
-    watch: &Watch,
-    reading: Reading,
+async fn open_stream(
+    source: &WatchSource,
+    watch: &WatchOperation,
+    reading: EventReadMode,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
     let mut pipeline = match watch.filter.is_empty() {
         true => Vec::new(),
-        false => vec![doc! { "$match": decode(&watch.filter)? }],
+        false => vec![doc! { "$match": to_driver_document(&watch.filter)? }],
     };
-    if reading == Reading::Headers {
+    if reading == EventReadMode::Headers {
         let mut header = Document::new();
-        header.extend(HEADER.map(|name| (name.to_owned(), 1.into())));
+        header.extend(HEADER_FIELDS.map(|name| (name.to_owned(), 1.into())));
         pipeline.push(doc! { "$project": header });
     }
     let mut splitting = pipeline.clone();
-    if source.has_split.load(Ordering::Relaxed) {
-        splitting.push(doc! { SPLIT: {} });
-        match open_with(source, watch, splitting, reading).await {
+    if source.may_split_events.load(Ordering::Relaxed) {
+        splitting.push(doc! { SPLIT_STAGE: {} });
+        match open_stream_with(source, watch, splitting, reading).await {
             Err(error)
-                if error.code() == Some(UNKNOWN_STAGE) && error.message().contains(SPLIT) =>
+                if error.code() == Some(UNKNOWN_STAGE_CODE)
+                    && error.message().contains(SPLIT_STAGE) =>
             {
-                source.has_split.store(false, Ordering::Relaxed);
+                source.may_split_events.store(false, Ordering::Relaxed);
             }
             opened => return opened,
         }
     }
-    open_with(source, watch, pipeline, reading).await
+    open_stream_with(source, watch, pipeline, reading).await
 }
 
-async fn open_with(
-    source: &Source,
-    watch: &Watch,
+async fn open_stream_with(
+    source: &WatchSource,
+    watch: &WatchOperation,
     pipeline: Vec<Document>,
-    reading: Reading,
+    reading: EventReadMode,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
     let (after, at) = match &watch.from {
         WatchFrom::Now => (None, None),
-        WatchFrom::After(token) => (Some(resume_token(token)?), None),
+        WatchFrom::After(token) => (Some(to_driver_token(token)?), None),
         WatchFrom::At(time) => (None, Some(*time)),
     };
     let full_document = match watch.full_document {
         FullDocument::Default => None,
         FullDocument::UpdateLookup => Some(FullDocumentType::UpdateLookup),
     };
-    // An empty first batch comes with a token.
+    // Request an empty first batch, which has a resume token.
     let batch_size = match reading {
-        Reading::Whole => 0,
-        Reading::OneByOne | Reading::Headers => 1,
+        EventReadMode::Whole => 0,
+        EventReadMode::OneByOne | EventReadMode::Headers => 1,
     };
-    let Source {
+    let WatchSource {
         database, reads, ..
     } = source;
     let reads = reads.clone();
@@ -180,7 +184,7 @@ async fn open_with(
             $action
                 .pipeline(pipeline)
                 .batch_size(batch_size)
-                .max_await_time(PATIENCE)
+                .max_await_time(MAX_AWAIT_TIME)
                 .optional(reads, |action, reads| action.selection_criteria(reads))
                 .optional(after, |action, token| action.start_after(token))
                 .optional(at, |action, time| action.start_at_operation_time(time))
@@ -196,83 +200,86 @@ async fn open_with(
     })
 }
 
-/// The driver's form of a token. The server takes one without data for none, so that is refused.
-fn resume_token(token: &RawDocument) -> Result<ResumeToken> {
+/// Converts a resume token to the driver's type. Rejects a token without data, because the server would ignore the token.
+fn to_driver_token(token: &RawDocument) -> Result<ResumeToken> {
     if !token.get_str("_data").is_ok_and(|data| !data.is_empty()) {
         return Err(Error::new(
             ErrorKind::Invalid,
-            "a resume token is a document with the string _data, as events and cursors give it",
+            "invalid resume token: expected a document with the string `_data`, as events and cursors return it",
         )
-        .with_code(NO_DATA));
+        .with_code(INVALID_TOKEN_CODE));
     }
-    ::mongodb::bson::deserialize_from_bson(Bson::Document(decode(token)?))
-        .map_err(crate::error::encode)
+    ::mongodb::bson::deserialize_from_bson(Bson::Document(to_driver_document(token)?))
+        .map_err(crate::error::from_bson)
 }
 
-fn encode(token: &ResumeToken) -> Result<RawDocumentBuf> {
-    ::mongodb::bson::serialize_to_raw_document_buf(token).map_err(crate::error::encode)
+fn token_from_driver(token: &ResumeToken) -> Result<RawDocumentBuf> {
+    ::mongodb::bson::serialize_to_raw_document_buf(token).map_err(crate::error::from_bson)
 }
 
-/// What the task hands over.
-enum Told {
-    /// An event, and the place behind it.
+/// A message from the task to the cursor.
+enum WatchMessage {
+    /// An event, and the resume token after the event.
     Event(RawDocumentBuf, RawDocumentBuf),
-    /// An event that cannot be sent, and the place behind it.
-    Passed(Error, RawDocumentBuf),
-    /// Nothing up to this place.
-    Nothing(RawDocumentBuf),
-    /// What is watched has been dropped, or the stream has failed.
+    /// An event that the server cannot send, and the resume token after the event.
+    TooLarge(Error, RawDocumentBuf),
+    /// No event up to this resume token.
+    Progress(RawDocumentBuf),
+    /// The end of the stream: the watched collection or database was dropped, or the stream failed.
     End(Option<Error>),
 }
 
-/// The task's side of a watch.
-struct Follower {
-    source: Source,
-    watch: Watch,
+/// The task that follows a change stream.
+struct StreamFollower {
+    source: WatchSource,
+    watch: WatchOperation,
     stream: ChangeStream<RawDocumentBuf>,
-    fragments: Fragments,
-    /// The resume token after the last event that was handed over.
-    place: RawDocumentBuf,
-    /// The number of events that are still to be read one by one, because one of them is too large.
-    careful: Option<u32>,
+    fragments: EventFragments,
+    /// The resume token after the last message.
+    last_token: RawDocumentBuf,
+    /// The number of events that are still to be read individually, because an event was too large.
+    single_reads_left: Option<u32>,
 }
 
-/// The most events that are read one by one. The document of an update is looked up when the event is read, so an event that was too
-/// large can become smaller.
-const CAREFUL: u32 = 1_000;
+/// The maximum number of events that are read individually.
+///
+/// The server looks up the document of an update when the event is read, so an event that was too large can become smaller.
+const MAX_SINGLE_EVENT_READS: u32 = 1_000;
 
-impl Follower {
-    async fn follow(mut self, sender: Sender<Told>) {
+impl StreamFollower {
+    async fn run_follower(mut self, sender: Sender<WatchMessage>) {
         loop {
-            let told = match self.step().await {
-                Ok(Some(told)) => told,
+            let message = match self.next_message().await {
+                Ok(Some(message)) => message,
                 Ok(None) => continue,
-                Err(error) => Told::End(Some(error)),
+                Err(error) => WatchMessage::End(Some(error)),
             };
-            match &told {
-                Told::Event(_, place) | Told::Passed(_, place) | Told::Nothing(place) => {
-                    self.place.clone_from(place);
+            match &message {
+                WatchMessage::Event(_, place)
+                | WatchMessage::TooLarge(_, place)
+                | WatchMessage::Progress(place) => {
+                    self.last_token.clone_from(place);
                 }
-                Told::End(_) => {}
+                WatchMessage::End(_) => {}
             }
-            let is_end = matches!(told, Told::End(_));
-            if sender.send(told).await.is_err() || is_end {
+            let is_end = matches!(message, WatchMessage::End(_));
+            if sender.send(message).await.is_err() || is_end {
                 return;
             }
         }
     }
 
-    async fn step(&mut self) -> Result<Option<Told>> {
-        self.careful = match self.careful {
+    async fn next_message(&mut self) -> Result<Option<WatchMessage>> {
+        self.single_reads_left = match self.single_reads_left {
             Some(0) => {
-                self.stream = self.reopen(Reading::Whole).await?;
+                self.stream = self.reopen_stream(EventReadMode::Whole).await?;
                 None
             }
-            careful => careful,
+            key => key,
         };
         let event = match self.stream.next_if_any().await.map_err(error::from_driver) {
-            Err(error) if error.code() == Some(TOO_LARGE) => {
-                return self.pass_large(error).await;
+            Err(error) if error.code() == Some(EVENT_TOO_LARGE_CODE) => {
+                return self.skip_large_event(error).await;
             }
             event => event?,
         };
@@ -280,17 +287,17 @@ impl Follower {
             .stream
             .resume_token()
             .as_ref()
-            .map(encode)
+            .map(token_from_driver)
             .transpose()?;
         Ok(match (event, place) {
             (Some(event), Some(place)) => {
-                self.careful = self.careful.map(|left| left - 1);
-                let event = self.fragments.add(event)?;
-                event.map(|event| Told::Event(event, place))
+                self.single_reads_left = self.single_reads_left.map(|remaining| remaining - 1);
+                let event = self.fragments.push_event(event)?;
+                event.map(|event| WatchMessage::Event(event, place))
             }
-            (None, _) if !self.stream.is_alive() => Some(Told::End(None)),
-            // Fragments are of an event that is not handed over yet.
-            (None, place) if self.fragments.is_empty() => place.map(Told::Nothing),
+            (None, _) if !self.stream.is_alive() => Some(WatchMessage::End(None)),
+            // The fragments so far belong to an event that was not sent yet. A token between fragments would skip the event.
+            (None, place) if self.fragments.is_empty() => place.map(WatchMessage::Progress),
             (None, _) => None,
             (Some(_), None) => {
                 return Err(Error::new(
@@ -301,20 +308,21 @@ impl Follower {
         })
     }
 
-    /// Continues after a batch with an event that is too large. Reads the events of the batch again, one by one, and passes over the
-    /// large event with an error.
-    async fn pass_large(&mut self, error: Error) -> Result<Option<Told>> {
-        if self.careful.is_none() {
-            self.careful = Some(CAREFUL);
-            match self.reopen(Reading::OneByOne).await {
-                Err(error) if error.code() == Some(TOO_LARGE) => {}
+    /// Continues after a batch with an event that is too large.
+    ///
+    /// Reads the events of the batch again, individually, and skips the large event with an error.
+    async fn skip_large_event(&mut self, error: Error) -> Result<Option<WatchMessage>> {
+        if self.single_reads_left.is_none() {
+            self.single_reads_left = Some(MAX_SINGLE_EVENT_READS);
+            match self.reopen_stream(EventReadMode::OneByOne).await {
+                Err(error) if error.code() == Some(EVENT_TOO_LARGE_CODE) => {}
                 opened => {
                     self.stream = opened?;
                     return Ok(None);
                 }
             }
         }
-        let mut headers = self.reopen(Reading::Headers).await?;
+        let mut headers = self.reopen_stream(EventReadMode::Headers).await?;
         let header = loop {
             if let Some(header) = headers.next_if_any().await.map_err(error::from_driver)? {
                 break header;
@@ -323,26 +331,34 @@ impl Follower {
                 return Err(error);
             }
         };
-        let place = header.get_document("_id").map_err(crate::error::encode)?;
+        let place = header
+            .get_document("_id")
+            .map_err(crate::error::from_bson)?;
         let place = place.to_owned();
         self.watch.from = WatchFrom::After(place.clone());
-        self.stream = open(&self.source, &self.watch, Reading::Whole).await?;
-        self.careful = None;
-        Ok(Some(Told::Passed(too_large(&header, error), place)))
+        self.stream = open_stream(&self.source, &self.watch, EventReadMode::Whole).await?;
+        self.single_reads_left = None;
+        Ok(Some(WatchMessage::TooLarge(
+            too_large_event(&header, error),
+            place,
+        )))
     }
 
-    /// Opens the watch again after the last event that was handed over.
-    async fn reopen(&mut self, reading: Reading) -> Result<ChangeStream<RawDocumentBuf>> {
-        self.watch.from = WatchFrom::After(self.place.clone());
-        open(&self.source, &self.watch, reading).await
+    /// Reopens the stream after the last message.
+    async fn reopen_stream(
+        &mut self,
+        reading: EventReadMode,
+    ) -> Result<ChangeStream<RawDocumentBuf>> {
+        self.watch.from = WatchFrom::After(self.last_token.clone());
+        open_stream(&self.source, &self.watch, reading).await
     }
 }
 
-/// The error in the place of an event that the server cannot send.
-fn too_large(header: &RawDocument, error: Error) -> Error {
-    let message = "a change is larger than 16 MB, and this MongoDB cannot send it: read its document; the changes behind it follow \
-                   (MongoDB 7.0, or 6.0.9, sends such changes)";
-    let mut large = Error::new(ErrorKind::Backend, message).with_code(TOO_LARGE);
+/// Returns the error in the place of an event that the server cannot send.
+fn too_large_event(header: &RawDocument, error: Error) -> Error {
+    let message = "an event is larger than 16 MB, and this MongoDB version cannot send the event: read the changed document \
+                   instead. The next events follow. MongoDB 7.0 and 6.0.9 can send large events";
+    let mut large = Error::new(ErrorKind::Backend, message).with_code(EVENT_TOO_LARGE_CODE);
     let collection = header.get_document("ns").and_then(|ns| ns.get_str("coll"));
     if let Ok(collection) = collection {
         large = large.with_collection(collection);
@@ -358,28 +374,29 @@ fn too_large(header: &RawDocument, error: Error) -> Error {
     large.with_source(error)
 }
 
-struct MongoChanges {
-    told: Receiver<Told>,
-    /// What was told and is not handed out yet.
-    ready: VecDeque<Told>,
-    /// Behind the events that were handed out.
+/// A change stream of MongoDB, which receives the messages of its task.
+struct MongoChangeCursor {
+    messages: Receiver<WatchMessage>,
+    /// The received messages that were not returned yet.
+    ready: VecDeque<WatchMessage>,
+    /// The resume token after the last returned event.
     token: RawDocumentBuf,
     is_over: bool,
 }
 
-impl MongoChanges {
+impl MongoChangeCursor {
     /// Takes the events at the front of the queue, and advances the token past them.
     fn take_events(&mut self) -> Vec<RawDocumentBuf> {
         let mut events = Vec::new();
-        while let Some(told) = self.ready.pop_front() {
-            match told {
-                Told::Event(event, place) => {
+        while let Some(message) = self.ready.pop_front() {
+            match message {
+                WatchMessage::Event(event, place) => {
                     events.push(event);
                     self.token = place;
                 }
-                Told::Nothing(place) => self.token = place,
-                other @ (Told::Passed(..) | Told::End(_)) => {
-                    self.ready.push_front(other);
+                WatchMessage::Progress(place) => self.token = place,
+                last @ (WatchMessage::TooLarge(..) | WatchMessage::End(_)) => {
+                    self.ready.push_front(last);
                     break;
                 }
             }
@@ -388,7 +405,7 @@ impl MongoChanges {
     }
 }
 
-impl Cursor for MongoChanges {
+impl Cursor for MongoChangeCursor {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         Box::pin(async move {
             while !self.is_over {
@@ -397,33 +414,38 @@ impl Cursor for MongoChanges {
                     return Ok(events);
                 }
                 match self.ready.pop_front() {
-                    Some(Told::Passed(error, place)) => {
+                    Some(WatchMessage::TooLarge(error, place)) => {
                         self.token = place;
                         return Err(error);
                     }
-                    Some(Told::End(end)) => {
+                    Some(WatchMessage::End(end)) => {
                         self.is_over = true;
                         return end.map_or(Ok(Vec::new()), Err);
                     }
                     _ => {}
                 }
-                let mut told = Vec::new();
-                // From here on nothing waits, so nothing that was told is lost.
-                if self.told.recv_many(&mut told, AHEAD).await == 0 {
+                let mut messages = Vec::new();
+                // No await follows until the messages are in the queue, so a dropped future loses no messages.
+                if self
+                    .messages
+                    .recv_many(&mut messages, MAX_QUEUED_MESSAGES)
+                    .await
+                    == 0
+                {
                     self.is_over = true;
                     return Err(Error::new(
                         ErrorKind::Connection,
-                        "the Tokio runtime that the watch was begun in has shut down",
+                        "the change stream has ended: the Tokio runtime in which it was opened has shut down",
                     ));
                 }
-                self.ready.extend(told);
+                self.ready.extend(messages);
             }
             Ok(Vec::new())
         })
     }
 }
 
-impl ChangeCursor for MongoChanges {
+impl ChangeCursor for MongoChangeCursor {
     fn resume_token(&self) -> RawDocumentBuf {
         self.token.clone()
     }

@@ -1,4 +1,4 @@
-//! Commands that write, whose answers have everything, but which the driver does not try again.
+//! Write commands with a complete answer, which the driver does not retry.
 
 use ::mongodb::{Database, bson::Document};
 use bson::{
@@ -6,39 +6,42 @@ use bson::{
     raw::{CStr, cstr},
 };
 
-use super::{Session, error};
+use super::{WriteSession, error};
 use crate::Result;
 
-/// The largest document that MongoDB stores. A command is no larger either: it is one document where the driver does not
-/// split it, and may be hardly larger.
-pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// The maximum size of a document that MongoDB stores, in bytes.
+///
+/// A command is limited to the same size: it is a single document that the driver does not split, and the server allows only
+/// little more.
+pub(super) const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most documents that MongoDB inserts, changes or deletes by one command.
+/// The maximum number of documents that MongoDB inserts, changes or deletes by one command.
 pub(super) const MAX_STATEMENTS: usize = 100_000;
 
-/// What each document costs in an array, with its position as the name.
-pub(super) const ELEMENT_BYTES: usize = 8;
+/// The overhead of an element in a BSON array, in bytes: the type, and the position as the name.
+pub(super) const ARRAY_ELEMENT_OVERHEAD_BYTES: usize = 8;
 
-/// Sends a command: its name, and the name of the array of what it is to do.
-pub(super) async fn send<'d>(
+/// Sends a write command. `name` is the command, and `array` its field with the statements.
+pub(super) async fn send_write_command<'d>(
     database: &Database,
     (name, array): (&CStr, &CStr),
     collection: &str,
     statements: impl IntoIterator<Item = &'d RawDocumentBuf>,
     ordered: bool,
-    session: Session<'_>,
+    session: WriteSession<'_>,
 ) -> Result<Document> {
-    let mut all = RawArrayBuf::new();
+    let mut array_of_statements = RawArrayBuf::new();
     for statement in statements {
-        all.push(statement.as_ref());
+        array_of_statements.push(statement.as_ref());
     }
     let mut command = RawDocumentBuf::new();
     command.append(name, collection);
-    command.append(array, all);
+    command.append(array, array_of_statements);
     command.append(cstr!("ordered"), ordered);
-    // In a transaction the commit has the write concern.
+    // In a transaction only the commit may have a write concern.
     if let (None, Some(concern)) = (&session, database.write_concern()) {
-        let concern = bson::serialize_to_raw_document_buf(concern).map_err(crate::error::encode)?;
+        let concern =
+            bson::serialize_to_raw_document_buf(concern).map_err(crate::error::from_bson)?;
         command.append(cstr!("writeConcern"), concern);
     }
     let action = database.run_raw_command(command);

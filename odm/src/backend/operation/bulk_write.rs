@@ -1,105 +1,105 @@
-//! Several writes in as few round trips as the backend has for them.
+//! Several writes in as few round trips as the backend allows.
 
 use bson::RawDocumentBuf;
 
-use super::{Collection, Delete, Update};
+use super::{Collection, DeleteOperation, UpdateOperation};
 use crate::Error;
 
-/// Carries out several writes, to one collection or to several.
+/// Executes several writes, to one collection or to several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BulkWrite {
     /// The writes.
     pub writes: Vec<BulkItem>,
-    /// Whether to carry them out in their order and to stop at the first that fails, rather than in any order and all
-    /// that can be.
+    /// Whether to execute the writes in their order and to stop at the first failure. Otherwise the backend executes as many
+    /// writes as possible, in any order.
     pub ordered: bool,
 }
 
-/// One of the writes of a [`BulkWrite`].
+/// One write of a [`BulkWrite`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BulkItem {
-    /// What to do.
-    pub write: Write,
-    /// What it means if no document matches.
+    /// The write.
+    pub write: BulkOperation,
+    /// The effect on the result if no document matches.
     pub unmatched: Unmatched,
 }
 
-/// A write.
+/// A write of a [`BulkWrite`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Write {
+pub enum BulkOperation {
     /// Inserts a document.
     Insert {
-        /// Where to.
+        /// The collection to insert into.
         collection: Collection,
-        /// With its `_id` as the first field.
+        /// The document, with its `_id` as the first field.
         document: RawDocumentBuf,
     },
-    /// Changes documents. One that may insert is refused.
-    Update(Update),
+    /// Changes documents. An upsert is not allowed.
+    Update(UpdateOperation),
     /// Deletes documents.
-    Delete(Delete),
+    Delete(DeleteOperation),
 }
 
-/// What it means for the result of a write that no document matches.
+/// The effect on the result of a write if no document matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmatched {
-    /// Nothing: the result is [`Written::Applied`] all the same.
-    Fine,
-    /// The result is [`Written::NotApplied`].
-    Told,
-    /// The same, and writes in order stop behind it, as behind a failure.
-    Stops,
+    /// The result is [`BulkItemOutcome::Applied`], as for a write that matched a document.
+    Ignore,
+    /// The result is [`BulkItemOutcome::NotApplied`].
+    Report,
+    /// The result is [`BulkItemOutcome::NotApplied`], and an ordered bulk write stops, as after a failure.
+    Abort,
 }
 
-/// What the writes of a [`BulkWrite`] did.
+/// The result of a [`BulkWrite`].
 #[derive(Debug, Clone, Default)]
-pub struct BulkWritten {
-    /// What became of each, in the order in which they were given.
-    pub results: Vec<Written>,
-    /// How many documents were inserted.
+pub struct BulkWriteResult {
+    /// The outcome of each write, in the order of the request.
+    pub results: Vec<BulkItemOutcome>,
+    /// The number of inserted documents.
     pub inserted: u64,
-    /// How many documents matched the filters of updates.
+    /// The number of documents that matched the filters of updates.
     pub matched: u64,
-    /// How many of them are different now.
+    /// The number of matched documents that changed.
     pub modified: u64,
-    /// How many documents were deleted.
+    /// The number of deleted documents.
     pub deleted: u64,
 }
 
-/// What became of one of several writes.
+/// The outcome of one write in a bulk write.
 #[derive(Debug, Clone)]
-pub enum Written {
-    /// It was carried out.
+pub enum BulkItemOutcome {
+    /// The write was executed.
     Applied,
     /// No document matched, and nothing was written.
     NotApplied,
-    /// It failed.
+    /// The write failed.
     Failed(Error),
-    /// A write before it ended all.
+    /// The write did not run, because an earlier write ended the operation.
     NotAttempted,
 }
 
-impl BulkWritten {
-    /// None of this many writes has been attempted yet.
+impl BulkWriteResult {
+    /// The result before the first of this many writes.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
-    pub(in crate::backend) fn none_of(writes: usize) -> Self {
+    pub(in crate::backend) fn not_attempted(writes: usize) -> Self {
         Self {
-            results: vec![Written::NotAttempted; writes],
+            results: vec![BulkItemOutcome::NotAttempted; writes],
             ..Self::default()
         }
     }
 
-    /// Notes what became of one.
+    /// Records the outcome of one write.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
-    pub(in crate::backend) fn note(&mut self, position: usize, result: Written) {
-        if let Some(noted) = self.results.get_mut(position) {
-            *noted = result;
+    pub(in crate::backend) fn record_outcome(&mut self, position: usize, result: BulkItemOutcome) {
+        if let Some(outcome) = self.results.get_mut(position) {
+            *outcome = result;
         }
     }
 }
 
-impl Write {
-    /// The collection that it is about.
+impl BulkOperation {
+    /// Returns the collection of the write.
     #[must_use]
     pub fn collection(&self) -> &Collection {
         match self {
@@ -110,21 +110,21 @@ impl Write {
     }
 }
 
-impl Written {
-    /// Whether it failed.
+impl BulkItemOutcome {
+    /// Returns whether the write failed.
     #[must_use]
     pub fn is_failed(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
 }
 
-/// Why an update that may insert is no part of a bulk.
+/// Checks that a write is no upsert. A bulk write has no place for the `_id` that an upsert returns.
 #[cfg(any(feature = "engine", feature = "mongodb"))]
-pub(in crate::backend) fn refuse_upsert(write: &Write) -> crate::Result<()> {
+pub(in crate::backend) fn ensure_no_upsert(write: &BulkOperation) -> crate::Result<()> {
     match write {
-        Write::Update(update) if update.upsert => Err(Error::new(
+        BulkOperation::Update(update) if update.upsert => Err(Error::new(
             crate::ErrorKind::Unsupported,
-            "an update that may insert is no part of a bulk: send it by itself",
+            "a bulk write cannot contain an upsert: send the upsert as a single update",
         )),
         _ => Ok(()),
     }

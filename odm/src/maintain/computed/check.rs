@@ -1,86 +1,91 @@
-//! Whether computed fields are what they are to be, and what is done where they are not.
+//! The check and the repair of computed fields.
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 
-use super::{as_found, evaluate, stages};
+use super::{computing_stages, equality_condition, evaluate};
 use crate::{
     Result,
-    access::{Access, also},
-    backend::operation::{Change, Update},
+    access::{Access, add_condition},
+    backend::operation::{DocumentChange, UpdateOperation},
     error,
-    maintain::{link::linked::by_id, narrow, stored::raw},
-    query::same,
+    maintain::{link::linked_document::id_filter, metadata_update::to_raw_value, narrow_filter},
+    query::same_bytes,
     schema::{Model, upgrade},
 };
 
-/// A field that is not what it is to be.
+/// A computed field with a wrong value.
 #[derive(Debug, Clone)]
-pub(crate) struct Miscomputed {
+pub(crate) struct WrongComputedField {
     pub(crate) path: &'static str,
-    pub(crate) holds: Bson,
-    /// None if it has no room for that.
-    pub(crate) is: Option<Bson>,
+    pub(crate) actual: Bson,
+    /// The expected value; `None` if the value does not fit into the field.
+    pub(crate) expected: Option<Bson>,
 }
 
-/// The fields of a document that are not what they are to be.
-pub(crate) fn miscomputed(model: &Model, stored: &RawDocumentBuf) -> Result<Vec<Miscomputed>> {
+/// Returns the computed fields of a document that have a wrong value.
+pub(crate) fn find_wrong_fields(
+    model: &Model,
+    stored: &RawDocumentBuf,
+) -> Result<Vec<WrongComputedField>> {
     if model.computed.is_empty() {
         return Ok(Vec::new());
     }
-    let current = upgrade::current(model, stored)?;
-    let mut now = current.clone().into_owned();
-    let mut found = Vec::new();
+    let current = upgrade::upgrade_for_read(model, stored)?;
+    let mut corrected = current.clone().into_owned();
+    let mut findings = Vec::new();
     for field in model.computed {
-        let is = evaluate::value(field, &now).ok();
-        let holds = current.get(field.stored).map_err(error::encode)?;
-        if let Some(is) = &is {
-            let is = raw(is)?;
-            if holds.is_some_and(|holds| is_same(holds, is.as_raw_bson_ref())) {
+        let expected = evaluate::evaluate_field(field, &corrected).ok();
+        let actual = current.get(field.stored).map_err(error::from_bson)?;
+        if let Some(expected) = &expected {
+            let expected = to_raw_value(expected)?;
+            if actual.is_some_and(|actual| is_equal_value(actual, expected.as_raw_bson_ref())) {
                 continue;
             }
-            // What is computed from it is to be what it is then.
-            now = super::with(&now, field.stored, is)?;
+            // Compute later fields from the expected value, not from the wrong one.
+            corrected = super::with_field(&corrected, field.stored, expected)?;
         }
-        found.push(Miscomputed {
+        findings.push(WrongComputedField {
             path: field.stored,
-            holds: holds
+            actual: actual
                 .map_or(Ok(Bson::Null), Bson::try_from)
-                .map_err(error::encode)?,
-            is,
+                .map_err(error::from_bson)?,
+            expected,
         });
     }
-    Ok(found)
+    Ok(findings)
 }
 
-/// The signs of a zero and of what is no number are nobody's business.
-fn is_same(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+/// Whether two values are equal. Zeros are equal, and so are NaNs: the sign does not matter.
+fn is_equal_value(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
     match (a, b) {
         (RawBsonRef::Double(a), RawBsonRef::Double(b)) => a == b || a.is_nan() && b.is_nan(),
-        (a, b) => same(a, b),
+        (a, b) => same_bytes(a, b),
     }
 }
 
-/// Computes the fields of a document again, if one still holds what was found; tells whether there was something to write.
-pub(crate) async fn compute_again(
+/// Computes the fields of a document again, if the field at `path` still has the value that was found. Returns whether the
+/// document changed.
+pub(crate) async fn recompute_fields(
     access: &Access,
     model: &'static Model,
     document: &RawBson,
     path: &str,
-    holds: &Bson,
+    actual: &Bson,
 ) -> Result<bool> {
     let fields: Vec<_> = model.computed.iter().map(|field| field.stored).collect();
-    let mut filter = by_id(document)?;
-    also(&mut filter, path, as_found(holds)?)?;
-    narrow(access, model, &mut filter, false).await?;
-    let update = Update {
+    let mut filter = id_filter(document)?;
+    add_condition(&mut filter, path, equality_condition(actual)?)?;
+    narrow_filter(access, model, &mut filter, false).await?;
+    let update = UpdateOperation {
         collection: model.collection.into(),
         filter,
-        change: Change::Pipeline(stages(model, &fields)?),
+        change: DocumentChange::Pipeline(computing_stages(model, &fields)?),
         multi: false,
         upsert: false,
     };
-    access.told().writes();
-    let done = access.executor().update(update).await;
-    let done = done.map_err(|error| error::of(model)(super::said(error)))?;
-    Ok(done.modified > 0)
+    access.operation_metrics().add_write();
+    let result = access.executor().update(update).await;
+    let result =
+        result.map_err(|error| error::naming_model(model)(super::expression_error(error)))?;
+    Ok(result.modified > 0)
 }

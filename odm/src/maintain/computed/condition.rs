@@ -1,21 +1,27 @@
-//! Conditions on the elements of an array, as expressions: those that mean exactly the same.
+//! Conditions on array elements, translated into expressions with exactly the same meaning.
 
 use bson::{Bson, Document, bson, doc};
 
-/// Whether an element, which is named in the condition or is all that this is about, meets it; none if no expression says that.
-pub(super) fn condition(condition: &Document, name: Option<&str>, element: &str) -> Option<Bson> {
-    let mut all = Vec::new();
+/// Translates a condition on an element. `name` is the identifier of an array filter; `None` if the condition is on the element
+/// itself. Returns `None` if no expression has the same meaning.
+pub(super) fn element_condition(
+    condition: &Document,
+    name: Option<&str>,
+    element: &str,
+) -> Option<Bson> {
+    let mut conditions = Vec::new();
     for (key, value) in condition {
-        all.push(match key.as_str() {
+        conditions.push(match key.as_str() {
             "$and" | "$or" => {
-                let parts = value.as_array()?.iter();
-                let parts = parts.map(|part| self::condition(part.as_document()?, name, element));
-                bson!({ key: parts.collect::<Option<Vec<_>>>()? })
+                let operands = value.as_array()?.iter();
+                let operands = operands
+                    .map(|operand| element_condition(operand.as_document()?, name, element));
+                bson!({ key: operands.collect::<Option<Vec<_>>>()? })
             }
             key if key.starts_with('$') => {
-                // Operators on the element itself.
+                // Only a condition without a name has operators on the element itself.
                 let () = name.is_none().then_some(())?;
-                test(key, value, element)?
+                operator_test(key, value, element)?
             }
             key => {
                 let place = match name {
@@ -25,32 +31,32 @@ pub(super) fn condition(condition: &Document, name: Option<&str>, element: &str)
                         format!("{element}.{}", key.strip_prefix(name)?.strip_prefix('.')?)
                     }
                 };
-                // Arrays on the way would have their own meaning.
+                // A query matches any element of an array on the path, an expression does not.
                 let field = place.strip_prefix(element)?;
                 let () = (!field.trim_start_matches('.').contains('.')).then_some(())?;
-                tests(value, &place)?
+                value_tests(value, &place)?
             }
         });
     }
-    Some(bson!({ "$and": all }))
+    Some(bson!({ "$and": conditions }))
 }
 
-/// The tests of the value at a place.
-fn tests(condition: &Bson, place: &str) -> Option<Bson> {
+/// Translates a condition on the value at a path.
+fn value_tests(condition: &Bson, place: &str) -> Option<Bson> {
     let operators = condition.as_document().filter(|operators| {
         let first = operators.keys().next();
         first.is_some_and(|first| first.starts_with('$'))
     });
     let Some(operators) = operators else {
-        return test("$eq", condition, place);
+        return operator_test("$eq", condition, place);
     };
-    let each = operators.iter();
-    let each = each.map(|(operator, value)| test(operator, value, place));
-    Some(bson!({ "$and": each.collect::<Option<Vec<_>>>()? }))
+    let tests = operators.iter();
+    let tests = tests.map(|(operator, value)| operator_test(operator, value, place));
+    Some(bson!({ "$and": tests.collect::<Option<Vec<_>>>()? }))
 }
 
-fn test(operator: &str, value: &Bson, place: &str) -> Option<Bson> {
-    let not = |operator: &str| Some(bson!({ "$not": [test(operator, value, place)?] }));
+fn operator_test(operator: &str, value: &Bson, place: &str) -> Option<Bson> {
+    let not = |operator: &str| Some(bson!({ "$not": [operator_test(operator, value, place)?] }));
     match operator {
         "$ne" => not("$eq"),
         "$nin" => not("$in"),
@@ -62,49 +68,53 @@ fn test(operator: &str, value: &Bson, place: &str) -> Option<Bson> {
             })
         }
         "$eq" => {
-            let () = is_plain(value).then_some(())?;
-            Some(any(
+            let () = has_plain_equality(value).then_some(())?;
+            Some(any_element(
                 place,
                 |place| bson!({ "$eq": [place, { "$literal": value.clone() }] }),
             ))
         }
         "$in" => {
-            let () = value.as_array()?.iter().all(is_plain).then_some(())?;
-            Some(any(
+            let () = value
+                .as_array()?
+                .iter()
+                .all(has_plain_equality)
+                .then_some(())?;
+            Some(any_element(
                 place,
                 |place| bson!({ "$in": [place, { "$literal": value.clone() }] }),
             ))
         }
         "$gt" | "$gte" | "$lt" | "$lte" => {
-            let bracket = bracket(value)?;
-            Some(any(place, |place| {
-                let is_of_it = doc! { "$in": [{ "$type": place }, &bracket] };
+            let types = comparable_types(value)?;
+            Some(any_element(place, |place| {
+                let is_comparable = doc! { "$in": [{ "$type": place }, &types] };
                 let is_number = doc! { "$ne": [place, f64::NAN] };
                 let compares = doc! { operator: [place, { "$literal": value.clone() }] };
-                bson!({ "$and": [is_of_it, is_number, compares] })
+                bson!({ "$and": [is_comparable, is_number, compares] })
             }))
         }
         _ => None,
     }
 }
 
-/// A query means by a value in an array any of its elements.
-fn any(place: &str, test: impl Fn(&str) -> Bson) -> Bson {
+/// Applies a test to a value and to all elements of the value: a query matches an array by any element.
+fn any_element(place: &str, test: impl Fn(&str) -> Bson) -> Bson {
     let elements = doc! { "$cond": [{ "$isArray": [place] }, place, []] };
-    let each = doc! { "$map": { "input": elements, "as": "any", "in": test("$$any") } };
-    bson!({ "$or": [test(place), { "$anyElementTrue": [each] }] })
+    let element_tests = doc! { "$map": { "input": elements, "as": "any", "in": test("$$any") } };
+    bson!({ "$or": [test(place), { "$anyElementTrue": [element_tests] }] })
 }
 
-/// Whether equality with it is the same in a query and in an expression.
-fn is_plain(value: &Bson) -> bool {
+/// Whether equality with a value has the same meaning in a query and in an expression.
+fn has_plain_equality(value: &Bson) -> bool {
     !matches!(
         value,
         Bson::Null | Bson::Undefined | Bson::Array(_) | Bson::RegularExpression(_)
     )
 }
 
-/// The types that a query compares with such a value.
-fn bracket(value: &Bson) -> Option<Vec<&'static str>> {
+/// Returns the types that a query compares with a value. `None` if expressions compare differently.
+fn comparable_types(value: &Bson) -> Option<Vec<&'static str>> {
     Some(match value {
         Bson::Double(number) if number.is_nan() => return None,
         Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {

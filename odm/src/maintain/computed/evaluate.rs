@@ -1,4 +1,4 @@
-//! What a field is, computed here: the same as what the [expression](super::expression) gives in the database.
+//! Computing a field in this process, with the same result as the [expression](super::expression) in the database.
 
 #[cfg(feature = "engine")]
 use bson::Decimal128;
@@ -8,93 +8,102 @@ use odm_engine::decimal;
 
 use crate::{
     Error, ErrorKind, Result, error,
-    schema::{Computation, ComputedField, Kind, Term},
+    schema::{Computation, ComputedField, NumberKind, Term},
 };
 
-/// What a field of a document is.
+/// Returns the value of a computed field.
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if that is beyond an int64.
-pub(super) fn value(field: &ComputedField, document: &RawDocument) -> Result<Bson> {
+/// [`Invalid`](ErrorKind::Invalid) if the value does not fit into an int64.
+pub(super) fn evaluate_field(field: &ComputedField, document: &RawDocument) -> Result<Bson> {
     let Computation { kind, term } = (field.computation)();
-    let scope = Scope {
+    let scope = EvaluationScope {
         kind,
         document,
         element: None,
     };
-    let value = scope.value(&term).map_err(error::encode)?;
-    let value = value
-        .ok_or_else(|| Error::new(ErrorKind::Invalid, super::TOO_LARGE).with_path(field.stored))?;
+    let value = scope.evaluate_term(&term).map_err(error::from_bson)?;
+    let value = value.ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, super::OUT_OF_RANGE_MESSAGE).with_path(field.stored)
+    })?;
     Ok(match value {
-        Number::Whole(number) => number.into(),
-        Number::Float(number) => number.into(),
+        ComputedNumber::Whole(number) => number.into(),
+        ComputedNumber::Float(number) => number.into(),
         #[cfg(feature = "engine")]
-        Number::Decimal(number) => number.into(),
+        ComputedNumber::Decimal(number) => number.into(),
     })
 }
 
-/// All numbers of one computation are of one kind.
+/// A number. All numbers of one computation have the same kind.
 #[derive(Clone, Copy)]
-enum Number {
+enum ComputedNumber {
     Whole(i64),
     Float(f64),
     #[cfg(feature = "engine")]
     Decimal(Decimal128),
 }
 
-/// Where numbers are looked for.
+/// The document and the array element that a term reads.
 #[derive(Clone, Copy)]
-struct Scope<'d> {
-    kind: Kind,
+struct EvaluationScope<'d> {
+    kind: NumberKind,
     document: &'d RawDocument,
     element: Option<RawBsonRef<'d>>,
 }
 
-/// None is a number that is too large.
-type Computed = std::result::Result<Option<Number>, bson::error::Error>;
+/// `None` is an overflow.
+type EvaluationResult = std::result::Result<Option<ComputedNumber>, bson::error::Error>;
 
-impl Scope<'_> {
-    fn value(self, term: &Term) -> Computed {
-        let both = |both: &[Term; 2], compute: fn(Number, Number) -> Option<Number>| {
-            let [a, b] = both;
-            Ok(match (self.value(a)?, self.value(b)?) {
-                (Some(a), Some(b)) => compute(a, b),
-                _ => None,
-            })
-        };
+impl EvaluationScope<'_> {
+    fn evaluate_term(self, term: &Term) -> EvaluationResult {
+        let binary =
+            |binary: &[Term; 2],
+             compute: fn(ComputedNumber, ComputedNumber) -> Option<ComputedNumber>| {
+                let [a, b] = binary;
+                Ok(match (self.evaluate_term(a)?, self.evaluate_term(b)?) {
+                    (Some(a), Some(b)) => compute(a, b),
+                    _ => None,
+                })
+            };
         match term {
-            Term::Whole(number) => Ok(Some(self.whole(*number))),
-            Term::Float(number) => Ok(Some(Number::Float(*number))),
-            Term::Value(place) => Ok(Some(self.number(at(self.document.into(), place)?))),
-            Term::Inside(place) => {
-                let found = match self.element {
-                    Some(element) => at(element, place)?,
+            Term::Whole(number) => Ok(Some(self.integer_of_kind(*number))),
+            Term::Float(number) => Ok(Some(ComputedNumber::Float(*number))),
+            Term::Value(path) => Ok(Some(
+                self.number_or_zero(value_at(self.document.into(), path)?),
+            )),
+            Term::ElementValue(path) => {
+                let value = match self.element {
+                    Some(element) => value_at(element, path)?,
                     None => None,
                 };
-                Ok(Some(self.number(found)))
+                Ok(Some(self.number_or_zero(value)))
             }
-            Term::Len(place) => {
-                let len = match at(self.document.into(), place)? {
+            Term::Len(path) => {
+                let len = match value_at(self.document.into(), path)? {
                     Some(RawBsonRef::Array(array)) => array.into_iter().count(),
                     Some(RawBsonRef::Document(map)) => map.iter().count(),
                     _ => 0,
                 };
-                Ok(Some(self.whole(i64::try_from(len).unwrap_or(i64::MAX))))
+                Ok(Some(
+                    self.integer_of_kind(i64::try_from(len).unwrap_or(i64::MAX)),
+                ))
             }
-            Term::Add(terms) => both(terms, add),
-            Term::Subtract(terms) => both(terms, subtract),
-            Term::Multiply(terms) => both(terms, multiply),
+            Term::Add(terms) => binary(terms, checked_add),
+            Term::Subtract(terms) => binary(terms, checked_subtract),
+            Term::Multiply(terms) => binary(terms, checked_multiply),
             Term::Sum(array, each) => {
-                let mut sum = Some(self.whole(0));
-                if let Some(RawBsonRef::Array(array)) = at(self.document.into(), array)? {
+                let mut sum = Some(self.integer_of_kind(0));
+                if let Some(RawBsonRef::Array(array)) = value_at(self.document.into(), array)? {
                     for element in array {
-                        let scope = Scope {
+                        let scope = EvaluationScope {
                             element: Some(element?),
                             ..self
                         };
-                        let own = scope.value(each)?;
-                        sum = sum.zip(own).and_then(|(sum, own)| add(sum, own));
+                        let element_value = scope.evaluate_term(each)?;
+                        sum = sum
+                            .zip(element_value)
+                            .and_then(|(sum, element_value)| checked_add(sum, element_value));
                     }
                 }
                 Ok(sum)
@@ -102,73 +111,87 @@ impl Scope<'_> {
         }
     }
 
-    fn whole(self, number: i64) -> Number {
+    fn integer_of_kind(self, number: i64) -> ComputedNumber {
         match self.kind {
-            Kind::Whole => Number::Whole(number),
-            Kind::Float => Number::Float(number as f64),
+            NumberKind::Whole => ComputedNumber::Whole(number),
+            NumberKind::Float => ComputedNumber::Float(number as f64),
             #[cfg(feature = "engine")]
-            Kind::Decimal => Number::Decimal(decimal::whole(number)),
+            NumberKind::Decimal => ComputedNumber::Decimal(decimal::from_integer(number)),
         }
     }
 
-    /// What is no number of this kind counts as nothing.
-    fn number(self, value: Option<RawBsonRef<'_>>) -> Number {
+    /// Converts a value. Any value that is not a number of this kind counts as zero.
+    fn number_or_zero(self, value: Option<RawBsonRef<'_>>) -> ComputedNumber {
         match (value, self.kind) {
-            (Some(RawBsonRef::Int32(number)), _) => self.whole(number.into()),
-            (Some(RawBsonRef::Int64(number)), _) => self.whole(number),
-            (Some(RawBsonRef::Double(number)), Kind::Float) => Number::Float(number),
+            (Some(RawBsonRef::Int32(number)), _) => self.integer_of_kind(number.into()),
+            (Some(RawBsonRef::Int64(number)), _) => self.integer_of_kind(number),
+            (Some(RawBsonRef::Double(number)), NumberKind::Float) => ComputedNumber::Float(number),
             #[cfg(feature = "engine")]
-            (Some(RawBsonRef::Decimal128(number)), Kind::Decimal) => Number::Decimal(number),
-            _ => self.whole(0),
+            (Some(RawBsonRef::Decimal128(number)), NumberKind::Decimal) => {
+                ComputedNumber::Decimal(number)
+            }
+            _ => self.integer_of_kind(0),
         }
     }
 }
 
-/// The value at a path of names, none of which leads through an array.
-fn at<'d>(
+/// Returns the value at a path of field names. The path does not pass through arrays.
+fn value_at<'d>(
     value: RawBsonRef<'d>,
     path: &str,
 ) -> std::result::Result<Option<RawBsonRef<'d>>, bson::error::Error> {
     if path.is_empty() {
         return Ok(Some(value));
     }
-    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let (first, suffix) = path.split_once('.').unwrap_or((path, ""));
     let RawBsonRef::Document(document) = value else {
         return Ok(None);
     };
     match document.get(first)? {
-        Some(value) => at(value, rest),
+        Some(value) => value_at(value, suffix),
         None => Ok(None),
     }
 }
 
-fn add(a: Number, b: Number) -> Option<Number> {
+fn checked_add(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
     Some(match (a, b) {
-        (Number::Whole(a), Number::Whole(b)) => Number::Whole(a.checked_add(b)?),
-        // The server begins its sums with 0, which -0 is lost in.
-        (Number::Float(a), Number::Float(b)) => Number::Float(0.0 + a + b),
+        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
+            ComputedNumber::Whole(a.checked_add(b)?)
+        }
+        // The server starts sums with 0, so -0 becomes 0.
+        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(0.0 + a + b),
         #[cfg(feature = "engine")]
-        (Number::Decimal(a), Number::Decimal(b)) => Number::Decimal(decimal::add(a, b)),
+        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
+            ComputedNumber::Decimal(decimal::add(a, b))
+        }
         _ => return None,
     })
 }
 
-fn subtract(a: Number, b: Number) -> Option<Number> {
+fn checked_subtract(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
     Some(match (a, b) {
-        (Number::Whole(a), Number::Whole(b)) => Number::Whole(a.checked_sub(b)?),
-        (Number::Float(a), Number::Float(b)) => Number::Float(a - b),
+        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
+            ComputedNumber::Whole(a.checked_sub(b)?)
+        }
+        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(a - b),
         #[cfg(feature = "engine")]
-        (Number::Decimal(a), Number::Decimal(b)) => Number::Decimal(decimal::subtract(a, b)),
+        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
+            ComputedNumber::Decimal(decimal::subtract(a, b))
+        }
         _ => return None,
     })
 }
 
-fn multiply(a: Number, b: Number) -> Option<Number> {
+fn checked_multiply(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
     Some(match (a, b) {
-        (Number::Whole(a), Number::Whole(b)) => Number::Whole(a.checked_mul(b)?),
-        (Number::Float(a), Number::Float(b)) => Number::Float(a * b),
+        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
+            ComputedNumber::Whole(a.checked_mul(b)?)
+        }
+        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(a * b),
         #[cfg(feature = "engine")]
-        (Number::Decimal(a), Number::Decimal(b)) => Number::Decimal(decimal::multiply(a, b)),
+        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
+            ComputedNumber::Decimal(decimal::multiply(a, b))
+        }
         _ => return None,
     })
 }

@@ -1,39 +1,45 @@
-//! What a field is, as an expression of the database: the same as what is [computed here](super::evaluate).
+//! Computing a field in the database, with the same result as the [evaluation](super::evaluate) in this process.
 
 use bson::{Bson, Document, bson, doc};
 
-use crate::schema::{Computation, ComputedField, Kind, Term};
+use crate::schema::{Computation, ComputedField, NumberKind, Term};
 
-/// The expression of a field.
-pub(super) fn expression(field: &ComputedField) -> Bson {
+/// Returns the expression for a computed field.
+pub(super) fn field_expression(field: &ComputedField) -> Bson {
     let Computation { kind, term } = (field.computation)();
-    let value = compute(kind, &term);
-    if kind != Kind::Whole {
+    let value = term_expression(kind, &term);
+    if kind != NumberKind::Whole {
         return value;
     }
-    // Whole numbers that have become too large go on as doubles, and so does all that is computed with them.
+    // The server turns an integer overflow into a double. The type of the result shows an overflow in any part of the
+    // computation.
     let is_whole = doc! { "$eq": [{ "$type": "$$value" }, "long"] };
-    let refused = refusal(super::TOO_LARGE, "$$value");
+    let error = error_expression(super::OUT_OF_RANGE_MESSAGE, "$$value");
     bson!({ "$let": {
         "vars": { "value": value },
-        "in": { "$cond": [is_whole, "$$value", refused] },
+        "in": { "$cond": [is_whole, "$$value", error] },
     } })
 }
 
-/// An error of the server with this text. The place only keeps it from being found before there is a document.
-pub(super) fn refusal(text: &str, place: &str) -> Document {
-    let text = format!("{}{text}{}", super::SAID, super::TYPE);
-    doc! { "$toInt": { "$concat": [text, { "$type": place }] } }
+/// Returns an expression that fails with this message. The `place` only keeps the server from evaluating the expression before a
+/// document is read.
+pub(super) fn error_expression(message: &str, place: &str) -> Document {
+    let message = format!(
+        "{}{message}{}",
+        super::ERROR_MESSAGE_START,
+        super::ERROR_MESSAGE_END
+    );
+    doc! { "$toInt": { "$concat": [message, { "$type": place }] } }
 }
 
-fn compute(kind: Kind, term: &Term) -> Bson {
-    let both = |operator: &str, [a, b]: &[Term; 2]| bson!({ operator: [compute(kind, a), compute(kind, b)] });
+fn term_expression(kind: NumberKind, term: &Term) -> Bson {
+    let binary = |operator: &str, [a, b]: &[Term; 2]| bson!({ operator: [term_expression(kind, a), term_expression(kind, b)] });
     match term {
-        Term::Whole(value) => whole(kind, (*value).into()),
+        Term::Whole(value) => convert_integer(kind, (*value).into()),
         Term::Float(value) => bson!({ "$literal": *value }),
-        Term::Value(place) => number(kind, &format!("${place}")),
-        Term::Inside(place) if place.is_empty() => number(kind, "$$this"),
-        Term::Inside(place) => number(kind, &format!("$$this.{place}")),
+        Term::Value(place) => number_expression(kind, &format!("${place}")),
+        Term::ElementValue(place) if place.is_empty() => number_expression(kind, "$$this"),
+        Term::ElementValue(place) => number_expression(kind, &format!("$$this.{place}")),
         Term::Len(place) => {
             let place = format!("${place}");
             let is_array = doc! { "$isArray": [&place] };
@@ -45,42 +51,42 @@ fn compute(kind: Kind, term: &Term) -> Bson {
                 ],
                 "default": 0,
             } });
-            whole(kind, len)
+            convert_integer(kind, len)
         }
-        Term::Add(terms) => both("$add", terms),
-        Term::Subtract(terms) => both("$subtract", terms),
-        Term::Multiply(terms) => both("$multiply", terms),
+        Term::Add(terms) => binary("$add", terms),
+        Term::Subtract(terms) => binary("$subtract", terms),
+        Term::Multiply(terms) => binary("$multiply", terms),
         Term::Sum(array, each) => {
             let array = format!("${array}");
             let input = doc! { "$cond": [{ "$isArray": [&array] }, &array, []] };
             bson!({ "$reduce": {
                 "input": input,
-                "initialValue": whole(kind, 0.into()),
-                "in": { "$add": ["$$value", compute(kind, each)] },
+                "initialValue": convert_integer(kind, 0.into()),
+                "in": { "$add": ["$$value", term_expression(kind, each)] },
             } })
         }
     }
 }
 
-/// A whole number, in the kind of the computation.
-fn whole(kind: Kind, value: Bson) -> Bson {
+/// Converts an integer expression to the kind of the computation.
+fn convert_integer(kind: NumberKind, value: Bson) -> Bson {
     let convert = match kind {
-        Kind::Whole => "$toLong",
-        Kind::Float => "$toDouble",
+        NumberKind::Whole => "$toLong",
+        NumberKind::Float => "$toDouble",
         #[cfg(feature = "engine")]
-        Kind::Decimal => "$toDecimal",
+        NumberKind::Decimal => "$toDecimal",
     };
     bson!({ convert: value })
 }
 
-/// The number at a place; nothing if there is none of the kind.
-fn number(kind: Kind, place: &str) -> Bson {
+/// Returns the number at a path. Any value that is not a number of this kind counts as zero.
+fn number_expression(kind: NumberKind, place: &str) -> Bson {
     let types = match kind {
-        Kind::Whole => bson!(["int", "long"]),
-        Kind::Float => bson!(["int", "long", "double"]),
+        NumberKind::Whole => bson!(["int", "long"]),
+        NumberKind::Float => bson!(["int", "long", "double"]),
         #[cfg(feature = "engine")]
-        Kind::Decimal => bson!(["int", "long", "decimal"]),
+        NumberKind::Decimal => bson!(["int", "long", "decimal"]),
     };
     let is_number = doc! { "$in": [{ "$type": place }, types] };
-    whole(kind, bson!({ "$cond": [is_number, place, 0] }))
+    convert_integer(kind, bson!({ "$cond": [is_number, place, 0] }))
 }

@@ -1,213 +1,216 @@
-//! Translates an update by operators into a pipeline stage with the same result.
+//! Translates an update with operators into a pipeline stage with the same result.
 
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, bson, doc};
 
-use super::{condition::condition, expression::refusal};
+use super::{condition::element_condition, expression::error_expression};
 
-/// How far from the beginning an element may be that is named by its position, as on MongoDB.
-const FURTHEST: usize = 1_500_000;
+/// The maximum position of an array element in an update path, as on MongoDB.
+const MAX_ARRAY_POSITION: usize = 1_500_000;
 
-/// The changes of an update, by the places that they are made at.
-pub(super) struct Changes<'u>(Tree<'u>);
+/// The changes of an update, as a tree of field names.
+pub(super) struct UpdateTree<'u>(ChangeTree<'u>);
 
-impl<'u> Changes<'u> {
-    /// Reads an update. None if two of its operators change one place, which every backend refuses.
-    pub(super) fn of(update: &'u Document) -> Option<Self> {
-        let mut top = Tree::default();
+impl<'u> UpdateTree<'u> {
+    /// Parses an update. Returns `None` if two operators change the same path, because every backend rejects such an update.
+    pub(super) fn from_update(update: &'u Document) -> Option<Self> {
+        let mut top = ChangeTree::default();
         for (operator, fields) in update {
             for (path, operand) in fields.as_document()? {
-                let change = Branch::Change(operator, operand);
-                top.put(path, change)?;
+                let change = ChangeNode::Change(operator, operand);
+                top.insert_change(path, change)?;
             }
         }
         Some(Self(top))
     }
 
-    /// The expression of each field at the top that the update changes. None if no expression has the same result.
-    pub(super) fn stage(&self, array_filters: &[Document]) -> Option<Document> {
-        let context = Context { array_filters };
+    /// Returns the expressions for the changed top-level fields. `None` if no expression has the same result.
+    pub(super) fn to_stage(&self, array_filters: &[Document]) -> Option<Document> {
+        let context = StageBuilder { array_filters };
         let mut stage = Document::new();
         for (name, branch) in &self.0.0 {
             let () = (!name.starts_with('$')).then_some(())?;
-            stage.insert(*name, context.branch(branch, &format!("${name}"), 0)?);
+            stage.insert(
+                *name,
+                context.node_expression(branch, &format!("${name}"), 0)?,
+            );
         }
         Some(stage)
     }
 }
 
-/// What is changed inside of a value, in the order in which the server does it.
+/// The changes inside a value, in the order of the server.
 #[derive(Default)]
-struct Tree<'u>(BTreeMap<&'u str, Branch<'u>>);
+struct ChangeTree<'u>(BTreeMap<&'u str, ChangeNode<'u>>);
 
-enum Branch<'u> {
-    /// An operator and its operand.
+enum ChangeNode<'u> {
+    /// An operator with the operand.
     Change(&'u str, &'u Bson),
-    Inside(Tree<'u>),
+    Nested(ChangeTree<'u>),
 }
 
-impl<'u> Tree<'u> {
-    fn put(&mut self, path: &'u str, change: Branch<'u>) -> Option<()> {
-        let Some((first, rest)) = path.split_once('.') else {
+impl<'u> ChangeTree<'u> {
+    fn insert_change(&mut self, path: &'u str, change: ChangeNode<'u>) -> Option<()> {
+        let Some((first, suffix)) = path.split_once('.') else {
             return self.0.insert(path, change).is_none().then_some(());
         };
-        let inside = self.0.entry(first);
-        match inside.or_insert_with(|| Branch::Inside(Tree::default())) {
-            Branch::Inside(inside) => inside.put(rest, change),
-            Branch::Change(..) => None,
+        let nested = self.0.entry(first);
+        match nested.or_insert_with(|| ChangeNode::Nested(ChangeTree::default())) {
+            ChangeNode::Nested(nested) => nested.insert_change(suffix, change),
+            ChangeNode::Change(..) => None,
         }
     }
 }
 
-impl Branch<'_> {
-    /// Whether something is there then that may not have been.
-    fn is_making(&self) -> bool {
+impl ChangeNode<'_> {
+    /// Whether the change can create a missing field.
+    fn creates_value(&self) -> bool {
         match self {
             Self::Change(operator, _) => !matches!(
                 *operator,
                 "$unset" | "$pop" | "$pull" | "$pullAll" | "$setOnInsert"
             ),
-            Self::Inside(tree) => tree.0.values().any(Branch::is_making),
+            Self::Nested(tree) => tree.0.values().any(ChangeNode::creates_value),
         }
     }
 
-    /// Whether it leaves what it cannot be applied to as it is.
-    fn is_lenient(&self) -> bool {
+    /// Whether the change ignores a value of the wrong type instead of failing.
+    fn ignores_mismatch(&self) -> bool {
         match self {
             Self::Change(operator, _) => matches!(*operator, "$unset" | "$setOnInsert"),
-            Self::Inside(tree) => tree.0.values().all(Branch::is_lenient),
+            Self::Nested(tree) => tree.0.values().all(ChangeNode::ignores_mismatch),
         }
     }
 }
 
-struct Context<'u> {
+struct StageBuilder<'u> {
     array_filters: &'u [Document],
 }
 
-impl Context<'_> {
-    /// What becomes of the value at a place.
-    fn branch(&self, branch: &Branch<'_>, place: &str, depth: usize) -> Option<Bson> {
+impl StageBuilder<'_> {
+    /// Returns the expression for the new value at a path.
+    fn node_expression(&self, branch: &ChangeNode<'_>, place: &str, depth: usize) -> Option<Bson> {
         match branch {
-            Branch::Change(operator, operand) => change(operator, operand, place),
-            Branch::Inside(tree) => {
+            ChangeNode::Change(operator, operand) => operator_expression(operator, operand, place),
+            ChangeNode::Nested(tree) => {
                 let mut names = tree.0.keys();
                 if names.any(|name| name.starts_with('$')) {
-                    return self.elements(tree, place, depth);
+                    return self.element_changes(tree, place, depth);
                 }
                 let mut names = tree.0.keys();
                 match names.any(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
-                    true => self.positions(tree, branch, place, depth),
-                    false => self.fields(tree, branch, place, depth),
+                    true => self.position_changes(tree, branch, place, depth),
+                    false => self.field_changes(tree, branch, place, depth),
                 }
             }
         }
     }
 
-    /// Fields of a document, which is made where there is none.
-    fn fields(
+    /// Changes fields of a document. A missing document is created if the change creates a field.
+    fn field_changes(
         &self,
-        tree: &Tree<'_>,
-        branch: &Branch<'_>,
+        tree: &ChangeTree<'_>,
+        branch: &ChangeNode<'_>,
         place: &str,
         depth: usize,
     ) -> Option<Bson> {
-        let is_making = branch.is_making();
-        let mut changed = match is_making {
+        let creates_value = branch.creates_value();
+        let mut changed = match creates_value {
             true => bson!({ "$cond": [is_missing(place), { "$literal": {} }, place] }),
             false => place.into(),
         };
-        for (name, inside) in &tree.0 {
-            let value = self.branch(inside, &format!("{place}.{name}"), depth)?;
+        for (name, node) in &tree.0 {
+            let value = self.node_expression(node, &format!("{place}.{name}"), depth)?;
             changed = bson!({ "$setField": { "field": *name, "input": changed, "value": value } });
         }
-        let types = match is_making {
+        let types = match creates_value {
             true => vec!["object", "missing"],
             false => vec!["object"],
         };
         let mut branches =
             vec![doc! { "case": { "$in": [{ "$type": place }, types] }, "then": changed }];
-        if !is_making {
+        if !creates_value {
             branches.push(doc! { "case": is_missing(place), "then": "$$REMOVE" });
         }
-        let otherwise = match branch.is_lenient() {
+        let fallback = match branch.ignores_mismatch() {
             true => place.into(),
-            false => Bson::from(refusal(
-                "no field can be changed inside of a value that is no document",
+            false => Bson::from(error_expression(
+                "cannot change a field inside a value that is not a document",
                 place,
             )),
         };
-        Some(bson!({ "$switch": { "branches": branches, "default": otherwise } }))
+        Some(bson!({ "$switch": { "branches": branches, "default": fallback } }))
     }
 
-    /// All elements of an array, or those that meet a condition.
-    fn elements(&self, tree: &Tree<'_>, place: &str, depth: usize) -> Option<Bson> {
-        let mut all = tree.0.iter();
-        let (Some((name, branch)), None) = (all.next(), all.next()) else {
+    /// Changes all elements of an array, or the elements that match an array filter.
+    fn element_changes(&self, tree: &ChangeTree<'_>, place: &str, depth: usize) -> Option<Bson> {
+        let mut nodes = tree.0.iter();
+        let (Some((name, branch)), None) = (nodes.next(), nodes.next()) else {
             return None;
         };
         let variable = format!("element{depth}");
         let element = format!("$${variable}");
-        let changed = self.branch(branch, &element, depth + 1)?;
+        let changed = self.node_expression(branch, &element, depth + 1)?;
         let changed = match name.strip_prefix("$[")?.strip_suffix(']')? {
             "" => changed,
             name => {
-                let meets = self.filter(name, &element)?;
-                bson!({ "$cond": [meets, changed, &element] })
+                let is_matched = self.array_filter(name, &element)?;
+                bson!({ "$cond": [is_matched, changed, &element] })
             }
         };
         let changed = doc! { "$map": { "input": place, "as": variable, "in": changed } };
-        let refused = refusal(
-            "no elements can be changed of a value that is no array",
+        let error = error_expression(
+            "cannot change elements of a value that is not an array",
             place,
         );
-        Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, refused] }))
+        Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, error] }))
     }
 
-    /// The condition behind a name of elements.
-    fn filter(&self, name: &str, element: &str) -> Option<Bson> {
-        let is_of_it = |filter: &&Document| {
+    /// Translates the array filter with this identifier.
+    fn array_filter(&self, name: &str, element: &str) -> Option<Bson> {
+        let has_name = |filter: &&Document| {
             let mut keys = Vec::new();
-            names(filter, &mut keys);
+            collect_paths(filter, &mut keys);
             keys.iter().any(|key| key.split('.').next() == Some(name))
         };
-        let filter = self.array_filters.iter().find(is_of_it)?;
-        condition(filter, Some(name), element)
+        let filter = self.array_filters.iter().find(has_name)?;
+        element_condition(filter, Some(name), element)
     }
 
-    /// Elements by their positions; what is no array has fields of these names.
-    fn positions(
+    /// Changes elements by position. In a document the positions are field names.
+    fn position_changes(
         &self,
-        tree: &Tree<'_>,
-        whole: &Branch<'_>,
+        tree: &ChangeTree<'_>,
+        parent: &ChangeNode<'_>,
         place: &str,
         depth: usize,
     ) -> Option<Bson> {
         let (position, variable) = (format!("position{depth}"), format!("element{depth}"));
         let (at, element) = (format!("$${position}"), format!("$${variable}"));
         let (mut branches, mut length) = (Vec::new(), 0);
-        let otherwise = self.fields(tree, whole, place, depth)?;
+        let fallback = self.field_changes(tree, parent, place, depth)?;
         for (name, branch) in &tree.0 {
             let index = name.parse().ok();
-            let index =
-                index.filter(|index: &usize| *index <= FURTHEST && index.to_string() == *name);
+            let index = index
+                .filter(|index: &usize| *index <= MAX_ARRAY_POSITION && index.to_string() == *name);
             let Some(index) = index else {
-                // No element has this name, though a document may have such a field.
-                if branch.is_lenient() {
+                // An array has no such element, but a document can have such a field.
+                if branch.ignores_mismatch() {
                     continue;
                 }
-                let refused = refusal("no element of an array has such a name", place);
-                return Some(bson!({ "$cond": [{ "$isArray": [place] }, refused, otherwise] }));
+                let error = error_expression("an array has no element at this position", place);
+                return Some(bson!({ "$cond": [{ "$isArray": [place] }, error, fallback] }));
             };
-            if branch.is_making() {
+            if branch.creates_value() {
                 length = length.max(index + 1);
             }
             let index = i64::try_from(index).ok()?;
-            let changed = self.branch(branch, &element, depth + 1)?;
+            let changed = self.node_expression(branch, &element, depth + 1)?;
             branches.push(doc! { "case": { "$eq": [&at, index] }, "then": changed });
         }
         if branches.is_empty() {
-            return Some(bson!({ "$cond": [{ "$isArray": [place] }, place, otherwise] }));
+            return Some(bson!({ "$cond": [{ "$isArray": [place] }, place, fallback] }));
         }
         let length = i64::try_from(length).ok()?;
         let length = doc! { "$max": [{ "$size": place }, length] };
@@ -218,31 +221,31 @@ impl Context<'_> {
         } };
         let changed =
             doc! { "$map": { "input": { "$range": [0, length] }, "as": position, "in": changed } };
-        Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, otherwise] }))
+        Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, fallback] }))
     }
 }
 
-/// The paths of a condition.
-fn names<'d>(condition: &'d Document, found: &mut Vec<&'d str>) {
+/// Collects the paths of a condition.
+fn collect_paths<'d>(condition: &'d Document, paths: &mut Vec<&'d str>) {
     for (key, value) in condition {
         match value.as_array() {
             Some(parts) if key.starts_with('$') => {
                 let parts = parts.iter().filter_map(Bson::as_document);
-                parts.for_each(|part| names(part, found));
+                parts.for_each(|part| collect_paths(part, paths));
             }
-            _ => found.push(key),
+            _ => paths.push(key),
         }
     }
 }
 
-/// What an operator makes of the value at a place.
-fn change(operator: &str, operand: &Bson, place: &str) -> Option<Bson> {
+/// Returns the expression for an operator at a path.
+fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bson> {
     match operator {
-        "$set" => Some(literal(operand)),
+        "$set" => Some(literal_expression(operand)),
         "$unset" => Some("$$REMOVE".into()),
-        // Nothing is inserted by an update.
+        // An update does not insert, so `$setOnInsert` changes nothing.
         "$setOnInsert" => Some(place.into()),
-        "$inc" => number("$add", operand, operand.clone(), place),
+        "$inc" => arithmetic_expression("$add", operand, operand.clone(), place),
         "$mul" => {
             let zero = match operand {
                 Bson::Int32(_) => Bson::Int32(0),
@@ -251,61 +254,73 @@ fn change(operator: &str, operand: &Bson, place: &str) -> Option<Bson> {
                 Bson::Decimal128(_) => Bson::Decimal128("0".parse().ok()?),
                 _ => return None,
             };
-            number("$multiply", operand, zero, place)
+            arithmetic_expression("$multiply", operand, zero, place)
         }
-        "$min" => Some(limit("$lt", operand, place)),
-        "$max" => Some(limit("$gt", operand, place)),
+        "$min" => Some(min_max_expression("$lt", operand, place)),
+        "$max" => Some(min_max_expression("$gt", operand, place)),
         "$currentDate" if *operand == Bson::Boolean(true) => Some("$$NOW".into()),
-        "$push" => push(operand, place),
+        "$push" => push_expression(operand, place),
         "$addToSet" => {
-            let values = match modifiers(operand) {
-                Some(modifiers) => literal(modifiers.get("$each")?),
-                None => literal(&Bson::Array(vec![operand.clone()])),
+            let values = match push_modifiers(operand) {
+                Some(modifiers) => literal_expression(modifiers.get("$each")?),
+                None => literal_expression(&Bson::Array(vec![operand.clone()])),
             };
-            let added = doc! { "$concatArrays": ["$$value", ["$$this"]] };
-            let all = bson!({ "$reduce": {
+            let with_element = doc! { "$concatArrays": ["$$value", ["$$this"]] };
+            let elements = bson!({ "$reduce": {
                 "input": values,
                 "initialValue": "$$array",
-                "in": { "$cond": [{ "$in": ["$$this", "$$value"] }, "$$value", added] },
+                "in": { "$cond": [{ "$in": ["$$this", "$$value"] }, "$$value", with_element] },
             } });
-            Some(array(place, all, true))
+            Some(array_expression(place, elements, true))
         }
         "$pop" => {
             let is_first = operand.as_i32()? < 0;
-            let left = match is_first {
+            let remaining = match is_first {
                 true => doc! { "$slice": ["$$array", 1, i32::MAX] },
                 false => {
                     doc! { "$slice": ["$$array", { "$subtract": [{ "$size": "$$array" }, 1] }] }
                 }
             };
-            let several = doc! { "$gt": [{ "$size": "$$array" }, 1] };
-            Some(array(place, bson!({ "$cond": [several, left, []] }), false))
+            let has_several = doc! { "$gt": [{ "$size": "$$array" }, 1] };
+            Some(array_expression(
+                place,
+                bson!({ "$cond": [has_several, remaining, []] }),
+                false,
+            ))
         }
         "$pullAll" => {
-            let goes = bson!({ "$in": ["$$pulled", literal(operand)] });
-            Some(array(place, without(goes), false))
+            let is_removed = bson!({ "$in": ["$$pulled", literal_expression(operand)] });
+            Some(array_expression(
+                place,
+                filter_expression(is_removed),
+                false,
+            ))
         }
         "$pull" => {
-            let goes = match operand {
-                Bson::Document(of) => {
-                    let goes = condition(of, None, "$$pulled")?;
-                    let is_of_element = of.keys().all(|key| key.starts_with('$'));
+            let is_removed = match operand {
+                Bson::Document(condition_document) => {
+                    let is_removed = element_condition(condition_document, None, "$$pulled")?;
+                    let is_of_element = condition_document.keys().all(|key| key.starts_with('$'));
                     let is_document = doc! { "$eq": [{ "$type": "$$pulled" }, "object"] };
                     match is_of_element {
-                        true => goes,
-                        false => bson!({ "$and": [is_document, goes] }),
+                        true => is_removed,
+                        false => bson!({ "$and": [is_document, is_removed] }),
                     }
                 }
                 Bson::Null | Bson::Array(_) | Bson::RegularExpression(_) => return None,
-                value => bson!({ "$eq": ["$$pulled", literal(value)] }),
+                value => bson!({ "$eq": ["$$pulled", literal_expression(value)] }),
             };
-            Some(array(place, without(goes), false))
+            Some(array_expression(
+                place,
+                filter_expression(is_removed),
+                false,
+            ))
         }
         _ => None,
     }
 }
 
-fn literal(value: &Bson) -> Bson {
+fn literal_expression(value: &Bson) -> Bson {
     bson!({ "$literal": value.clone() })
 }
 
@@ -313,18 +328,23 @@ fn is_missing(place: &str) -> Document {
     doc! { "$eq": [{ "$type": place }, "missing"] }
 }
 
-/// `$inc` and `$mul`. Whole numbers that become too large are an error, not a double.
-fn number(operator: &str, operand: &Bson, first: Bson, place: &str) -> Option<Bson> {
-    let mut result = bson!({ operator: [place, literal(operand)] });
+/// `$inc` and `$mul`. An integer overflow is an error instead of a double.
+fn arithmetic_expression(
+    operator: &str,
+    operand: &Bson,
+    initial: Bson,
+    place: &str,
+) -> Option<Bson> {
+    let mut result = bson!({ operator: [place, literal_expression(operand)] });
     match operand {
         Bson::Int32(_) | Bson::Int64(_) => {
             let is_double = doc! { "$eq": [{ "$type": "$$result" }, "double"] };
-            let was_none = doc! { "$ne": [{ "$type": place }, "double"] };
-            let refused = refusal("the number would be too large", place);
-            let is_beyond = doc! { "$and": [is_double, was_none] };
+            let was_not_double = doc! { "$ne": [{ "$type": place }, "double"] };
+            let error = error_expression("the result is outside the range of an int64", place);
+            let has_overflowed = doc! { "$and": [is_double, was_not_double] };
             result = bson!({ "$let": {
                 "vars": { "result": result },
-                "in": { "$cond": [is_beyond, refused, "$$result"] },
+                "in": { "$cond": [has_overflowed, error, "$$result"] },
             } });
         }
         Bson::Double(_) | Bson::Decimal128(_) => {}
@@ -332,90 +352,93 @@ fn number(operator: &str, operand: &Bson, first: Bson, place: &str) -> Option<Bs
     }
     Some(bson!({ "$switch": {
         "branches": [
-            { "case": is_missing(place), "then": literal(&first) },
+            { "case": is_missing(place), "then": literal_expression(&initial) },
             { "case": { "$isNumber": place }, "then": result },
         ],
-        "default": refusal("what is no number cannot be calculated with", place),
+        "default": error_expression("cannot apply an arithmetic operator to a value that is not a number", place),
     } }))
 }
 
 /// `$min` and `$max`.
-fn limit(compare: &str, operand: &Bson, place: &str) -> Bson {
-    let is_it = doc! { compare: [literal(operand), place] };
-    bson!({ "$cond": [{ "$or": [is_missing(place), is_it] }, literal(operand), place] })
+fn min_max_expression(compare: &str, operand: &Bson, place: &str) -> Bson {
+    let replaces = doc! { compare: [literal_expression(operand), place] };
+    bson!({ "$cond": [{ "$or": [is_missing(place), replaces] }, literal_expression(operand), place] })
 }
 
-/// What becomes of the array at a place, which `changed` knows as `$$array`; one that is missing is empty, or stays missing.
-fn array(place: &str, changed: Bson, is_making: bool) -> Bson {
-    let missing = match is_making {
+/// Changes the array at a path. The expression `changed` refers to the array as `$$array`. A missing array is created or stays
+/// missing.
+fn array_expression(place: &str, changed: Bson, creates_array: bool) -> Bson {
+    let missing = match creates_array {
         true => bson!([]),
         false => "$$REMOVE".into(),
     };
     let array = doc! { "$cond": [is_missing(place), missing, place] };
-    let refused = refusal("what is no array has no elements to change", place);
-    let refused = match is_making {
-        true => Bson::from(refused),
-        false => bson!({ "$cond": [is_missing(place), "$$REMOVE", refused] }),
+    let error = error_expression(
+        "cannot change elements of a value that is not an array",
+        place,
+    );
+    let error = match creates_array {
+        true => Bson::from(error),
+        false => bson!({ "$cond": [is_missing(place), "$$REMOVE", error] }),
     };
     bson!({ "$let": {
         "vars": { "array": array },
-        "in": { "$cond": [{ "$isArray": ["$$array"] }, changed, refused] },
+        "in": { "$cond": [{ "$isArray": ["$$array"] }, changed, error] },
     } })
 }
 
-/// The array without what goes.
-fn without(goes: Bson) -> Bson {
-    let stays = doc! { "$not": [goes] };
-    bson!({ "$filter": { "input": "$$array", "as": "pulled", "cond": stays } })
+/// Returns the array without the elements that meet a condition.
+fn filter_expression(is_removed: Bson) -> Bson {
+    let is_kept = doc! { "$not": [is_removed] };
+    bson!({ "$filter": { "input": "$$array", "as": "pulled", "cond": is_kept } })
 }
 
-/// What a `$push` and an `$addToSet` say beside a value.
-fn modifiers(operand: &Bson) -> Option<&Document> {
+/// Returns the modifiers of a `$push` or `$addToSet`.
+fn push_modifiers(operand: &Bson) -> Option<&Document> {
     let modifiers = operand.as_document();
     modifiers.filter(|modifiers| modifiers.contains_key("$each"))
 }
 
-fn push(operand: &Bson, place: &str) -> Option<Bson> {
-    let Some(modifiers) = modifiers(operand) else {
-        let all =
-            bson!({ "$concatArrays": ["$$array", literal(&Bson::Array(vec![operand.clone()]))] });
-        return Some(array(place, all, true));
+fn push_expression(operand: &Bson, place: &str) -> Option<Bson> {
+    let Some(modifiers) = push_modifiers(operand) else {
+        let elements = bson!({ "$concatArrays": ["$$array", literal_expression(&Bson::Array(vec![operand.clone()]))] });
+        return Some(array_expression(place, elements, true));
     };
-    let each = literal(modifiers.get("$each")?);
-    let mut all = match whole(modifiers, "$position") {
+    let each = literal_expression(modifiers.get("$each")?);
+    let mut elements = match integer_modifier(modifiers, "$position") {
         None => bson!({ "$concatArrays": ["$$array", each] }),
         Some(0) => bson!({ "$concatArrays": [each, "$$array"] }),
         Some(position) if position > 0 => {
             let before = doc! { "$slice": ["$$array", position] };
-            let behind = doc! { "$slice": ["$$array", position, i32::MAX] };
-            bson!({ "$concatArrays": [before, each, behind] })
+            let after = doc! { "$slice": ["$$array", position, i32::MAX] };
+            bson!({ "$concatArrays": [before, each, after] })
         }
-        Some(from_behind) => {
-            let left = doc! { "$add": [{ "$size": "$$array" }, from_behind] };
-            let before = doc! { "$slice": ["$$array", &left] };
-            let before = doc! { "$cond": [{ "$gt": [left, 0] }, before, []] };
-            let behind = doc! { "$slice": ["$$array", from_behind] };
-            bson!({ "$concatArrays": [before, each, behind] })
+        Some(from_end) => {
+            let first_length = doc! { "$add": [{ "$size": "$$array" }, from_end] };
+            let before = doc! { "$slice": ["$$array", &first_length] };
+            let before = doc! { "$cond": [{ "$gt": [first_length, 0] }, before, []] };
+            let after = doc! { "$slice": ["$$array", from_end] };
+            bson!({ "$concatArrays": [before, each, after] })
         }
     };
     if let Some(order) = modifiers.get("$sort") {
-        all = bson!({ "$sortArray": { "input": all, "sortBy": order.clone() } });
+        elements = bson!({ "$sortArray": { "input": elements, "sortBy": order.clone() } });
     }
-    all = match whole(modifiers, "$slice") {
-        None => all,
+    elements = match integer_modifier(modifiers, "$slice") {
+        None => elements,
         Some(0) => bson!([]),
-        Some(keeps) => bson!({ "$slice": [all, keeps] }),
+        Some(length) => bson!({ "$slice": [elements, length] }),
     };
     let is_known =
         |name: &String| matches!(name.as_str(), "$each" | "$position" | "$sort" | "$slice");
     modifiers
         .keys()
         .all(is_known)
-        .then(|| array(place, all, true))
+        .then(|| array_expression(place, elements, true))
 }
 
-/// A whole number; one beyond any array is as good as the last that an expression takes.
-fn whole(modifiers: &Document, name: &str) -> Option<i32> {
+/// Returns an integer modifier, limited to the range of positions in expressions.
+fn integer_modifier(modifiers: &Document, name: &str) -> Option<i32> {
     let value = modifiers.get(name)?;
     let value = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
     let value = value.clamp(-i64::from(i32::MAX), i32::MAX.into());

@@ -1,150 +1,160 @@
-//! Whether copies are as their sources, and what is done where they are not.
+//! The check and the repair of copies: comparing copies with their sources, and filling stale copies again.
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, RawBson, RawDocumentBuf, doc};
 
 use super::{
-    VERIFY, close,
-    fan::{source_condition, write},
-    group::{Group, groups},
-    open,
-    source::Sources,
-    verify::verify_said,
+    fan_out::{set_or_unset, source_condition},
+    layout::{CopyGroup, copy_groups},
+    parse_document,
+    revalidate::revalidate_write,
+    source::SourceCache,
+    to_raw_document,
 };
 use crate::{
     Result,
     access::Access,
     maintain::{
-        Said,
-        link::linked::{Fate, Id, by_id},
-        stored::{Amendment, change, names, raw},
+        PendingKind, PendingToken,
+        link::linked_document::{OrderedId, TombstoneState, id_filter},
+        metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
     },
     schema::{Model, upgrade},
 };
 
-/// A copy that is not as its source.
+/// A copy that differs from its source.
 #[derive(Debug, Clone)]
 pub(crate) struct StaleCopy {
-    /// Where the document is in its batch.
-    pub(crate) document: usize,
-    /// Where the copy is, with the positions of elements.
+    /// The position of the document in the batch.
+    pub(crate) batch_position: usize,
+    /// The path of the copy, with the positions of array elements.
     pub(crate) path: String,
     pub(crate) source: &'static Model,
     pub(crate) id: Bson,
-    pub(crate) holds: Bson,
-    pub(crate) is: Bson,
+    pub(crate) actual: Bson,
+    pub(crate) expected: Bson,
 }
 
-/// The copies in some documents that are not as their sources, though nobody is to bring them up to date.
-pub(crate) async fn stale(
+/// Returns the copies in a batch that differ from their sources, unless work that will update the copy is pending.
+pub(crate) async fn find_stale_copies(
     access: &Access,
     model: &Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<StaleCopy>> {
-    let groups = groups(model);
-    if !groups.iter().any(Group::is_following) {
+    let groups = copy_groups(model);
+    if !groups.iter().any(CopyGroup::has_fan_out) {
         return Ok(Vec::new());
     }
-    let mut wanted = Vec::new();
-    let mut held = Vec::new();
-    for (document, raw) in batch.iter().enumerate() {
-        if says(raw, VERIFY.0) {
+    let mut source_ids = Vec::new();
+    let mut copies = Vec::new();
+    for (position, raw) in batch.iter().enumerate() {
+        if PendingKind::REVALIDATE.lease_end(raw)?.is_some() {
             continue;
         }
-        let current = upgrade::current(model, raw)?;
-        let open = open(&current)?;
-        for group in groups.iter().filter(|group| group.is_following()) {
-            let scope = group.scope_of_dependent(&open);
-            for (path, inside) in group.structs(&open) {
-                let id = group.reference_in(inside);
-                for taken in group.following() {
-                    let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
-                    let path = format!("{path}{}", taken.stored);
-                    let id = id.cloned().unwrap_or(Bson::Null);
-                    held.push((document, group, (id, scope.clone()), path, taken, holds));
+        let current = upgrade::upgrade_for_read(model, raw)?;
+        let document = parse_document(&current)?;
+        for group in groups.iter().filter(|group| group.has_fan_out()) {
+            let scope = group.scope_of_dependent(&document);
+            for (path, embedded) in group.structs_in_document(&document) {
+                let reference = group.reference_in(embedded);
+                for field in group.fan_out_fields() {
+                    let actual = embedded.get(field.stored).cloned().unwrap_or(Bson::Null);
+                    let path = format!("{path}{}", field.stored);
+                    let reference = reference.cloned().unwrap_or(Bson::Null);
+                    copies.push((
+                        position,
+                        group,
+                        (reference, scope.clone()),
+                        path,
+                        field,
+                        actual,
+                    ));
                 }
-                wanted.extend(id.map(|id| ((group.model)(), id.clone())));
+                source_ids
+                    .extend(reference.map(|reference| ((group.source_model)(), reference.clone())));
             }
         }
     }
-    let mut sources = Sources::default();
-    sources.read(access, &groups, &wanted).await?;
-    let mut found = Vec::new();
-    for (document, group, (id, scope), path, taken, holds) in held {
-        let source = (group.model)();
-        let is = match (&id, sources.get_in_scope(group, &id, scope.as_ref())?) {
+    let mut sources = SourceCache::default();
+    sources.read_missing(access, &groups, &source_ids).await?;
+    let mut stale = Vec::new();
+    for (position, group, (reference, scope), path, field, actual) in copies {
+        let source = (group.source_model)();
+        let expected = match (
+            &reference,
+            sources.get_source_in_scope(group, &reference, scope.as_ref())?,
+        ) {
             (Bson::Null, _) => Bson::Null,
             (_, None) => continue,
-            (_, Some(None)) if taken.clears => Bson::Null,
-            // What is gone leaves its last value.
+            (_, Some(None)) if field.clears => Bson::Null,
+            // A copy keeps its last value when the source is deleted.
             (_, Some(None)) => continue,
-            (_, Some(Some(source))) if source.is_fanning || source.fate != Fate::Stays => continue,
-            (_, Some(Some(source))) => source.value(&taken.from),
+            (_, Some(Some(source)))
+                if source.has_pending_fan_out || source.tombstone != TombstoneState::Live =>
+            {
+                continue;
+            }
+            (_, Some(Some(source))) => source.field_value(&field.source_path),
         };
-        if !is_same(&holds, &is)? {
-            found.push(StaleCopy {
-                document,
+        if !is_equal_value(&actual, &expected)? {
+            stale.push(StaleCopy {
+                batch_position: position,
                 path,
                 source,
-                id,
-                holds,
-                is,
+                id: reference,
+                actual,
+                expected,
             });
         }
     }
-    Ok(found)
+    Ok(stale)
 }
 
-/// Whether a document says that something is owed.
-fn says(raw: &RawDocument, promise: &str) -> bool {
-    let field = promise.trim_start_matches("_odm.");
-    let own = raw.get_document("_odm").ok();
-    own.is_some_and(|own| own.get(field).is_ok_and(|said| said.is_some()))
+/// Whether the database considers two values equal. A write that replaces one by the other then starts no fan-out.
+pub(super) fn is_equal_value(a: &Bson, b: &Bson) -> Result<bool> {
+    Ok(OrderedId::from_id(&to_raw_value(a)?) == OrderedId::from_id(&to_raw_value(b)?))
 }
 
-/// Whether a database says that they are equal: then a write of the one over the other is none that copies follow.
-pub(super) fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
-    Ok(Id::of(&raw(a)?) == Id::of(&raw(b)?))
-}
-
-/// Writes a copy again; tells whether there was something to write.
-pub(crate) async fn copy_again(
+/// Fills a stale copy again by a revalidation. Returns whether the document was changed.
+pub(crate) async fn refill_copy(
     access: &Access,
     model: &'static Model,
     document: &RawBson,
     path: &str,
     source: &Bson,
 ) -> Result<bool> {
-    let groups = groups(model);
-    let copied = names(path);
-    let is_of = |group: &&Group| {
-        let mut fields = group.following();
-        fields.any(|taken| group.path(taken.stored) == copied)
+    let groups = copy_groups(model);
+    let copied_path = field_names_of(path);
+    let has_copy = |group: &&CopyGroup| {
+        let mut fields = group.fan_out_fields();
+        fields.any(|field| group.field_path(field.stored) == copied_path)
     };
-    let Some(group) = groups.iter().find(is_of) else {
+    let Some(group) = groups.iter().find(has_copy) else {
         return Ok(false);
     };
-    // As if it had never been filled: whoever has an older value in hand is overtaken by what follows here.
+    // Remove the copied version, as if the copy had never been filled: the revalidation then overwrites the values of slower
+    // processes.
     let condition = source_condition(group, source);
-    let place = group.elements(&condition);
-    let said = Said::now();
-    let mut update = doc! { "$set": { VERIFY.0: said.to_document() } };
+    let elements = group.element_paths(&condition);
+    let token = PendingToken::with_new_lease();
+    let mut update =
+        doc! { "$set": { PendingKind::REVALIDATE.record_path(): token.to_document() } };
     if *source == Bson::Null {
-        for taken in group.following() {
-            let path = format!("{}{}", place.before, taken.stored);
-            write(&mut update, path, taken.stored_value(Bson::Null));
+        for field in group.fan_out_fields() {
+            let path = format!("{}{}", elements.prefix, field.stored);
+            set_or_unset(&mut update, path, field.stored_value(Bson::Null));
         }
     } else {
-        let from = format!("{}{}", place.before, group.from());
-        write(&mut update, from, None);
+        let version_path = format!("{}{}", elements.prefix, group.version_path());
+        set_or_unset(&mut update, version_path, None);
     }
-    let mut filter = open(&by_id(document)?)?;
-    filter.extend(group.of_structs(condition));
-    let amendment = Amendment {
-        filter: close(&filter)?,
+    let mut filter = parse_document(&id_filter(document)?)?;
+    filter.extend(group.struct_condition(condition));
+    let refill = MetadataUpdate {
+        filter: to_raw_document(&filter)?,
         update,
-        array_filters: place.filters,
+        array_filters: elements.array_filters,
     };
-    let changed = change(access, model, amendment).await?;
-    verify_said(access, model, said, None).await?;
-    Ok(changed > 0)
+    let updated = apply_update(access, model, refill).await?;
+    revalidate_write(access, model, token, None).await?;
+    Ok(updated > 0)
 }

@@ -1,183 +1,197 @@
-//! How snapshots differ from what they were taken of.
+//! Snapshot drift: snapshots that differ from the current value of the source.
 
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 
 use super::{
-    check::is_same,
-    group::{Group, groups},
-    open,
-    source::Sources,
+    check::is_equal_value,
+    layout::{CopyGroup, copy_groups},
+    parse_document,
+    source::SourceCache,
 };
 use crate::{
     Result,
     access::Access,
-    maintain::stored::get,
-    overflow::{ATTEMPTS, Reading, Walk},
-    query::append,
+    metadata::{self, ParsedMetadata, copy::SnapshotOrigin},
+    overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
+    query::append_field,
     retry,
     schema::{Model, OverflowField, upgrade},
 };
 
-/// A snapshot that is not as its source is now.
+/// A snapshot that differs from the current value of the source.
 #[derive(Debug, Clone)]
-pub(crate) struct Drifted {
-    /// Where the document is in its batch.
-    pub(crate) document: usize,
-    /// Where the snapshot is, with the positions of elements.
+pub(crate) struct DriftedSnapshot {
+    /// The position of the document in the batch.
+    pub(crate) batch_position: usize,
+    /// The path of the snapshot, with the positions of array elements.
     pub(crate) path: String,
-    pub(crate) taken: Bson,
-    /// None if the source is gone.
-    pub(crate) now: Option<Bson>,
+    pub(crate) snapshot: Bson,
+    /// `None` if the source was deleted.
+    pub(crate) current: Option<Bson>,
     pub(crate) source: &'static Model,
     pub(crate) id: Bson,
-    pub(crate) at: Option<DateTime>,
+    pub(crate) snapshot_at: Option<DateTime>,
 }
 
-/// How many elements outside of a document are looked at in one go, at least.
-const PAGE: usize = 5_000;
+/// The number of spilled elements of an overflow array that are compared at a time, at least.
+const SPILLED_ELEMENTS_PER_PAGE: usize = 5_000;
 
-/// The snapshots in some documents that are not as their sources are now: one query for each model that these are of, and for each
-/// [`PAGE`] of an array that has overflowed.
-pub(crate) async fn drifted(
+/// Returns the snapshots in a batch that differ from their sources. Costs one query for each source model, and one for each
+/// [`SPILLED_ELEMENTS_PER_PAGE`] elements of an overflow array.
+pub(crate) async fn find_drifted(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<Drifted>> {
-    let groups = with_snapshots(model);
-    let (mut inside, mut found) = (Held::default(), Vec::new());
-    for (document, raw) in batch.iter().enumerate() {
-        let open = open(&upgrade::current(model, raw)?)?;
+) -> Result<Vec<DriftedSnapshot>> {
+    let groups = snapshot_groups(model);
+    let (mut resident, mut spilled) = (SnapshotBatch::default(), Vec::new());
+    for (position, raw) in batch.iter().enumerate() {
+        let document = parse_document(&upgrade::upgrade_for_read(model, raw)?)?;
         for group in &groups {
-            for (path, own) in group.structs(&open) {
-                inside.add(group, (document, &path), own);
+            for (path, embedded) in group.structs_in_document(&document) {
+                resident.add_struct(group, (position, &path), embedded);
             }
         }
         for field in model.overflows {
-            let groups = groups.iter().filter(|group| group.is_in(field));
+            let groups = groups.iter().filter(|group| group.is_in_overflow(field));
             let groups: Vec<_> = groups.cloned().collect();
             if !groups.is_empty() {
-                let outside = outside(access, model, field, raw, (document, &groups)).await?;
-                found.extend(outside);
+                let drifted =
+                    drifted_in_spilled(access, model, field, raw, (position, &groups)).await?;
+                spilled.extend(drifted);
             }
         }
     }
-    let mut all = inside.drifted(access, &groups).await?;
-    all.append(&mut found);
-    // Of one document behind the other.
-    all.sort_by_key(|drifted| drifted.document);
-    Ok(all)
+    let mut drifted = resident.into_drifted(access, &groups).await?;
+    drifted.append(&mut spilled);
+    // Report the drift of one document together.
+    drifted.sort_by_key(|snapshot| snapshot.batch_position);
+    Ok(drifted)
 }
 
-/// The same of the elements that one document has outside of it.
-async fn outside(
+/// Returns the drifted snapshots in the spilled elements of one document.
+async fn drifted_in_spilled(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     raw: &RawDocument,
-    (document, groups): (usize, &[Group]),
-) -> Result<Vec<Drifted>> {
-    let all = access.to_everything();
-    let Some((reading, owner)) = Reading::of(&all, model, field, raw)? else {
+    (batch_position, groups): (usize, &[CopyGroup]),
+) -> Result<Vec<DriftedSnapshot>> {
+    let full_access = access.with_full_visibility();
+    let Some((reader, state)) = ArrayReader::from_document(&full_access, model, field, raw)? else {
         return Ok(Vec::new());
     };
-    let mut next = Some(owner);
-    for attempt in 1..=ATTEMPTS {
-        let Some(owner) = next else {
+    let mut next_state = Some(state);
+    for attempt in 1..=MAX_READ_ATTEMPTS {
+        let Some(state) = next_state else {
             return Ok(Vec::new());
         };
-        let mut position = owner.resident.len();
-        let mut walk = Walk::begin(reading.clone(), owner).await?;
-        let mut found = Vec::new();
-        while !walk.is_over() {
-            let mut held = Held::default();
-            for element in walk.next(PAGE).await? {
+        let mut position = state.resident.len();
+        let mut cursor = SpilledCursor::from_state(reader.clone(), state).await?;
+        let mut drifted = Vec::new();
+        while !cursor.is_exhausted() {
+            let mut snapshots = SnapshotBatch::default();
+            for element in cursor.next_elements(SPILLED_ELEMENTS_PER_PAGE).await? {
                 for group in groups {
-                    for (path, own) in group.structs_in(1, &element) {
+                    for (path, embedded) in group.structs_in(1, &element) {
                         let path = format!("{}.{position}.{path}", field.stored);
-                        held.add(group, (document, &path), own);
+                        snapshots.add_struct(group, (batch_position, &path), embedded);
                     }
                 }
                 position += 1;
             }
-            found.extend(held.drifted(access, groups).await?);
+            drifted.extend(snapshots.into_drifted(access, groups).await?);
         }
-        if walk.is_whole().await? {
-            return Ok(found);
+        if cursor.is_complete().await? {
+            return Ok(drifted);
         }
-        retry::pause(attempt).await;
-        next = reading.owner().await?;
+        retry::pause_before_retry(attempt).await;
+        next_state = reader.read_state().await?;
     }
-    Err(reading.replaced())
+    Err(reader.contention_error())
 }
 
-/// Snapshots, with what of their sources they were taken of.
+/// Snapshots of one batch, each with the source field.
 #[derive(Default)]
-struct Held(Vec<(Drifted, String)>);
+struct SnapshotBatch(Vec<(DriftedSnapshot, String)>);
 
-impl Held {
-    /// Adds those of a struct, which is in a document and there at a path.
-    fn add(&mut self, group: &Group, (document, path): (usize, &str), inside: &Document) {
-        for taken in group.snapshots() {
-            let (id, at) = origin(inside, &taken.origin());
-            // What does not remember it was taken of what is referred to.
-            let id = id.or(group.reference_in(inside));
-            let (Some(value), Some(id)) = (inside.get(taken.stored), id) else {
+impl SnapshotBatch {
+    /// Adds the snapshots of a struct at a path of a document.
+    fn add_struct(
+        &mut self,
+        group: &CopyGroup,
+        (position, path): (usize, &str),
+        embedded: &Document,
+    ) {
+        for field in group.snapshot_fields() {
+            let (id, snapshot_at) = match ParsedMetadata::of(embedded).snapshot_origin(field.stored)
+            {
+                Some(SnapshotOrigin { id, at }) => (Some(id), Some(at)),
+                // A snapshot without a recorded origin comes from the current target of the reference.
+                None => (group.reference_in(embedded).cloned(), None),
+            };
+            let (Some(value), Some(id)) = (embedded.get(field.stored), id) else {
                 continue;
             };
-            let drifted = Drifted {
-                document,
-                path: format!("{path}{}", taken.stored),
-                taken: value.clone(),
-                now: None,
-                source: (group.model)(),
-                id: id.clone(),
-                at,
+            let drifted = DriftedSnapshot {
+                batch_position: position,
+                path: format!("{path}{}", field.stored),
+                snapshot: value.clone(),
+                current: None,
+                source: (group.source_model)(),
+                id,
+                snapshot_at,
             };
-            self.0.push((drifted, taken.from.clone()));
+            self.0.push((drifted, field.source_path.clone()));
         }
     }
 
-    /// Those that are not as their sources are now.
-    async fn drifted(self, access: &Access, groups: &[Group]) -> Result<Vec<Drifted>> {
-        let wanted = self
+    /// Reads the sources and returns the snapshots that differ.
+    async fn into_drifted(
+        self,
+        access: &Access,
+        groups: &[CopyGroup],
+    ) -> Result<Vec<DriftedSnapshot>> {
+        let source_ids = self
             .0
             .iter()
-            .map(|(held, _)| (held.source, held.id.clone()));
-        let wanted: Vec<_> = wanted.collect();
-        let mut sources = Sources::default();
-        sources.read(access, groups, &wanted).await?;
-        let mut found = Vec::new();
-        for (mut drifted, from) in self.0 {
-            let source = sources.get(drifted.source, &drifted.id)?.flatten();
-            drifted.now = source.map(|source| source.value(&from));
-            let is_as_taken = match &drifted.now {
-                Some(now) => is_same(&drifted.taken, now)?,
+            .map(|(snapshot, _)| (snapshot.source, snapshot.id.clone()));
+        let source_ids: Vec<_> = source_ids.collect();
+        let mut sources = SourceCache::default();
+        sources.read_missing(access, groups, &source_ids).await?;
+        let mut drifted = Vec::new();
+        for (mut snapshot, source_path) in self.0 {
+            let source = sources.get_source(snapshot.source, &snapshot.id)?.flatten();
+            snapshot.current = source.map(|source| source.field_value(&source_path));
+            let is_unchanged = match &snapshot.current {
+                Some(current) => is_equal_value(&snapshot.snapshot, current)?,
                 None => false,
             };
-            if !is_as_taken {
-                found.push(drifted);
+            if !is_unchanged {
+                drifted.push(snapshot);
             }
         }
-        Ok(found)
+        Ok(drifted)
     }
 }
 
-/// What of a document its snapshots are in; all of it where it may be of an older version. None at all if it has none.
-pub(crate) fn projection(model: &Model) -> Result<Option<Option<RawDocumentBuf>>> {
-    let groups = with_snapshots(model);
+/// Returns the projection that reads the snapshots of a model. `None` if the model has no snapshots; `Some(None)` reads whole
+/// documents, because an upgrade needs all fields.
+pub(crate) fn snapshot_projection(model: &Model) -> Result<Option<Option<RawDocumentBuf>>> {
+    let groups = snapshot_groups(model);
     if groups.is_empty() {
         return Ok(None);
     }
     if model.upgrade.is_some() {
         return Ok(Some(None));
     }
-    let mut roots = vec!["_id", "_odm"];
+    let mut roots = vec!["_id", metadata::FIELD];
     for group in &groups {
         match group.steps.first() {
             Some(step) => roots.push(step.stored),
             None => {
                 roots.push(group.reference);
-                roots.extend(group.snapshots().map(|taken| taken.stored));
+                roots.extend(group.snapshot_fields().map(|field| field.stored));
             }
         }
     }
@@ -185,20 +199,13 @@ pub(crate) fn projection(model: &Model) -> Result<Option<Option<RawDocumentBuf>>
     roots.dedup();
     let mut projection = RawDocumentBuf::new();
     for root in roots {
-        append(&mut projection, root, 1)?;
+        append_field(&mut projection, root, 1)?;
     }
     Ok(Some(Some(projection)))
 }
 
-fn with_snapshots(model: &Model) -> Vec<Group> {
-    let mut groups = groups(model);
-    groups.retain(|group| group.snapshots().next().is_some());
+fn snapshot_groups(model: &Model) -> Vec<CopyGroup> {
+    let mut groups = copy_groups(model);
+    groups.retain(|group| group.snapshot_fields().next().is_some());
     groups
-}
-
-/// What a struct remembers of where a snapshot in it is from.
-fn origin<'d>(inside: &'d Document, path: &str) -> (Option<&'d Bson>, Option<DateTime>) {
-    let origin = get(inside, path).and_then(Bson::as_document);
-    let at = origin.and_then(|origin| origin.get_datetime("at").ok().copied());
-    (origin.and_then(|origin| origin.get("id")), at)
 }

@@ -1,356 +1,403 @@
-//! What is put into documents, and into what an update writes, of the documents that they refer to.
+//! Filling copies: in documents that are inserted, and in references and structs that an update writes.
 
-use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use bson::{Bson, DateTime, Document, RawDocumentBuf};
 
 use super::{
-    VERIFY, close,
-    fan::write,
-    group::{Group, Meets},
-    source::{Source, Sources},
+    fan_out::set_or_unset,
+    layout::{CopyGroup, PathRelation},
+    source::{SourceCache, SourceState},
+    to_raw_document,
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::BoxFuture,
     decode,
-    document::{self, Draft, Drafted},
+    document::{self, Draft, DraftContent},
     error,
-    maintain::{Said, computed, stored::set},
+    maintain::{PendingKind, PendingToken, computed, metadata_update::set_at},
+    metadata::copy::SnapshotOrigin,
     schema::Model,
 };
 
-/// Makes documents of drafts, with what is taken of others: one query for each model that these are of.
-pub(crate) async fn resolve<T: document::Document>(
+/// Turns drafts into documents by filling their copies. Costs one query for each source model. Returns the sources that were
+/// read.
+pub(crate) async fn resolve_drafts<T: document::Document>(
     access: &Access,
     drafts: Vec<Draft<T>>,
-) -> Result<(Vec<T>, Sources)> {
+) -> Result<(Vec<T>, SourceCache)> {
     let mut documents = Vec::with_capacity(drafts.len());
-    let (mut raws, mut places) = (Vec::new(), Vec::new());
+    let (mut raws, mut positions) = (Vec::new(), Vec::new());
     for draft in drafts {
         documents.push(match draft.0 {
-            Drafted::Whole(document) => Some(document),
-            Drafted::Raw(raw) => {
-                places.push(documents.len());
+            DraftContent::Complete(document) => Some(document),
+            DraftContent::Partial(raw) => {
+                positions.push(documents.len());
                 raws.push(raw);
                 None
             }
         });
     }
-    let mut sources = Sources::default();
+    let mut sources = SourceCache::default();
     if !raws.is_empty() {
         let filled;
         (filled, sources) = fill_drafts(access, &T::MODEL, &raws).await?;
-        for (place, raw) in places.into_iter().zip(filled) {
-            documents[place] = Some(decode::encoded(&raw)?);
+        for (position, raw) in positions.into_iter().zip(filled) {
+            documents[position] = Some(decode::decode_new(&raw)?);
         }
     }
     Ok((documents.into_iter().flatten().collect(), sources))
 }
 
-/// The documents that are stored of drafts.
+/// Returns drafts as complete stored documents: copies and computed fields are filled.
 fn fill_drafts<'a>(
     access: &'a Access,
     model: &'static Model,
     drafts: &'a [RawDocumentBuf],
-) -> BoxFuture<'a, Result<(Vec<RawDocumentBuf>, Sources)>> {
+) -> BoxFuture<'a, Result<(Vec<RawDocumentBuf>, SourceCache)>> {
     Box::pin(async move {
-        let mut sources = Sources::default();
-        let open = drafts.iter().map(|raw| super::open(raw));
-        let mut open = open.collect::<Result<Vec<_>>>()?;
-        fill_all(
+        let mut sources = SourceCache::default();
+        let documents = drafts.iter().map(|raw| super::parse_document(raw));
+        let mut documents = documents.collect::<Result<Vec<_>>>()?;
+        fill_documents(
             access,
             model,
-            &super::groups(model),
-            &mut open,
+            &super::copy_groups(model),
+            &mut documents,
             &mut sources,
         )
         .await?;
-        let filled = open.iter().map(|filled| {
-            let mut raw = close(filled)?;
-            computed::fill(model, &mut raw)?;
+        let filled = documents.iter().map(|document| {
+            let mut raw = to_raw_document(document)?;
+            computed::compute_fields(model, &mut raw)?;
             Ok(raw)
         });
         Ok((filled.collect::<Result<_>>()?, sources))
     })
 }
 
-/// Fills documents that are to be inserted, and says in them that they are to be looked at again.
-pub(super) async fn insert(
+/// Fills documents before an insert, and adds a pending revalidation. Returns the token, or `None` if there are no followed
+/// copies.
+pub(super) async fn fill_inserted(
     access: &Access,
     model: &'static Model,
-    groups: &[Group],
+    groups: &[CopyGroup],
     documents: &mut [RawDocumentBuf],
-    sources: &mut Sources,
-) -> Result<Option<Said>> {
-    let open = documents.iter().map(|raw| super::open(raw));
-    let mut open = open.collect::<Result<Vec<_>>>()?;
-    let follows = fill_all(access, model, groups, &mut open, sources).await?;
-    let said = follows.then(Said::now);
-    for (raw, mut filled) in documents.iter_mut().zip(open) {
-        if let Some(said) = said {
-            set(&mut filled, VERIFY.0, said.to_document());
+    sources: &mut SourceCache,
+) -> Result<Option<PendingToken>> {
+    let parsed = documents.iter().map(|raw| super::parse_document(raw));
+    let mut parsed = parsed.collect::<Result<Vec<_>>>()?;
+    let has_copies = fill_documents(access, model, groups, &mut parsed, sources).await?;
+    let token = has_copies.then(PendingToken::with_new_lease);
+    for (raw, mut document) in documents.iter_mut().zip(parsed) {
+        if let Some(token) = token {
+            let path = PendingKind::REVALIDATE.record_path();
+            set_at(&mut document, path, token.to_document());
         }
-        *raw = close(&filled)?;
+        *raw = to_raw_document(&document)?;
     }
-    Ok(said)
+    Ok(token)
 }
 
-/// Puts a value at a dotted path of a document.
-pub(in crate::maintain) fn put(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
-    let mut open = super::open(raw)?;
-    set(&mut open, dotted, value);
-    *raw = close(&open)?;
+/// Sets a value at a dotted path of a document.
+pub(super) fn put_field(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
+    let mut document = super::parse_document(raw)?;
+    set_at(&mut document, dotted, value);
+    *raw = to_raw_document(&document)?;
     Ok(())
 }
 
-/// Fills values of a whole document each; tells whether something in them follows.
-async fn fill_all(
+/// Fills all copies of complete documents. Returns whether a followed copy was filled from a source.
+async fn fill_documents(
     access: &Access,
     model: &'static Model,
-    groups: &[Group],
+    groups: &[CopyGroup],
     documents: &mut [Document],
-    sources: &mut Sources,
+    sources: &mut SourceCache,
 ) -> Result<bool> {
-    let mut wanted = Vec::new();
+    let mut source_ids = Vec::new();
     for group in groups {
         for document in documents.iter() {
-            let structs = group.structs(document).into_iter();
-            wanted.extend(structs.filter_map(|(_, inside)| wants(group, inside)));
+            let structs = group.structs_in_document(document).into_iter();
+            source_ids.extend(structs.filter_map(|(_, embedded)| source_of(group, embedded)));
         }
     }
-    sources.read(access, &super::groups(model), &wanted).await?;
-    let (mut follows, now) = (false, DateTime::now());
+    sources
+        .read_missing(access, &super::copy_groups(model), &source_ids)
+        .await?;
+    let (mut has_copies, now) = (false, DateTime::now());
     for group in groups {
-        follows |= group.is_following();
+        has_copies |= group.has_fan_out();
         for document in documents.iter_mut() {
-            let taking = Taking::OfAll(now);
-            group.each(document, &mut |inside| {
-                fill(model, group, inside, sources, taking)
+            let timing = SnapshotTiming::All(now);
+            group.for_each_struct(document, &mut |embedded| {
+                fill_struct(model, group, embedded, sources, timing)
             })?;
         }
     }
-    Ok(follows && !wanted.is_empty())
+    Ok(has_copies && !source_ids.is_empty())
 }
 
-/// The source of what is in a struct, if its reference leads to one.
-fn wants(group: &Group, inside: &Document) -> Option<(&'static Model, Bson)> {
-    let id = group.reference_in(inside)?;
-    Some(((group.model)(), id.clone()))
+/// Returns the source of the copies in a struct, or `None` if the reference is null.
+fn source_of(group: &CopyGroup, embedded: &Document) -> Option<(&'static Model, Bson)> {
+    let id = group.reference_in(embedded)?;
+    Some(((group.source_model)(), id.clone()))
 }
 
-/// When snapshots are taken, and which of those in a struct are.
+/// The time of new snapshots, and which snapshots are new.
 #[derive(Debug, Clone, Copy)]
-enum Taking {
-    /// All: what is in a document that is inserted was taken for it.
-    OfAll(DateTime),
-    /// Those that are not there. The others are of an earlier time.
-    OfMissing(DateTime),
+enum SnapshotTiming {
+    /// Every snapshot is new: the document is inserted.
+    All(DateTime),
+    /// Only missing snapshots are new. Existing snapshots keep their origin.
+    Missing(DateTime),
 }
 
-/// Puts into a struct what its reference leads to.
-fn fill(
+/// Fills the copies of one struct.
+fn fill_struct(
     model: &Model,
-    group: &Group,
-    inside: &mut Document,
-    sources: &Sources,
-    taking: Taking,
+    group: &CopyGroup,
+    embedded: &mut Document,
+    sources: &SourceCache,
+    timing: SnapshotTiming,
 ) -> Result<()> {
-    let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
-    let source = match find(model, group, &id, sources) {
-        // It was filled before what it was taken from had gone, and is written as it was.
+    let id = embedded.get(group.reference).cloned().unwrap_or(Bson::Null);
+    let source = match find_source(model, group, &id, sources) {
+        // The source was deleted after an earlier operation filled this struct: keep the copies that the struct has.
         Err(error)
-            if error.kind() == ErrorKind::Dangling && group.revision_in(inside).is_some() =>
+            if error.kind() == ErrorKind::Dangling && group.version_in(embedded).is_some() =>
         {
             return Ok(());
         }
         source => source?,
     };
-    for taken in &group.fields {
-        let is_there = inside.contains_key(taken.stored);
-        // What was taken once stays.
-        if taken.is_following() || !is_there {
-            taken.put(inside, value(source, &taken.from));
+    for field in &group.fields {
+        let exists = embedded.contains_key(field.stored);
+        // A snapshot keeps its value.
+        if field.has_fan_out() || !exists {
+            field.put_in_struct(embedded, source_value(source, &field.source_path));
         }
-        let at = match taking {
-            Taking::OfMissing(_) if is_there => continue,
-            Taking::OfAll(at) | Taking::OfMissing(at) => at,
+        let time = match timing {
+            SnapshotTiming::Missing(_) if exists => continue,
+            SnapshotTiming::All(time) | SnapshotTiming::Missing(time) => time,
         };
-        if taken.has_origin && source.is_some() {
-            set(inside, &taken.origin(), doc! { "id": &id, "at": at });
+        if field.has_origin && source.is_some() {
+            let origin = SnapshotOrigin {
+                id: id.clone(),
+                at: time,
+            };
+            set_at(embedded, &field.origin_path(), origin.to_document());
         }
     }
-    if let (Some(source), true) = (source, group.is_following()) {
-        set(inside, &group.from(), source.revision);
+    if let (Some(source), true) = (source, group.has_fan_out()) {
+        set_at(embedded, &group.version_path(), source.version);
     }
     Ok(())
 }
 
-fn value(source: Option<&Source>, from: &str) -> Bson {
-    source.map_or(Bson::Null, |source| source.value(from))
+fn source_value(source: Option<&SourceState>, source_path: &str) -> Bson {
+    source.map_or(Bson::Null, |source| source.field_value(source_path))
 }
 
-/// What a reference leads to; none if there is no reference.
-fn find<'s>(
+/// Returns the source of a reference, or `None` for an optional reference that is null.
+///
+/// # Errors
+///
+/// [`Dangling`](ErrorKind::Dangling) if the source does not exist.
+fn find_source<'s>(
     model: &Model,
-    group: &Group,
+    group: &CopyGroup,
     id: &Bson,
-    sources: &'s Sources,
-) -> Result<Option<&'s Source>> {
+    sources: &'s SourceCache,
+) -> Result<Option<&'s SourceState>> {
     if *id == Bson::Null {
         return match group.is_optional {
             true => Ok(None),
-            false => Err(no_source(model, group, id, "is missing")),
+            false => Err(error::naming_model(model)(missing_source_error(
+                group,
+                "has no value",
+            ))),
         };
     }
-    match sources.get((group.model)(), id)? {
+    match sources.get_source((group.source_model)(), id)? {
         Some(Some(source)) => Ok(Some(source)),
-        _ => Err(no_source(model, group, id, "leads to nothing")),
+        _ => {
+            let error = missing_source_error(group, "refers to a missing document");
+            let error = error.with_id(id.clone());
+            Err(error::naming_model((group.source_model)())(error))
+        }
     }
 }
 
-fn no_source(model: &Model, group: &Group, id: &Bson, what: &str) -> Error {
-    let source = (group.model)();
-    let path = group.reference_path();
+/// The error of a reference without a source, with the path of the reference.
+fn missing_source_error(group: &CopyGroup, problem: &str) -> Error {
     let message = format!(
-        "`{path}` {what}, so there is no {} to copy from, and nothing was written: insert that first",
-        source.name
+        "`{path}` {problem}: there is no {name} to copy from, and nothing was written; insert the {name} first",
+        path = group.reference_path(),
+        name = (group.source_model)().name
     );
-    let error = Error::new(ErrorKind::Dangling, message).with_path(path);
-    let error = error.with_id(id.clone());
-    error::of(model)(error)
+    Error::new(ErrorKind::Dangling, message).with_path(group.reference_path())
 }
 
-/// Fills what an update writes; tells what it says of itself if a reference may be new.
-pub(super) async fn update(
+/// Fills the copies of references and structs that an update writes, and adds a pending revalidation. Returns the token, or
+/// `None` if no followed copy was filled.
+pub(super) async fn fill_update(
     access: &Access,
     model: &'static Model,
-    groups: &[Group],
+    groups: &[CopyGroup],
     update: &mut RawDocumentBuf,
-    sources: &mut Sources,
-) -> Result<Option<Said>> {
-    let mut open = super::open(update)?;
-    let touches = touches(model, groups, &open)?;
-    if touches.is_empty() {
+    sources: &mut SourceCache,
+) -> Result<Option<PendingToken>> {
+    let mut parsed = super::parse_document(update)?;
+    let touched_paths = find_touched_paths(model, groups, &parsed)?;
+    if touched_paths.is_empty() {
         return Ok(None);
     }
-    let (mut wanted, mut follows) = (Vec::new(), false);
-    for touch in &touches {
-        let Some(value) = operand(&mut open, touch.operator, &touch.path) else {
+    let (mut source_ids, mut has_copies) = (Vec::new(), false);
+    for touched in &touched_paths {
+        let Some(value) = written_values(&mut parsed, touched.operator, &touched.path) else {
             continue;
         };
-        let before = wanted.len();
-        match &touch.meets {
-            Meets::Around(step) => {
-                let structs = touch.group.structs_in(*step, value).into_iter();
-                wanted.extend(structs.filter_map(|(_, inside)| wants(touch.group, inside)));
+        let count = source_ids.len();
+        match &touched.relation {
+            PathRelation::Contains(step) => {
+                let structs = touched.group.structs_in(*step, value).into_iter();
+                source_ids
+                    .extend(structs.filter_map(|(_, embedded)| source_of(touched.group, embedded)));
             }
-            Meets::Reference(_) if touch.operator == "$set" && *value != Bson::Null => {
-                wanted.push(((touch.group.model)(), value.clone()));
+            PathRelation::Reference(_) if touched.operator == "$set" && *value != Bson::Null => {
+                source_ids.push(((touched.group.source_model)(), value.clone()));
             }
             _ => {}
         }
-        follows |= touch.group.is_following() && wanted.len() > before;
+        has_copies |= touched.group.has_fan_out() && source_ids.len() > count;
     }
-    sources.read(access, &super::groups(model), &wanted).await?;
-    let taking = Taking::OfMissing(DateTime::now());
-    for touch in touches {
-        let group = touch.group;
-        let Some(value) = operand(&mut open, touch.operator, &touch.path) else {
+    sources
+        .read_missing(access, &super::copy_groups(model), &source_ids)
+        .await?;
+    let timing = SnapshotTiming::Missing(DateTime::now());
+    for touched in touched_paths {
+        let group = touched.group;
+        let Some(value) = written_values(&mut parsed, touched.operator, &touched.path) else {
             continue;
         };
-        match touch.meets {
-            Meets::Around(step) => {
-                group.each_in(step, value, &mut |inside| {
-                    fill(model, group, inside, sources, taking)
+        match touched.relation {
+            PathRelation::Contains(step) => {
+                group.for_each_struct_in(step, value, &mut |embedded| {
+                    fill_struct(model, group, embedded, sources, timing)
                 })?;
             }
-            Meets::Reference(before) => {
-                let id = match touch.operator {
+            PathRelation::Reference(prefix) => {
+                let id = match touched.operator {
                     "$set" => value.clone(),
                     _ => Bson::Null,
                 };
-                retarget(model, group, &before, &id, sources, &mut open)?;
+                write_sibling_copies(model, group, &prefix, &id, sources, &mut parsed)?;
             }
-            Meets::Nothing => {}
+            PathRelation::Disjoint => {}
         }
     }
-    let said = follows.then(Said::now);
-    if let Some(said) = said {
-        let said = said.to_document().into();
-        write(&mut open, VERIFY.0.to_owned(), Some(said));
+    let token = has_copies.then(PendingToken::with_new_lease);
+    if let Some(token) = token {
+        let token = token.to_document().into();
+        let path = PendingKind::REVALIDATE.record_path();
+        set_or_unset(&mut parsed, path.to_owned(), Some(token));
     }
-    *update = close(&open)?;
-    Ok(said)
+    *update = to_raw_document(&parsed)?;
+    Ok(token)
 }
 
-/// Takes the copies beside references away that a change makes null.
-pub(super) fn leave(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
-    let groups = super::groups(model);
-    let mut open = super::open(update)?;
-    for touch in touches(model, &groups, &open)? {
-        if let (Meets::Reference(before), "$set" | "$unset") = (&touch.meets, touch.operator) {
-            let none = Sources::default();
-            retarget(model, touch.group, before, &Bson::Null, &none, &mut open)?;
+/// Sets the copies beside a reference to null when an update removes the reference.
+pub(super) fn null_copies(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
+    let groups = super::copy_groups(model);
+    let mut parsed = super::parse_document(update)?;
+    for touched in find_touched_paths(model, &groups, &parsed)? {
+        if let (PathRelation::Reference(prefix), "$set" | "$unset") =
+            (&touched.relation, touched.operator)
+        {
+            let no_sources = SourceCache::default();
+            write_sibling_copies(
+                model,
+                touched.group,
+                prefix,
+                &Bson::Null,
+                &no_sources,
+                &mut parsed,
+            )?;
         }
     }
-    *update = close(&open)?;
+    *update = to_raw_document(&parsed)?;
     Ok(())
 }
 
-/// A place that an update writes, with copies in it or beside it.
-struct Touch<'g> {
-    group: &'g Group,
+/// A path of an update at or around a reference with copies.
+struct TouchedPath<'g> {
+    group: &'g CopyGroup,
     operator: &'static str,
     path: String,
-    meets: Meets,
+    relation: PathRelation,
 }
 
-/// Where an update writes references with copies, or the structs that have them.
-fn touches<'g>(model: &Model, groups: &'g [Group], update: &Document) -> Result<Vec<Touch<'g>>> {
-    let mut touches = Vec::new();
+/// Returns the paths at which an update writes references with copies, or structs that contain one.
+///
+/// # Errors
+///
+/// [`Unsupported`](ErrorKind::Unsupported) for an operator that cannot fill copies.
+fn find_touched_paths<'g>(
+    model: &Model,
+    groups: &'g [CopyGroup],
+    update: &Document,
+) -> Result<Vec<TouchedPath<'g>>> {
+    let mut touched_paths = Vec::new();
     for (operator, fields) in update {
         let Bson::Document(fields) = fields else {
             continue;
         };
         for (path, value) in fields {
             for group in groups {
-                let meets = match (group.meets(path), value) {
-                    (Meets::Nothing, Bson::String(to)) if operator == "$rename" => group.meets(to),
-                    (meets, _) => meets,
+                let relation = match (group.relation_to(path), value) {
+                    (PathRelation::Disjoint, Bson::String(target)) if operator == "$rename" => {
+                        group.relation_to(target)
+                    }
+                    (relation, _) => relation,
                 };
-                if meets == Meets::Nothing {
+                if relation == PathRelation::Disjoint {
                     continue;
                 }
                 let operator = match operator.as_str() {
                     "$set" => "$set",
                     "$push" => "$push",
                     "$unset" => "$unset",
-                    // Nothing is new in what is left.
+                    // These operators only remove elements.
                     "$pull" | "$pullAll" | "$pop" => continue,
-                    other => return Err(not_followed(model, other, path)),
+                    other => return Err(unsupported_operator_error(model, other, path)),
                 };
-                touches.push(Touch {
+                touched_paths.push(TouchedPath {
                     group,
                     operator,
                     path: path.clone(),
-                    meets,
+                    relation,
                 });
             }
         }
     }
-    Ok(touches)
+    Ok(touched_paths)
 }
 
-fn not_followed(model: &Model, operator: &str, path: &str) -> Error {
+fn unsupported_operator_error(model: &Model, operator: &str, path: &str) -> Error {
     let message = format!(
-        "no copies follow from `{operator}` of `{path}`, and nothing was written: use `set`, `unset` or `push`; to add what is not there \
-         yet, `push` with a `when`"
+        "`{operator}` of `{path}` cannot fill copies, and nothing was written: use `set`, `unset` or `push`; to add only a new element, \
+         use `push` with a `when`"
     );
-    error::of(model)(Error::new(ErrorKind::Unsupported, message).with_path(path))
+    error::naming_model(model)(Error::new(ErrorKind::Unsupported, message).with_path(path))
 }
 
-/// What an operator does at a path.
-fn operand<'u>(update: &'u mut Document, operator: &str, path: &str) -> Option<&'u mut Bson> {
+/// Returns the values that an operator writes at a path: the operand, or the elements of a `$push` with `$each`.
+fn written_values<'u>(
+    update: &'u mut Document,
+    operator: &str,
+    path: &str,
+) -> Option<&'u mut Bson> {
     let value = update.get_document_mut(operator).ok()?.get_mut(path)?;
     let modifiers = value.as_document();
     let is_each = modifiers.is_some_and(|modifiers| modifiers.contains_key("$each"));
@@ -360,24 +407,32 @@ fn operand<'u>(update: &'u mut Document, operator: &str, path: &str) -> Option<&
     }
 }
 
-/// Writes the copies of a reference beside it; what was taken once stays.
-fn retarget(
+/// Writes the copies of a reference in the same update. Snapshots keep their values.
+fn write_sibling_copies(
     model: &Model,
-    group: &Group,
-    before: &str,
+    group: &CopyGroup,
+    prefix: &str,
     id: &Bson,
-    sources: &Sources,
+    sources: &SourceCache,
     update: &mut Document,
 ) -> Result<()> {
-    if !group.is_following() {
+    if !group.has_fan_out() {
         return Ok(());
     }
-    let source = find(model, group, id, sources)?;
-    for taken in group.following() {
-        let path = format!("{before}{}", taken.stored);
-        write(update, path, taken.stored_value(value(source, &taken.from)));
+    let source = find_source(model, group, id, sources)?;
+    for field in group.fan_out_fields() {
+        let path = format!("{prefix}{}", field.stored);
+        set_or_unset(
+            update,
+            path,
+            field.stored_value(source_value(source, &field.source_path)),
+        );
     }
-    let from = format!("{before}{}", group.from());
-    write(update, from, source.map(|source| source.revision.into()));
+    let version_path = format!("{prefix}{}", group.version_path());
+    set_or_unset(
+        update,
+        version_path,
+        source.map(|source| source.version.into()),
+    );
     Ok(())
 }

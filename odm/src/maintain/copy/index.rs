@@ -1,4 +1,4 @@
-//! The indexes by which dependents, and what is owed, are found.
+//! The indexes for fan-outs: dependents by reference, and pending work by lease.
 
 use std::{
     collections::HashSet,
@@ -8,91 +8,101 @@ use std::{
 use bson::RawDocumentBuf;
 
 use super::{
-    FAN, VERIFY,
-    group::{Group, dependents, groups},
     is_dependent,
+    layout::{CopyGroup, copy_groups, dependent_groups},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::{Count, Direction, Index},
+    backend::operation::{CountOperation, Direction, Index},
     error,
-    maintain::Promise,
+    maintain::{PendingKind, link},
     schema::Model,
 };
 
-/// The declared indexes, with those by which dependents, and what is owed, are found.
-pub(crate) fn with_indexes(
+/// Adds the indexes that find dependents and pending work to the declared indexes.
+pub(crate) fn with_copy_indexes(
     mut declared: Vec<(&'static Model, Vec<Index>)>,
     models: &[&'static Model],
 ) -> Vec<(&'static Model, Vec<Index>)> {
     for (model, indexes) in &mut declared {
-        for group in groups(model).iter().filter(|group| group.is_following()) {
+        for group in copy_groups(model)
+            .iter()
+            .filter(|group| group.has_fan_out())
+        {
             Index::declare_on(group.reference_path(), indexes);
         }
         if is_dependent(model) {
-            indexes.push(Index::sparse_on(VERIFY.due()));
+            indexes.push(Index::sparse_on(PendingKind::REVALIDATE.lease_path()));
         }
-        if dependents(models, model).next().is_some() {
-            indexes.push(Index::sparse_on(FAN.due()));
+        if dependent_groups(models, model).next().is_some() {
+            indexes.push(Index::sparse_on(PendingKind::FAN_OUT.lease_path()));
         }
-        // Where there are no transactions it is marked before it is deleted.
-        let due = Index::sparse_on(Promise::LINK.due());
-        if dependents(models, model).any(|(_, group)| group.is_clearing())
-            && !indexes.contains(&due)
-        {
-            indexes.push(due);
+        // Without transactions, a source with clearing dependents gets a tombstone before the delete.
+        if dependent_groups(models, model).any(|(_, group)| group.is_clearing()) {
+            link::add_tombstone_lease_index(indexes);
         }
     }
     declared
 }
 
-/// The places of which it is known that an index finds them; shared by all that is done on a database.
+/// The reference paths that are known to have an index. All handles of a database share the list.
 #[derive(Debug, Default)]
-pub(crate) struct Searched(Mutex<HashSet<(&'static str, String)>>);
+pub(crate) struct IndexedReferences(Mutex<HashSet<(&'static str, String)>>);
 
-impl Searched {
-    fn with<R>(&self, change: impl FnOnce(&mut HashSet<(&'static str, String)>) -> R) -> R {
+impl IndexedReferences {
+    fn with_known<R>(&self, change: impl FnOnce(&mut HashSet<(&'static str, String)>) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Refuses to let dependents follow that only a look at every document would find.
-pub(super) async fn refuse_without(
+/// Rejects a write whose fan-out would scan a whole collection for dependents, because the reference has no index.
+///
+/// # Errors
+///
+/// [`Unsupported`](ErrorKind::Unsupported) if an index is missing and the collection has documents.
+pub(super) async fn ensure_indexed(
     access: &Access,
-    dependents: &[(&'static Model, Group)],
+    dependents: &[(&'static Model, CopyGroup)],
 ) -> Result<()> {
-    for (owner, group) in dependents {
-        let place = (owner.collection, group.reference_path());
+    for (dependent_model, group) in dependents {
+        let key = (dependent_model.collection, group.reference_path());
         if access
-            .shared()
-            .searched
-            .with(|known| known.contains(&place))
+            .shared_state()
+            .index_cache
+            .with_known(|known| known.contains(&key))
         {
             continue;
         }
-        let found = access.backend().list_indexes(owner.collection).await;
-        let found = found.map_err(error::of(owner))?;
-        let own = Index::new(vec![(place.1.clone(), Direction::Ascending)]);
-        if !found.iter().any(|index| index.serves_as(&own)) {
-            let any = Count {
-                collection: owner.collection.into(),
+        let indexes = access
+            .backend()
+            .list_indexes(dependent_model.collection)
+            .await;
+        let indexes = indexes.map_err(error::naming_model(dependent_model))?;
+        let required = Index::new(vec![(key.1.clone(), Direction::Ascending)]);
+        if !indexes.iter().any(|index| index.serves_as(&required)) {
+            let operation = CountOperation {
+                collection: dependent_model.collection.into(),
                 filter: RawDocumentBuf::new(),
                 limit: Some(1),
-                max_time: None,
+                options: Default::default(),
             };
-            let any = access.executor().count(any).await;
-            if any.map_err(error::of(owner))? == 0 {
+            let count = access.executor().count(operation).await;
+            if count.map_err(error::naming_model(dependent_model))? == 0 {
                 continue;
             }
             let message = format!(
-                "no index finds what copies from the document, and nothing was written: {} needs one on `{}`, which `sync_indexes` creates",
-                owner.collection, place.1
+                "a write to copied fields needs an index on `{path}` of `{collection}`, and nothing was written: call `sync_indexes`",
+                collection = dependent_model.collection,
+                path = key.1
             );
-            let error = Error::new(ErrorKind::Unsupported, message).with_path(place.1);
-            return Err(error::of(owner)(error));
+            let error = Error::new(ErrorKind::Unsupported, message).with_path(key.1);
+            return Err(error::naming_model(dependent_model)(error));
         }
-        access.shared().searched.with(|known| known.insert(place));
+        access
+            .shared_state()
+            .index_cache
+            .with_known(|known| known.insert(key));
     }
     Ok(())
 }

@@ -1,180 +1,193 @@
-//! Sources whose copies are to follow, and whose business that is for now.
+//! Pending fan-outs of sources, and the lease on a fan-out.
 
 use std::time::Instant;
 
 use bson::{DateTime, Document, RawBson, RawDocumentBuf, doc};
 
 use super::{
-    FAN, dependents,
-    source::{Source, projection},
+    dependent_groups,
+    source::{SourceState, source_projection},
 };
 use crate::{
     Result,
-    access::{Access, found_by},
-    backend::operation::Find,
+    access::{Access, find_matching},
+    backend::operation::FindOperation,
     decode,
     maintain::{
-        LEASE, Rejection, Said,
-        link::linked::{by_id, one_of, read_upgraded},
-        stored::{Amendment, change, change_all},
+        LEASE_DURATION, PendingKind, PendingToken, Rejection,
+        link::linked_document::{id_filter, one_of, read_upgraded},
+        metadata_update::{MetadataUpdate, apply_update, apply_updates},
+        pending::new_lease_end,
     },
-    query::{append, document},
+    metadata::pending::{SINCE, UPDATED},
+    query::{append_field, single_field_document},
     schema::Model,
 };
 
-/// Sources that one write has made say that their copies are to follow.
+/// The sources that one write has changed: all have a pending fan-out with the same token.
 #[derive(Debug, Clone)]
-pub(crate) struct Fanning {
-    said: Said,
-    /// Since when they say so.
-    since: DateTime,
-    pub(super) sources: Vec<FanningSource>,
+pub(crate) struct PendingFanOut {
+    token: PendingToken,
+    /// The start of the fan-out.
+    started_at: DateTime,
+    pub(super) sources: Vec<FanOutSource>,
 }
 
-/// One of them.
+/// A source with a pending fan-out.
 #[derive(Debug, Clone)]
-pub(super) struct FanningSource {
+pub(super) struct FanOutSource {
     pub(super) id: RawBson,
-    pub(super) source: Source,
+    pub(super) source: SourceState,
 }
 
-impl Fanning {
-    /// Those of them that have not been written since they were read.
-    pub(super) fn as_read(&self) -> Result<RawDocumentBuf> {
-        let ids: Vec<_> = self.ids().cloned().collect();
-        let mut filter = document("_id", one_of(&ids)?)?;
-        append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
+impl PendingFanOut {
+    /// Returns the filter for the sources that were not written after the read.
+    pub(super) fn unchanged_since_read(&self) -> Result<RawDocumentBuf> {
+        let ids: Vec<_> = self.source_ids().cloned().collect();
+        self.with_token(single_field_document("_id", one_of(&ids)?)?)
+    }
+
+    /// Adds the token of the fan-out to a filter. A later write of a source changes the token.
+    fn with_token(&self, mut filter: RawDocumentBuf) -> Result<RawDocumentBuf> {
+        append_field(
+            &mut filter,
+            &PendingKind::FAN_OUT.token_path(),
+            single_field_document("$eq", self.token.token)?,
+        )?;
         Ok(filter)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = &RawBson> {
-        self.sources.iter().map(|of| &of.id)
+    pub(super) fn source_ids(&self) -> impl Iterator<Item = &RawBson> {
+        self.sources.iter().map(|source| &source.id)
     }
 
-    /// The condition for one source that was not written after the read.
-    pub(super) fn of(&self, source: &RawBson) -> Result<RawDocumentBuf> {
-        let mut filter = by_id(source)?;
-        append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
-        Ok(filter)
+    /// Returns the filter for one source, if the source was not written after the read.
+    pub(super) fn unchanged_source(&self, source: &RawBson) -> Result<RawDocumentBuf> {
+        self.with_token(id_filter(source)?)
     }
 
     /// Removes the pending fan-out, except from the sources of rejected copies.
-    pub(super) async fn unsay_but(
+    pub(super) async fn complete_except(
         &self,
         access: &Access,
         model: &'static Model,
         blocked: &[(RawBson, Vec<Rejection>)],
     ) -> Result<()> {
-        let mut filter = self.as_read()?;
-        if !blocked.is_empty() {
-            let others = self
-                .ids()
-                .filter(|id| blocked.iter().all(|(of, _)| of != *id));
-            let others: Vec<_> = others.cloned().collect();
-            if others.is_empty() {
-                return Ok(());
-            }
-            filter = document("_id", one_of(&others)?)?;
-            append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
+        let accepted = self
+            .source_ids()
+            .filter(|id| blocked.iter().all(|(source, _)| source != *id));
+        let accepted: Vec<_> = accepted.cloned().collect();
+        if accepted.is_empty() {
+            return Ok(());
         }
-        let done = doc! { "$unset": { FAN.0: "" } };
-        change(access, model, Amendment::new(filter, done)).await?;
+        let filter = self.with_token(single_field_document("_id", one_of(&accepted)?)?)?;
+        let update = doc! { "$unset": { PendingKind::FAN_OUT.record_path(): "" } };
+        apply_update(access, model, MetadataUpdate::new(filter, update)).await?;
         Ok(())
     }
 }
 
-/// The documents that say that their copies are to follow, of those that a filter finds: so many at most, by the writes that they
-/// say it of.
-pub(super) async fn fanning(
+/// Returns the pending fan-outs of the sources that a filter matches, grouped by the write. `limit` is the maximum number of
+/// sources.
+pub(super) async fn read_pending_fan_outs(
     access: &Access,
     model: &'static Model,
     filter: RawDocumentBuf,
     limit: Option<usize>,
-) -> Result<Vec<Fanning>> {
-    let groups: Vec<_> = dependents(access.models(), model).collect();
+) -> Result<Vec<PendingFanOut>> {
+    let groups: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
-    let find = Find {
-        projection: projection(model, &groups)?,
+    let find = FindOperation {
+        projection: source_projection(model, &groups)?,
         limit: limit.map(|limit| limit as u64),
-        ..found_by(&model.collection.into(), &filter)
+        ..find_matching(&model.collection.into(), &filter)
     };
-    let mut found: Vec<Fanning> = Vec::new();
+    let mut fan_outs: Vec<PendingFanOut> = Vec::new();
     for raw in read_upgraded(access, model, find).await? {
-        let said = Said::read(&raw, FAN)?;
-        let (Some(id), Some(said)) = (decode::id(&raw).map(RawBson::from), said) else {
+        let token = PendingToken::from_stored(&raw, PendingKind::FAN_OUT)?;
+        let (Some(id), Some(token)) = (decode::stored_id(&raw).map(RawBson::from), token) else {
             continue;
         };
-        let since = FAN.since(&raw)?.unwrap_or(said.at());
-        let source = Source::of(&raw)?;
-        let source = FanningSource { id, source };
-        let mut same = found.iter_mut();
-        match same.find(|other| other.said == said && other.since == since) {
-            Some(same) => same.sources.push(source),
-            None => found.push(Fanning {
-                said,
-                since,
+        let started_at = PendingKind::FAN_OUT.pending_since(&raw)?;
+        let started_at = started_at.unwrap_or(token.created_at());
+        let source = SourceState::from_raw(&raw)?;
+        let source = FanOutSource { id, source };
+        let mut known = fan_outs.iter_mut();
+        match known.find(|known| known.token == token && known.started_at == started_at) {
+            Some(fan_out) => fan_out.sources.push(source),
+            None => fan_outs.push(PendingFanOut {
+                token,
+                started_at,
                 sources: vec![source],
             }),
         }
     }
-    Ok(found)
+    Ok(fan_outs)
 }
 
-/// That a fan-out is this process's to carry out, for as long as it goes on.
-pub(super) struct Lease<'f> {
+/// The lease of this process on a fan-out. Other processes take over when the lease expires.
+pub(super) struct FanOutLease<'f> {
     model: &'static Model,
-    fanning: &'f Fanning,
-    /// How many dependents have followed.
-    followed: u64,
-    renewed: Instant,
+    fan_out: &'f PendingFanOut,
+    /// The number of updated dependents.
+    updated_dependents: u64,
+    renewed_at: Instant,
 }
 
-impl<'f> Lease<'f> {
-    pub(super) fn of(model: &'static Model, fanning: &'f Fanning) -> Self {
+impl<'f> FanOutLease<'f> {
+    pub(super) fn new(model: &'static Model, fan_out: &'f PendingFanOut) -> Self {
         Self {
             model,
-            fanning,
-            followed: 0,
-            renewed: Instant::now(),
+            fan_out,
+            updated_dependents: 0,
+            renewed_at: Instant::now(),
         }
     }
 
-    /// Takes over what is overdue; false if another process has.
-    pub(super) async fn take(
+    /// Takes over an abandoned fan-out. Returns `false` if another process was faster.
+    pub(super) async fn take_over(
         access: &Access,
         model: &'static Model,
-        fanning: &Fanning,
+        fan_out: &PendingFanOut,
     ) -> Result<bool> {
-        let mut filter = fanning.as_read()?;
-        append(&mut filter, &FAN.due(), document("$eq", fanning.said.due)?)?;
-        let taken = Amendment::new(filter, goes_on(fanning));
-        Ok(change(access, model, taken).await? > 0)
+        let mut filter = fan_out.unchanged_since_read()?;
+        append_field(
+            &mut filter,
+            &PendingKind::FAN_OUT.lease_path(),
+            single_field_document("$eq", fan_out.token.lease_end)?,
+        )?;
+        let renewal = MetadataUpdate::new(filter, renewal_update(fan_out));
+        Ok(apply_update(access, model, renewal).await? > 0)
     }
 
-    /// Says in the sources, now and then, that it goes on, and in the first of them how far it is; false if all of them have been
-    /// written again, whose copies follow by that.
-    pub(super) async fn renew(&mut self, access: &Access, followed: usize) -> Result<bool> {
-        self.followed += followed as u64;
-        if access.unit().is_some() || self.renewed.elapsed() < LEASE / 4 {
+    /// Renews the lease if a quarter of the lease time has passed, and records the progress in the first source.
+    ///
+    /// Returns `false` if all sources have a newer write, which has its own fan-out.
+    pub(super) async fn renew_if_old(&mut self, access: &Access, updated: usize) -> Result<bool> {
+        self.updated_dependents += updated as u64;
+        if access.transaction_scope().is_some() || self.renewed_at.elapsed() < LEASE_DURATION / 4 {
             return Ok(true);
         }
-        self.renewed = Instant::now();
-        let fanning = self.fanning;
-        let mut renewed = vec![Amendment::new(fanning.as_read()?, goes_on(fanning))];
-        if let Some(first) = fanning.ids().next() {
-            let filter = fanning.of(first)?;
-            let followed = i64::try_from(self.followed).unwrap_or(i64::MAX);
-            let followed = doc! { "$set": { FAN.field("followed"): followed } };
-            renewed.push(Amendment::new(filter, followed));
+        self.renewed_at = Instant::now();
+        let fan_out = self.fan_out;
+        let mut renewals = vec![MetadataUpdate::new(
+            fan_out.unchanged_since_read()?,
+            renewal_update(fan_out),
+        )];
+        if let Some(first) = fan_out.source_ids().next() {
+            let filter = fan_out.unchanged_source(first)?;
+            let updated = i64::try_from(self.updated_dependents).unwrap_or(i64::MAX);
+            let progress = doc! { "$set": { PendingKind::FAN_OUT.field_path(UPDATED): updated } };
+            renewals.push(MetadataUpdate::new(filter, progress));
         }
-        Ok(change_all(access, self.model, renewed).await? > 0)
+        Ok(apply_updates(access, self.model, renewals).await? > 0)
     }
 }
 
-/// Lets sources say that others are not to see to them yet.
-fn goes_on(fanning: &Fanning) -> Document {
+/// Returns the update that renews the lease of all sources.
+fn renewal_update(fan_out: &PendingFanOut) -> Document {
     doc! { "$set": {
-        FAN.due(): Said::now().due,
-        FAN.field("since"): fanning.since,
+        PendingKind::FAN_OUT.lease_path(): new_lease_end(),
+        PendingKind::FAN_OUT.field_path(SINCE): fan_out.started_at,
     } }
 }

@@ -1,41 +1,41 @@
-//! What a save may not change, and what is new in it.
+//! Copies in a save: rejecting changes of managed fields, and filling the copies of new structs.
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{
-    close,
-    group::{Group, Meets, Taken, fixed, groups},
-    open,
+    layout::{CopyField, CopyGroup, PathRelation, copy_groups, managed_paths},
+    parse_document, to_raw_document,
 };
 use crate::{
     Error, ErrorKind, Result, error,
-    maintain::stored::{get, names, set},
+    maintain::metadata_update::{field_names_of, set_at, value_at},
+    metadata::copy::remove_copied_from,
     schema::Model,
 };
 
-/// The update of a save, in which the structs that are new have nothing yet of what the framework fills. `stored` is the document as it was
-/// read.
+/// Returns the update of a save without copies in new structs, so that the write fills these copies. `stored` is the document as
+/// it was read.
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if it changes what was taken of other documents, or never changes.
-pub(crate) fn of_a_save(
+/// [`Invalid`](ErrorKind::Invalid) if the save changes a copy, a snapshot or another managed field.
+pub(crate) fn prepare_save(
     model: &Model,
     stored: &RawDocument,
     update: RawDocumentBuf,
 ) -> Result<RawDocumentBuf> {
-    if !model.copies.is_any() && model.tallies.is_empty() && model.overflows.is_empty() {
+    if !model.copies.has_any() && model.rollups.is_empty() && model.overflows.is_empty() {
         return Ok(update);
     }
-    let (mut open, stored) = (open(&update)?, open(stored)?);
-    let (fixed, groups) = (fixed(model), groups(model));
-    for (operator, fields) in open.iter_mut() {
+    let (mut parsed, stored) = (parse_document(&update)?, parse_document(stored)?);
+    let (managed, groups) = (managed_paths(model), copy_groups(model));
+    for (operator, fields) in parsed.iter_mut() {
         let Bson::Document(fields) = fields else {
             continue;
         };
         for (path, value) in fields.iter_mut() {
-            if fixed.iter().any(|fixed| is_inside(path, fixed)) {
-                return Err(changed(model, path));
+            if managed.iter().any(|managed| is_at_or_below(path, managed)) {
+                return Err(managed_field_error(model, path));
             }
             let value = match value {
                 Bson::Document(modifiers) if operator == "$push" => modifiers.get_mut("$each"),
@@ -43,102 +43,121 @@ pub(crate) fn of_a_save(
             };
             let Some(value) = value else { continue };
             for group in &groups {
-                if let Meets::Around(step) = group.meets(path) {
-                    let there = match operator.as_str() {
+                if let PathRelation::Contains(step) = group.relation_to(path) {
+                    let existing = match operator.as_str() {
                         "$push" => Vec::new(),
-                        _ => structs(group, step, get(&stored, path)),
+                        _ => stored_structs(group, step, value_at(&stored, path)),
                     };
-                    renew(group, step, value, there).map_err(|()| changed(model, path))?;
+                    reset_new_structs(group, step, value, existing)
+                        .map_err(|()| managed_field_error(model, path))?;
                 }
             }
         }
     }
-    close(&open)
+    to_raw_document(&parsed)
 }
 
-fn changed(model: &Model, path: &str) -> Error {
-    let message = "a copy follows what it was taken from, and a snapshot stays as it was taken: leave them as they were read";
-    error::of(model)(Error::new(ErrorKind::Invalid, message).with_path(path))
+fn managed_field_error(model: &Model, path: &str) -> Error {
+    let message = "a save cannot change a copy, a snapshot, a rollup or another managed field: keep the value that was read";
+    error::naming_model(model)(Error::new(ErrorKind::Invalid, message).with_path(path))
 }
 
-/// Whether a place is one of these names, or inside of it.
-fn is_inside(path: &str, fixed: &str) -> bool {
-    let names = names(path);
-    let rest = names.strip_prefix(fixed);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// Whether a path is the path of a managed field or below that path.
+fn is_at_or_below(path: &str, managed: &str) -> bool {
+    let names = field_names_of(path);
+    let suffix = names.strip_prefix(managed);
+    suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
 }
 
-/// What a struct has of the group, as it was read.
-struct Held {
-    /// The reference and what was taken.
+/// A struct of a copy group, as it was read.
+struct StoredStruct {
+    /// The values of the reference and the copies.
     values: Vec<Bson>,
-    /// Of which revision that is.
-    from: Option<i64>,
-    /// Of what and when the snapshots were taken that remember it.
+    /// The source version of the copies.
+    version: Option<i64>,
+    /// The recorded origins of snapshots, by path.
     origins: Vec<(String, Bson)>,
 }
 
-fn structs(group: &Group, step: usize, value: Option<&Bson>) -> Vec<Held> {
-    let found = value.map(|value| group.structs_in(step, value));
-    let found = found.into_iter().flatten().map(|(_, inside)| Held {
-        values: held(group, inside),
-        from: group.revision_in(inside),
-        origins: origins(group, inside),
-    });
-    found.collect()
+fn stored_structs(group: &CopyGroup, step: usize, value: Option<&Bson>) -> Vec<StoredStruct> {
+    let structs = value.map(|value| group.structs_in(step, value));
+    let structs = structs
+        .into_iter()
+        .flatten()
+        .map(|(_, embedded)| StoredStruct {
+            values: group_values(group, embedded),
+            version: group.version_in(embedded),
+            origins: recorded_origins(group, embedded),
+        });
+    structs.collect()
 }
 
-fn origins(group: &Group, inside: &Document) -> Vec<(String, Bson)> {
-    let paths = group.snapshots().map(Taken::origin);
-    let origins = paths.filter_map(|path| get(inside, &path).cloned().map(|origin| (path, origin)));
+fn recorded_origins(group: &CopyGroup, embedded: &Document) -> Vec<(String, Bson)> {
+    let paths = group.snapshot_fields().map(CopyField::origin_path);
+    let origins = paths.filter_map(|path| {
+        value_at(embedded, &path)
+            .cloned()
+            .map(|origin| (path, origin))
+    });
     origins.collect()
 }
 
-fn held(group: &Group, inside: &Document) -> Vec<Bson> {
-    let fields = group.fields.iter().map(|taken| taken.stored);
+fn group_values(group: &CopyGroup, embedded: &Document) -> Vec<Bson> {
+    let fields = group.fields.iter().map(|field| field.stored);
     let fields = [group.reference].into_iter().chain(fields);
     fields
-        .map(|field| inside.get(field).cloned().unwrap_or(Bson::Null))
+        .map(|field| embedded.get(field).cloned().unwrap_or(Bson::Null))
         .collect()
 }
 
-/// Leaves the structs of a value that were there, wherever they stand now; what others have of the group is taken anew. It is an error if
-/// one is as it was but for what was taken.
-fn renew(group: &Group, step: usize, value: &mut Bson, mut there: Vec<Held>) -> Result<(), ()> {
-    let mut others = Vec::new();
+/// Restores the metadata of unchanged structs, wherever they moved in the array, and removes the copies of new structs.
+///
+/// # Errors
+///
+/// `Err(())` if a struct has a known reference but changed copies: the save tries to change a copy.
+fn reset_new_structs(
+    group: &CopyGroup,
+    step: usize,
+    value: &mut Bson,
+    mut existing: Vec<StoredStruct>,
+) -> Result<(), ()> {
+    let mut new_positions = Vec::new();
     let mut position = 0;
-    group.each_in(step, value, &mut |inside| {
-        let own = held(group, inside);
-        match there.iter().position(|there| there.values == own) {
+    group.for_each_struct_in(step, value, &mut |embedded| {
+        let values = group_values(group, embedded);
+        match existing
+            .iter()
+            .position(|existing| existing.values == values)
+        {
             Some(same) => {
-                // The first of equal ones is the first still.
-                let there = there.remove(same);
-                if let Some(from) = there.from {
-                    set(inside, &group.from(), from);
+                // Equal structs keep their order: the first match belongs to the first struct.
+                let existing = existing.remove(same);
+                if let Some(version) = existing.version {
+                    set_at(embedded, &group.version_path(), version);
                 }
-                for (path, origin) in there.origins {
-                    set(inside, &path, origin);
+                for (path, origin) in existing.origins {
+                    set_at(embedded, &path, origin);
                 }
             }
-            None => others.push(position),
+            None => new_positions.push(position),
         }
         position += 1;
-        Ok(())
+        Ok::<(), ()>(())
     })?;
     position = 0;
-    group.each_in(step, value, &mut |inside| {
-        if others.contains(&position) {
-            let own = inside.get(group.reference).unwrap_or(&Bson::Null);
-            if there.iter().any(|there| there.values.first() == Some(own)) {
+    group.for_each_struct_in(step, value, &mut |embedded| {
+        if new_positions.contains(&position) {
+            let reference = embedded.get(group.reference).unwrap_or(&Bson::Null);
+            if existing
+                .iter()
+                .any(|existing| existing.values.first() == Some(reference))
+            {
                 return Err(());
             }
-            for taken in &group.fields {
-                inside.remove(taken.stored);
+            for field in &group.fields {
+                embedded.remove(field.stored);
             }
-            let own = inside.get_document_mut("_odm");
-            if let Ok(from) = own.and_then(|own| own.get_document_mut("from")) {
-                from.remove(group.reference);
-            }
+            remove_copied_from(embedded, group.reference);
         }
         position += 1;
         Ok(())

@@ -1,76 +1,78 @@
-//! What documents are copied from.
+//! Source documents of copies: reading sources, and detecting changes of sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
-use super::{REVISION, current::bring_current, first_revision, group::Group};
+use super::{first_version, layout::CopyGroup, refresh::refresh_copies};
 use crate::{
     Result,
-    access::{Access, found_by},
-    backend::operation::Find,
-    batches::id_batches,
+    access::{Access, find_matching},
+    backend::operation::FindOperation,
     decode, error,
+    id_batches::id_batches,
     maintain::{
-        link::{
-            FATE,
-            linked::{Fate, Id, one_of, read_upgraded},
-        },
-        stored::raw,
+        PendingKind,
+        link::linked_document::{OrderedId, TombstoneState, one_of, read_upgraded},
+        metadata_update::to_raw_value,
     },
-    query::{append, document},
+    metadata::{
+        ParsedMetadata, copy::SOURCE_VERSION, references::tombstone, rollup::ROLLUP_VERSION,
+    },
+    query::{append_field, single_field_document},
     schema::Model,
 };
 
-/// The sources that an operation has read.
+/// The sources that one operation has read, by collection and id.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sources {
-    /// What was asked for, by collection, and what was found of it.
-    found: BTreeMap<(&'static str, Id), Option<Source>>,
-    /// Whether their own copies are to be as their sources are now.
-    are_of_now: bool,
+pub(crate) struct SourceCache {
+    /// The result for each requested source: `None` if the source does not exist.
+    found: BTreeMap<(&'static str, OrderedId), Option<SourceState>>,
+    /// Whether copies in the sources are replaced by the current values.
+    reads_current_copies: bool,
 }
 
-/// What is copied from a document, with its revision.
+/// The copied fields of a source document, with the version.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
-    pub(super) revision: i64,
-    /// Whether its copies are to follow yet.
-    pub(super) is_fanning: bool,
-    pub(super) fate: Fate,
-    /// What changes with all that the document has of others that are counted there.
-    fence: Option<Bson>,
+pub(crate) struct SourceState {
+    pub(super) version: i64,
+    /// Whether the source has a pending fan-out.
+    pub(super) has_pending_fan_out: bool,
+    pub(super) tombstone: TombstoneState,
+    /// The rollup version of the document: every change of the rollups changes this value.
+    rollup_version: Option<Bson>,
     values: Document,
 }
 
-impl Source {
-    pub(super) fn of(raw: &RawDocument) -> Result<Self> {
-        let values = Document::try_from(raw).map_err(error::encode)?;
-        let own = values.get_document("_odm").ok();
-        let revision = own.and_then(|own| own.get_i64("rev").ok());
+impl SourceState {
+    pub(super) fn from_raw(raw: &RawDocument) -> Result<Self> {
+        let values = Document::try_from(raw).map_err(error::from_bson)?;
+        let metadata = ParsedMetadata::of(&values);
         Ok(Self {
-            revision: revision.unwrap_or_default(),
-            is_fanning: own.is_some_and(|own| own.contains_key("fan")),
-            fate: Fate::of(raw),
-            fence: own.and_then(|own| own.get("tally")).cloned(),
+            version: metadata.source_version().unwrap_or_default(),
+            has_pending_fan_out: metadata.has_pending(PendingKind::FAN_OUT),
+            tombstone: TombstoneState::from_stored(raw),
+            rollup_version: metadata.rollup_version().cloned(),
             values,
         })
     }
 
-    /// What is left of a document that is deleted: newer than it was, and older than one that is inserted under its `_id` from now on. So
-    /// it is made before the look that still finds the document, or finds it gone.
-    pub(in crate::maintain) fn gone() -> Self {
+    /// Returns the state of a source that is being deleted.
+    ///
+    /// The version is higher than every earlier version of the source, and lower than the version of a later document with the
+    /// same `_id`. To ensure this, create the value before the read that finds the document or finds that the document is gone.
+    pub(in crate::maintain) fn deleted_now() -> Self {
         Self {
-            revision: first_revision(),
-            is_fanning: false,
-            fate: Fate::Goes,
-            fence: None,
+            version: first_version(),
+            has_pending_fan_out: false,
+            tombstone: TombstoneState::Final,
+            rollup_version: None,
             values: Document::new(),
         }
     }
 
-    /// A field, or null.
-    pub(super) fn value(&self, dotted: &str) -> Bson {
+    /// Returns a field, or null.
+    pub(super) fn field_value(&self, dotted: &str) -> Bson {
         let mut parts = dotted.split('.');
         let first = parts.next().and_then(|part| self.values.get(part));
         let value = parts.fold(first, |value, part| value?.as_document()?.get(part));
@@ -78,66 +80,71 @@ impl Source {
     }
 }
 
-impl Sources {
-    /// Sources whose own copies are as their sources are now.
-    pub(super) fn of_now() -> Self {
+impl SourceCache {
+    /// Returns an empty set of sources that reads current copies.
+    pub(super) fn with_current_copies() -> Self {
         Self {
-            are_of_now: true,
+            reads_current_copies: true,
             ..Self::default()
         }
     }
 
-    /// What was found of a source; none if it is not there, nothing at all if it was not asked for.
-    pub(super) fn get(&self, model: &Model, id: &Bson) -> Result<Option<Option<&Source>>> {
-        let id = Id::of(&raw(id)?);
+    /// Returns a source. `None` if the source was not requested; `Some(None)` if the source does not exist.
+    pub(super) fn get_source(
+        &self,
+        model: &Model,
+        id: &Bson,
+    ) -> Result<Option<Option<&SourceState>>> {
+        let id = OrderedId::from_id(&to_raw_value(id)?);
         Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
     }
 
-    /// The same for a dependent of this scope: a source of another scope is not there for it.
-    pub(super) fn get_in_scope(
+    /// Returns a source for a dependent with this scope. A source of another scope does not exist for the dependent.
+    pub(super) fn get_source_in_scope(
         &self,
-        group: &Group,
+        group: &CopyGroup,
         id: &Bson,
         scope: Option<&Bson>,
-    ) -> Result<Option<Option<&Source>>> {
-        let Some(found) = self.get((group.model)(), id)? else {
+    ) -> Result<Option<Option<&SourceState>>> {
+        let Some(source) = self.get_source((group.source_model)(), id)? else {
             return Ok(None);
         };
-        let found = found.filter(|source| group.scope_of_source(source).as_ref() == scope);
-        Ok(Some(found))
+        let source = source.filter(|source| group.scope_of_source(source).as_ref() == scope);
+        Ok(Some(source))
     }
 
-    /// Which revisions were found of what copies follow.
-    pub(super) fn revisions(&self, groups: &[Group]) -> Result<Revisions> {
-        let mut revisions = Vec::new();
+    /// Returns the versions of all sources of followed copies.
+    pub(super) fn source_versions(&self, groups: &[CopyGroup]) -> Result<SourceVersions> {
+        let mut versions = Vec::new();
         for ((collection, id), source) in &self.found {
-            let mut groups = groups.iter().filter(|group| group.is_following());
-            let group = groups.find(|group| (group.model)().collection == *collection);
+            let mut groups = groups.iter().filter(|group| group.has_fan_out());
+            let group = groups.find(|group| (group.source_model)().collection == *collection);
             let Some(group) = group else {
                 continue;
             };
-            let id = Bson::try_from(id.value()?).map_err(error::encode)?;
-            revisions.push(Taken {
-                model: (group.model)(),
+            let id = Bson::try_from(id.to_value()?).map_err(error::from_bson)?;
+            versions.push(CopiedSource {
+                model: (group.source_model)(),
                 id,
-                revision: source.as_ref().map(|source| source.revision),
-                fence: source.as_ref().and_then(|source| source.fence.clone()),
+                version: source.as_ref().map(|source| source.version),
+                rollup_version: source
+                    .as_ref()
+                    .and_then(|source| source.rollup_version.clone()),
             });
         }
-        Ok(Revisions(revisions))
+        Ok(SourceVersions(versions))
     }
 
-    /// Reads what is missing of the sources that these references lead to, for all that the groups take of them: one query for each
-    /// model.
-    pub(super) async fn read(
+    /// Reads the sources that were not read before. Costs one query for each model.
+    pub(super) async fn read_missing(
         &mut self,
         access: &Access,
-        groups: &[Group],
-        wanted: &[(&'static Model, Bson)],
+        groups: &[CopyGroup],
+        source_ids: &[(&'static Model, Bson)],
     ) -> Result<()> {
-        let mut missing = BTreeMap::<&str, (&'static Model, BTreeSet<Id>)>::new();
-        for (model, id) in wanted {
-            let id = Id::of(&raw(id)?);
+        let mut missing = BTreeMap::<&str, (&'static Model, BTreeSet<OrderedId>)>::new();
+        for (model, id) in source_ids {
+            let id = OrderedId::from_id(&to_raw_value(id)?);
             if !self.found.contains_key(&(model.collection, id.clone())) {
                 let (_, ids) = missing
                     .entry(model.collection)
@@ -146,9 +153,10 @@ impl Sources {
             }
         }
         for (collection, (model, ids)) in missing {
-            let mut found = read(access, model, groups, &ids, self.are_of_now).await?;
+            let mut sources =
+                read_sources(access, model, groups, &ids, self.reads_current_copies).await?;
             for id in ids {
-                let source = found.remove(&id);
+                let source = sources.remove(&id);
                 self.found.insert((collection, id), source);
             }
         }
@@ -156,47 +164,56 @@ impl Sources {
     }
 }
 
-/// Which revisions of which sources copies are of.
+/// The source versions of copies.
 #[derive(Debug, Clone)]
-pub(super) struct Revisions(Vec<Taken>);
+pub(super) struct SourceVersions(Vec<CopiedSource>);
 
-/// A source that copies were taken of.
+/// A source with the version that was copied.
 #[derive(Debug, Clone)]
-pub(in crate::maintain) struct Taken {
+pub(in crate::maintain) struct CopiedSource {
     pub(in crate::maintain) model: &'static Model,
     pub(in crate::maintain) id: Bson,
-    /// None if it was not there.
-    revision: Option<i64>,
-    pub(in crate::maintain) fence: Option<Bson>,
+    /// `None` if the source did not exist.
+    version: Option<i64>,
+    pub(in crate::maintain) rollup_version: Option<Bson>,
 }
 
-impl Taken {
-    /// The condition that nothing has become of it since it was read; none if it was not there.
-    pub(in crate::maintain) fn as_read(&self) -> Option<Document> {
-        let revision = match self.revision? {
-            // It has none until it is changed.
+impl CopiedSource {
+    /// Returns the condition that the source was not changed or deleted since the read; `None` if the source did not exist.
+    pub(in crate::maintain) fn unchanged_since_read(&self) -> Option<Document> {
+        let version = match self.version? {
+            // A source has no version until the first change.
             0 => doc! { "$exists": false },
-            revision => doc! { "$eq": revision },
+            version => doc! { "$eq": version },
         };
-        Some(doc! { REVISION: revision, "_odm.going": { "$exists": false } })
+        Some(doc! { SOURCE_VERSION: version, tombstone::TOKEN: { "$exists": false } })
     }
 }
 
-impl Revisions {
-    pub(super) fn all(&self) -> &[Taken] {
+impl SourceVersions {
+    pub(super) fn as_slice(&self) -> &[CopiedSource] {
         &self.0
     }
 
-    /// Whether nothing has become of any of the sources since.
-    pub(super) async fn are_of_now(&self, access: &Access, groups: &[Group]) -> Result<bool> {
-        let wanted = self.0.iter().map(|taken| (taken.model, taken.id.clone()));
-        let wanted: Vec<_> = wanted.collect();
-        let mut now = Sources::default();
-        now.read(access, groups, &wanted).await?;
-        for taken in &self.0 {
-            let same = now.get(taken.model, &taken.id)?.flatten();
-            let is_same = |now: &Source| Some(now.revision) == taken.revision;
-            if !same.is_some_and(|now| now.fate == Fate::Stays && is_same(now)) {
+    /// Whether all sources still have the copied version and no tombstone.
+    pub(super) async fn are_unchanged(
+        &self,
+        access: &Access,
+        groups: &[CopyGroup],
+    ) -> Result<bool> {
+        let source_ids = self
+            .0
+            .iter()
+            .map(|copied| (copied.model, copied.id.clone()));
+        let source_ids: Vec<_> = source_ids.collect();
+        let mut current = SourceCache::default();
+        current.read_missing(access, groups, &source_ids).await?;
+        for copied in &self.0 {
+            let source = current.get_source(copied.model, &copied.id)?.flatten();
+            let has_same_version = |current: &SourceState| Some(current.version) == copied.version;
+            if !source.is_some_and(|current| {
+                current.tombstone == TombstoneState::Live && has_same_version(current)
+            }) {
                 return Ok(false);
             }
         }
@@ -204,64 +221,73 @@ impl Revisions {
     }
 }
 
-/// How many sources one query asks for at most.
-const MANY: usize = 10_000;
+/// The maximum number of sources in one query.
+const MAX_SOURCES_PER_QUERY: usize = 10_000;
 
-async fn read(
+async fn read_sources(
     access: &Access,
     model: &'static Model,
-    groups: &[Group],
-    ids: &BTreeSet<Id>,
-    are_of_now: bool,
-) -> Result<BTreeMap<Id, Source>> {
-    let brings = are_of_now && model.copies.is_filled();
-    let ids = ids.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
-    let mut found = BTreeMap::new();
-    for some in id_batches(&ids, MANY) {
-        let find = Find {
-            projection: match brings {
+    groups: &[CopyGroup],
+    ids: &BTreeSet<OrderedId>,
+    reads_current_copies: bool,
+) -> Result<BTreeMap<OrderedId, SourceState>> {
+    let needs_refresh = reads_current_copies && model.copies.has_filled();
+    let ids = ids
+        .iter()
+        .map(OrderedId::to_value)
+        .collect::<Result<Vec<_>>>()?;
+    let mut sources = BTreeMap::new();
+    for batch in id_batches(&ids, MAX_SOURCES_PER_QUERY) {
+        let find = FindOperation {
+            projection: match needs_refresh {
                 true => None,
-                false => projection(model, groups)?,
+                false => source_projection(model, groups)?,
             },
-            ..found_by(&model.collection.into(), &document("_id", one_of(some)?)?)
+            ..find_matching(
+                &model.collection.into(),
+                &single_field_document("_id", one_of(batch)?)?,
+            )
         };
-        let mut all = read_upgraded(access, model, find).await?;
-        if brings {
-            bring_current(access, model, &mut all).await?;
+        let mut documents = read_upgraded(access, model, find).await?;
+        if needs_refresh {
+            refresh_copies(access, model, &mut documents).await?;
         }
-        for raw in all {
-            if let Some(id) = decode::id(&raw).map(RawBson::from) {
-                found.insert(Id::of(&id), Source::of(&raw)?);
+        for raw in documents {
+            if let Some(id) = decode::stored_id(&raw).map(RawBson::from) {
+                sources.insert(OrderedId::from_id(&id), SourceState::from_raw(&raw)?);
             }
         }
     }
-    Ok(found)
+    Ok(sources)
 }
 
-/// What is read of a source; all of it where a document may be of an older version.
-pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDocumentBuf>> {
+/// Returns the projection for a source. `None` for a model with upgrades: an older document is read completely.
+pub(super) fn source_projection(
+    model: &Model,
+    groups: &[CopyGroup],
+) -> Result<Option<RawDocumentBuf>> {
     if model.upgrade.is_some() {
         return Ok(None);
     }
     let groups = groups
         .iter()
-        .filter(|group| (group.model)().collection == model.collection);
-    let taken = groups.flat_map(|group| &group.fields);
-    let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
-    paths.extend(["_id", REVISION, super::FAN.0, "_odm.tally"]);
-    paths.extend(FATE);
+        .filter(|group| (group.source_model)().collection == model.collection);
+    let copied = groups.flat_map(|group| &group.fields);
+    let mut paths: Vec<_> = copied.map(|copied| copied.source_path.as_str()).collect();
+    paths.extend(["_id", SOURCE_VERSION, ROLLUP_VERSION, tombstone::PATH]);
+    paths.push(PendingKind::FAN_OUT.record_path());
     paths.extend(model.scope.iter().map(|scope| scope.stored));
     paths.sort_unstable();
     paths.dedup();
     let mut projection = RawDocumentBuf::new();
     for (position, path) in paths.iter().enumerate() {
-        let is_inside = |other: &&str| {
-            path.strip_prefix(*other)
-                .is_some_and(|rest| rest.starts_with('.'))
+        let is_below = |parent: &&str| {
+            path.strip_prefix(*parent)
+                .is_some_and(|suffix| suffix.starts_with('.'))
         };
-        // What is read as a whole is not read in parts.
-        if !paths.iter().take(position).any(is_inside) {
-            append(&mut projection, path, 1)?;
+        // A projection must not contain a path below another path.
+        if !paths.iter().take(position).any(is_below) {
+            append_field(&mut projection, path, 1)?;
         }
     }
     Ok(Some(projection))

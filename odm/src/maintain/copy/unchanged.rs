@@ -1,82 +1,98 @@
-//! Writes that may leave what is copied as it is: then no copies are to follow.
+//! Avoiding needless fan-outs: an update can leave the value of a copied field unchanged.
 
 use bson::{Bson, Document, RawDocument, bson};
 
-use super::{FAN, REVISION, dependents};
+use super::dependent_groups;
 use crate::{
     access::Access,
-    maintain::stored::{overlap, touches},
+    maintain::{
+        PendingKind,
+        metadata_update::{paths_overlap, update_touches},
+    },
+    metadata::{self, copy::SOURCE_VERSION},
     schema::Model,
 };
 
-/// The places of which others have copies that an update writes, or that are computed from what it writes; none if it does not say
-/// that copies are to follow.
-pub(in crate::maintain) fn written(
+/// Returns the paths that other models copy and that an update writes or recomputes. Returns nothing if the update records no
+/// pending fan-out.
+pub(in crate::maintain) fn copied_paths_written(
     access: &Access,
     model: &'static Model,
     update: &RawDocument,
     computed: &[&str],
 ) -> Vec<String> {
-    let sets = update.get_document("$set").ok();
-    let is_said = sets.is_some_and(|sets| sets.get(FAN.0).is_ok_and(|said| said.is_some()));
-    if !is_said {
+    let set = update.get_document("$set").ok();
+    let pending_path = PendingKind::FAN_OUT.record_path();
+    let records_fan_out =
+        set.is_some_and(|set| set.get(pending_path).is_ok_and(|pending| pending.is_some()));
+    if !records_fan_out {
         return Vec::new();
     }
-    let groups = dependents(access.models(), model).map(|(_, group)| group);
-    let mut places = Vec::new();
+    let groups = dependent_groups(access.schema_models(), model).map(|(_, group)| group);
+    let mut paths = Vec::new();
     for group in groups {
-        let taken = group.following().map(|taken| &taken.from);
-        let is_written = |from: &&String| touches(update, from) || is_in(from, computed);
-        places.extend(taken.filter(is_written).cloned());
+        let copied = group.fan_out_fields().map(|copied| &copied.source_path);
+        let is_written =
+            |path: &&String| update_touches(update, path) || overlaps_any(path, computed);
+        paths.extend(copied.filter(is_written).cloned());
     }
-    places.sort_unstable();
-    places.dedup();
-    places
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
-/// Lets a stage say that copies are to follow, and raise the revision, only if one of these places has another value behind it.
+/// Makes a pipeline stage record the fan-out and increment the version only if a copied path changes.
 ///
-/// `stage` makes the stage of an update. Nothing is compared of what is `computed` behind it: that counts as changed.
-pub(in crate::maintain) fn only_if_changed(
-    places: &[String],
+/// `stage` turns an update into a stage. A computed path counts as changed: the new value exists only after a later stage.
+pub(in crate::maintain) fn mark_only_if_changed(
+    paths: &[String],
     computed: &[&str],
     update: &Document,
     changes: &mut Document,
     stage: impl Fn(&Document) -> Option<Document>,
 ) {
-    if places.is_empty() || places.iter().any(|place| is_in(place, computed)) {
+    if paths.is_empty() || paths.iter().any(|path| overlaps_any(path, computed)) {
         return;
     }
-    let mut silent = update.clone();
-    for (operator, field) in [("$inc", REVISION), ("$set", FAN.0)] {
-        if let Ok(fields) = silent.get_document_mut(operator) {
+    let mut unmarked = update.clone();
+    let marks = [
+        ("$inc", SOURCE_VERSION),
+        ("$set", PendingKind::FAN_OUT.record_path()),
+    ];
+    for (operator, field) in marks {
+        if let Ok(fields) = unmarked.get_document_mut(operator) {
             fields.remove(field);
         }
     }
-    let (Some(silent), Some(told)) = (stage(&silent), changes.get("_odm")) else {
+    let (Some(unmarked), Some(marked)) = (stage(&unmarked), changes.get(metadata::FIELD)) else {
         return;
     };
-    let changed: Option<Vec<_>> = places.iter().map(|place| differs(place, &silent)).collect();
-    let Some(changed) = changed else {
+    let is_changed: Option<Vec<_>> = paths
+        .iter()
+        .map(|path| is_changed_after(path, &unmarked))
+        .collect();
+    let Some(is_changed) = is_changed else {
         return;
     };
-    let untold = silent.get("_odm").cloned().unwrap_or("$_odm".into());
-    let own = bson!({ "$cond": [{ "$or": changed }, told.clone(), untold] });
-    changes.insert("_odm", own);
+    let unmarked_metadata = unmarked.get(metadata::FIELD).cloned();
+    let unmarked_metadata = unmarked_metadata.unwrap_or(metadata::FIELD_EXPRESSION.into());
+    let conditional =
+        bson!({ "$cond": [{ "$or": is_changed }, marked.clone(), unmarked_metadata] });
+    changes.insert(metadata::FIELD, conditional);
 }
 
-fn is_in(place: &str, fields: &[&str]) -> bool {
-    fields.iter().any(|field| overlap(field, place))
+fn overlaps_any(path: &str, fields: &[&str]) -> bool {
+    fields.iter().any(|field| paths_overlap(field, path))
 }
 
-/// Whether a place has another value behind a stage than before it.
-fn differs(place: &str, stage: &Document) -> Option<Bson> {
-    let (top, rest) = match place.split_once('.') {
-        None => (place, String::new()),
-        Some((top, rest)) => (top, format!(".{rest}")),
+/// Returns the expression that a path has another value after the stage.
+fn is_changed_after(path: &str, stage: &Document) -> Option<Bson> {
+    let (top, suffix) = match path.split_once('.') {
+        None => (path, String::new()),
+        Some((top, suffix)) => (top, format!(".{suffix}")),
     };
     let value = stage.get(top)?;
-    let behind =
-        bson!({ "$let": { "vars": { "new": value.clone() }, "in": format!("$$new{rest}") } });
-    Some(bson!({ "$ne": [behind, format!("${place}")] }))
+    let after =
+        bson!({ "$let": { "vars": { "new": value.clone() }, "in": format!("$$new{suffix}") } });
+    Some(bson!({ "$ne": [after, format!("${path}")] }))
 }

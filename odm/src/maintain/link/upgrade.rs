@@ -1,74 +1,90 @@
-//! Documents of older versions of a model whose references are others in today's form: they are entered as by any other write.
+//! Upgrades of outdated documents that change references: inverses change as in any other write.
 
 use std::sync::atomic::AtomicBool;
 
 use bson::RawDocument;
 
-use super::{Whole, linked::Linked, refusal::unentered};
+use super::{
+    TransactionalWrite, linked_document::LinkedDocument, validate::upgrade_needs_transaction,
+};
 use crate::{
     Result,
     access::Access,
     backend::{
         BoxFuture,
-        operation::{Change, Update},
+        operation::{DocumentChange, UpdateOperation},
     },
     error,
     schema::Model,
-    unit,
+    transaction_scope,
 };
 
-/// Writes what an outdated document becomes, unless somebody has changed it; what it refers to in today's form is held, entered and left
-/// with it.
-pub(crate) fn bring_up<'a>(
+/// Writes the upgraded form of an outdated document, unless a concurrent write changed the document. Guards new targets and
+/// updates inverses in the same transaction.
+///
+/// # Errors
+///
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if references change on a standalone server.
+pub(crate) fn upgrade_document<'a>(
     access: &'a Access,
     model: &'static Model,
     raw: &'a RawDocument,
-    update: Update,
+    update: UpdateOperation,
 ) -> BoxFuture<'a, Result<bool>> {
-    // What follows from it may be written to outdated documents of other models.
-    Box::pin(brought_up(access, model, raw, update))
+    // Boxed because the write can recurse: an inverse may be in an outdated document of another model.
+    Box::pin(write_upgraded(access, model, raw, update))
 }
 
-async fn brought_up(
+async fn write_upgraded(
     access: &Access,
     model: &'static Model,
     raw: &RawDocument,
-    update: Update,
+    update: UpdateOperation,
 ) -> Result<bool> {
-    let Change::Replacement(upgraded) = &update.change else {
+    let DocumentChange::Replacement(upgraded) = &update.change else {
         return Ok(false);
     };
-    let before = Linked::of(model, raw)?;
-    let after = Linked::of(model, upgraded)?;
+    let before = LinkedDocument::from_stored(model, raw)?;
+    let after = LinkedDocument::from_stored(model, upgraded)?;
     let mut links = model.links().iter().enumerate();
-    let Some((_, link)) = links.find(|(link, _)| before.held(*link) != after.held(*link)) else {
-        let done = access.executor().update(update).await;
-        return Ok(done.map_err(error::of(model))?.matched > 0);
+    let Some((_, link)) =
+        links.find(|(link, _)| before.targets_of(*link) != after.targets_of(*link))
+    else {
+        let outcome = access.executor().update(update).await;
+        return Ok(outcome.map_err(error::naming_model(model))?.matched > 0);
     };
     if !access.has_transactions() {
-        return Err(unentered(model, link, &before.id));
+        return Err(upgrade_needs_transaction(model, link, &before.id));
     }
     let is_too_large = AtomicBool::new(false);
-    let work = |access: Access| {
-        let whole = Whole {
-            all: access.to_everything(),
+    let run_transaction = |access: Access| {
+        let transaction = TransactionalWrite {
+            full_access: access.with_full_visibility(),
             access,
-            room: None,
-            is_too_large: &is_too_large,
+            max_documents: None,
+            exceeds_limit: &is_too_large,
         };
         let (update, before, after) = (update.clone(), before.clone(), after.clone());
         async move {
-            let done = whole.access.executor().update(update).await;
-            if done.map_err(error::of(model))?.matched == 0 {
+            let outcome = transaction.access.executor().update(update).await;
+            if outcome.map_err(error::naming_model(model))?.matched == 0 {
                 return Ok(false);
             }
             let (before, after) = ([before], [after]);
-            let access = whole.access.in_scope_of(model, before[0].scope.as_ref());
-            let followed = whole.follow(&access, model, &before, &after, false);
-            let followed = followed.await;
-            followed.map_err(|error| whole.access.fail(error))?;
+            let access = transaction
+                .access
+                .in_scope_of(model, before[0].scope.as_ref());
+            let inverses_written =
+                transaction.update_inverses(&access, model, &before, &after, false);
+            let inverses_written = inverses_written.await;
+            inverses_written.map_err(|error| transaction.access.fail_transaction(error))?;
             Ok(true)
         }
     };
-    access.together(unit::ATTEMPTS, work).await
+    access
+        .run_transactional(
+            transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
+            run_transaction,
+        )
+        .await
 }

@@ -1,312 +1,343 @@
-//! Whether the elements outside of documents are where their owners say.
+//! Integrity check of overflow arrays: chunks must match the manifests of their owners.
 
 use std::ops::RangeInclusive;
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
-    At,
-    extras::{self, of_owner},
-    header::{Owner, integer},
-    order::Order,
+    ArrayHandle,
+    chunks::{self, live_chunks_filter},
+    manifest::{ArrayState, integer_or_zero},
+    order::ArrayOrder,
     read,
 };
 use crate::{
     Result,
-    access::{Access, found_by},
-    backend::operation::Find,
-    maintain::stored::{close, open},
+    access::{Access, find_matching},
+    backend::operation::FindOperation,
+    maintain::metadata_update::{parse_document, to_raw_document},
+    metadata::{
+        self, Metadata,
+        overflow::{COUNT, ChunkMetadata, PROVISIONAL, VERSION},
+    },
     retry,
     schema::{Model, OverflowField},
 };
 
-/// Something in an array that is not as it should be.
+/// A problem of one overflow array.
 #[derive(Debug, Clone)]
-pub(crate) struct Misplaced {
-    /// Where the document is in its batch.
+pub(crate) struct ArrayFinding {
+    /// The position of the document in its batch.
     pub(crate) document: usize,
     pub(crate) field: &'static OverflowField,
-    pub(crate) what: Wrong,
+    pub(crate) problem: ArrayProblem,
 }
 
+/// The kind of a problem, with the numbers for the report.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Wrong {
-    /// It says that there are more, or does not, against what there is.
+pub(crate) enum ArrayProblem {
+    /// The flag for spilled elements disagrees with the manifest.
     Flag(bool),
-    /// So many elements are in the document, or they are too large.
-    Inside(usize),
-    /// So many are said to be outside, and are.
+    /// The resident elements are too many or too large. Contains their number.
+    Resident(usize),
+    /// The recorded and the actual number of elements in chunks.
     Count(i64, i64),
-    /// Of each of the numbers from one to another there are so many documents.
-    Seq(RangeInclusive<i64>, usize),
-    /// Elements are not in their order, or not the first ones are in the document.
+    /// A range of chunk numbers, and how many chunks have each of these numbers instead of exactly one.
+    ChunkNumbers(RangeInclusive<i64>, usize),
+    /// The resident elements are not sorted, or are not the first of all elements.
     Order,
 }
 
-/// What is wrong with arrays of some documents, though nothing is being done to them.
-pub(crate) async fn misplaced(
+/// Checks the arrays of a batch of documents. An array with pending work is skipped.
+pub(crate) async fn check_arrays(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<Misplaced>> {
-    let mut found = Vec::new();
+) -> Result<Vec<ArrayFinding>> {
+    let mut findings = Vec::new();
     for field in model.overflows {
         for (document, raw) in batch.iter().enumerate() {
-            let owner = Owner::of(field, raw)?;
-            // One that is about to be deleted has lost them already.
-            let own = raw.get_document("_odm").ok();
-            let is_going =
-                own.is_some_and(|own| own.get("going").is_ok_and(|going| going.is_some()));
-            if is_going || owner.work().is_some() {
+            let owner = ArrayState::from_document(field, raw)?;
+            // A document with a tombstone may have lost its chunks already.
+            let has_tombstone = Metadata::of(raw).tombstone().is_some();
+            if has_tombstone || owner.pending_work().is_some() {
                 continue;
             }
-            let wrong = look_at(access, field, &owner).await?;
-            found.extend(wrong.into_iter().map(|what| Misplaced {
+            let problems = check_array(access, field, &owner).await?;
+            findings.extend(problems.into_iter().map(|problem| ArrayFinding {
                 document,
                 field,
-                what,
+                problem,
             }));
         }
     }
-    Ok(found)
+    Ok(findings)
 }
 
-async fn look_at(
+/// Returns the problems of an array in this state.
+async fn check_array(
     access: &Access,
     field: &'static OverflowField,
-    owner: &Owner,
-) -> Result<Vec<Wrong>> {
-    let mut wrong = Vec::new();
-    if owner.flag != owner.header.is_some() {
-        wrong.push(Wrong::Flag(owner.flag));
+    owner: &ArrayState,
+) -> Result<Vec<ArrayProblem>> {
+    let mut problems = Vec::new();
+    if owner.has_more != owner.manifest.is_some() {
+        problems.push(ArrayProblem::Flag(owner.has_more));
     }
-    if !super::room::can_stay(field, &owner.resident)? {
-        wrong.push(Wrong::Inside(owner.resident.len()));
+    if !super::capacity::can_stay_resident(field, &owner.resident)? {
+        problems.push(ArrayProblem::Resident(owner.resident.len()));
     }
-    if !super::rewrite::is_in_order(field, owner) || is_ahead(access, field, owner).await? {
-        wrong.push(Wrong::Order);
+    if !super::rewrite::is_resident_sorted(field, owner)
+        || violates_bound(access, field, owner).await?
+    {
+        problems.push(ArrayProblem::Order);
     }
-    let Some(header) = &owner.header else {
-        return Ok(wrong);
+    let Some(manifest) = &owner.manifest else {
+        return Ok(problems);
     };
-    let count = read::count(access, field, owner).await?;
-    if count != header.count {
-        wrong.push(Wrong::Count(header.count, count));
+    let count = read::count_chunk_elements(access, field, owner).await?;
+    if count != manifest.count {
+        problems.push(ArrayProblem::Count(manifest.count, count));
     }
-    if let Some(those) = of_owner(field, owner) {
-        let numbers = numbers(access, field, &those).await?;
-        wrong.extend(out_of_sequence(numbers, header.next));
+    if let Some(filter) = live_chunks_filter(field, owner) {
+        let numbers = read_chunk_numbers(access, field, &filter).await?;
+        problems.extend(out_of_sequence(numbers, manifest.next_seq));
     }
-    Ok(wrong)
+    Ok(problems)
 }
 
-/// Whether an element outside comes before what is to come before it.
-async fn is_ahead(access: &Access, field: &'static OverflowField, owner: &Owner) -> Result<bool> {
-    let header = owner.header.as_ref();
-    let Some((order, bound)) = Order::of(field).zip(header.and_then(|own| own.bound.clone()))
-    else {
+/// Returns whether a spilled element sorts before the bound.
+async fn violates_bound(
+    access: &Access,
+    field: &'static OverflowField,
+    owner: &ArrayState,
+) -> Result<bool> {
+    let manifest = owner.manifest.as_ref();
+    let bound = manifest.and_then(|manifest| manifest.bound.clone());
+    let Some((order, bound)) = ArrayOrder::from_field(field).zip(bound) else {
         return Ok(false);
     };
     let is_before = |element: &Bson| order.is_before(element, &bound);
-    let first = read::first_outside(access, field, owner, &order).await?;
-    Ok(read::behind(owner).chain(&first).any(is_before))
+    let first = read::first_chunk_element(access, field, owner, &order).await?;
+    Ok(read::buffered_elements(owner).chain(&first).any(is_before))
 }
 
-/// What keeps numbers from being each of those below the next one, once.
-fn out_of_sequence(mut numbers: Vec<i64>, next: i64) -> Vec<Wrong> {
+/// Returns the gaps and the duplicates in the chunk numbers, which must be 0 to `next - 1`.
+fn out_of_sequence(mut numbers: Vec<i64>, next: i64) -> Vec<ArrayProblem> {
     numbers.sort_unstable();
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let mut expected = 0;
-    for same in numbers.chunk_by(|a, b| a == b) {
-        let number = same.first().copied().unwrap_or(expected);
+    for duplicates in numbers.chunk_by(|a, b| a == b) {
+        let number = duplicates.first().copied().unwrap_or(expected);
         if number > expected {
-            wrong.push(Wrong::Seq(expected..=number - 1, 0));
+            problems.push(ArrayProblem::ChunkNumbers(expected..=number - 1, 0));
         }
-        if same.len() > 1 {
-            wrong.push(Wrong::Seq(number..=number, same.len()));
+        if duplicates.len() > 1 {
+            problems.push(ArrayProblem::ChunkNumbers(
+                number..=number,
+                duplicates.len(),
+            ));
         }
         expected = number.saturating_add(1);
     }
     if expected < next {
-        wrong.push(Wrong::Seq(expected..=next - 1, 0));
+        problems.push(ArrayProblem::ChunkNumbers(expected..=next - 1, 0));
     }
-    wrong
+    problems
 }
 
-async fn numbers(access: &Access, field: &OverflowField, those: &Document) -> Result<Vec<i64>> {
-    let find = Find {
-        projection: Some(close(&doc! { "_id": 0, field.seq: 1 })?),
-        ..found_by(&field.extras.collection.into(), &close(those)?)
+/// Returns the numbers of the chunks that match the filter.
+async fn read_chunk_numbers(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<Vec<i64>> {
+    let find = FindOperation {
+        projection: Some(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?),
+        ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
     };
-    let found = access.find_all(field.extras, find).await?;
-    let numbers = found
+    let chunks = access.find_all(field.chunks, find).await?;
+    let numbers = chunks
         .iter()
-        .map(|raw| Ok(integer(open(raw)?.get(field.seq))));
+        .map(|raw| Ok(integer_or_zero(parse_document(raw)?.get(field.seq))));
     numbers.collect()
 }
 
-/// The documents with elements that no owner reads, by their ids, with what they say of their owner and their number.
-pub(crate) async fn look_for_orphans(
+/// Returns the chunks that no owner reads: the id of the chunk, the id of the owner and the chunk number.
+pub(crate) async fn find_orphan_chunks(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
-    let find = Find {
-        projection: Some(close(
-            &doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 },
+    let find = FindOperation {
+        projection: Some(to_raw_document(
+            &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
         )?),
-        sort: Some(close(&doc! { field.owner: 1 })?),
-        ..found_by(
-            &field.extras.collection.into(),
-            &close(&doc! { "_odm.own": { "$exists": false } })?,
+        sort: Some(to_raw_document(&doc! { field.owner: 1 })?),
+        ..find_matching(
+            &field.chunks.collection.into(),
+            &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
         )
     };
-    let mut cursor = access.find(field.extras, find).await?;
+    let mut cursor = access.find(field.chunks, find).await?;
     let mut orphans = Vec::new();
-    let mut last: Option<(Bson, Option<Owner>)> = None;
+    let mut last_owner: Option<(Bson, Option<ArrayState>)> = None;
     loop {
         let batch = cursor
             .next_batch()
             .await
-            .map_err(crate::error::of(field.extras))?;
+            .map_err(crate::error::naming_model(field.chunks))?;
         if batch.is_empty() {
             return Ok(orphans);
         }
         for raw in &batch {
-            let document = open(raw)?;
-            let id = document.get(field.owner).cloned().unwrap_or(Bson::Null);
-            if last.as_ref().is_none_or(|(other, _)| *other != id) {
-                let at = At {
+            let chunk = parse_document(raw)?;
+            let id = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
+            if last_owner
+                .as_ref()
+                .is_none_or(|(last_id, _)| *last_id != id)
+            {
+                let array = ArrayHandle {
                     access,
                     model,
                     field,
                     id: &id,
                 };
-                last = Some((id.clone(), at.owner().await?));
+                last_owner = Some((id.clone(), array.read_state().await?));
             }
-            let owner = last.as_ref().and_then(|(_, owner)| owner.as_ref());
-            if is_orphan(field, owner, &document)
-                && is_orphan_still(access, model, field, &id, &document).await?
+            let owner = last_owner.as_ref().and_then(|(_, owner)| owner.as_ref());
+            if is_orphan(field, owner, &chunk)
+                && is_still_orphan(access, model, field, &id, &chunk).await?
             {
-                let seq = integer(document.get(field.seq));
-                let own = document.get("_id").cloned().unwrap_or(Bson::Null);
-                orphans.push((own, id, seq));
+                let seq = integer_or_zero(chunk.get(field.seq));
+                let chunk_id = chunk.get("_id").cloned().unwrap_or(Bson::Null);
+                orphans.push((chunk_id, id, seq));
             }
         }
     }
 }
 
-fn is_orphan(field: &OverflowField, owner: Option<&Owner>, document: &Document) -> bool {
+/// Returns whether the owner in this state does not read the chunk.
+fn is_orphan(field: &OverflowField, owner: Option<&ArrayState>, chunk: &Document) -> bool {
     let Some(owner) = owner else { return true };
-    let own = document.get_document("_odm").ok();
-    let generation = own.and_then(|own| own.get_object_id("generation").ok());
-    let seq = integer(document.get(field.seq));
-    let header = owner.header.as_ref();
-    // What is being done may be what it waits for.
-    owner.work().is_none()
-        && !header.is_some_and(|header| {
+    let generation = ChunkMetadata::of(chunk).generation;
+    let seq = integer_or_zero(chunk.get(field.seq));
+    let manifest = owner.manifest.as_ref();
+    // The pending work may confirm or delete the chunk.
+    owner.pending_work().is_none()
+        && !manifest.is_some_and(|manifest| {
             generation.is_some()
-                && header.generation == generation
-                && (0..header.next).contains(&seq)
+                && manifest.generation == generation
+                && (0..manifest.next_seq).contains(&seq)
         })
 }
 
-/// Somebody may be writing: it is looked at again, the document first.
-async fn is_orphan_still(
+/// Returns whether the chunk is still an orphan. Reads the chunk before the owner, as a concurrent write may change both.
+async fn is_still_orphan(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &Bson,
-    document: &Document,
+    chunk: &Document,
 ) -> Result<bool> {
-    let this =
-        doc! { "_id": { "$eq": document.get("_id").cloned() }, "_odm.own": { "$exists": false } };
-    if super::work::count_documents(access, field, &this).await? == 0 {
+    let confirmed =
+        doc! { "_id": { "$eq": chunk.get("_id").cloned() }, PROVISIONAL: { "$exists": false } };
+    if super::array_work::count_chunks(access, field, &confirmed).await? == 0 {
         return Ok(false);
     }
-    let at = At {
+    let array = ArrayHandle {
         access,
         model,
         field,
         id,
     };
-    Ok(is_orphan(field, at.owner().await?.as_ref(), document))
+    Ok(is_orphan(field, array.read_state().await?.as_ref(), chunk))
 }
 
-/// Mends what is wrong with an array; false if nothing is.
-pub(crate) async fn mend(
+/// Repairs an array. Returns false if the array has no problem.
+pub(crate) async fn repair_array(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let at = At {
+    let array = ArrayHandle {
         access,
         model,
         field,
         id,
     };
-    let mut is_mended = false;
-    for attempt in super::work::attempts() {
-        let Some(owner) = at.owner().await? else {
-            return Ok(is_mended);
+    let mut is_repaired = false;
+    for attempt in super::array_work::write_attempts() {
+        let Some(owner) = array.read_state().await? else {
+            return Ok(is_repaired);
         };
-        if owner.work().is_some() {
-            at.help(owner, attempt).await?;
+        if owner.pending_work().is_some() {
+            array.complete_or_wait(owner, attempt).await?;
             continue;
         }
-        let wrong = look_at(access, field, &owner).await?;
-        let Some(first) = wrong.first() else {
-            return Ok(is_mended);
+        let problems = check_array(access, field, &owner).await?;
+        let Some(problem) = problems.first() else {
+            return Ok(is_repaired);
         };
-        let as_read = match &owner.header {
-            Some(header) => {
-                let mut condition = super::room::of_version(field, header);
-                condition.insert(field.work, doc! { "$exists": false });
+        let unchanged = match &owner.manifest {
+            Some(manifest) => {
+                let mut condition = super::capacity::version_unchanged(field, manifest);
+                condition.insert(field.pending_change, doc! { "$exists": false });
                 condition
             }
-            None => doc! { field.header: { "$exists": false } },
+            None => doc! { field.manifest: { "$exists": false } },
         };
-        let next = super::place(field, "version");
-        is_mended |= match first {
-            Wrong::Flag(true) => {
-                at.change(as_read, doc! { "$unset": { field.flag: "" } })
+        is_repaired |= match problem {
+            ArrayProblem::Flag(true) => {
+                array
+                    .update_owner(unchanged, doc! { "$unset": { field.flag: "" } })
                     .await?
             }
-            Wrong::Flag(false) => {
-                at.change(as_read, doc! { "$set": { field.flag: true } })
+            ArrayProblem::Flag(false) => {
+                array
+                    .update_owner(unchanged, doc! { "$set": { field.flag: true } })
                     .await?
             }
-            Wrong::Inside(_) => super::rewrite::spill_over(&at).await?,
-            Wrong::Order if owner.header.is_none() => super::rewrite::spill_over(&at).await?,
-            Wrong::Count(_, is) => {
-                let count = super::place(field, "count");
-                let update = doc! { "$set": { count: *is }, "$inc": { next: 1_i64 } };
-                at.change(as_read, update).await?
+            ArrayProblem::Resident(_) => super::rewrite::spill_or_sort(&array).await?,
+            ArrayProblem::Order if owner.manifest.is_none() => {
+                super::rewrite::spill_or_sort(&array).await?
             }
-            Wrong::Seq(..) | Wrong::Order => super::rewrite::rewrite(&at, &owner).await?,
+            ArrayProblem::Count(_, actual) => {
+                let update = doc! {
+                    "$set": { field.manifest_path(COUNT): *actual },
+                    "$inc": { field.manifest_path(VERSION): 1_i64 },
+                };
+                array.update_owner(unchanged, update).await?
+            }
+            ArrayProblem::ChunkNumbers(..) | ArrayProblem::Order => {
+                super::rewrite::rewrite_chunks(&array, &owner).await?
+            }
         };
-        retry::pause(attempt.min(3)).await;
+        retry::pause_before_retry(attempt.min(3)).await;
     }
-    Err(at.busy())
+    Err(array.contention_error())
 }
 
-/// Deletes a document with elements that no owner reads; false if one does, or it is gone.
-pub(crate) async fn mend_orphan(
+/// Deletes an orphan chunk. Returns false if an owner reads the chunk, or the chunk is gone.
+pub(crate) async fn delete_orphan(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let this = doc! { "_id": { "$eq": id.clone() }, "_odm.own": { "$exists": false } };
-    let find = found_by(&field.extras.collection.into(), &close(&this)?);
-    let found = access.find_all(field.extras, find).await?;
-    let Some(document) = found.first().map(|raw| open(raw)).transpose()? else {
+    let confirmed = doc! { "_id": { "$eq": id.clone() }, PROVISIONAL: { "$exists": false } };
+    let find = find_matching(
+        &field.chunks.collection.into(),
+        &to_raw_document(&confirmed)?,
+    );
+    let found = access.find_all(field.chunks, find).await?;
+    let Some(chunk) = found.first().map(|raw| parse_document(raw)).transpose()? else {
         return Ok(false);
     };
-    let owner = document.get(field.owner).cloned().unwrap_or(Bson::Null);
-    if !is_orphan_still(access, model, field, &owner, &document).await? {
+    let owner = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
+    if !is_still_orphan(access, model, field, &owner, &chunk).await? {
         return Ok(false);
     }
-    Ok(extras::delete(access, field, &this).await? > 0)
+    Ok(chunks::delete_chunks(access, field, &confirmed).await? > 0)
 }

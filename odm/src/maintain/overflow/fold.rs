@@ -1,172 +1,201 @@
-//! Bringing elements back into their document when all of them fit again.
+//! Fold: moves spilled elements back into the owner document when all elements fit again.
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
-    At, extras,
-    header::{Header, Kind, Owner, Work, array, sizes},
-    order::in_order,
+    ArrayHandle,
+    array_work::{count_chunks, put_all_resident, put_operator, write_attempts},
+    capacity::{resident_unchanged, version_unchanged},
+    chunks,
+    manifest::{
+        ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty, total_element_bytes,
+    },
+    order::sort_if_ordered,
     read,
-    room::{is_still, of_version},
-    work::{attempts, count_documents, emptied, put},
 };
 use crate::{
     Result,
     access::Access,
-    maintain::stored,
+    maintain::metadata_update,
+    metadata::overflow::TAIL,
     retry,
     schema::{Model, OverflowField},
 };
 
-/// What has become of an array.
+/// The result of a fold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Folded {
-    /// All of it was in its document, or there is no document.
-    Whole,
-    /// All of it is in its document again.
-    Now,
-    /// It is too long for that.
+pub(crate) enum FoldOutcome {
+    /// No elements were spilled, or the document does not exist.
+    NothingSpilled,
+    /// All elements are resident again.
+    Folded,
+    /// The array has too many elements, or the elements are too large.
     TooLong,
 }
 
-/// How long an array is at most that is brought back: shorter than what makes it overflow, so that the next push does not.
-fn most(field: &OverflowField) -> usize {
-    (field.after * 3).div_ceil(4)
+/// Returns the maximum number of elements to fold: three quarters of `after`, so that the next push does not spill again.
+fn max_folded_elements(field: &OverflowField) -> usize {
+    (field.max_resident * 3).div_ceil(4)
 }
 
-/// How many bytes it has at most.
-fn most_bytes(field: &OverflowField) -> usize {
-    field.room / 4 * 3
+/// Returns the maximum size in bytes of the elements to fold.
+fn max_folded_bytes(field: &OverflowField) -> usize {
+    field.max_resident_bytes / 4 * 3
 }
 
-/// Brings the elements of an array back, if it is short enough.
-pub(crate) async fn fold(
+/// Folds an array if it is small enough.
+pub(crate) async fn fold_array(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     id: &Bson,
-) -> Result<Folded> {
-    let at = At {
+) -> Result<FoldOutcome> {
+    let array = ArrayHandle {
         access,
         model,
         field,
         id,
     };
-    let mut outside = Outside::default();
-    for attempt in attempts() {
-        let Some(owner) = at.owner().await? else {
-            return Ok(Folded::Whole);
+    let mut cache = ChunkCache::default();
+    for attempt in write_attempts() {
+        let Some(owner) = array.read_state().await? else {
+            return Ok(FoldOutcome::NothingSpilled);
         };
-        let Some(header) = &owner.header else {
-            return Ok(Folded::Whole);
+        let Some(manifest) = &owner.manifest else {
+            return Ok(FoldOutcome::NothingSpilled);
         };
-        if header.work.is_some() {
-            at.help(owner, attempt).await?;
+        if manifest.work.is_some() {
+            array.complete_or_wait(owner, attempt).await?;
             continue;
         }
-        let all = match owner.len() <= most(field) as u64 {
-            true => outside.all(&at, &owner, header).await?,
+        let elements = match owner.len() <= max_folded_elements(field) as u64 {
+            true => cache.all_elements(&array, &owner, manifest).await?,
             false => None,
         };
-        let Some(all) = all else {
-            // The first of all are to be in the document.
-            let refills = field.order.is_some() && has_room_for_more(field, &owner)?;
-            let is_due = refills || is_mostly_empty(&at, &owner, header).await?;
-            if is_due && !super::rewrite::rewrite(&at, &owner).await? {
-                retry::pause(attempt).await;
+        let Some(elements) = elements else {
+            // The first elements of the sort order must be resident.
+            let can_refill = field.order.is_some() && has_room_for_more(field, &owner)?;
+            let needs_rewrite = can_refill || is_mostly_empty(&array, &owner, manifest).await?;
+            if needs_rewrite && !super::rewrite::rewrite_chunks(&array, &owner).await? {
+                retry::pause_before_retry(attempt).await;
                 continue;
             }
-            return Ok(Folded::TooLong);
+            return Ok(FoldOutcome::TooLong);
         };
-        if bring_back(&at, &owner, header, all).await? {
-            return Ok(Folded::Now);
+        if write_folded(&array, &owner, manifest, elements).await? {
+            return Ok(FoldOutcome::Folded);
         }
-        retry::pause(attempt).await;
+        retry::pause_before_retry(attempt).await;
     }
-    Err(at.busy())
+    Err(array.contention_error())
 }
 
-/// The elements in documents outside of an owner, once they are read.
+/// The elements read from chunks.
 #[derive(Default)]
-struct Outside {
-    /// In which generation and version of the array: what goes there raises the version, what waits in the owner does not.
-    of: Option<(Option<ObjectId>, i64)>,
+struct ChunkCache {
+    /// The generation and the version of the array at the time of the read. A push to the tail changes neither.
+    read_at: Option<(Option<ObjectId>, i64)>,
     elements: Vec<Bson>,
 }
 
-impl Outside {
-    /// All elements of an owner; none if they are too many or too large to come back. However many are pushed meanwhile, those outside
-    /// are not read again.
-    async fn all(
+impl ChunkCache {
+    /// Returns all elements of an array, or `None` if they are too many or too large to fold. Elements in chunks are read again
+    /// only when the chunks have changed.
+    async fn all_elements(
         &mut self,
-        at: &At<'_>,
-        owner: &Owner,
-        header: &Header,
+        array: &ArrayHandle<'_>,
+        owner: &ArrayState,
+        manifest: &Manifest,
     ) -> Result<Option<Vec<Bson>>> {
-        let of = Some((header.generation, header.version));
-        if self.of != of {
+        let read_at = Some((manifest.generation, manifest.version));
+        if self.read_at != read_at {
             *self = Self::default();
-            if let Some(those) = extras::of_owner(at.field, owner) {
-                let inside = sizes(owner.resident.iter().chain(read::behind(owner)))?;
-                let outside = extras::bytes(at.access, at.field, &those).await?;
-                if inside as i64 + outside > most_bytes(at.field) as i64 {
+            if let Some(filter) = chunks::live_chunks_filter(array.field, owner) {
+                let unchunked_bytes = total_element_bytes(
+                    owner.resident.iter().chain(read::buffered_elements(owner)),
+                )?;
+                let chunk_bytes =
+                    chunks::sum_element_bytes(array.access, array.field, &filter).await?;
+                if unchunked_bytes as i64 + chunk_bytes > max_folded_bytes(array.field) as i64 {
                     return Ok(None);
                 }
-                let find = extras::in_order(at.field, &those)?;
-                for raw in at.access.find_all(at.field.extras, find).await? {
-                    let own = stored::open(&raw)?;
-                    self.elements.extend(array(own.get(at.field.elements)));
+                let find = chunks::find_in_order(array.field, &filter)?;
+                for raw in array.access.find_all(array.field.chunks, find).await? {
+                    let chunk = metadata_update::parse_document(&raw)?;
+                    self.elements
+                        .extend(array_or_empty(chunk.get(array.field.elements)));
                 }
             }
-            self.of = of;
+            self.read_at = read_at;
         }
-        let mut all = owner.resident.clone();
-        all.extend(self.elements.iter().chain(read::behind(owner)).cloned());
-        in_order(at.field, &mut all);
-        let fits = all.len() <= most(at.field) && sizes(&all)? <= most_bytes(at.field);
-        Ok(fits.then_some(all))
+        let mut elements = owner.resident.clone();
+        elements.extend(
+            self.elements
+                .iter()
+                .chain(read::buffered_elements(owner))
+                .cloned(),
+        );
+        sort_if_ordered(array.field, &mut elements);
+        let fits = elements.len() <= max_folded_elements(array.field)
+            && total_element_bytes(&elements)? <= max_folded_bytes(array.field);
+        Ok(fits.then_some(elements))
     }
 }
 
-/// Whether fewer elements are in a document than there could be: what bytes keep outside does not come back by trying again.
-fn has_room_for_more(field: &OverflowField, owner: &Owner) -> Result<bool> {
-    Ok(owner.resident.len() < most(field) && sizes(&owner.resident)? < field.room / 2)
+/// Returns whether the document could hold more elements. An array that is near its byte limit does not count, because a retry
+/// would not change that.
+fn has_room_for_more(field: &OverflowField, owner: &ArrayState) -> Result<bool> {
+    Ok(owner.resident.len() < max_folded_elements(field)
+        && total_element_bytes(&owner.resident)? < field.max_resident_bytes / 2)
 }
 
-/// Whether most of the documents with its elements have lost all of them.
-async fn is_mostly_empty(at: &At<'_>, owner: &Owner, header: &Header) -> Result<bool> {
-    let Some(mut those) = extras::of_owner(at.field, owner) else {
+/// Returns whether most chunks have no elements left.
+async fn is_mostly_empty(
+    array: &ArrayHandle<'_>,
+    owner: &ArrayState,
+    manifest: &Manifest,
+) -> Result<bool> {
+    let Some(mut filter) = chunks::live_chunks_filter(array.field, owner) else {
         return Ok(false);
     };
-    let first = format!("{}.0", at.field.elements);
-    those.insert(first, doc! { "$exists": false });
-    let empty = count_documents(at.access, at.field, &those).await?;
-    Ok(empty * 2 > header.next)
+    let first = format!("{}.0", array.field.elements);
+    filter.insert(first, doc! { "$exists": false });
+    let empty = count_chunks(array.access, array.field, &filter).await?;
+    Ok(empty * 2 > manifest.next_seq)
 }
 
-/// Writes all elements into the document, if nothing has changed since they were read.
-async fn bring_back(at: &At<'_>, owner: &Owner, header: &Header, all: Vec<Bson>) -> Result<bool> {
-    let field = at.field;
-    let work = Work {
-        sweep: header.generation,
-        ..Work::new(Kind::Sweep)
+/// Writes all elements into the owner document, unless the array has changed since the read.
+async fn write_folded(
+    array: &ArrayHandle<'_>,
+    owner: &ArrayState,
+    manifest: &Manifest,
+    elements: Vec<Bson>,
+) -> Result<bool> {
+    let field = array.field;
+    let work = ArrayWork {
+        swept_generation: manifest.generation,
+        ..ArrayWork::new(ArrayWorkKind::Sweep)
     };
-    let mut condition: Document = of_version(field, header);
-    condition.insert(field.work, doc! { "$exists": false });
-    // A push at the end changes no version.
+    let mut condition = version_unchanged(field, manifest);
+    condition.insert(field.pending_change, doc! { "$exists": false });
+    // A push to the tail changes no version, so the condition compares the tail.
     condition.insert(
-        super::place(field, "tail"),
-        doc! { "$eq": header.tail.clone() },
+        field.manifest_path(TAIL),
+        doc! { "$eq": manifest.tail.clone() },
     );
-    condition.extend(is_still(field, &owner.resident));
+    condition.extend(resident_unchanged(field, &owner.resident));
     let mut update = doc! {};
-    emptied(field, &work, &all, &mut update)?;
-    put(&mut update, "$set", field.stored, all);
-    if !at.change(condition, update).await? {
+    put_all_resident(field, &work, &elements, &mut update)?;
+    put_operator(&mut update, "$set", field.stored, elements);
+    if !array.update_owner(condition, update).await? {
         return Ok(false);
     }
-    if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
-        at.finish(owner).await?;
+    if let Some(owner) = array
+        .read_state()
+        .await?
+        .filter(|owner| owner.has_work(work.token))
+    {
+        array.complete_work(owner).await?;
     }
     Ok(true)
 }

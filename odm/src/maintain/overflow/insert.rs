@@ -1,64 +1,67 @@
-//! Documents that are inserted with more elements than stay in them.
+//! Inserts of documents with more elements than fit into the document.
 //!
-//! What goes elsewhere is written first, and nobody reads it before the document is there: that says it is published. Where there are no
-//! transactions, what nobody publishes is deleted by whoever comes upon it; a document whose elements were taken for such is not one that
-//! was inserted, and goes too.
+//! The chunks are inserted before the document, and are not read until the document exists. The document publishes the chunks.
+//! Without transactions, recovery deletes chunks that were never published. If recovery has abandoned an insert, the document is
+//! deleted as well: a document without its chunks counts as not inserted.
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    asked::check,
-    extras::{self, Batch, of_generation, parts},
-    header::{Kind, Owner, Work, array},
-    inside,
-    order::{Order, in_order},
-    room::room_for,
-    work::{At, count_documents},
+    array_work::{ArrayHandle, count_chunks},
+    capacity::count_fitting,
+    chunks::{self, ChunkBatch, generation_filter, split_into_chunks},
+    footprint::ensure_element_sizes,
+    manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty},
+    order::{ArrayOrder, sort_if_ordered},
+    run_from_copies,
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     error,
     maintain::{
-        Sources, Write,
-        link::{enter_all, past_what_is_left, rule_of},
-        stored::{close, open, set},
+        SourceCache, WriteOperation,
+        link::{add_to_inverses, retry_after_recovery, rule_of_array},
+        metadata_update::{parse_document, set_at, to_raw_document},
     },
+    metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
     schema::{Model, OverflowField},
 };
 
-/// Whether arrays of documents are not kept as they are: in another order, or not as a whole in them.
-pub(super) fn is_any(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+/// Returns whether arrays of the documents must be sorted or spilled before the insert.
+pub(super) fn needs_rearranging(model: &Model, documents: &[RawDocumentBuf]) -> bool {
     is_any_too_long(model, documents) || is_any_unsorted(model, documents)
 }
 
-/// Whether a document has more elements than stay in it.
+/// Returns whether a document has more elements than stay resident.
 fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
     let mut documents = documents.iter();
     documents.any(|raw| {
         let mut fields = model.overflows.iter();
         fields.any(|field| {
             raw.get_array(field.stored).is_ok_and(|array| {
-                array.into_iter().count() > field.after || array.as_bytes().len() > field.room / 2
+                array.into_iter().count() > field.max_resident
+                    || array.as_bytes().len() > field.max_resident_bytes / 2
             })
         })
     })
 }
 
+/// Returns whether a document has a sorted array with unsorted elements.
 fn is_any_unsorted(model: &Model, documents: &[RawDocumentBuf]) -> bool {
     let mut orders = model.overflows.iter().filter_map(|field| {
-        let order = Order::of(field)?;
+        let order = ArrayOrder::from_field(field)?;
         Some((field, order))
     });
     orders.any(|(field, order)| {
-        let mut documents = documents.iter().filter_map(|raw| open(raw).ok());
-        documents.any(|document| !order.is_sorted(&array(document.get(field.stored))))
+        let mut documents = documents.iter().filter_map(|raw| parse_document(raw).ok());
+        documents.any(|document| !order.is_sorted(&array_or_empty(document.get(field.stored))))
     })
 }
 
-/// Which elements of an array stay in a document that is inserted, by their positions, and in which order; none if the model knows no
-/// such array.
-pub(crate) fn kept_inside(
+/// Returns the positions of the elements that stay resident in an inserted document, in sort order. Returns `None` if the model
+/// has no such array.
+pub(crate) fn resident_positions(
     model: &'static Model,
     stored: &str,
     raw: &RawDocument,
@@ -67,278 +70,310 @@ pub(crate) fn kept_inside(
         .overflows
         .iter()
         .find(|field| field.stored == stored)?;
-    let document = open(raw).ok()?;
-    let mut elements = array(document.get(stored));
+    let document = parse_document(raw).ok()?;
+    let mut elements = array_or_empty(document.get(stored));
     let mut positions: Vec<_> = (0..elements.len()).collect();
-    if let Some(order) = Order::of(field) {
-        positions = order.positions(&elements);
-        order.sort(&mut elements);
+    if let Some(order) = ArrayOrder::from_field(field) {
+        positions = order.sorted_positions(&elements);
+        order.sort_elements(&mut elements);
     }
-    positions.truncate(room_for(field, &[], &elements).ok()?);
+    positions.truncate(count_fitting(field, &[], &elements).ok()?);
     Some(positions)
 }
 
-/// Refuses documents with elements that are too large for any.
-pub(super) fn refuse_too_large(model: &'static Model, documents: &[RawDocumentBuf]) -> Result<()> {
+/// Ensures that no document has an element that is too large for a chunk.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) for an element that is too large.
+pub(super) fn ensure_elements_fit(
+    model: &'static Model,
+    documents: &[RawDocumentBuf],
+) -> Result<()> {
     for raw in documents {
         for field in model.overflows {
             let Ok(elements) = raw.get_array(field.stored) else {
                 continue;
             };
-            if elements.as_bytes().len() > field.part / 2 {
-                let document = open(raw)?;
-                check(field, &array(document.get(field.stored))).map_err(error::of(model))?;
+            if elements.as_bytes().len() > field.max_chunk_bytes / 2 {
+                let document = parse_document(raw)?;
+                ensure_element_sizes(field, &array_or_empty(document.get(field.stored)))
+                    .map_err(error::naming_model(model))?;
             }
         }
     }
     Ok(())
 }
 
-/// What goes elsewhere of a document.
-struct Outside {
-    /// Of the document, among those that are inserted.
+/// The spilled elements of one array of an inserted document.
+struct InsertedSpill {
+    /// The position of the document in the insert.
     position: usize,
     field: &'static OverflowField,
     owner: Bson,
     generation: ObjectId,
-    key: ObjectId,
-    parts: Vec<Vec<Bson>>,
+    token: ObjectId,
+    chunks: Vec<Vec<Bson>>,
 }
 
-/// Carries the insert out.
-pub(super) async fn run<W: Write>(
+/// Runs the insert.
+pub(super) async fn run_insert<W: WriteOperation>(
     access: Access,
     model: &'static Model,
-    write: W,
-    sources: Sources,
-) -> Result<W::Done> {
-    let mut write = write;
-    sort_all(model, &mut write)?;
-    let is_outside = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
-    if !write.documents_to_insert().is_some_and(is_outside) {
-        return inside(access, model, write, sources).await;
+    mut write: W,
+    sources: SourceCache,
+) -> Result<W::Outcome> {
+    sort_arrays(model, &mut write)?;
+    let is_spilling = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
+    if !write.documents_to_insert().is_some_and(is_spilling) {
+        return run_from_copies(access, model, write, sources).await;
     }
-    let is_alone = access.unit().is_none() && access.has_transactions();
+    let has_own_transaction = access.transaction_scope().is_none() && access.has_transactions();
     let work = |access: Access| {
         let (write, sources) = (write.clone(), sources.clone());
         async move {
-            let done = Box::pin(insert(&access, model, write, sources)).await;
-            done.map_err(|error| access.fail(error))
+            let done = Box::pin(insert_with_chunks(&access, model, write, sources)).await;
+            done.map_err(|error| access.fail_transaction(error))
         }
     };
-    let run = || Box::pin(access.together(crate::unit::ATTEMPTS, work));
+    let run = || {
+        Box::pin(
+            access.run_transactional(crate::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work),
+        )
+    };
     let done = match model.links().is_empty() {
         true => run().await,
-        false => past_what_is_left(&access, run).await,
+        false => retry_after_recovery(&access, run).await,
     };
-    // They go together.
-    done.map_err(|error| match is_alone {
+    // A transaction inserts all documents or none.
+    done.map_err(|error| match has_own_transaction {
         true => error.with_inserted(0),
         false => error,
     })
 }
 
-/// Brings the arrays of documents into their order.
-fn sort_all<W: Write>(model: &'static Model, write: &mut W) -> Result<()> {
+/// Sorts the arrays of the documents.
+fn sort_arrays<W: WriteOperation>(model: &'static Model, write: &mut W) -> Result<()> {
     for raw in write.documents_to_insert().into_iter().flatten() {
         if !is_any_unsorted(model, std::slice::from_ref(raw)) {
             continue;
         }
-        let mut document = open(raw)?;
+        let mut document = parse_document(raw)?;
         for field in model.overflows {
             if let Ok(elements) = document.get_array_mut(field.stored) {
-                in_order(field, elements);
+                sort_if_ordered(field, elements);
             }
         }
-        *raw = close(&document)?;
+        *raw = to_raw_document(&document)?;
     }
     Ok(())
 }
 
-async fn insert<W: Write>(
+/// Inserts the chunks, and then the documents.
+async fn insert_with_chunks<W: WriteOperation>(
     access: &Access,
     model: &'static Model,
     mut write: W,
-    sources: Sources,
-) -> Result<W::Done> {
-    let all = access.to_everything();
-    let mut outside = Vec::new();
+    sources: SourceCache,
+) -> Result<W::Outcome> {
+    let unrestricted = access.with_full_visibility();
+    let mut spilled_arrays = Vec::new();
     let documents = write.documents_to_insert().into_iter().flatten();
     for (position, raw) in documents.enumerate() {
-        let mut document = open(raw)?;
+        let mut document = parse_document(raw)?;
         for field in model.overflows {
-            outside.extend(take(access, field, position, &mut document)?);
+            spilled_arrays.extend(take_spilled(access, field, position, &mut document)?);
         }
-        *raw = close(&document)?;
+        *raw = to_raw_document(&document)?;
     }
-    for own in &outside {
-        own.batch().stage(&all, own.field, &own.parts, None).await?;
+    for array in &spilled_arrays {
+        array
+            .chunk_batch()
+            .insert_staged(&unrestricted, array.field, &array.chunks, None)
+            .await?;
     }
-    let done = inside(access.clone(), model, write, sources).await;
-    if access.unit().is_some() {
+    let done = run_from_copies(access.clone(), model, write, sources).await;
+    if access.transaction_scope().is_some() {
         let done = done?;
-        // Without transactions, who enters what is in a document looks outside of it. They may refer to one another.
-        for own in &outside {
-            if let Some(rule) = rule_of(model, own.field) {
-                let elements = own.parts.iter().flatten();
-                enter_all(access, rule, &own.owner, elements).await?;
+        // Add the inverse entries after the insert, because the documents may hold references among each other. Without
+        // transactions, the reference stage reads the chunks itself.
+        for array in &spilled_arrays {
+            if let Some(rule) = rule_of_array(model, array.field) {
+                let elements = array.chunks.iter().flatten();
+                add_to_inverses(access, rule, &array.owner, elements).await?;
             }
         }
         return Ok(done);
     }
-    // Some of them may be there though another is not.
-    let mut lost = None;
-    for own in &outside {
-        if !own.publish(&all, model, done.is_ok()).await? {
-            lost = lost.or(Some(own));
+    // The insert may have stored some documents and failed at another.
+    let mut abandoned = None;
+    for array in &spilled_arrays {
+        if !array
+            .confirm_inserted(&unrestricted, model, done.is_ok())
+            .await?
+        {
+            abandoned = abandoned.or(Some(array));
         }
     }
-    let Some(lost) = lost else {
+    let Some(abandoned) = abandoned else {
         return done;
     };
     let error = match done {
-        Ok(_) => lost.is_lost(model),
+        Ok(_) => abandoned.abandoned_error(model),
         Err(error) => error,
     };
-    let inserted = error.inserted().unwrap_or(lost.position);
-    Err(error.with_inserted(inserted.min(lost.position)))
+    let inserted = error.inserted().unwrap_or(abandoned.position);
+    Err(error.with_inserted(inserted.min(abandoned.position)))
 }
 
-/// Takes out of a document what goes elsewhere.
-fn take(
+/// Removes the spilled elements from a document.
+fn take_spilled(
     access: &Access,
     field: &'static OverflowField,
     position: usize,
     document: &mut Document,
-) -> Result<Option<Outside>> {
-    let elements = array(document.get(field.stored));
-    let stays = room_for(field, &[], &elements)?;
-    if stays == elements.len() {
+) -> Result<Option<InsertedSpill>> {
+    let elements = array_or_empty(document.get(field.stored));
+    let resident_count = count_fitting(field, &[], &elements)?;
+    if resident_count == elements.len() {
         return Ok(None);
     }
-    let (stay, go) = elements.split_at_checked(stays).unwrap_or((&elements, &[]));
-    let own = Outside {
+    let (resident, spilled) = elements
+        .split_at_checked(resident_count)
+        .unwrap_or((&elements, &[]));
+    let spilled_array = InsertedSpill {
         position,
         field,
         owner: document.get("_id").cloned().unwrap_or(Bson::Null),
         generation: ObjectId::new(),
-        key: ObjectId::new(),
-        parts: parts(go)?,
+        token: ObjectId::new(),
+        chunks: split_into_chunks(spilled)?,
     };
-    let count = own.parts.len() as i64;
-    let mut header = doc! {
-        "generation": own.generation,
-        "next": count,
-        "count": go.len() as i64,
-        "version": 1_i64,
-        "tail": [],
+    let chunk_count = spilled_array.chunks.len() as i64;
+    let order = ArrayOrder::from_field(field);
+    let mut manifest = Manifest {
+        generation: Some(spilled_array.generation),
+        next_seq: chunk_count,
+        count: spilled.len() as i64,
+        version: 1,
+        tail: Vec::new(),
+        bound: order.map(|order| order.bound_between(resident, spilled)),
+        work: None,
     };
-    if let Some(order) = Order::of(field) {
-        header.insert("bound", order.bound(stay, go));
-    }
-    if access.unit().is_none() {
-        let kind = Kind::Published {
-            expects: Some(count),
+    if access.transaction_scope().is_none() {
+        let kind = ArrayWorkKind::Published {
+            expected_chunks: Some(chunk_count),
         };
-        let work = Work {
-            key: own.key,
-            ..Work::new(kind)
-        };
-        header.insert("work", work.stored()?);
+        manifest.work = Some(ArrayWork {
+            token: spilled_array.token,
+            ..ArrayWork::new(kind)
+        });
     }
-    document.insert(field.stored, stay.to_vec());
+    document.insert(field.stored, resident.to_vec());
     document.insert(field.flag, true);
-    set(document, field.header, header);
-    Ok(Some(own))
+    set_at(document, field.manifest, manifest.to_document()?);
+    Ok(Some(spilled_array))
 }
 
-impl Outside {
-    fn batch(&self) -> Batch<'_> {
-        Batch {
+impl InsertedSpill {
+    /// Returns the common data of the chunks.
+    fn chunk_batch(&self) -> ChunkBatch<'_> {
+        ChunkBatch {
             owner: &self.owner,
             generation: self.generation,
-            key: self.key,
-            first: 0,
+            token: self.token,
+            first_seq: 0,
         }
     }
 
-    /// Lets it be read for good, or goes if its document is not there. Not so if others have taken the document for left behind, as it took
-    /// so long; where they have deleted it otherwise, that is their business.
-    async fn publish(&self, access: &Access, model: &'static Model, is_done: bool) -> Result<bool> {
-        let at = At {
+    /// Makes the chunks permanent, or deletes the chunks if the document was not inserted. Returns false if recovery has
+    /// abandoned the insert, because the insert took too long. A document that was deleted otherwise counts as inserted.
+    async fn confirm_inserted(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        is_inserted: bool,
+    ) -> Result<bool> {
+        let array = ArrayHandle {
             access,
             model,
             field: self.field,
             id: &self.owner,
         };
-        let owner = at.owner().await?;
-        let is_finished = owner.as_ref().is_some_and(|owner| self.is_of(owner));
-        // With this key it is there, whatever became of others.
-        let Some(owner) = owner.filter(|owner| owner.is_at(self.key)) else {
-            if !is_done {
-                let those = doc! {
+        let owner = array.read_state().await?;
+        let is_published = owner
+            .as_ref()
+            .is_some_and(|owner| self.has_generation_of(owner));
+        // With this token the document of this insert exists, even if the insert of another document failed.
+        let Some(owner) = owner.filter(|owner| owner.has_work(self.token)) else {
+            if !is_inserted {
+                let filter = doc! {
                     self.field.owner: { "$eq": self.owner.clone() },
-                    "_odm.own.key": { "$eq": self.key },
+                    PROVISIONAL_TOKEN: { "$eq": self.token },
                 };
-                extras::delete(access, self.field, &those).await?;
+                chunks::delete_chunks(access, self.field, &filter).await?;
             }
-            return Ok(is_finished || self.is_kept(&at).await?);
+            return Ok(is_published || self.is_not_abandoned(&array).await?);
         };
-        let is_filled = self.batch().disown_and_fill(access, self).await?;
-        at.finish(owner).await?;
+        let is_filled = self.chunk_batch().confirm_and_fill(access, self).await?;
+        array.complete_work(owner).await?;
         if is_filled {
-            let owner = at.staying().await?;
-            let is_its = owner.is_some_and(|owner| self.is_of(&owner) && !owner.is_at(self.key));
-            let mut those = of_generation(self.field, &self.owner, self.generation);
-            if !is_its {
-                // Others have deleted the document; one that is about to go takes along what it has, and its deletion reads that before.
-                let there = at.owner().await?;
-                if !there.is_some_and(|owner| self.is_of(&owner)) {
-                    extras::delete(access, self.field, &those).await?;
+            let owner = array.read_live_state().await?;
+            let is_current = owner
+                .is_some_and(|owner| self.has_generation_of(&owner) && !owner.has_work(self.token));
+            let mut chunks = generation_filter(self.field, &self.owner, self.generation);
+            if !is_current {
+                // Another writer has deleted the document. A document that is being deleted keeps the chunks: the delete reads
+                // the chunks first.
+                let current = array.read_state().await?;
+                if !current.is_some_and(|owner| self.has_generation_of(&owner)) {
+                    chunks::delete_chunks(access, self.field, &chunks).await?;
                 }
-                return self.is_kept(&at).await;
+                return self.is_not_abandoned(&array).await;
             }
-            those.insert("_id.key", doc! { "$eq": self.key });
-            let theirs = doc! { "$unset": { extras::OWN: "" } };
-            extras::change(access, self.field, &those, &theirs, &[]).await?;
+            chunks.insert(CHUNK_ID_TOKEN, doc! { "$eq": self.token });
+            let confirm = doc! { "$unset": { PROVISIONAL: "" } };
+            chunks::update_chunks(access, self.field, &chunks, &confirm, &[]).await?;
         }
         Ok(true)
     }
 
-    /// Whether these are the documents that an owner reads.
-    fn is_of(&self, owner: &Owner) -> bool {
-        let header = owner.header.as_ref();
-        header.is_some_and(|own| own.generation == Some(self.generation))
+    /// Returns whether the owner reads these chunks.
+    fn has_generation_of(&self, owner: &ArrayState) -> bool {
+        let manifest = owner.manifest.as_ref();
+        manifest.is_some_and(|manifest| manifest.generation == Some(self.generation))
     }
 
-    /// Whether nobody has taken it for left behind.
-    async fn is_kept(&self, at: &At<'_>) -> Result<bool> {
-        let is_given_up = extras::is_given_up(at.access, self.field, &self.owner, self.key).await?;
-        Ok(!is_given_up)
+    /// Returns whether recovery has not abandoned the insert.
+    async fn is_not_abandoned(&self, array: &ArrayHandle<'_>) -> Result<bool> {
+        let is_abandoned =
+            chunks::is_insert_abandoned(array.access, self.field, &self.owner, self.token).await?;
+        Ok(!is_abandoned)
     }
 
-    fn is_lost(&self, model: &Model) -> Error {
-        let message = "it took so long that others have deleted it before it was whole: look whether it is there, and those behind it";
+    /// The error of an insert that recovery has abandoned.
+    fn abandoned_error(&self, model: &Model) -> Error {
+        let message = "the insert took longer than five minutes, and recovery deleted the incomplete document: check whether this document and the documents after it exist, and insert the missing documents again";
         let error = Error::new(ErrorKind::Conflict, message);
-        error::of(model)(error).with_id(self.owner.clone())
+        error::naming_model(model)(error).with_id(self.owner.clone())
     }
 }
 
-impl Batch<'_> {
-    /// Makes these documents their owner's, and inserts those again that are gone; tells whether some were.
-    async fn disown_and_fill(&self, access: &Access, own: &Outside) -> Result<bool> {
-        let field = own.field;
-        let those = doc! {
-            field.owner: { "$eq": own.owner.clone() },
-            "_odm.own.key": { "$eq": own.key },
+impl ChunkBatch<'_> {
+    /// Confirms the chunks, and inserts the missing ones again. Returns whether some were missing.
+    async fn confirm_and_fill(&self, access: &Access, spilled: &InsertedSpill) -> Result<bool> {
+        let field = spilled.field;
+        let filter = doc! {
+            field.owner: { "$eq": spilled.owner.clone() },
+            PROVISIONAL_TOKEN: { "$eq": spilled.token },
         };
-        let disown = doc! { "$unset": { extras::OWN: "" } };
-        extras::change(access, field, &those, &disown, &[]).await?;
-        let there = of_generation(field, &own.owner, own.generation);
-        if count_documents(access, field, &there).await? == own.parts.len() as i64 {
+        let confirm = doc! { "$unset": { PROVISIONAL: "" } };
+        chunks::update_chunks(access, field, &filter, &confirm, &[]).await?;
+        let chunks = generation_filter(field, &spilled.owner, spilled.generation);
+        if count_chunks(access, field, &chunks).await? == spilled.chunks.len() as i64 {
             return Ok(false);
         }
-        self.fill(access, field, &own.parts).await?;
+        self.insert_missing(access, field, &spilled.chunks).await?;
         Ok(true)
     }
 }

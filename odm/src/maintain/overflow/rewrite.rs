@@ -1,150 +1,169 @@
-//! Writing the elements outside of a document into new documents, with those that are too many in it.
+//! Rewrite: moves all spilled elements, and surplus resident elements, into new chunks.
 
 use bson::{Bson, doc, oid::ObjectId};
 use tokio::time::Instant;
 
 use super::{
-    extras::{self, Batch, of_owner, parts},
-    header::{Kind, Owner, Work, array},
-    order::{Order, in_order},
-    place,
-    room::{can_stay, is_still, of_version, room_for},
-    work::{At, attempts},
+    array_work::{ArrayHandle, write_attempts},
+    capacity::{can_stay_resident, count_fitting, resident_unchanged, version_unchanged},
+    chunks::{self, ChunkBatch, live_chunks_filter, split_into_chunks},
+    manifest::{ArrayState, ArrayWork, ArrayWorkKind, array_or_empty},
+    order::{ArrayOrder, sort_if_ordered},
 };
 use crate::{
     Result, error,
-    maintain::{LEASE, stored::open},
+    maintain::{LEASE_DURATION, metadata_update::parse_document},
+    metadata::overflow::{BOUND, COUNT, GENERATION, NEXT},
     retry,
     schema::OverflowField,
 };
 
-/// Lets an array overflow that is longer in its document than it should be, and brings one into its order; tells whether there was
-/// something to do.
-pub(crate) async fn spill_over(at: &At<'_>) -> Result<bool> {
-    for attempt in attempts() {
-        let Some(owner) = at.owner().await? else {
+/// Spills the surplus resident elements of an array, and sorts an array with a sort order. Returns whether the array had to
+/// change.
+pub(crate) async fn spill_or_sort(array: &ArrayHandle<'_>) -> Result<bool> {
+    for attempt in write_attempts() {
+        let Some(owner) = array.read_state().await? else {
             return Ok(false);
         };
-        if owner.work().is_some() {
-            at.help(owner, attempt).await?;
+        if owner.pending_work().is_some() {
+            array.complete_or_wait(owner, attempt).await?;
             continue;
         }
-        let is_in_order = is_in_order(at.field, &owner);
-        let is_short = can_stay(at.field, &owner.resident)?;
-        if is_in_order && is_short {
+        let is_sorted = is_resident_sorted(array.field, &owner);
+        let is_short = can_stay_resident(array.field, &owner.resident)?;
+        if is_sorted && is_short {
             return Ok(false);
         }
-        let is_done = match &owner.header {
-            None if is_short => sort_inside(at, &owner).await?,
-            _ => rewrite(at, &owner).await?,
+        let is_changed = match &owner.manifest {
+            None if is_short => sort_resident(array, &owner).await?,
+            _ => rewrite_chunks(array, &owner).await?,
         };
-        if is_done {
+        if is_changed {
             return Ok(true);
         }
-        retry::pause(attempt).await;
+        retry::pause_before_retry(attempt).await;
     }
-    Err(at.busy())
+    Err(array.contention_error())
 }
 
-/// Whether the elements in a document are as they are to be beside those outside of it, as far as the document knows.
-pub(super) fn is_in_order(field: &OverflowField, owner: &Owner) -> bool {
-    let Some(order) = Order::of(field) else {
+/// Returns whether the resident elements are sorted and do not pass the bound.
+pub(super) fn is_resident_sorted(field: &OverflowField, owner: &ArrayState) -> bool {
+    let Some(order) = ArrayOrder::from_field(field) else {
         return true;
     };
     let is_before = |bound: &Bson| {
         let last = owner.resident.last();
-        last.is_none_or(|last| !order.is_behind(last, bound))
+        last.is_none_or(|last| !order.is_after(last, bound))
     };
-    let bound = owner.header.as_ref().map(|header| &header.bound);
+    let bound = owner.manifest.as_ref().map(|manifest| &manifest.bound);
     order.is_sorted(&owner.resident)
         && bound.is_none_or(|bound| bound.as_ref().is_some_and(is_before))
 }
 
-/// Brings an array into its order that is in its document as a whole.
-async fn sort_inside(at: &At<'_>, owner: &Owner) -> Result<bool> {
-    let field = at.field;
+/// Sorts the elements of an array without spilled elements.
+async fn sort_resident(array: &ArrayHandle<'_>, owner: &ArrayState) -> Result<bool> {
+    let field = array.field;
     let mut sorted = owner.resident.clone();
-    in_order(field, &mut sorted);
-    let mut as_read = is_still(field, &owner.resident);
-    as_read.insert(field.header, doc! { "$exists": false });
-    at.change(as_read, doc! { "$set": { field.stored: sorted } })
+    sort_if_ordered(field, &mut sorted);
+    let mut unchanged = resident_unchanged(field, &owner.resident);
+    unchanged.insert(field.manifest, doc! { "$exists": false });
+    array
+        .update_owner(unchanged, doc! { "$set": { field.stored: sorted } })
         .await
 }
 
-/// Writes them anew as they are read, numbered from the beginning; false if somebody has written to the array meanwhile.
-pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
-    let field = at.field;
-    let work = Work::new(Kind::Stage);
-    let mut as_read = match &owner.header {
-        Some(header) => of_version(field, header),
-        None => doc! { field.header: { "$exists": false } },
+/// Writes all spilled elements into new chunks, numbered from 0. Returns false if a concurrent write has changed the array.
+pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) -> Result<bool> {
+    let field = array.field;
+    let work = ArrayWork::new(ArrayWorkKind::Stage);
+    let mut unchanged = match &owner.manifest {
+        Some(manifest) => version_unchanged(field, manifest),
+        None => doc! { field.manifest: { "$exists": false } },
     };
-    as_read.extend(is_still(field, &owner.resident));
-    // From here on nobody writes into the document but behind its elements.
-    let Some(begun) = at.begin(as_read, &work, true).await? else {
+    unchanged.extend(resident_unchanged(field, &owner.resident));
+    // From here on, concurrent writes change the document only by pushes to the tail.
+    let Some(frozen) = array.begin_work(unchanged, &work, true).await? else {
         return Ok(false);
     };
-    let mut others = Vec::new();
-    if let Some(those) = of_owner(field, &begun) {
-        let find = extras::in_order(field, &those)?;
-        let mut found = at.access.find(field.extras, find).await?;
-        let mut since = Instant::now();
+    let mut spilled = Vec::new();
+    if let Some(filter) = live_chunks_filter(field, &frozen) {
+        let find = chunks::find_in_order(field, &filter)?;
+        let mut cursor = array.access.find(field.chunks, find).await?;
+        let mut renewed_at = Instant::now();
         loop {
-            let batch = found.next_batch().await.map_err(error::of(field.extras))?;
+            let batch = cursor
+                .next_batch()
+                .await
+                .map_err(error::naming_model(field.chunks))?;
             if batch.is_empty() {
                 break;
             }
             for raw in &batch {
-                others.extend(array(open(raw)?.get(field.elements)));
+                spilled.extend(array_or_empty(parse_document(raw)?.get(field.elements)));
             }
-            // However many there are, others are to wait.
-            if since.elapsed() > LEASE / 4 {
-                if !at.renew(work.key).await? {
+            // Renew the lease during a long read. Otherwise another writer would reclaim the chunks.
+            if renewed_at.elapsed() > LEASE_DURATION / 4 {
+                if !array.renew_lease(work.token).await? {
                     return Ok(false);
                 }
-                since = Instant::now();
+                renewed_at = Instant::now();
             }
         }
     }
-    others.extend(begun.work().into_iter().flat_map(|work| work.block.clone()));
-    let order = Order::of(field);
+    spilled.extend(
+        frozen
+            .pending_work()
+            .into_iter()
+            .flat_map(|work| work.block.clone()),
+    );
+    let order = ArrayOrder::from_field(field);
     let mut resident = owner.resident.clone();
     if let Some(order) = &order {
-        resident.append(&mut others);
-        order.sort(&mut resident);
+        resident.append(&mut spilled);
+        order.sort_elements(&mut resident);
     }
-    let stays = room_for(field, &[], &resident)?;
-    let mut elements = resident.split_off(stays.min(resident.len()));
-    let bound = order.map(|order| order.bound(&resident, &elements));
-    elements.append(&mut others);
+    let resident_count = count_fitting(field, &[], &resident)?;
+    let mut elements = resident.split_off(resident_count.min(resident.len()));
+    let bound = order.map(|order| order.bound_between(&resident, &elements));
+    elements.append(&mut spilled);
     let count = elements.len() as i64;
-    let parts = parts(&elements)?;
+    let parts = split_into_chunks(&elements)?;
     let generation = ObjectId::new();
-    let batch = Batch {
-        owner: at.id,
+    let batch = ChunkBatch {
+        owner: array.id,
         generation,
-        key: work.key,
-        first: 0,
+        token: work.token,
+        first_seq: 0,
     };
-    batch.stage(at.access, field, &parts, Some(at)).await?;
-    let published = Work {
-        key: work.key,
-        sweep: begun.header.and_then(|header| header.generation),
-        ..Work::new(Kind::Published { expects: None })
+    batch
+        .insert_staged(array.access, field, &parts, Some(array))
+        .await?;
+    let published = ArrayWork {
+        token: work.token,
+        swept_generation: frozen.manifest.and_then(|manifest| manifest.generation),
+        ..ArrayWork::new(ArrayWorkKind::Published {
+            expected_chunks: None,
+        })
     };
     let mut set = doc! {
         field.stored: resident,
-        field.work: published.stored()?,
-        place(field, "generation"): generation,
-        place(field, "next"): parts.len() as i64,
-        place(field, "count"): count,
+        field.pending_change: published.to_document()?,
+        field.manifest_path(GENERATION): generation,
+        field.manifest_path(NEXT): parts.len() as i64,
+        field.manifest_path(COUNT): count,
     };
     if let Some(bound) = bound {
-        set.insert(place(field, "bound"), bound);
+        set.insert(field.manifest_path(BOUND), bound);
     }
-    let done = at.change(at.is_at(work.key), doc! { "$set": set }).await?;
-    if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
-        at.finish(owner).await?;
+    let done = array
+        .update_owner(array.work_filter(work.token), doc! { "$set": set })
+        .await?;
+    if let Some(owner) = array
+        .read_state()
+        .await?
+        .filter(|owner| owner.has_work(work.token))
+    {
+        array.complete_work(owner).await?;
     }
     Ok(done)
 }

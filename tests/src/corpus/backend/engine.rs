@@ -10,15 +10,15 @@ use tempfile::TempDir;
 use super::Backend;
 use crate::corpus::operation::{NotOffered, Operation};
 
-/// The engine, with a database of its own for every case.
+/// The engine, with a new database for every case.
 pub(super) struct Engine {
-    /// Where the databases are; none if in memory.
+    /// The directory of the databases. `None` in memory.
     files: Option<TempDir>,
     database: Database,
     transactions: BTreeMap<String, Transaction>,
 }
 
-/// An operation that was refused.
+/// A refused operation.
 enum Refused {
     NotOffered(NotOffered),
     Error(Error),
@@ -68,16 +68,22 @@ impl Engine {
                 let begun = self.database.begin()?;
                 self.transactions
                     .insert(session(operation).to_owned(), begun);
-                Ok(ok())
+                Ok(ok_answer())
             }
-            "commitTransaction" => Ok(self.in_transaction(operation)?.commit().map(|()| ok())?),
-            "abortTransaction" => Ok(self.in_transaction(operation)?.abort().map(|()| ok())?),
+            "commitTransaction" => Ok(self
+                .in_transaction(operation)?
+                .commit()
+                .map(|()| ok_answer())?),
+            "abortTransaction" => Ok(self
+                .in_transaction(operation)?
+                .abort()
+                .map(|()| ok_answer())?),
             other => Err(NotOffered::new(other).into()),
         }
     }
 
     fn find(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&[
+        operation.ensure_only(&[
             "filter",
             "projection",
             "sort",
@@ -91,7 +97,7 @@ impl Engine {
             projection: operation.document("projection")?,
             sort: operation.document("sort")?,
             skip: operation.count("skip")?.unwrap_or(0),
-            // MongoDB's 0 is no limit.
+            // In MongoDB, a limit of 0 means no limit.
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
@@ -100,7 +106,7 @@ impl Engine {
     }
 
     fn aggregate(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["pipeline", "let", "hint"])?;
+        operation.ensure_only(&["pipeline", "let", "hint"])?;
         let aggregate = Aggregate {
             pipeline: operation.documents("pipeline")?,
             variables: operation.document("let")?.unwrap_or_default(),
@@ -111,7 +117,7 @@ impl Engine {
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "skip", "limit", "hint"])?;
+        operation.ensure_only(&["filter", "skip", "limit", "hint"])?;
         let count = Count {
             filter: operation.document("filter")?.unwrap_or_default(),
             skip: operation.count("skip")?.unwrap_or(0),
@@ -121,11 +127,11 @@ impl Engine {
         let count = self
             .session(operation)
             .count(operation.collection, &count)?;
-        Ok(doc! { "count": number(count) })
+        Ok(doc! { "count": to_i64(count) })
     }
 
     fn distinct(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["field", "filter"])?;
+        operation.ensure_only(&["field", "filter"])?;
         let path = operation.text("field")?;
         let filter = operation.document("filter")?.unwrap_or_default();
         let session = self.session(operation);
@@ -138,7 +144,7 @@ impl Engine {
     }
 
     fn insert(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["documents", "ordered"])?;
+        operation.ensure_only(&["documents", "ordered"])?;
         let documents = operation.documents("documents")?;
         let session = self.session(operation);
         let report = match operation.args.get("ordered") {
@@ -147,11 +153,11 @@ impl Engine {
             }
             _ => session.insert(operation.collection, documents)?,
         };
-        let mut answer = doc! { "inserted": number(report.inserted as u64) };
+        let mut answer = doc! { "inserted": to_i64(report.inserted as u64) };
         let mut errors = Vec::new();
         for failure in &report.failures {
             let mut error = error(&failure.error)?;
-            error.insert("index", number(failure.position as u64));
+            error.insert("index", to_i64(failure.position as u64));
             errors.push(error);
         }
         if let Some(first) = errors.first() {
@@ -162,7 +168,7 @@ impl Engine {
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.only(&["filter", change, "upsert", "arrayFilters", "let", "hint"])?;
+        operation.ensure_only(&["filter", change, "upsert", "arrayFilters", "let", "hint"])?;
         let (changes, pipeline) = changes(operation, change)?;
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
@@ -181,7 +187,7 @@ impl Engine {
             return Err(failure.into());
         }
         let mut answer =
-            doc! { "matched": number(report.matched), "modified": number(report.modified) };
+            doc! { "matched": to_i64(report.matched), "modified": to_i64(report.modified) };
         if let Some(id) = report.upserted_id {
             answer.insert("upsertedId", Bson::try_from(id).map_err(unreadable)?);
         }
@@ -189,7 +195,7 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.only(&["filter", "let", "hint"])?;
+        operation.ensure_only(&["filter", "let", "hint"])?;
         let delete = Delete {
             filter: operation.document("filter")?.unwrap_or_default(),
             multi,
@@ -199,19 +205,19 @@ impl Engine {
         let report = self
             .session(operation)
             .delete(operation.collection, &delete)?;
-        Ok(doc! { "deleted": number(report.deleted) })
+        Ok(doc! { "deleted": to_i64(report.deleted) })
     }
 
     fn find_and_modify(&self, operation: &Operation<'_>, change: Option<&str>) -> Answer {
         let common = ["filter", "sort", "projection", "let", "hint"];
         let modification = match change {
             None => {
-                operation.only(&common)?;
+                operation.ensure_only(&common)?;
                 Modification::Delete
             }
             Some(change) => {
-                let own = [change, "arrayFilters", "upsert", "returnDocument"];
-                operation.only(&[&common[..], &own].concat())?;
+                let update_arguments = [change, "arrayFilters", "upsert", "returnDocument"];
+                operation.ensure_only(&[&common[..], &update_arguments].concat())?;
                 let (update, pipeline) = changes(operation, change)?;
                 Modification::Update {
                     update,
@@ -249,23 +255,23 @@ impl Engine {
     }
 
     fn create(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&[])?;
+        operation.ensure_only(&[])?;
         let created = self
             .session(operation)
             .create_collection(operation.collection);
-        Ok(created.map(|()| ok())?)
+        Ok(created.map(|()| ok_answer())?)
     }
 
     fn drop_collection(&self, operation: &Operation<'_>) -> Answer {
         outside_transactions(operation)?;
-        operation.only(&[])?;
+        operation.ensure_only(&[])?;
         self.database.drop_collection(operation.collection)?;
-        Ok(ok())
+        Ok(ok_answer())
     }
 
     fn list_collections(&self, operation: &Operation<'_>) -> Answer {
         outside_transactions(operation)?;
-        operation.only(&[])?;
+        operation.ensure_only(&[])?;
         Ok(doc! { "names": self.database.list_collections()? })
     }
 
@@ -278,7 +284,7 @@ impl Engine {
         let indexes = indexes.collect::<Result<Vec<_>, _>>()?;
         self.database
             .create_indexes(operation.collection, &indexes)?;
-        Ok(ok())
+        Ok(ok_answer())
     }
 
     fn list_indexes(&self, operation: &Operation<'_>) -> Answer {
@@ -307,14 +313,14 @@ impl Engine {
             _ => DropIndexes::Keyed(operation.document("index")?.unwrap_or_default()),
         };
         self.database.drop_indexes(operation.collection, &which)?;
-        Ok(ok())
+        Ok(ok_answer())
     }
 
     fn transaction(&self, operation: &Operation<'_>) -> Option<&Transaction> {
         self.transactions.get(operation.session?)
     }
 
-    /// What the operation runs on: the database, or the transaction that it is a part of.
+    /// Returns the transaction of the operation, or the database.
     fn session(&self, operation: &Operation<'_>) -> &Session {
         match self.transaction(operation) {
             Some(transaction) => transaction,
@@ -350,9 +356,15 @@ impl Backend for Engine {
         }
     }
 
-    fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered> {
+    fn insert_and_read(
+        &mut self,
+        document: RawDocumentBuf,
+    ) -> Result<Option<RawDocumentBuf>, NotOffered> {
         let report = self.database.insert("c", vec![document]);
-        if report.and_then(odm_engine::InsertReport::all).is_err() {
+        if report
+            .and_then(odm_engine::InsertReport::into_result)
+            .is_err()
+        {
             return Ok(None);
         }
         let found = self.database.find(
@@ -379,7 +391,7 @@ impl From<Error> for Refused {
     }
 }
 
-/// An error as the corpus records it.
+/// Converts an error to the format of the corpus.
 fn error(error: &Error) -> Result<Document, NotOffered> {
     if error.is_not_supported() {
         return Err(NotOffered::new(error.message()));
@@ -399,7 +411,7 @@ fn error(error: &Error) -> Result<Document, NotOffered> {
     Ok(recorded)
 }
 
-/// What becomes of documents: operators or a replacement, or a pipeline.
+/// Returns the change of an update: operators or a replacement, or a pipeline.
 fn changes(
     operation: &Operation<'_>,
     name: &str,
@@ -421,9 +433,9 @@ fn to_bson(document: &RawDocumentBuf) -> Result<Document, Refused> {
     Document::try_from(document).map_err(unreadable)
 }
 
-/// Bytes that the engine should not have given.
+/// Panics because the engine returned invalid BSON.
 fn unreadable(error: bson::error::Error) -> Refused {
-    panic!("what the engine gave cannot be read: {error}")
+    panic!("the engine returned invalid BSON: {error}")
 }
 
 fn outside_transactions(operation: &Operation<'_>) -> Result<(), NotOffered> {
@@ -437,10 +449,10 @@ fn session<'a>(operation: &Operation<'a>) -> &'a str {
     operation.session.unwrap_or_default()
 }
 
-fn number(count: u64) -> i64 {
+fn to_i64(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn ok() -> Document {
+fn ok_answer() -> Document {
     doc! { "ok": true }
 }

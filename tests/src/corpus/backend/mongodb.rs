@@ -8,8 +8,8 @@ use super::Backend;
 use crate::corpus::operation::{NotOffered, Operation};
 use crate::mongod::{self, Server};
 
-/// More than any case has, so that all results come at once.
-const BATCH: i32 = 100_000;
+/// More documents than any case has, so that a single batch contains all results.
+const MAX_BATCH_DOCUMENTS: i32 = 100_000;
 
 /// A real MongoDB, with one database that is emptied for every case.
 pub(super) struct Mongodb {
@@ -17,32 +17,32 @@ pub(super) struct Mongodb {
     client: Client,
     database: Database,
     sessions: BTreeMap<String, ClientSession>,
-    /// None if it is the one of the test process.
-    _own: Option<Server>,
-    /// The collections of the last case that are still there, empty. The server keeps the files of a dropped one open
-    /// for minutes, and could not open others in the end.
-    left: BTreeSet<String>,
+    /// The server of this backend, or `None` for the shared server of the test process.
+    _server: Option<Server>,
+    /// The empty collections of the last case. The server keeps the files of a dropped collection open for minutes. Too many open
+    /// files would stop the server from opening new collections.
+    empty_collections: BTreeSet<String>,
 }
 
 impl Mongodb {
-    /// Takes the replica set of the test process, as it has transactions.
+    /// Connects to the replica set of the test process, because a replica set has transactions.
     pub(super) fn connect() -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let url = runtime.block_on(async { mongod::replica_set().await.fresh_url() });
-        Self::at(&url, runtime, None)
+        Self::connect_to(&url, runtime, None)
     }
 
-    /// Starts a replica set of its own.
+    /// Starts a separate replica set.
     pub(super) fn start() -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let server = runtime.block_on(Server::start(mongod::Kind::ReplicaSet))?;
-        Self::at(&server.fresh_url(), runtime, Some(server))
+        Self::connect_to(&server.fresh_url(), runtime, Some(server))
     }
 
-    fn at(url: &str, runtime: Runtime, own: Option<Server>) -> Result<Self, String> {
+    fn connect_to(url: &str, runtime: Runtime, server: Option<Server>) -> Result<Self, String> {
         let connected = runtime.block_on(async {
             let client = Client::with_uri_str(url).await?;
-            // Nothing here has to outlive a crash.
+            // No data has to survive a crash.
             let relaxed =
                 doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": 1, "j": false } };
             client.database("admin").run_command(relaxed).await?;
@@ -55,12 +55,12 @@ impl Mongodb {
             client,
             database,
             sessions: BTreeMap::new(),
-            _own: own,
-            left: BTreeSet::new(),
+            _server: server,
+            empty_collections: BTreeSet::new(),
         })
     }
 
-    /// The reply to a command, and an error as the field `error`.
+    /// Returns the reply to a command, with an error as the field `error`.
     fn command(&mut self, command: Document, session: Option<&str>) -> Document {
         let session = session.and_then(|name| self.sessions.get_mut(name));
         let sent = self.database.run_command(command);
@@ -70,7 +70,7 @@ impl Mongodb {
                 None => sent.await,
             }
         });
-        reply.unwrap_or_else(|error| doc! { "error": recorded(&error) })
+        reply.unwrap_or_else(|error| doc! { "error": recorded_error(&error) })
     }
 
     fn transaction(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
@@ -81,7 +81,7 @@ impl Mongodb {
                 let mut session = client.start_session().await?;
                 let concern = super::super::document(operation.args, "readConcern");
                 let begin = session.start_transaction();
-                // What the corpus was recorded with, unless a case says otherwise.
+                // The read concern that the corpus was recorded with, unless the case sets a read concern.
                 let concern = match concern.get_str("level") {
                     Ok(level) => ReadConcern::custom(level),
                     Err(_) => ReadConcern::snapshot(),
@@ -102,7 +102,7 @@ impl Mongodb {
             Err(error) if error.server_response().is_none() => {
                 Err(NotOffered::new(format!("what the driver refuses: {error}")))
             }
-            Err(error) => Ok(doc! { "error": recorded(&error) }),
+            Err(error) => Ok(doc! { "error": recorded_error(&error) }),
         }
     }
 }
@@ -112,14 +112,14 @@ impl Backend for Mongodb {
         self.runtime
             .block_on(async {
                 for (_, mut session) in std::mem::take(&mut self.sessions) {
-                    // One that has ended already cannot be aborted, and need not be.
+                    // A session that has already ended cannot be aborted, and the error does not matter.
                     let _ = session.abort_transaction().await;
                 }
                 for name in self.database.list_collection_names().await? {
                     let collection = self.database.collection::<Document>(&name);
                     collection.delete_many(doc! {}).await?;
                     collection.drop_indexes().await?;
-                    self.left.insert(name);
+                    self.empty_collections.insert(name);
                 }
                 Ok(())
             })
@@ -127,11 +127,11 @@ impl Backend for Mongodb {
     }
 
     fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
-        if operation.name == "create" && self.left.remove(operation.collection) {
+        if operation.name == "create" && self.empty_collections.remove(operation.collection) {
             return Ok(doc! { "ok": true });
         }
-        // Those that the case does not create are not there.
-        for name in std::mem::take(&mut self.left) {
+        // Drop the remaining collections, which the case has not created.
+        for name in std::mem::take(&mut self.empty_collections) {
             self.command(doc! { "drop": name }, None);
         }
         if operation.name.ends_with("Transaction") {
@@ -145,10 +145,13 @@ impl Backend for Mongodb {
         }
         let command = command(operation)?;
         let reply = self.command(command, operation.session);
-        Ok(answer(operation, reply))
+        Ok(recorded_part(operation, reply))
     }
 
-    fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered> {
+    fn insert_and_read(
+        &mut self,
+        document: RawDocumentBuf,
+    ) -> Result<Option<RawDocumentBuf>, NotOffered> {
         if Document::try_from(&document).is_err() {
             return Err(NotOffered::new("malformed bytes, which a server may take"));
         }
@@ -165,7 +168,7 @@ impl Backend for Mongodb {
     }
 }
 
-/// The command for an operation, which has the arguments of the corpus under MongoDB's names.
+/// Returns the command for an operation: the arguments of the corpus under the names of MongoDB.
 fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
     let collection = operation.collection;
     let args = |names: &[(&str, &str)]| {
@@ -177,7 +180,7 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
         }
         args
     };
-    // Variables and comments are those of the whole command, not of one of its writes.
+    // Variables and comments belong to the whole command, not to a single write of the command.
     let write = |name: &str, list: &str, mut one: Document| {
         let shared = ["let", "comment"].map(|name| (name.to_owned(), one.remove(name)));
         let shared = shared.into_iter();
@@ -205,8 +208,11 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
         )
     };
     Ok(match operation.name {
-        "find" => with(doc! { "find": collection, "batchSize": BATCH }, args(&[])),
-        // Transactions do not have the command.
+        "find" => with(
+            doc! { "find": collection, "batchSize": MAX_BATCH_DOCUMENTS },
+            args(&[]),
+        ),
+        // The `count` command is not available in transactions.
         "count" if operation.session.is_some() => {
             let stage = |name: &str, value: &str| Some(doc! { name: operation.args.get(value)? });
             let stages = [
@@ -224,7 +230,7 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
             args(&[("field", "key"), ("filter", "query")]),
         ),
         "aggregate" => with(
-            doc! { "aggregate": collection, "cursor": { "batchSize": BATCH } },
+            doc! { "aggregate": collection, "cursor": { "batchSize": MAX_BATCH_DOCUMENTS } },
             args(&[]),
         ),
         "insertMany" => with(doc! { "insert": collection }, args(&[])),
@@ -253,18 +259,20 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
         "listCollections" => doc! { "listCollections": 1 },
         "createIndexes" => with(doc! { "createIndexes": collection }, args(&[])),
         "dropIndexes" => with(doc! { "dropIndexes": collection }, args(&[])),
-        "listIndexes" => doc! { "listIndexes": collection, "cursor": { "batchSize": BATCH } },
+        "listIndexes" => {
+            doc! { "listIndexes": collection, "cursor": { "batchSize": MAX_BATCH_DOCUMENTS } }
+        }
         other => return Err(NotOffered::new(other)),
     })
 }
 
-/// What the corpus records of a reply.
-fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
+/// Returns the part of a reply that the corpus records.
+fn recorded_part(operation: &Operation<'_>, mut reply: Document) -> Document {
     if operation.name == "listIndexes" && reply.contains_key("error") {
-        // There is no such collection.
+        // The collection does not exist.
         return doc! { "indexes": [] };
     }
-    // There is no such collection, which is what was asked for.
+    // The collection does not exist, as the operation requires.
     let is_gone = |error: &Document| error.get_i32("code").is_ok_and(|code| code == 26);
     if operation.name == "drop" && reply.get_document("error").is_ok_and(is_gone) {
         return doc! { "ok": true };
@@ -331,8 +339,8 @@ fn first_batch(reply: &Document) -> Bson {
     cursor.get("firstBatch").cloned().unwrap_or(Bson::Null)
 }
 
-/// An error as the corpus records it, from what the server sent.
-fn recorded(error: &Error) -> Document {
+/// Returns an error as the corpus records errors, from the response of the server.
+fn recorded_error(error: &Error) -> Document {
     let sent = error
         .server_response()
         .and_then(|response| Document::try_from(response).ok());

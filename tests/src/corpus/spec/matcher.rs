@@ -1,13 +1,13 @@
-//! Whether a value is what the unified format says: with its operators, and numbers across types.
+//! Matches values by the rules of the unified test format, with operators and with numbers across types.
 
 use bson::{Bson, Document};
 
 use crate::corpus::operation::NotOffered;
 
-/// Whether a result is as expected. Documents at the root may have more fields than that.
+/// Returns whether a result matches. A root document may have additional fields.
 pub(super) fn is_match(expected: &Bson, got: Option<&Bson>) -> Result<bool, NotOffered> {
     match (expected, got) {
-        // The documents of an answer are roots too.
+        // The documents of an answer are root documents too.
         (Bson::Array(expected), Some(Bson::Array(got))) => all_match(expected, got, true),
         _ => matches(expected, got, true),
     }
@@ -85,13 +85,13 @@ fn number(value: &Bson) -> Option<f64> {
     }
 }
 
-/// By the names of `$type`.
+/// Compares with the type names of `$type`.
 fn is_of_type(value: &Bson, name: &Bson) -> bool {
     let is_number = matches!(
         value,
         Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_)
     );
-    let own = match value {
+    let type_name = match value {
         Bson::Double(_) => "double",
         Bson::String(_) => "string",
         Bson::Document(_) => "object",
@@ -109,7 +109,7 @@ fn is_of_type(value: &Bson, name: &Bson) -> bool {
         _ => "",
     };
     let name = name.as_str();
-    name == Some(own) || is_number && name == Some("number")
+    name == Some(type_name) || is_number && name == Some("number")
 }
 
 #[cfg(test)]
@@ -118,32 +118,38 @@ mod tests {
 
     use super::*;
 
-    fn check(expected: &Bson, got: &Bson) -> bool {
+    fn matches_value(expected: &Bson, got: &Bson) -> bool {
         is_match(expected, Some(got)).unwrap()
     }
 
     #[test]
     fn the_root_may_have_more_fields_than_expected() {
         let expected = bson!({ "a": { "b": 1 } });
-        assert!(check(&expected, &bson!({ "a": { "b": 1 }, "c": 2 })));
-        assert!(!check(&expected, &bson!({ "a": { "b": 1, "c": 2 } })));
-        assert!(!check(&expected, &bson!({ "c": 2 })));
+        assert!(matches_value(
+            &expected,
+            &bson!({ "a": { "b": 1 }, "c": 2 })
+        ));
+        assert!(!matches_value(
+            &expected,
+            &bson!({ "a": { "b": 1, "c": 2 } })
+        ));
+        assert!(!matches_value(&expected, &bson!({ "c": 2 })));
         let rows = bson!([{ "a": 1 }]);
-        assert!(check(&rows, &bson!([{ "a": 1, "b": 2 }])));
-        assert!(!check(&rows, &bson!([{ "a": 1 }, { "a": 1 }])));
+        assert!(matches_value(&rows, &bson!([{ "a": 1, "b": 2 }])));
+        assert!(!matches_value(&rows, &bson!([{ "a": 1 }, { "a": 1 }])));
     }
 
     #[test]
     fn numbers_match_across_types() {
-        assert!(check(&bson!({ "a": 1 }), &bson!({ "a": 1.0 })));
-        assert!(check(&bson!(1_i64), &bson!(1)));
-        assert!(!check(&bson!(1), &bson!(2)));
-        assert!(!check(&bson!(1), &bson!("1")));
+        assert!(matches_value(&bson!({ "a": 1 }), &bson!({ "a": 1.0 })));
+        assert!(matches_value(&bson!(1_i64), &bson!(1)));
+        assert!(!matches_value(&bson!(1), &bson!(2)));
+        assert!(!matches_value(&bson!(1), &bson!("1")));
     }
 
     #[test]
-    fn operators_look_at_what_is_there() {
-        let has = |expected: Bson, got: Bson| check(&expected, &got);
+    fn operators_match_values() {
+        let has = |expected: Bson, got: Bson| matches_value(&expected, &got);
         assert!(has(bson!({ "a": { "$$exists": false } }), bson!({})));
         assert!(!has(bson!({ "a": { "$$exists": true } }), bson!({})));
         assert!(has(bson!({ "a": { "$$unsetOrMatches": 1 } }), bson!({})));

@@ -1,4 +1,4 @@
-//! The operations of the unified format, in the words of the corpus.
+//! Translation of operations in the unified test format to operations of the corpus.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use crate::corpus::backend::Backend;
 use crate::corpus::operation::{NotOffered, Operation};
 use crate::corpus::{document, documents};
 
-/// The operations of a case, as they go on.
-pub(super) struct Run<'b> {
+/// The state of a case while the operations run.
+pub(super) struct CaseRun<'b> {
     backend: &'b mut dyn Backend,
-    /// The sessions whose transaction is open: outside of that, a session makes no difference.
+    /// The sessions with an open transaction. Without a transaction, a session has no effect.
     open: BTreeSet<String>,
 }
 
-/// What came of an operation, in the words of the format.
+/// The outcome of an operation, in the terms of the unified format.
 #[derive(Debug)]
-pub(super) enum Done {
+pub(super) enum StepOutcome {
     Answer(Bson),
-    /// With what was done before.
+    /// An error, with the result of the writes before the error.
     Error {
         error: Document,
         answer: Bson,
     },
 }
 
-impl<'b> Run<'b> {
+impl<'b> CaseRun<'b> {
     pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
         Self {
             backend,
@@ -34,7 +34,7 @@ impl<'b> Run<'b> {
         }
     }
 
-    pub(super) fn step(&mut self, step: &Document) -> Result<Done, NotOffered> {
+    pub(super) fn step(&mut self, step: &Document) -> Result<StepOutcome, NotOffered> {
         let is_true = |value: Option<&Bson>| value == Some(&Bson::Boolean(true));
         if is_true(document(step, "expectError").get("isClientError"))
             || is_true(document(step, "observedError").get("client"))
@@ -61,14 +61,19 @@ impl<'b> Run<'b> {
                     "dropCollection" => "drop",
                     other => return Err(NotOffered::new(other)),
                 };
-                self.ask(&collection, name, &args, session.as_deref(), |_| Bson::Null)
+                self.run_operation(&collection, name, &args, session.as_deref(), |_| Bson::Null)
             }
             other => Err(NotOffered::new(format!("{name} of a {other}"))),
         }
     }
 
-    /// How durable a commit is makes no difference to what a case sees.
-    fn transaction(&mut self, id: &str, name: &str, args: &Document) -> Result<Done, NotOffered> {
+    /// Starts or ends a transaction. The write concern is ignored, because durability does not change the result of a case.
+    fn transaction(
+        &mut self,
+        id: &str,
+        name: &str,
+        args: &Document,
+    ) -> Result<StepOutcome, NotOffered> {
         let known = ["readConcern", "writeConcern"];
         if let Some(other) = args.keys().find(|name| !known.contains(&name.as_str())) {
             return Err(NotOffered::new(format!("{name} with {other}")));
@@ -76,7 +81,7 @@ impl<'b> Run<'b> {
         if name == "endSession" {
             return Err(NotOffered::new(name));
         }
-        // That of a driver; only with it can a server create a collection.
+        // The default of a driver. A server can create a collection in a transaction only with this level.
         let concern = args.get("readConcern").cloned();
         let concern = concern.unwrap_or_else(|| doc! { "level": "local" }.into());
         let args = match name {
@@ -92,10 +97,10 @@ impl<'b> Run<'b> {
             "startTransaction" => drop(self.open.insert(id.to_owned())),
             _ => drop(self.open.remove(id)),
         }
-        Ok(done(answer, |_| Bson::Null))
+        Ok(to_outcome(answer, |_| Bson::Null))
     }
 
-    fn assertion(&mut self, name: &str, args: &Document) -> Result<Done, NotOffered> {
+    fn assertion(&mut self, name: &str, args: &Document) -> Result<StepOutcome, NotOffered> {
         let text = |name| args.get_str(name).unwrap_or_default();
         let collection = text("collectionName");
         let (look, list, wanted) = match name {
@@ -116,12 +121,12 @@ impl<'b> Run<'b> {
         });
         if is_there == name.ends_with("NotExists") {
             let error = doc! { "message": format!("{name} does not hold") };
-            return Ok(Done::Error {
+            return Ok(StepOutcome::Error {
                 error,
                 answer: Bson::Null,
             });
         }
-        Ok(Done::Answer(Bson::Null))
+        Ok(StepOutcome::Answer(Bson::Null))
     }
 
     fn on_collection(
@@ -130,28 +135,32 @@ impl<'b> Run<'b> {
         name: &str,
         mut args: Document,
         session: Option<String>,
-    ) -> Result<Done, NotOffered> {
+    ) -> Result<StepOutcome, NotOffered> {
         let session = session.as_deref();
-        // It decides how an answer travels, not what it is.
+        // The batch size changes only the transport of the answer.
         args.remove("batchSize");
         if let Some(when) = take_text(&mut args, "returnDocument") {
             args.insert("returnDocument", when.to_lowercase());
         }
         rename(&mut args, "fieldName", "field");
         match name {
-            "find" | "aggregate" => self.ask(collection, name, &args, session, field("docs")),
+            "find" | "aggregate" => {
+                self.run_operation(collection, name, &args, session, answer_field("docs"))
+            }
             "findOne" => {
                 args.insert("limit", 1);
-                self.ask(collection, "find", &args, session, |answer| {
+                self.run_operation(collection, "find", &args, session, |answer| {
                     documents(answer, "docs").next().cloned().into()
                 })
             }
-            "distinct" => self.ask(collection, name, &args, session, field("values")),
+            "distinct" => {
+                self.run_operation(collection, name, &args, session, answer_field("values"))
+            }
             "count" | "countDocuments" | "estimatedDocumentCount" => {
-                self.ask(collection, "count", &args, session, field("count"))
+                self.run_operation(collection, "count", &args, session, answer_field("count"))
             }
             "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
-                self.ask(collection, name, &args, session, field("value"))
+                self.run_operation(collection, name, &args, session, answer_field("value"))
             }
             "createIndex" => {
                 let session = session.filter(|session| self.open.contains(*session));
@@ -161,19 +170,21 @@ impl<'b> Run<'b> {
                 }
                 let name = args.get("name").cloned().unwrap_or(Bson::Null);
                 let indexes = doc! { "indexes": [args] };
-                self.ask(collection, "createIndexes", &indexes, session, |_| name)
+                self.run_operation(collection, "createIndexes", &indexes, session, |_| name)
             }
             "dropIndex" => {
                 rename(&mut args, "name", "index");
-                self.ask(collection, "dropIndexes", &args, session, |_| Bson::Null)
+                self.run_operation(collection, "dropIndexes", &args, session, |_| Bson::Null)
             }
-            "listIndexes" => self.ask(collection, name, &args, session, field("indexes")),
+            "listIndexes" => {
+                self.run_operation(collection, name, &args, session, answer_field("indexes"))
+            }
             "bulkWrite" => self.bulk_write(collection, args, session),
             _ => self.write(collection, name, args, session, |answer| answer.into()),
         }
     }
 
-    /// A write of one kind, whose answer has the names of the format.
+    /// Runs a single write, and translates the answer to the names of the unified format.
     fn write(
         &mut self,
         collection: &str,
@@ -181,7 +192,7 @@ impl<'b> Run<'b> {
         mut args: Document,
         session: Option<&str>,
         shape: impl FnOnce(Document) -> Bson,
-    ) -> Result<Done, NotOffered> {
+    ) -> Result<StepOutcome, NotOffered> {
         let mut inserted = Document::new();
         if name.starts_with("insert") {
             let given = match name {
@@ -202,10 +213,10 @@ impl<'b> Run<'b> {
             "insertOne" => "insertMany",
             other => other,
         };
-        self.ask(collection, command, &args, session, |answer| {
+        self.run_operation(collection, command, &args, session, |answer| {
             shape(match name {
                 "insertOne" => doc! { "insertedId": inserted.get("0"), "insertedCount": answer.get("inserted") },
-                // For a driver this is a bulk write, which shows in its errors.
+                // A driver implements `insertMany` as a bulk write, so errors contain the result of a bulk write.
                 "insertMany" => {
                     let mut shaped = no_writes();
                     shaped.insert("insertedIds", inserted);
@@ -229,13 +240,13 @@ impl<'b> Run<'b> {
         })
     }
 
-    /// One write after the other; in order the first error ends them.
+    /// Runs the writes in order. If `ordered` is true, the first error ends the bulk write.
     fn bulk_write(
         &mut self,
         collection: &str,
         mut args: Document,
         session: Option<&str>,
-    ) -> Result<Done, NotOffered> {
+    ) -> Result<StepOutcome, NotOffered> {
         let is_ordered = args.remove("ordered") != Some(Bson::Boolean(false));
         let requests = args.remove("requests");
         if let Some(other) = args.keys().next() {
@@ -253,11 +264,11 @@ impl<'b> Run<'b> {
             };
             let done = self.write(collection, name, args.clone(), session, Bson::from)?;
             let (answer, error) = match done {
-                Done::Answer(answer) => (answer, None),
-                Done::Error { error, answer } => (answer, Some(error)),
+                StepOutcome::Answer(answer) => (answer, None),
+                StepOutcome::Error { error, answer } => (answer, Some(error)),
             };
             if let Bson::Document(answer) = &answer {
-                add(&mut total, answer, position);
+                add_to_total(&mut total, answer, position);
             }
             first_error = first_error.or(error);
             if first_error.is_some() && is_ordered {
@@ -266,45 +277,45 @@ impl<'b> Run<'b> {
         }
         let answer = Bson::Document(total);
         Ok(match first_error {
-            Some(error) => Done::Error { error, answer },
-            None => Done::Answer(answer),
+            Some(error) => StepOutcome::Error { error, answer },
+            None => StepOutcome::Answer(answer),
         })
     }
 
-    fn ask(
+    fn run_operation(
         &mut self,
         collection: &str,
         name: &str,
         args: &Document,
         session: Option<&str>,
         shape: impl FnOnce(&Document) -> Bson,
-    ) -> Result<Done, NotOffered> {
+    ) -> Result<StepOutcome, NotOffered> {
         let operation = Operation {
             session: session.filter(|session| self.open.contains(*session)),
             ..Operation::new(collection, name, args)
         };
         let answer = self.backend.run(&operation)?;
-        Ok(done(answer, shape))
+        Ok(to_outcome(answer, shape))
     }
 }
 
-fn done(mut answer: Document, shape: impl FnOnce(&Document) -> Bson) -> Done {
+fn to_outcome(mut answer: Document, shape: impl FnOnce(&Document) -> Bson) -> StepOutcome {
     let error = answer.remove("error");
     let shaped = shape(&answer);
     match error {
-        Some(Bson::Document(error)) => Done::Error {
+        Some(Bson::Document(error)) => StepOutcome::Error {
             error,
             answer: shaped,
         },
-        _ => Done::Answer(shaped),
+        _ => StepOutcome::Answer(shaped),
     }
 }
 
-fn field(name: &'static str) -> impl FnOnce(&Document) -> Bson {
+fn answer_field(name: &'static str) -> impl FnOnce(&Document) -> Bson {
     move |answer| answer.get(name).cloned().unwrap_or(Bson::Null)
 }
 
-/// The answer to a bulk write that did nothing.
+/// Returns the answer of a bulk write without effect.
 fn no_writes() -> Document {
     doc! {
         "insertedCount": 0, "matchedCount": 0, "modifiedCount": 0, "deletedCount": 0,
@@ -312,8 +323,8 @@ fn no_writes() -> Document {
     }
 }
 
-/// Adds the answer to one request of several.
-fn add(total: &mut Document, answer: &Document, position: usize) {
+/// Adds the answer of a request to the total.
+fn add_to_total(total: &mut Document, answer: &Document, position: usize) {
     for (name, count) in answer {
         let so_far = total.get_i32(name).ok();
         let count = count.as_i32().or_else(|| count.as_i64()?.try_into().ok());
@@ -328,7 +339,7 @@ fn add(total: &mut Document, answer: &Document, position: usize) {
     }
 }
 
-/// A driver makes the `_id` that a document has not.
+/// Adds an `_id` to a document without `_id`, as a driver does.
 fn with_id(document: Bson) -> Bson {
     match document {
         Bson::Document(document) if !document.contains_key("_id") => {

@@ -1,8 +1,8 @@
-//! Answers without what MongoDB leaves open in them.
+//! Answers without the parts that MongoDB does not determine.
 
 use bson::Bson;
 
-use crate::corpus::compare::same;
+use crate::corpus::compare::same_value;
 
 pub(super) fn sort_fields(value: &mut Bson) {
     match value {
@@ -17,13 +17,15 @@ pub(super) fn sort_fields(value: &mut Bson) {
     }
 }
 
-pub(super) fn take_nulls(value: &mut Bson) {
+pub(super) fn remove_nulls(value: &mut Bson) {
     match value {
-        Bson::Array(values) => values.iter_mut().for_each(take_nulls),
+        Bson::Array(values) => values.iter_mut().for_each(remove_nulls),
         Bson::Document(document) => {
             let fields = std::mem::take(document).into_iter();
             document.extend(fields.filter(|(_, value)| *value != Bson::Null));
-            document.iter_mut().for_each(|(_, value)| take_nulls(value));
+            document
+                .iter_mut()
+                .for_each(|(_, value)| remove_nulls(value));
         }
         _ => {}
     }
@@ -32,34 +34,34 @@ pub(super) fn take_nulls(value: &mut Bson) {
 pub(super) fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
     let sorted = |values: &[Bson]| {
         let mut apart = Vec::new();
-        take_apart(values, &mut apart);
+        flatten_values(values, &mut apart);
         let mut apart: Vec<_> = apart.into_iter().map(without_type).collect();
         apart.sort_by_cached_key(|value| format!("{value:?}"));
-        apart.dedup_by(|a, b| same(a, b));
+        apart.dedup_by(|a, b| same_value(a, b));
         apart
     };
     let (one, other) = (sorted(one), sorted(other));
-    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| same(a, b))
+    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| same_value(a, b))
 }
 
-fn take_apart(values: &[Bson], apart: &mut Vec<Bson>) {
+fn flatten_values(values: &[Bson], apart: &mut Vec<Bson>) {
     for value in values {
         match value {
             Bson::Null | Bson::Undefined => {}
-            Bson::Array(inner) => take_apart(inner, apart),
+            Bson::Array(inner) => flatten_values(inner, apart),
             value => apart.push(value.clone()),
         }
     }
 }
 
-/// A value with every number as a double: equal ones become the same, and hardly any others do.
+/// Returns a value with every number as a double. Equal numbers become identical, and few different numbers do.
 fn without_type(value: Bson) -> Bson {
     match value {
         Bson::Int32(number) => Bson::Double(f64::from(number)),
-        // An integer beyond 2^53 may become its neighbour.
+        // An integer beyond 2^53 may round to a neighbour.
         #[expect(clippy::cast_precision_loss, reason = "as said above")]
         Bson::Int64(number) => Bson::Double(number as f64),
-        // There are two zeros.
+        // Adding 0.0 turns the negative zero into the positive zero.
         Bson::Double(number) => Bson::Double(number + 0.0),
         Bson::Decimal128(number) => match number.to_string().parse::<f64>() {
             Ok(number) => Bson::Double(number + 0.0),

@@ -1,18 +1,18 @@
-//! Pipelines.
+//! Random pipelines.
 //!
-//! A stage that depends on the order of documents (`$limit`, `$skip`, and accumulators such as `$first` and `$push`)
-//! comes behind a sort of whole documents by `_id`. Sums are of few numbers, whose order still counts in their last bit:
-//! so a group of doubles comes behind such a sort too.
+//! A stage that depends on the order of documents (`$limit`, `$skip`, and accumulators such as `$first` and `$push`) follows a
+//! sort of whole documents by `_id`. A sum of doubles depends on the order in the last bit. Therefore a group of doubles also
+//! follows a sort.
 
 use bson::{Bson, Document, doc};
 
-use super::{World, expression};
+use super::{StepGenerator, expression};
 use crate::differential::step::{COLLECTIONS, Step};
 
-impl World {
+impl StepGenerator {
     pub(super) fn aggregate(&mut self, collection: &str, documents: &[Document]) -> Step {
         let mut pipeline = vec![Bson::Document(doc! { "$match": self.filter(documents) })];
-        // Whether documents still are what is stored, in a total order.
+        // Whether the documents are the stored documents in a total order.
         let mut is_sorted = false;
         let count = self.dice.between(1, 4);
         for _ in 0..count {
@@ -23,7 +23,7 @@ impl World {
         Step::new(collection, "aggregate", doc! { "pipeline": pipeline })
     }
 
-    /// A stage, and whether documents still have a total order behind it.
+    /// Returns a stage, and whether the documents still have a total order after the stage.
     fn stage(&mut self, documents: &[Document], is_sorted: bool) -> (Document, bool) {
         match self.dice.below(24) {
             0 => (doc! { "$match": self.filter(documents) }, is_sorted),
@@ -38,11 +38,11 @@ impl World {
                 let name = *self.dice.pick(&["$set", "$addFields"]);
                 (doc! { name: self.computed(documents, false) }, is_sorted)
             }
-            11 => (doc! { "$unset": self.any_path() }, is_sorted),
+            11 => (doc! { "$unset": self.random_path() }, is_sorted),
             12..14 => (self.unwind(documents), false),
             14 => {
-                let on = expression::any(self, documents, 1);
-                (doc! { "$sortByCount": on }, false)
+                let expression = expression::any(self, documents, 1);
+                (doc! { "$sortByCount": expression }, false)
             }
             15 => (doc! { "$count": "n" }, false),
             16 => (self.lookup(documents), is_sorted),
@@ -67,9 +67,9 @@ impl World {
                 )
             }
             20 => {
-                let by = format!("${}", self.any_path());
+                let path = format!("${}", self.random_path());
                 let bucket = doc! {
-                    "groupBy": by, "boundaries": [0, 2, 5, 1000], "default": "other", "output": { "n": { "$sum": 1 } },
+                    "groupBy": path, "boundaries": [0, 2, 5, 1000], "default": "other", "output": { "n": { "$sum": 1 } },
                 };
                 (doc! { "$bucket": bucket }, false)
             }
@@ -118,7 +118,7 @@ impl World {
         let count = self.dice.between(1, 2);
         for at in 0..count {
             let path = if self.dice.chance(60) {
-                self.any_path()
+                self.random_path()
             } else {
                 format!("n{at}")
             };
@@ -133,7 +133,7 @@ impl World {
     }
 
     fn unwind(&mut self, documents: &[Document]) -> Document {
-        let path = format!("${}", self.path(documents).0);
+        let path = format!("${}", self.existing_or_random_path(documents).0);
         if self.dice.chance(50) {
             return doc! { "$unwind": path };
         }
@@ -148,24 +148,24 @@ impl World {
     }
 
     fn lookup(&mut self, documents: &[Document]) -> Document {
-        // What it finds comes sorted, in the form that can sort.
+        // The found documents are sorted, in the form of `$lookup` that supports a sort.
         let mut lookup = doc! { "from": COLLECTIONS[1], "as": "l" };
         lookup.insert("pipeline", [doc! { "$sort": { "_id": 1 } }].to_vec());
         if self.dice.chance(70) {
-            lookup.insert("localField", self.path(documents).0);
-            lookup.insert("foreignField", self.any_path());
+            lookup.insert("localField", self.existing_or_random_path(documents).0);
+            lookup.insert("foreignField", self.random_path());
         }
         doc! { "$lookup": lookup }
     }
 }
 
-/// The pipeline of an update.
-pub(super) fn update_pipeline(world: &mut World, documents: &[Document]) -> Bson {
+/// Returns the pipeline of an update.
+pub(super) fn update_pipeline(world: &mut StepGenerator, documents: &[Document]) -> Bson {
     let mut stages = vec![Bson::Document(
         doc! { "$set": world.computed(documents, false) },
     )];
     if world.dice.chance(30) {
-        stages.push(doc! { "$unset": world.any_path() }.into());
+        stages.push(doc! { "$unset": world.random_path() }.into());
     }
     if world.dice.chance(20) {
         stages.push(doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", { "r": 1 }] } }.into());

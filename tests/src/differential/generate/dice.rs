@@ -1,45 +1,45 @@
-//! Random numbers that a seed determines.
+//! Random numbers from a seed.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Random numbers.
+/// A generator of random numbers.
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The numbers of a world.
+    /// Creates the generator of a world.
     pub(super) fn new(seed: u64, world: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(world);
         Self(rng)
     }
 
-    /// Whether something happens that does in so many of a hundred cases.
+    /// Returns true with a probability in percent.
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.0.random_range(0..100) < percent
     }
 
-    /// A number from 0, less than `end`.
+    /// Returns a number from 0, less than `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
         self.0.random_range(0..end.max(1))
     }
 
-    /// A number from `first` to `last`.
+    /// Returns a number from `first` to `last`.
     pub(super) fn between(&mut self, first: usize, last: usize) -> usize {
         self.0.random_range(first..=last)
     }
 
-    /// A number from `first` to `last`.
+    /// Returns a number from `first` to `last`.
     pub(super) fn number(&mut self, first: i32, last: i32) -> i32 {
         self.0.random_range(first..=last)
     }
 
-    /// One of several, of which there must be one.
+    /// Returns a random element. The slice must not be empty.
     pub(super) fn pick<'t, T>(&mut self, all: &'t [T]) -> &'t T {
         &all[self.below(all.len())]
     }
 
-    /// One of several, if there is any.
+    /// Returns a random element, or `None` for an empty slice.
     pub(super) fn choose<'t, T>(&mut self, all: &'t [T]) -> Option<&'t T> {
         all.get(self.below(all.len()))
     }

@@ -1,11 +1,11 @@
-//! Documents.
+//! Random documents.
 
 use bson::{Bson, Document};
 
-use super::World;
+use super::StepGenerator;
 
-impl World {
-    /// A document as the schema has it.
+impl StepGenerator {
+    /// Returns a random document of the schema.
     pub(super) fn document(&mut self, id: Bson) -> Document {
         let mut document = Document::from_iter([("_id".to_owned(), id)]);
         for (name, value) in self.fields() {
@@ -14,7 +14,7 @@ impl World {
         document
     }
 
-    /// The fields of a document but for its `_id`; some are missing.
+    /// Returns the fields of a random document without the `_id`. Some fields are missing.
     pub(super) fn fields(&mut self) -> Document {
         let mut document = Document::new();
         for at in 0..self.schema.fields.len() {

@@ -1,14 +1,14 @@
-//! Aggregation expressions.
+//! Random aggregation expressions.
 //!
-//! They are compared to the last bit, so that those are left out in which servers may differ there: the transcendental
-//! functions.
+//! The comparison of results is exact. So the generator omits transcendental functions, because servers may differ in the last
+//! bit.
 
 use bson::{Bson, Document, doc};
 
-use super::World;
+use super::StepGenerator;
 
-/// Operators that take any number of operands of any type, or fail on some.
-const OF_TWO: [&str; 17] = [
+/// Operators with two operands. Some operators fail on some types.
+const BINARY_OPERATORS: [&str; 17] = [
     "$eq",
     "$ne",
     "$gt",
@@ -27,7 +27,7 @@ const OF_TWO: [&str; 17] = [
     "$concatArrays",
     "$arrayElemAt",
 ];
-const OF_ONE: [&str; 18] = [
+const UNARY_OPERATORS: [&str; 18] = [
     "$not",
     "$abs",
     "$ceil",
@@ -47,7 +47,7 @@ const OF_ONE: [&str; 18] = [
     "$strLenCP",
     "$reverseArray",
 ];
-const OF_MANY: [&str; 9] = [
+const VARIADIC_OPERATORS: [&str; 9] = [
     "$and",
     "$or",
     "$max",
@@ -59,9 +59,9 @@ const OF_MANY: [&str; 9] = [
     "$first",
 ];
 
-/// An expression that is, as a rule, true of some documents.
-pub(super) fn predicate(world: &mut World, documents: &[Document]) -> Bson {
-    let (path, value) = world.path(documents);
+/// Returns an expression that is usually true for some documents.
+pub(super) fn predicate(world: &mut StepGenerator, documents: &[Document]) -> Bson {
+    let (path, value) = world.existing_or_random_path(documents);
     let name = *world
         .dice
         .pick(&["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]);
@@ -73,26 +73,26 @@ pub(super) fn predicate(world: &mut World, documents: &[Document]) -> Bson {
     Bson::Document(doc! { name: [format!("${path}"), operand] })
 }
 
-/// Any expression; `depth` is how much it can be nested.
-pub(super) fn any(world: &mut World, documents: &[Document], depth: usize) -> Bson {
+/// Returns a random expression with at most `depth` levels of nesting.
+pub(super) fn any(world: &mut StepGenerator, documents: &[Document], depth: usize) -> Bson {
     if depth == 0 || world.dice.chance(30) {
         if world.dice.chance(60) {
-            return Bson::String(format!("${}", world.path(documents).0));
+            return Bson::String(format!("${}", world.existing_or_random_path(documents).0));
         }
         return literal(world.value(1));
     }
-    let inner = |world: &mut World| any(world, documents, depth - 1);
+    let inner = |world: &mut StepGenerator| any(world, documents, depth - 1);
     let expression = match world.dice.below(12) {
         0..4 => {
-            let name = *world.dice.pick(&OF_TWO);
+            let name = *world.dice.pick(&BINARY_OPERATORS);
             doc! { name: [inner(world), inner(world)] }
         }
         4..7 => {
-            let name = *world.dice.pick(&OF_ONE);
+            let name = *world.dice.pick(&UNARY_OPERATORS);
             doc! { name: inner(world) }
         }
         7 | 8 => {
-            let name = *world.dice.pick(&OF_MANY);
+            let name = *world.dice.pick(&VARIADIC_OPERATORS);
             let count = world.dice.between(1, 3);
             let operands: Vec<_> = (0..count).map(|_| inner(world)).collect();
             doc! { name: operands }

@@ -1,11 +1,11 @@
-//! Filters with all operators.
+//! Random filters with all operators.
 
 use bson::{Bson, Document, doc};
 
-use super::{World, expression, value};
+use super::{StepGenerator, expression, value};
 
-impl World {
-    /// A filter on documents such as these.
+impl StepGenerator {
+    /// Returns a filter that suits the given documents.
     pub(super) fn filter(&mut self, documents: &[Document]) -> Document {
         if self.dice.chance(8) {
             return Document::new();
@@ -36,12 +36,12 @@ impl World {
         if self.dice.chance(6) {
             return ("$expr".to_owned(), expression::predicate(self, documents));
         }
-        let (path, value) = self.path(documents);
+        let (path, value) = self.existing_or_random_path(documents);
         let condition = self.condition(value.as_ref(), depth);
         (path, condition)
     }
 
-    /// What a field is set against, given a value that it has in some document.
+    /// Returns the condition of a field, given a value of the field in some document.
     fn condition(&mut self, value: Option<&Bson>, depth: usize) -> Bson {
         match self.dice.below(20) {
             0..5 => self.operand(value),
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Conditions such as `{ $gte: 5, $lt: 9 }`.
+    /// Returns conditions such as `{ $gte: 5, $lt: 9 }`.
     pub(super) fn operators(&mut self, value: Option<&Bson>, depth: usize) -> Document {
         let mut conditions = Document::new();
         let count = *self.dice.pick(&[1, 1, 1, 2]);
@@ -219,7 +219,7 @@ impl World {
             "number",
             "missing",
         ];
-        let one = |world: &mut World| match world.dice.below(10) {
+        let one = |world: &mut StepGenerator| match world.dice.below(10) {
             0 => Bson::Int32(
                 *world
                     .dice
@@ -236,15 +236,15 @@ impl World {
         self.or_malformed(one)
     }
 
-    /// What to compare with, given a value that is there.
+    /// Returns an operand, given an existing value.
     pub(super) fn operand(&mut self, value: Option<&Bson>) -> Bson {
         match value {
-            Some(value) if self.dice.chance(85) => self.like(value),
+            Some(value) if self.dice.chance(85) => self.similar_value(value),
             _ => self.value(2),
         }
     }
 
-    /// This operand, or seldom one that the operator may not take.
+    /// Returns the operand, or rarely a random value that the operator may refuse.
     pub(super) fn or_malformed(&mut self, operand: Bson) -> Bson {
         if self.dice.chance(3) {
             return self.value(2);

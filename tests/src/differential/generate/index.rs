@@ -1,13 +1,13 @@
-//! Indexes.
+//! Random indexes.
 
 use bson::{Bson, Document, doc};
 
-use super::World;
+use super::StepGenerator;
 use crate::differential::pair::State;
 use crate::differential::step::Step;
 
-impl World {
-    /// Makes an index over the documents that are there, or drops one.
+impl StepGenerator {
+    /// Returns a step that creates an index on the stored documents, or drops an index.
     pub(super) fn define_index(&mut self, collection: &str, state: &State) -> Step {
         let known = state.indexes.get(collection).map_or(&[][..], Vec::as_slice);
         if let Some(index) = self.dice.choose(known).cloned()
@@ -28,9 +28,9 @@ impl World {
         let count = *self.dice.pick(&[1, 1, 1, 2, 2, 3]);
         for _ in 0..count {
             let path = if documents.is_empty() {
-                self.any_path()
+                self.random_path()
             } else {
-                self.path(documents).0
+                self.existing_or_random_path(documents).0
             };
             let path = if self.dice.chance(4) {
                 "_id".to_owned()
@@ -53,7 +53,8 @@ impl World {
             }
             _ => doc! { "key": key, "name": name },
         };
-        // These are never unique, nor are wildcard indexes sparse, and both sides say so.
+        // Wildcard and hashed indexes are never unique, and wildcard indexes never sparse. MongoDB and the engine both reject the
+        // index.
         if self.dice.chance(if kind < 20 { 3 } else { 20 }) {
             index.insert("unique", true);
         }
@@ -73,10 +74,10 @@ impl World {
         Step::new(collection, "createIndexes", doc! { "indexes": [index] })
     }
 
-    /// An index of every path, or of those that begin with one, or of all but some.
+    /// Returns a wildcard index of all paths, of a subtree, or of all paths with a projection.
     fn wildcard(&mut self, name: String) -> Document {
         if self.dice.chance(30) {
-            let path = format!("{}.$**", self.any_path());
+            let path = format!("{}.$**", self.random_path());
             return doc! { "key": { path: 1 }, "name": name };
         }
         let mut index = doc! { "key": { "$**": 1 }, "name": name };
@@ -84,7 +85,7 @@ impl World {
             let includes = i32::from(self.dice.chance(50));
             let mut projection = Document::new();
             for _ in 0..self.dice.between(1, 2) {
-                projection.insert(self.any_path(), includes);
+                projection.insert(self.random_path(), includes);
             }
             if self.dice.chance(30) {
                 projection.insert("_id", i32::from(self.dice.chance(50)));
@@ -94,9 +95,9 @@ impl World {
         index
     }
 
-    /// A filter of the few forms that an index can have.
+    /// Returns a partial filter in the forms that an index allows.
     fn partial_filter(&mut self, documents: &[Document]) -> Document {
-        let (path, value) = self.path(documents);
+        let (path, value) = self.existing_or_random_path(documents);
         let operand = self.operand(value.as_ref());
         let condition = match self.dice.below(6) {
             0 => doc! { "$exists": true }.into(),
@@ -109,7 +110,7 @@ impl World {
         };
         let filter = doc! { path: condition };
         if self.dice.chance(20) {
-            let other = self.any_path();
+            let other = self.random_path();
             return doc! { "$and": [filter, { other: { "$exists": true } }] };
         }
         filter

@@ -1,22 +1,25 @@
-//! Dotted paths into what is stored.
+//! Random dotted paths into stored documents.
 
 use bson::{Bson, Document};
 
-use super::World;
+use super::StepGenerator;
 
-impl World {
-    /// A path, with the value that it leads to in some document, if it leads to one.
-    pub(super) fn path(&mut self, documents: &[Document]) -> (String, Option<Bson>) {
+impl StepGenerator {
+    /// Returns a path, and the value at the path if the path exists in a random document.
+    pub(super) fn existing_or_random_path(
+        &mut self,
+        documents: &[Document],
+    ) -> (String, Option<Bson>) {
         match self.dice.choose(documents).cloned() {
             Some(document) if self.dice.chance(80) => self.path_into(&document),
-            _ => (self.any_path(), None),
+            _ => (self.random_path(), None),
         }
     }
 
-    /// A path that leads to an array, if there is any in a few documents.
+    /// Returns a path to an array, if a few attempts find an array.
     pub(super) fn array_path(&mut self, documents: &[Document]) -> Option<(String, Vec<Bson>)> {
         for _ in 0..6 {
-            let (path, value) = self.path(documents);
+            let (path, value) = self.existing_or_random_path(documents);
             if let Some(Bson::Array(values)) = value {
                 return Some((path, values));
             }
@@ -24,8 +27,8 @@ impl World {
         None
     }
 
-    /// A path that need not lead anywhere.
-    pub(super) fn any_path(&mut self) -> String {
+    /// Returns a path that need not exist.
+    pub(super) fn random_path(&mut self) -> String {
         let mut path = if self.dice.chance(4) {
             "zz".to_owned()
         } else {
@@ -52,7 +55,7 @@ impl World {
             }
             let next = match &value {
                 Bson::Document(document) => {
-                    // As a rule not the `_id`, which says too little.
+                    // Usually skip the `_id`, because a path to the `_id` tests little.
                     let seldom = path.is_empty() && self.dice.chance(93);
                     let names: Vec<_> = document
                         .keys()
@@ -82,7 +85,7 @@ impl World {
                     }
                     value = inner;
                 }
-                None if path.is_empty() => return (self.any_path(), None),
+                None if path.is_empty() => return (self.random_path(), None),
                 None => return (path, Some(value)),
             }
         }

@@ -2,10 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{World, expression};
+use super::{StepGenerator, expression};
 
-impl World {
-    /// A projection of what a filter finds.
+impl StepGenerator {
+    /// Returns a projection for the documents that a filter matches.
     pub(super) fn projection(&mut self, filter: &Document, documents: &[Document]) -> Document {
         let mut projection = Document::new();
         if self.dice.chance(30) {
@@ -14,7 +14,7 @@ impl World {
         let includes = self.dice.chance(50);
         let count = *self.dice.pick(&[0, 1, 1, 2, 2, 3]);
         for _ in 0..count {
-            let (path, value) = self.path(documents);
+            let (path, value) = self.existing_or_random_path(documents);
             match self.dice.below(20) {
                 0..3 => {
                     let slice = self.slice();
@@ -38,11 +38,11 @@ impl World {
                     }
                 }
                 8 => {
-                    // The nested form, for the same path.
-                    let flag = self.flag(includes);
+                    // The nested form of the same path.
+                    let inclusion_value = self.flag(includes);
                     let nested = path
                         .rsplit('.')
-                        .fold(flag, |inner, name| doc! { name: inner }.into());
+                        .fold(inclusion_value, |inner, name| doc! { name: inner }.into());
                     if let Bson::Document(nested) = nested {
                         projection.extend(nested);
                     }
@@ -93,7 +93,7 @@ impl World {
             let pair = [self.dice.number(-3, 3), self.dice.number(1, 3)];
             pair.into_iter().map(Bson::Int32).collect()
         };
-        // Another array would be an expression.
+        // A malformed operand is a scalar: MongoDB would read a malformed array as an expression.
         if self.dice.chance(3) {
             return self.scalar();
         }
@@ -101,11 +101,11 @@ impl World {
     }
 }
 
-/// The field of the only condition, which decides the position; MongoDB leaves it open which of several does.
+/// Returns the field of the only condition, which decides the position. MongoDB does not define which of several conditions does.
 fn sole_condition(filter: &Document) -> Option<&str> {
     let mut names = filter.keys().filter(|name| *name != "_id");
     let name = names.next().filter(|name| !name.starts_with('$'))?;
-    // Of several conditions in it, too, any may decide.
+    // With several conditions on the field, any condition may decide, too.
     let is_one = filter
         .get_document(name)
         .map_or(true, |conditions| conditions.len() == 1);

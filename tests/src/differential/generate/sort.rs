@@ -1,16 +1,16 @@
-//! Sorts.
+//! Random sorts.
 
 use bson::{Bson, Document};
 
-use super::World;
+use super::StepGenerator;
 
-impl World {
-    /// A sort. As a rule it ends with the `_id`: otherwise MongoDB leaves the order of ties open.
+impl StepGenerator {
+    /// Returns a sort. Most sorts end with `_id`, because MongoDB does not determine the order of ties.
     pub(super) fn sort(&mut self, documents: &[Document]) -> Document {
         let mut sort = Document::new();
         let count = *self.dice.pick(&[0, 1, 1, 1, 2, 2, 3]);
         for _ in 0..count {
-            let (path, _) = self.path(documents);
+            let (path, _) = self.existing_or_random_path(documents);
             let direction = self.direction();
             let direction = match self.dice.below(50) {
                 0 => self.scalar(),

@@ -1,25 +1,25 @@
-//! Transactions that overlap.
+//! A generator of overlapping transactions.
 //!
-//! Which one wins must not depend on the time that things take. So transactions change documents that they name by
-//! `_id`: the second to touch one gets a conflict at once. What is written outside of them would wait for one that holds
-//! the same document, so that this touches others only, and nothing is written outside where a unique index could make
-//! it wait. Both begin with a read, as MongoDB takes its snapshot at the first operation.
+//! The outcome must not depend on timing. So transactions change documents by `_id`: the second transaction to write a document
+//! gets a conflict at once. A write outside the transactions would wait for a transaction that holds the document. So outside
+//! writes avoid these documents, and are omitted if a unique index could make a write wait. Both transactions begin with a read,
+//! because MongoDB takes the snapshot at the first operation.
 
 use bson::{Bson, Document, doc};
 
-use super::{World, insert};
+use super::{StepGenerator, insert};
 use crate::differential::pair::State;
 use crate::differential::step::{COLLECTIONS, Step};
 
 const SESSIONS: [&str; 2] = ["s1", "s2"];
 
-impl World {
-    /// A schedule of two transactions, from beginning to end.
+impl StepGenerator {
+    /// Returns the interleaved steps of two transactions.
     pub(super) fn transactions(&mut self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut open: Vec<&str> = Vec::new();
         let mut waiting = SESSIONS.to_vec();
-        // The ids that transactions have touched, in any collection.
+        // The ids that the transactions have touched, in any collection.
         let mut touched: Vec<Bson> = Vec::new();
         let is_unique = |index: &Document| index.contains_key("unique");
         let has_unique = state.indexes.values().flatten().any(is_unique);
@@ -27,8 +27,10 @@ impl World {
         for at in 0..count {
             if !waiting.is_empty() && (open.is_empty() || at < 3 || self.dice.chance(20)) {
                 let session = waiting.remove(0);
-                steps.push(begin(session));
-                steps.push(Step::new(COLLECTIONS[0], "find", Document::new()).within(session));
+                steps.push(begin_step(session));
+                steps.push(
+                    Step::new(COLLECTIONS[0], "find", Document::new()).in_transaction(session),
+                );
                 open.push(session);
                 continue;
             }
@@ -59,28 +61,28 @@ impl World {
                 touched.push(id.clone());
                 self.write_by_id(collection, id, documents)
             };
-            steps.push(step.within(session));
+            steps.push(step.in_transaction(session));
             if self.dice.chance(8) {
                 open.retain(|other| *other != session);
-                steps.push(self.end(session));
+                steps.push(self.end_step(session));
             }
         }
         for session in open {
-            steps.push(self.end(session));
+            steps.push(self.end_step(session));
         }
         steps
     }
 
-    fn end(&mut self, session: &str) -> Step {
+    fn end_step(&mut self, session: &str) -> Step {
         let name = if self.dice.chance(70) {
             "commitTransaction"
         } else {
             "abortTransaction"
         };
-        bound(name, session)
+        step_in_session(name, session)
     }
 
-    /// A write that touches the document with this `_id` and no other.
+    /// Returns a write that touches only the document with this `_id`.
     fn write_by_id(&mut self, collection: &str, id: Bson, documents: &[Document]) -> Step {
         let filter = doc! { "_id": id.clone() };
         match self.dice.below(10) {
@@ -116,13 +118,13 @@ impl World {
     }
 }
 
-/// A transaction reads one state in any case. The read concern `snapshot` would ask for one that outlives the server, and the
-/// last moments may be missing from that.
-fn begin(session: &str) -> Step {
+/// Starts a transaction with the read concern `local`. A transaction reads a single state with any read concern. With `snapshot`,
+/// the state would be durable, but the latest writes could be missing.
+fn begin_step(session: &str) -> Step {
     let args = doc! { "readConcern": { "level": "local" } };
-    Step::new(COLLECTIONS[0], "startTransaction", args).within(session)
+    Step::new(COLLECTIONS[0], "startTransaction", args).in_transaction(session)
 }
 
-fn bound(name: &str, session: &str) -> Step {
-    Step::new(COLLECTIONS[0], name, Document::new()).within(session)
+fn step_in_session(name: &str, session: &str) -> Step {
+    Step::new(COLLECTIONS[0], name, Document::new()).in_transaction(session)
 }

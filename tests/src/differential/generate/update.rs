@@ -2,19 +2,19 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{World, aggregate};
+use super::{StepGenerator, aggregate};
 use crate::differential::compare::pins_id;
 use crate::differential::step::Step;
 
-/// An update with what belongs to it.
-struct Change {
+/// An update with array filters and a required filter.
+struct GeneratedUpdate {
     update: Bson,
     array_filters: Vec<Document>,
-    /// What the filter must say for a positional `$`.
+    /// The condition that the filter must contain for a positional `$`.
     needs: Document,
 }
 
-impl World {
+impl StepGenerator {
     pub(super) fn update(&mut self, collection: &str, documents: &[Document]) -> Step {
         if self.dice.chance(10) {
             return self.replace(collection, documents);
@@ -28,7 +28,7 @@ impl World {
                 self.filter_of_one(documents)
             }
         } else {
-            // One condition decides the position; MongoDB leaves it open which of several does.
+            // A single condition decides the position. MongoDB does not define which of several conditions does.
             let mut filter = change.needs;
             if !is_many && self.schema.has_indexes {
                 filter.insert("_id", self.stored_id(documents));
@@ -81,7 +81,7 @@ impl World {
             }
         }
         if self.dice.chance(40) {
-            // A position would be that of the document before or after.
+            // No positional projection: a position could belong to the document before or after the change.
             let projection = self.projection(&Document::new(), documents);
             args.insert("projection", projection);
         }
@@ -111,7 +111,7 @@ impl World {
         Step::new(collection, "findOneAndUpdate", args)
     }
 
-    /// Makes an update insert where it finds nothing, with an `_id` that both sides know.
+    /// Makes an update insert a document if the filter matches no document, with an `_id` that both sides know.
     fn make_upsert(&mut self, args: &mut Document, filter: &mut Document, documents: &[Document]) {
         args.insert("upsert", true);
         if pins_id(filter) {
@@ -136,8 +136,8 @@ impl World {
         }
     }
 
-    fn change(&mut self, documents: &[Document]) -> Change {
-        let mut change = Change {
+    fn change(&mut self, documents: &[Document]) -> GeneratedUpdate {
+        let mut change = GeneratedUpdate {
             update: Bson::Null,
             array_filters: Vec::new(),
             needs: Document::new(),
@@ -149,7 +149,7 @@ impl World {
         let mut update = Document::new();
         let count = *self.dice.pick(&[1, 1, 1, 1, 2, 2, 3]);
         for _ in 0..count {
-            let (path, value) = self.target(documents, &mut change);
+            let (path, value) = self.update_path(documents, &mut change);
             let (operator, operand) = self.operation(&path, value.as_ref(), documents);
             let operations = update
                 .entry(operator.to_owned())
@@ -162,8 +162,12 @@ impl World {
         change
     }
 
-    /// A path to change, which may have `$`, `$[]` and `$[name]` in it, with what it leads to.
-    fn target(&mut self, documents: &[Document], change: &mut Change) -> (String, Option<Bson>) {
+    /// Returns a path to change, possibly with `$`, `$[]` or `$[name]`, and the value at the path.
+    fn update_path(
+        &mut self,
+        documents: &[Document],
+        change: &mut GeneratedUpdate,
+    ) -> (String, Option<Bson>) {
         if self.dice.chance(22)
             && let Some((path, items)) = self.array_path(documents)
         {
@@ -215,13 +219,13 @@ impl World {
             }
             return (path, item);
         }
-        self.path(documents)
+        self.existing_or_random_path(documents)
     }
 
     fn array_filter(&mut self, name: &str, item: Option<&Bson>) -> Document {
         match item {
             Some(Bson::Document(inner)) if self.dice.chance(80) => {
-                let (path, value) = self.path(std::slice::from_ref(inner));
+                let (path, value) = self.existing_or_random_path(std::slice::from_ref(inner));
                 let conditions = self.operators(value.as_ref(), 1);
                 doc! { format!("{name}.{path}"): conditions }
             }
@@ -260,9 +264,9 @@ impl World {
             4 => ("$unset", Bson::String(String::new())),
             5 => {
                 let mut to = if self.dice.chance(60) {
-                    self.any_path()
+                    self.random_path()
                 } else {
-                    self.path(documents).0
+                    self.existing_or_random_path(documents).0
                 };
                 if to == path && self.dice.chance(90) {
                     to.push('r');
@@ -342,13 +346,13 @@ impl World {
                 ("$pull", operand)
             }
             _ => {
-                let operands = self.operands(&items);
-                ("$pullAll", self.or_malformed(operands))
+                let push_values = self.operands(&items);
+                ("$pullAll", self.or_malformed(push_values))
             }
         }
     }
 
-    /// The operand of `$push`, with modifiers.
+    /// Returns the operand of `$push`, with modifiers.
     fn push(&mut self, items: &[Bson]) -> Bson {
         let mut push = doc! { "$each": self.operands(items) };
         if self.dice.chance(35) {

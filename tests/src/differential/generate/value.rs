@@ -1,4 +1,4 @@
-//! Values of all types, with those at which types meet and end.
+//! Random values of all types, with the boundary values of each type and values that are equal across types.
 
 use bson::raw::{CStr, cstr};
 use bson::{
@@ -7,9 +7,9 @@ use bson::{
 };
 
 use super::dice::Dice;
-use super::{Kind, World};
+use super::{StepGenerator, ValueKind};
 
-/// Decimals that are equal to other numbers, and those that no other number is equal to.
+/// Decimals that equal numbers of different types, and decimals that equal no number of a different type.
 const DECIMALS: [&str; 16] = [
     "0",
     "-0",
@@ -33,8 +33,8 @@ const TEXTS: [&str; 14] = [
     "", "a", "b", "A", "ab", "abc", "aab", "B", "a.b", "$a", "é", "10", "a\nb", "ba",
 ];
 
-/// A value that many documents have.
-pub(super) fn plain(dice: &mut Dice) -> Bson {
+/// Returns a value that many documents have.
+pub(super) fn common_value(dice: &mut Dice) -> Bson {
     match dice.below(4) {
         0 => Bson::String((*dice.pick(&["a", "b", "c", "ab"])).to_owned()),
         1 => Bson::Double(f64::from(dice.number(0, 8)) / 2.0),
@@ -42,7 +42,7 @@ pub(super) fn plain(dice: &mut Dice) -> Bson {
     }
 }
 
-/// A value without parts.
+/// Returns a value that is neither an array nor a document.
 pub(super) fn scalar(dice: &mut Dice) -> Bson {
     match dice.below(26) {
         0..10 => number(dice),
@@ -107,7 +107,7 @@ pub(super) fn text(dice: &mut Dice) -> Bson {
     Bson::String((*dice.pick(&TEXTS)).to_owned())
 }
 
-/// A pattern, with options.
+/// Returns a regular expression with options.
 pub(super) fn regex(dice: &mut Dice) -> Regex {
     let patterns: [&CStr; 16] = [
         cstr!("a"),
@@ -143,7 +143,7 @@ pub(super) fn regex(dice: &mut Dice) -> Regex {
     }
 }
 
-/// What a text says; zero if that is no number.
+/// Parses a decimal. Returns zero if the text is no number.
 pub(super) fn decimal(text: &str) -> Bson {
     let number = text.parse::<Decimal128>();
     Bson::Decimal128(number.unwrap_or_else(|_| Decimal128::from_bytes([0; 16])))
@@ -162,8 +162,8 @@ fn binary(dice: &mut Dice) -> Bson {
     })
 }
 
-impl World {
-    /// A scalar, as a rule one that others have too.
+impl StepGenerator {
+    /// Returns a scalar, usually from the pool of common values.
     pub(super) fn scalar(&mut self) -> Bson {
         match self.dice.choose(&self.schema.pool) {
             Some(value) if self.dice.chance(80) => value.clone(),
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Any value; `depth` is how much it can be nested.
+    /// Returns any value with at most `depth` levels of nesting.
     pub(super) fn value(&mut self, depth: usize) -> Bson {
         if depth == 0 {
             return self.scalar();
@@ -179,33 +179,35 @@ impl World {
         match self.dice.below(10) {
             0..5 => self.scalar(),
             5..8 => self.array(depth - 1),
-            _ => self.inner(depth - 1).into(),
+            _ => self.embedded_document(depth - 1).into(),
         }
     }
 
-    /// A value as a field of this kind has it.
-    pub(super) fn value_of(&mut self, kind: Kind) -> Bson {
+    /// Returns a value for a field of this kind.
+    pub(super) fn value_of(&mut self, kind: ValueKind) -> Bson {
         if self.dice.chance(12) {
             return self.value(2);
         }
         match kind {
-            Kind::Any => self.value(3),
-            Kind::Number => self.number(),
-            Kind::Scalar => self.scalar(),
-            Kind::Scalars => {
+            ValueKind::Any => self.value(3),
+            ValueKind::Number => self.number(),
+            ValueKind::Scalar => self.scalar(),
+            ValueKind::Scalars => {
                 let count = self.dice.between(0, 4);
                 (0..count).map(|_| self.scalar()).collect()
             }
-            Kind::Document => self.inner(2).into(),
-            Kind::Documents => {
+            ValueKind::Document => self.embedded_document(2).into(),
+            ValueKind::Documents => {
                 let count = self.dice.between(0, 3);
-                (0..count).map(|_| Bson::Document(self.inner(1))).collect()
+                (0..count)
+                    .map(|_| Bson::Document(self.embedded_document(1)))
+                    .collect()
             }
-            Kind::Text => text(&mut self.dice),
+            ValueKind::Text => text(&mut self.dice),
         }
     }
 
-    /// A number, as a rule a small one.
+    /// Returns a number, usually a small integer.
     pub(super) fn number(&mut self) -> Bson {
         if self.dice.chance(60) {
             return Bson::Int32(self.dice.number(-1, 6));
@@ -218,8 +220,8 @@ impl World {
         (0..count).map(|_| self.value(depth)).collect()
     }
 
-    /// A document within another.
-    pub(super) fn inner(&mut self, depth: usize) -> Document {
+    /// Returns an embedded document.
+    pub(super) fn embedded_document(&mut self, depth: usize) -> Document {
         let mut inner = Document::new();
         for name in ["x", "y", "0", "1", "a"] {
             let percent = if matches!(name, "x" | "y") { 60 } else { 8 };
@@ -230,8 +232,8 @@ impl World {
         inner
     }
 
-    /// Something like this value: the same, as another type, a part of it, or what holds it.
-    pub(super) fn like(&mut self, value: &Bson) -> Bson {
+    /// Returns a value similar to the given value: equal, of a different type, a part of the value, or a container of the value.
+    pub(super) fn similar_value(&mut self, value: &Bson) -> Bson {
         match self.dice.below(20) {
             0..11 => value.clone(),
             11..14 => self.as_another_type(value),
@@ -254,7 +256,7 @@ impl World {
     }
 
     fn as_another_type(&mut self, value: &Bson) -> Bson {
-        let whole = match value {
+        let number = match value {
             Bson::Int32(number) => i64::from(*number),
             Bson::Int64(number) => *number,
             #[expect(
@@ -266,12 +268,12 @@ impl World {
             _ => return self.scalar(),
         };
         match self.dice.below(5) {
-            0 => i32::try_from(whole).map_or(Bson::Int64(whole), Bson::Int32),
-            1 => Bson::Int64(whole),
+            0 => i32::try_from(number).map_or(Bson::Int64(number), Bson::Int32),
+            1 => Bson::Int64(number),
             #[expect(clippy::cast_precision_loss, reason = "any number like it will do")]
-            2 => Bson::Double(whole as f64),
-            3 => decimal(&whole.to_string()),
-            _ => Bson::Int64(whole.saturating_add(1)),
+            2 => Bson::Double(number as f64),
+            3 => decimal(&number.to_string()),
+            _ => Bson::Int64(number.saturating_add(1)),
         }
     }
 }

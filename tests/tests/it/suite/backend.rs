@@ -19,54 +19,58 @@ pub mod wrapper;
 
 use bson::{Document, RawDocumentBuf, rawdoc};
 use odm::backend::{
-    Executor, drain,
-    operation::{Change, Count, Delete, Find, Index, Insert, Update},
+    Executor,
+    operation::{
+        CountOperation, DeleteOperation, DocumentChange, FindOperation, Index, InsertOperation,
+        UpdateOperation,
+    },
+    read_to_end,
 };
 
 /// The collection of most tests.
-const THINGS: &str = "things";
+const TEST_COLLECTION: &str = "things";
 
-fn find(filter: RawDocumentBuf) -> Find {
-    Find {
-        collection: THINGS.into(),
+fn find(filter: RawDocumentBuf) -> FindOperation {
+    FindOperation {
+        collection: TEST_COLLECTION.into(),
         filter,
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-fn count(filter: RawDocumentBuf) -> Count {
-    Count {
-        collection: THINGS.into(),
+fn count(filter: RawDocumentBuf) -> CountOperation {
+    CountOperation {
+        collection: TEST_COLLECTION.into(),
         filter,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-fn insert(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Insert {
-    Insert {
-        collection: THINGS.into(),
+fn insert(documents: impl IntoIterator<Item = RawDocumentBuf>) -> InsertOperation {
+    InsertOperation {
+        collection: TEST_COLLECTION.into(),
         documents: documents.into_iter().collect(),
         ordered: true,
     }
 }
 
-fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> Update {
-    Update {
-        collection: THINGS.into(),
+fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> UpdateOperation {
+    UpdateOperation {
+        collection: TEST_COLLECTION.into(),
         filter,
-        change: Change::operators(update),
+        change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
     }
 }
 
-fn delete(filter: RawDocumentBuf) -> Delete {
-    Delete {
-        collection: THINGS.into(),
+fn delete(filter: RawDocumentBuf) -> DeleteOperation {
+    DeleteOperation {
+        collection: TEST_COLLECTION.into(),
         filter,
         multi: false,
     }
@@ -77,14 +81,14 @@ fn unique(mut index: Index) -> Index {
     index
 }
 
-/// Everything that matches, in the order of the ids.
-async fn found(db: &(impl Executor + ?Sized), filter: RawDocumentBuf) -> Vec<Document> {
-    let find = Find {
+/// Returns all matching documents, sorted by id.
+async fn find_sorted(db: &(impl Executor + ?Sized), filter: RawDocumentBuf) -> Vec<Document> {
+    let find = FindOperation {
         sort: Some(rawdoc! { "_id": 1 }),
         ..find(filter)
     };
     decoded(
-        drain(db.find(find).await.expect("a find"))
+        read_to_end(db.find(find).await.expect("a find"))
             .await
             .expect("its documents"),
     )
@@ -97,9 +101,9 @@ fn decoded(documents: Vec<RawDocumentBuf>) -> Vec<Document> {
         .expect("well-formed documents")
 }
 
-/// The ids of everything that matches.
-async fn ids(db: &(impl Executor + ?Sized), filter: RawDocumentBuf) -> Vec<i32> {
-    let documents = found(db, filter).await;
+/// Returns the ids of all matching documents.
+async fn matching_ids(db: &(impl Executor + ?Sized), filter: RawDocumentBuf) -> Vec<i32> {
+    let documents = find_sorted(db, filter).await;
     documents
         .iter()
         .map(|document| document.get_i32("_id").expect("an id"))

@@ -1,4 +1,4 @@
-//! The typed language: what an application sees.
+//! Tests of the typed API.
 
 pub mod aggregate;
 pub mod bulk;
@@ -6,49 +6,52 @@ pub mod check;
 pub mod closing;
 pub mod computed;
 pub mod copies;
-pub mod counts;
 pub mod decode;
-pub mod deletions;
+pub mod delete_rules;
 pub mod edit;
 pub mod elements;
+pub mod enum_documents;
 pub mod enums;
 pub mod expression;
-pub mod filled;
+pub mod fan_out;
+pub mod field_paths;
 pub mod filter;
 pub mod find;
-pub mod following;
 pub mod hooks;
 pub mod hooks_narrowed;
 pub mod ids;
+pub mod index_check;
 pub mod index_sync;
 pub mod injection;
-pub mod kinds;
-pub mod link_reports;
-pub mod links;
+pub mod inverses;
+pub mod json;
+pub mod managed_fields;
 pub mod native;
 pub mod nested_references;
 pub mod outcome;
 pub mod overflow;
-pub mod overflow_beside;
+pub mod overflow_combinations;
+pub mod overflow_delete_rules;
 pub mod overflow_faults;
-pub mod overflow_jobs;
-pub mod overflow_links;
+pub mod overflow_inverses;
+pub mod overflow_maintenance;
 pub mod overflow_order;
-pub mod overflow_rules;
+pub mod overflow_references;
 pub mod overflow_sets;
-pub mod overflow_sides;
+pub mod overflow_several_arrays;
 pub mod overflow_sizes;
 pub mod overflow_snapshots;
-pub mod overflow_together;
 pub mod overflow_versions;
 pub mod page;
-pub mod places;
 pub mod polymorphic;
 pub mod projection;
+pub mod read_options;
+pub mod reference_updates;
 pub mod references;
 pub mod rejections;
 pub mod relation;
 pub mod repair;
+pub mod rollups;
 pub mod round_trips;
 pub mod schema;
 pub mod scope;
@@ -69,10 +72,10 @@ pub mod watch;
 pub mod without_runtime;
 pub mod write;
 
-/// Everything is as the schema says, and nothing is owed.
-async fn is_clean<S: odm::Schema>(db: &odm::Database<S>) {
+/// Asserts that the check has no findings and that no pending work is left.
+async fn assert_clean<S: odm::Schema>(db: &odm::Database<S>) {
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
+    let pending = db.pending().await.unwrap();
+    assert!(pending.is_empty(), "{pending}");
 }

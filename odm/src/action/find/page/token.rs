@@ -1,85 +1,88 @@
-//! What leads from one page to the next.
+//! Page tokens: a position in the order of a query, as text.
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
-use super::Key;
+use super::SortKey;
 use crate::{
     Error, ErrorKind, Result,
     query::Brackets,
-    token::{Token, token},
+    text_token::{Token, token},
 };
 
-/// A place between two documents in the order of a query, which a [page](crate::Page) begins or ends at.
+/// A position between two documents in the order of a query, at which a [page](crate::Page) begins or ends.
 ///
-/// As text (`Display`, `FromStr`, serde) it is made of characters that stand in a URL as they are. It is good for the query
-/// that it came from: for the same model, filter and sort, with pages of any size, in any process, for as long as the
-/// application asks the same. Another query refuses it with
-/// [`InvalidPageToken`](crate::ErrorKind::InvalidPageToken), and so does parsing a text that is no token.
+/// The text form (`Display`, `FromStr`, serde) consists of characters that need no escape in a URL. A token is valid for any
+/// query with the same model, filter and sort, with any page size, in any process. Any other query fails with
+/// [`InvalidPageToken`](crate::ErrorKind::InvalidPageToken), and so does a text that is no token.
 ///
-/// It holds the values that the document beside it is sorted by, and whoever has it can read them. It may come from
-/// anyone: these values are only ever compared with, so the worst that a token can do is to lead to another page of the
+/// A token contains the sort values of the document beside the position; anyone with the token can read the values. A token is
+/// safe to take from a client: the query only compares with the values. A forged token can at worst select another page of the
 /// same query.
 #[derive(Clone, PartialEq)]
 pub struct PageToken {
-    query: u64,
-    side: Side,
-    key: Key,
+    query_hash: u64,
+    side: TokenSide,
+    key: SortKey,
 }
 
 impl Eq for PageToken {}
 
-/// What may stand for a token where a page is asked for: a token or an option of one, where `None` changes nothing.
+/// Types that convert into an optional page token: a token, or an `Option` of a token where `None` changes nothing.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no page token",
-    label = "neither a `PageToken` nor an `Option` of one",
-    note = "a text is parsed into one, which may fail: `text.parse::<PageToken>()?`; with serde it comes as an `Option<PageToken>`"
+    message = "`{Self}` is not a page token",
+    label = "expected a `PageToken` or an `Option<PageToken>`",
+    note = "to use a text, parse the text first: `text.parse::<PageToken>()?`; with serde, deserialize an `Option<PageToken>`"
 )]
 pub trait IntoPageToken {
-    /// The token, if any.
+    /// Returns the token, if any.
     fn into_page_token(self) -> Option<PageToken>;
 }
 
 token!(PageToken, IntoPageToken::into_page_token);
 
-/// On which side of the document with its key a token is.
+/// The side of the token's document on which the position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum TokenSide {
     Before,
-    Behind,
+    After,
 }
 
-/// The form of the text: another version is refused.
-const VERSION: u8 = 1;
+/// The format version of the token bytes. Parsing refuses any other version.
+const TOKEN_VERSION: u8 = 1;
 
-/// The bytes before the key: the version, the side and the query.
-const HEADER: usize = 10;
+/// The length of the header in bytes: the version, the side and the query.
+const HEADER_BYTES: usize = 10;
 
-/// How deep documents in a key are nested at most, as everywhere in MongoDB.
-const MAX_DEPTH: usize = 100;
+/// The greatest nesting depth of documents in a key: the limit of MongoDB.
+const MAX_KEY_DEPTH: usize = 100;
 
 impl PageToken {
-    pub(super) fn new(query: u64, side: Side, key: Key) -> Self {
-        Self { query, side, key }
-    }
-
-    /// The key, if the token came from this query.
-    pub(super) fn key_for(&self, query: u64) -> Result<&[RawBson]> {
-        if self.query == query {
-            Ok(&self.key)
-        } else {
-            Err(of_another_query())
+    pub(super) fn new(query_hash: u64, side: TokenSide, key: SortKey) -> Self {
+        Self {
+            query_hash,
+            side,
+            key,
         }
     }
 
-    pub(super) fn side(&self) -> Side {
+    /// Returns the key if the token belongs to the query.
+    pub(super) fn key_for(&self, query: u64) -> Result<&[RawBson]> {
+        if self.query_hash == query {
+            Ok(&self.key)
+        } else {
+            Err(wrong_query_error())
+        }
+    }
+
+    pub(super) fn token_side(&self) -> TokenSide {
         self.side
     }
 }
 
 impl Token for PageToken {
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION, u8::from(self.side == Side::Behind)];
-        bytes.extend(self.query.to_be_bytes());
+        let mut bytes = vec![TOKEN_VERSION, u8::from(self.side == TokenSide::After)];
+        bytes.extend(self.query_hash.to_be_bytes());
         let mut key = RawArrayBuf::new();
         for value in &self.key {
             key.push(value.as_raw_bson_ref());
@@ -89,37 +92,37 @@ impl Token for PageToken {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (header, key) = bytes.split_at_checked(HEADER)?;
-        let (&[VERSION, side], query) = header.split_first_chunk()? else {
+        let (header, key) = bytes.split_at_checked(HEADER_BYTES)?;
+        let (&[TOKEN_VERSION, side], query) = header.split_first_chunk()? else {
             return None;
         };
         let side = match side {
-            0 => Side::Before,
-            1 => Side::Behind,
+            0 => TokenSide::Before,
+            1 => TokenSide::After,
             _ => return None,
         };
         let key = RawDocument::from_bytes(key).ok()?.iter().map(|element| {
             let (_, value) = element.ok()?;
-            Brackets::of(value)?;
-            is_sound(value, 0).then(|| RawBson::from(value))
+            Brackets::of_value(value)?;
+            is_valid_bson(value, 0).then(|| RawBson::from(value))
         });
         Some(Self {
-            query: u64::from_be_bytes(query.try_into().ok()?),
+            query_hash: u64::from_be_bytes(query.try_into().ok()?),
             side,
             key: key.collect::<Option<_>>()?,
         })
     }
 
-    fn refused() -> Error {
+    fn invalid_token() -> Error {
         Error::new(
             ErrorKind::InvalidPageToken,
-            "the text is no page token, or one of another version: begin with the first page",
+            "not a valid page token, or a token of another version: start with the first page",
         )
     }
 }
 
-/// Whether the bytes of a value are BSON all the way down, and not too far down.
-fn is_sound(value: RawBsonRef<'_>, depth: usize) -> bool {
+/// Whether a value is valid BSON at every level, and not nested too deeply.
+fn is_valid_bson(value: RawBsonRef<'_>, depth: usize) -> bool {
     let inner = match value {
         RawBsonRef::Document(document) => document,
         RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
@@ -129,15 +132,15 @@ fn is_sound(value: RawBsonRef<'_>, depth: usize) -> bool {
         RawBsonRef::JavaScriptCodeWithScope(_) => return false,
         _ => return true,
     };
-    depth < MAX_DEPTH
+    depth < MAX_KEY_DEPTH
         && inner
             .iter()
-            .all(|element| element.is_ok_and(|(_, value)| is_sound(value, depth + 1)))
+            .all(|element| element.is_ok_and(|(_, value)| is_valid_bson(value, depth + 1)))
 }
 
-/// What tells queries apart, the same in every process: a hash of what decides which documents come in which order.
-pub(super) fn query_of(collection: &str, filter: &RawDocument, sort: &RawDocument) -> u64 {
-    // FNV-1a. Two queries with one hash would share tokens, which only leads to another page.
+/// Hashes the parts that decide the documents and the order of a query. The hash is the same in every process.
+pub(super) fn hash_query(collection: &str, filter: &RawDocument, sort: &RawDocument) -> u64 {
+    // FNV-1a. Two queries with the same hash share tokens, which only selects another page.
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     [collection.as_bytes(), filter.as_bytes(), sort.as_bytes()]
         .iter()
@@ -145,10 +148,10 @@ pub(super) fn query_of(collection: &str, filter: &RawDocument, sort: &RawDocumen
         .fold(0xcbf2_9ce4_8422_2325, fnv)
 }
 
-pub(super) fn of_another_query() -> Error {
+pub(super) fn wrong_query_error() -> Error {
     Error::new(
         ErrorKind::InvalidPageToken,
-        "the page token is one of another query: it goes with the filter and the sort that it came from; begin with the first page",
+        "the page token belongs to a query with another filter or sort: start with the first page",
     )
 }
 
@@ -161,14 +164,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_survives_a_url() {
+    fn token_round_trips_through_url() {
         let key = vec![
             RawBson::Null,
             RawBson::Int64(-1),
             RawBson::String("ä/?&=+\0".into()),
             RawBson::Document(rawdoc! { "$ne": null }),
         ];
-        let token = PageToken::new(u64::MAX - 7, Side::Behind, key);
+        let token = PageToken::new(u64::MAX - 7, TokenSide::After, key);
         let text = token.to_string();
         assert!(
             text.bytes()
@@ -185,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_an_error_and_no_panic() {
-        let good = PageToken::new(3, Side::Before, vec![RawBson::Int32(7)]).to_bytes();
+    fn invalid_token_is_an_error_without_a_panic() {
+        let valid = PageToken::new(3, TokenSide::Before, vec![RawBson::Int32(7)]).to_bytes();
         let is_refused = |bytes: &[u8]| {
             let error = URL_SAFE_NO_PAD.encode(bytes).parse::<PageToken>().err();
             error.is_some_and(|error| error.is_invalid_page_token())
         };
-        assert!(!is_refused(&good));
-        for length in 0..good.len() {
-            assert!(is_refused(&good[..length]), "{length}");
+        assert!(!is_refused(&valid));
+        for length in 0..valid.len() {
+            assert!(is_refused(&valid[..length]), "{length}");
         }
-        let changed = |at: usize, to: u8| {
-            let mut bytes = good.clone();
-            bytes[at] = to;
+        let changed = |at: usize, value: u8| {
+            let mut bytes = valid.clone();
+            bytes[at] = value;
             bytes
         };
         assert!(is_refused(&changed(0, 2)), "another version");
@@ -207,16 +210,16 @@ mod tests {
             "a regular expression without an end"
         );
         assert!("%%%".parse::<PageToken>().is_err());
-        // Whatever the bytes are, there is an answer.
-        for at in HEADER..good.len() {
-            for to in 0..=255 {
-                let _answer = is_refused(&changed(at, to));
+        // Any bytes must give an answer instead of a panic.
+        for at in HEADER_BYTES..valid.len() {
+            for value in 0..=255 {
+                let _answer = is_refused(&changed(at, value));
             }
         }
     }
 
     #[test]
-    fn what_no_condition_can_name_is_refused() {
+    fn token_with_an_incomparable_value_is_an_error() {
         let mut deep = rawdoc! {};
         for _ in 0..200 {
             deep = rawdoc! { "a": deep };
@@ -230,7 +233,7 @@ mod tests {
             RawBson::RegularExpression(regex),
             RawBson::Array(RawArrayBuf::new()),
         ] {
-            let text = PageToken::new(3, Side::Before, vec![value]).to_string();
+            let text = PageToken::new(3, TokenSide::Before, vec![value]).to_string();
             assert!(
                 text.parse::<PageToken>()
                     .unwrap_err()

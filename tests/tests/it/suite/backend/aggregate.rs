@@ -1,26 +1,27 @@
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{RawDocumentBuf, doc, rawdoc};
 use odm::{
     ErrorKind, Result,
     backend::{
-        Executor, Recorder, drain,
-        operation::{Aggregate, Change, Operation, Update},
+        Executor, Recorder,
+        operation::{AggregateOperation, DocumentChange, Operation, UpdateOperation},
+        read_to_end,
     },
 };
 
-use super::{THINGS, find, insert, update};
+use super::{TEST_COLLECTION, find, insert, update};
 use crate::Fixture;
 
-fn aggregate<const N: usize>(pipeline: [RawDocumentBuf; N]) -> Aggregate {
-    Aggregate {
-        collection: THINGS.into(),
+fn aggregate<const N: usize>(pipeline: [RawDocumentBuf; N]) -> AggregateOperation {
+    AggregateOperation {
+        collection: TEST_COLLECTION.into(),
         pipeline: pipeline.to_vec(),
         variables: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-async fn run(db: &dyn Executor, aggregate: Aggregate) -> Result<Vec<RawDocumentBuf>> {
-    drain(db.aggregate(aggregate).await?).await
+async fn run(db: &dyn Executor, aggregate: AggregateOperation) -> Result<Vec<RawDocumentBuf>> {
+    read_to_end(db.aggregate(aggregate).await?).await
 }
 
 async fn fill(db: &dyn Executor) {
@@ -29,7 +30,7 @@ async fn fill(db: &dyn Executor) {
     db.insert(insert(things)).await.unwrap();
 }
 
-fn sums() -> Aggregate {
+fn sums() -> AggregateOperation {
     aggregate([
         rawdoc! { "$group": { "_id": "$kind", "sum": { "$sum": "$n" } } },
         rawdoc! { "$sort": { "_id": 1 } },
@@ -61,10 +62,10 @@ pub async fn a_transaction_sees_its_own_writes(db: Fixture) {
     let tx = db.begin().await.unwrap();
     let more = rawdoc! { "_id": 4, "kind": "b", "n": 1 };
     tx.insert(insert([more])).await.unwrap();
-    let inside = run(&*tx, sums()).await.unwrap();
-    assert_eq!(inside[1], rawdoc! { "_id": "b", "sum": 8 });
-    let outside = run(&*db, sums()).await.unwrap();
-    assert_eq!(outside[1], rawdoc! { "_id": "b", "sum": 7 });
+    let in_transaction = run(&*tx, sums()).await.unwrap();
+    assert_eq!(in_transaction[1], rawdoc! { "_id": "b", "sum": 8 });
+    let committed = run(&*db, sums()).await.unwrap();
+    assert_eq!(committed[1], rawdoc! { "_id": "b", "sum": 7 });
     tx.abort().await;
 }
 
@@ -82,8 +83,8 @@ pub async fn documents_are_changed_by_pipelines(db: Fixture) {
         rawdoc! { "$set": { "twice": { "$add": ["$n", "$n"] } } },
         rawdoc! { "$unset": "kind" },
     ];
-    let double = Update {
-        change: Change::Pipeline(stages),
+    let double = UpdateOperation {
+        change: DocumentChange::Pipeline(stages),
         multi: true,
         ..update(rawdoc! { "kind": "a" }, rawdoc! {})
     };
@@ -92,7 +93,7 @@ pub async fn documents_are_changed_by_pipelines(db: Fixture) {
     let mut changed = find(rawdoc! { "twice": { "$exists": true } });
     changed.sort = Some(rawdoc! { "_id": 1 });
     assert_eq!(
-        drain(db.find(changed).await.unwrap()).await.unwrap(),
+        read_to_end(db.find(changed).await.unwrap()).await.unwrap(),
         [
             rawdoc! { "_id": 1, "n": 5, "twice": 10 },
             rawdoc! { "_id": 3, "n": 2, "twice": 4 }
@@ -113,7 +114,7 @@ pub async fn documents_are_grouped_joined_and_computed(db: Fixture) {
     let siblings = aggregate([
         rawdoc! { "$match": { "_id": { "$ne": 2 } } },
         rawdoc! { "$lookup": {
-            "from": THINGS, "localField": "kind", "foreignField": "kind", "as": "all",
+            "from": TEST_COLLECTION, "localField": "kind", "foreignField": "kind", "as": "all",
             "pipeline": [{ "$sort": { "_id": -1 } }, { "$project": { "_id": 1 } }],
         } },
         rawdoc! { "$project": { "ids": "$all._id", "first": { "$eq": ["$_id", 1] } } },
@@ -144,4 +145,68 @@ pub async fn variables_have_values(db: Fixture) {
         run(&*db, at_least).await.unwrap(),
         [rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }]
     );
+}
+
+/// A stage that adds a removed field again puts the field into its old position.
+pub async fn removed_fields_keep_their_position(db: Fixture) {
+    let db = db.backend();
+    let document = rawdoc! {
+        "_id": 1, "a": 1, "b": { "x": 1, "y": 2, "z": 3 }, "c": [{ "p": 1, "q": 2 }, { "p": 3, "q": 4 }], "d": 4
+    };
+    db.insert(insert([document.clone()])).await.unwrap();
+    let operation = |stages: &[RawDocumentBuf]| AggregateOperation {
+        pipeline: stages.to_vec(),
+        ..aggregate([])
+    };
+    let unset = |path: &str| rawdoc! { "$unset": path };
+    let set = |path: &str| RawDocumentBuf::try_from(&doc! { "$set": { path: 9 } }).unwrap();
+    let with = |a: i32| {
+        rawdoc! {
+            "_id": 1, "a": a, "b": { "x": 1, "y": 2, "z": 3 }, "c": [{ "p": 1, "q": 2 }, { "p": 3, "q": 4 }], "d": 4
+        }
+    };
+    let nested = rawdoc! {
+        "_id": 1, "a": 1, "b": { "x": 1, "y": 9, "z": 3 }, "c": [{ "p": 1, "q": 2 }, { "p": 3, "q": 4 }], "d": 4
+    };
+    let elements = rawdoc! {
+        "_id": 1, "a": 1, "b": { "x": 1, "y": 2, "z": 3 }, "c": [{ "p": 9, "q": 2 }, { "p": 9, "q": 4 }], "d": 4
+    };
+    let replaced = rawdoc! {
+        "_id": 1, "a": 1, "b": { "z": 8, "y": 9 }, "c": [{ "p": 1, "q": 2 }, { "p": 3, "q": 4 }], "d": 4
+    };
+    let removed = rawdoc! { "$set": { "a": "$$REMOVE" } };
+    let filter = rawdoc! { "$match": { "d": 4 } };
+    let exclude = rawdoc! { "$project": { "a": 0, "_id": 0 } };
+    let id = rawdoc! { "$set": { "a": 9, "_id": 1 } };
+    let two = rawdoc! { "$unset": ["b", "d"] };
+    let literal = rawdoc! { "$set": { "d": 4, "b": { "$literal": { "z": 8, "y": 9 } } } };
+    for (stages, expected) in [
+        (vec![unset("a"), set("a")], with(9)),
+        (vec![removed, set("a")], with(9)),
+        (vec![unset("a"), filter, set("a")], with(9)),
+        (vec![exclude, id], with(9)),
+        (vec![unset("b.y"), set("b.y")], nested),
+        (vec![unset("c.p"), set("c.p")], elements),
+        (vec![two, literal], replaced),
+    ] {
+        let found = run(&*db, operation(&stages)).await.unwrap();
+        assert_eq!(found, [expected], "{stages:?}");
+    }
+    // Without the field in between, a new field is the last.
+    let renewed = vec![
+        unset("a"),
+        rawdoc! { "$project": { "d": 1, "a": 1 } },
+        set("a"),
+    ];
+    let found = run(&*db, operation(&renewed)).await.unwrap();
+    assert_eq!(found, [rawdoc! { "_id": 1, "d": 4, "a": 9 }]);
+
+    let stages = vec![unset("a"), set("a")];
+    let change = UpdateOperation {
+        change: DocumentChange::Pipeline(stages),
+        ..update(rawdoc! {}, rawdoc! {})
+    };
+    db.update(change).await.unwrap();
+    let stored = db.find(find(rawdoc! {})).await.unwrap();
+    assert_eq!(read_to_end(stored).await.unwrap(), [with(9)]);
 }

@@ -6,15 +6,17 @@ use odm::{
     Error, ErrorKind,
     backend::{
         Backend, ChangeCursor, Executor, Fault, Faults, Recorder,
-        operation::{Change, FullDocument, Operation, Update, Watch, WatchFrom},
+        operation::{
+            DocumentChange, FullDocument, Operation, UpdateOperation, WatchFrom, WatchOperation,
+        },
     },
 };
 
-use super::{THINGS, decoded, delete, insert, update};
+use super::{TEST_COLLECTION, decoded, delete, insert, update};
 use crate::Fixture;
 
-/// The changes that a watch gives; or none, where the backend has no change streams and says so.
-async fn watch(db: &dyn Backend, watch: Watch) -> Option<Box<dyn ChangeCursor>> {
+/// Opens a change stream. Returns `None` if the backend has no change streams and says so.
+async fn watch(db: &dyn Backend, watch: WatchOperation) -> Option<Box<dyn ChangeCursor>> {
     match db.watch(watch).await {
         Ok(changes) => {
             assert!(db.capabilities().change_streams);
@@ -28,19 +30,19 @@ async fn watch(db: &dyn Backend, watch: Watch) -> Option<Box<dyn ChangeCursor>> 
     }
 }
 
-fn things() -> Watch {
-    Watch::collection(THINGS)
+fn things() -> WatchOperation {
+    WatchOperation::collection(TEST_COLLECTION)
 }
 
-fn after(token: RawDocumentBuf) -> Watch {
-    Watch {
+fn watch_after(token: RawDocumentBuf) -> WatchOperation {
+    WatchOperation {
         from: WatchFrom::After(token),
         ..things()
     }
 }
 
-/// The next events, so many.
-async fn next(changes: &mut dyn ChangeCursor, count: usize) -> Vec<Document> {
+/// Returns exactly the next `count` events.
+async fn next_events(changes: &mut dyn ChangeCursor, count: usize) -> Vec<Document> {
     let mut events = Vec::new();
     while events.len() < count {
         let batch = tokio::time::timeout(Duration::from_secs(30), changes.next_batch());
@@ -52,11 +54,11 @@ async fn next(changes: &mut dyn ChangeCursor, count: usize) -> Vec<Document> {
     events
 }
 
-/// What is the same on every backend.
-fn told(events: Vec<Document>) -> Vec<Document> {
+/// Removes the fields that differ between backends.
+fn comparable_events(events: Vec<Document>) -> Vec<Document> {
     let events = events.into_iter().map(|mut event| {
-        for own in ["_id", "clusterTime", "wallTime", "txnNumber", "lsid"] {
-            event.remove(own);
+        for field in ["_id", "clusterTime", "wallTime", "txnNumber", "lsid"] {
+            event.remove(field);
         }
         if let Ok(namespace) = event.get_document_mut("ns") {
             namespace.remove("db");
@@ -78,7 +80,7 @@ fn time(event: &Document) -> Timestamp {
 fn inserted(id: i32) -> Document {
     doc! {
         "operationType": "insert",
-        "ns": { "coll": THINGS },
+        "ns": { "coll": TEST_COLLECTION },
         "documentKey": { "_id": id },
         "fullDocument": { "_id": id },
     }
@@ -87,7 +89,7 @@ fn inserted(id: i32) -> Document {
 fn updated(id: i32, fields: Document) -> Document {
     doc! {
         "operationType": "update",
-        "ns": { "coll": THINGS },
+        "ns": { "coll": TEST_COLLECTION },
         "documentKey": { "_id": id },
         "updateDescription": {
             "updatedFields": fields,
@@ -98,10 +100,10 @@ fn updated(id: i32, fields: Document) -> Document {
 }
 
 fn deleted(id: i32) -> Document {
-    doc! { "operationType": "delete", "ns": { "coll": THINGS }, "documentKey": { "_id": id } }
+    doc! { "operationType": "delete", "ns": { "coll": TEST_COLLECTION }, "documentKey": { "_id": id } }
 }
 
-fn things_with_ids(ids: impl IntoIterator<Item = i32>) -> odm::backend::operation::Insert {
+fn things_with_ids(ids: impl IntoIterator<Item = i32>) -> odm::backend::operation::InsertOperation {
     insert(ids.into_iter().map(|id| rawdoc! { "_id": id }))
 }
 
@@ -110,7 +112,7 @@ pub async fn a_collection_or_the_whole_database(db: Fixture) {
     let Some(mut one) = watch(&*db, things()).await else {
         return;
     };
-    let mut all = watch(&*db, Watch::database()).await.unwrap();
+    let mut all = watch(&*db, WatchOperation::database()).await.unwrap();
     let mut other = things_with_ids([1]);
     other.collection = "others".into();
     db.insert(other).await.unwrap();
@@ -121,11 +123,17 @@ pub async fn a_collection_or_the_whole_database(db: Fixture) {
         "documentKey": { "_id": 1 },
         "fullDocument": { "_id": 1 },
     };
-    assert_eq!(told(next(&mut *all, 2).await), [in_others, inserted(2)]);
-    assert_eq!(told(next(&mut *one, 1).await), [inserted(2)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *all, 2).await),
+        [in_others, inserted(2)]
+    );
+    assert_eq!(
+        comparable_events(next_events(&mut *one, 1).await),
+        [inserted(2)]
+    );
 }
 
-pub async fn a_dropped_watch_disturbs_nobody(db: Fixture) {
+pub async fn dropping_a_watch_does_not_affect_other_watches(db: Fixture) {
     let db = db.backend();
     let Some(mut kept) = watch(&*db, things()).await else {
         return;
@@ -137,12 +145,15 @@ pub async fn a_dropped_watch_disturbs_nobody(db: Fixture) {
         db.insert(things_with_ids([id])).await.unwrap();
     }
     let expected: Vec<_> = (0..5).map(inserted).collect();
-    assert_eq!(told(next(&mut *kept, 5).await), expected);
+    assert_eq!(
+        comparable_events(next_events(&mut *kept, 5).await),
+        expected
+    );
 }
 
 pub async fn a_filter_chooses_events(db: Fixture) {
     let db = db.backend();
-    let filtered = |filter| Watch { filter, ..things() };
+    let filtered = |filter| WatchOperation { filter, ..things() };
     let deletes = filtered(rawdoc! { "operationType": { "$in": ["delete", "replace"] } });
     let Some(mut deletes) = watch(&*db, deletes).await else {
         return;
@@ -154,24 +165,33 @@ pub async fn a_filter_chooses_events(db: Fixture) {
     db.insert(things_with_ids([1, 2])).await.unwrap();
     for set in [rawdoc! { "age": 1 }, rawdoc! { "name": "b" }] {
         let set = update(rawdoc! {}, rawdoc! { "$set": set });
-        let all = Update { multi: true, ..set };
+        let all = UpdateOperation { multi: true, ..set };
         db.update(all).await.unwrap();
     }
     db.delete(delete(rawdoc! { "_id": 1 })).await.unwrap();
-    assert_eq!(told(next(&mut *deletes, 1).await), [deleted(1)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *deletes, 1).await),
+        [deleted(1)]
+    );
     let named = |id| updated(id, doc! { "name": "b" });
     let expected = [inserted(2), updated(2, doc! { "age": 1 }), named(2)];
-    assert_eq!(told(next(&mut *of_two, 3).await), expected);
-    assert_eq!(told(next(&mut *renamed, 2).await), [named(1), named(2)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *of_two, 3).await),
+        expected
+    );
+    assert_eq!(
+        comparable_events(next_events(&mut *renamed, 2).await),
+        [named(1), named(2)]
+    );
 
     let wrong = filtered(rawdoc! { "a": { "$nonsense": 1 } });
     let error = db.watch(wrong).await.err().expect("an unknown operator");
     assert!(error.is_unsupported(), "{error}");
 }
 
-pub async fn a_lookup_gives_the_document_of_now(db: Fixture) {
+pub async fn a_lookup_returns_the_current_document(db: Fixture) {
     let db = db.backend();
-    let lookup = Watch {
+    let lookup = WatchOperation {
         full_document: FullDocument::UpdateLookup,
         ..things()
     };
@@ -183,12 +203,16 @@ pub async fn a_lookup_gives_the_document_of_now(db: Fixture) {
     drop(changes);
     for value in [1, 2] {
         let all = update(rawdoc! {}, rawdoc! { "$set": { "a": value } });
-        db.update(Update { multi: true, ..all }).await.unwrap();
+        db.update(UpdateOperation { multi: true, ..all })
+            .await
+            .unwrap();
     }
     db.delete(delete(rawdoc! { "_id": 2 })).await.unwrap();
     let from = WatchFrom::After(start);
-    changes = watch(&*db, Watch { from, ..lookup }).await.unwrap();
-    let full: Vec<_> = next(&mut *changes, 5)
+    changes = watch(&*db, WatchOperation { from, ..lookup })
+        .await
+        .unwrap();
+    let full: Vec<_> = next_events(&mut *changes, 5)
         .await
         .into_iter()
         .map(|event| event.get("fullDocument").cloned())
@@ -198,14 +222,14 @@ pub async fn a_lookup_gives_the_document_of_now(db: Fixture) {
     assert_eq!(full, [now.clone(), gone.clone(), now, gone, None]);
 }
 
-pub async fn a_token_leads_on_behind_its_event(db: Fixture) {
+pub async fn a_token_resumes_after_its_event(db: Fixture) {
     let db = db.backend();
     let Some(mut changes) = watch(&*db, things()).await else {
         return;
     };
     let start = changes.resume_token();
     db.insert(things_with_ids([1, 2])).await.unwrap();
-    let events = next(&mut *changes, 2).await;
+    let events = next_events(&mut *changes, 2).await;
     let end = changes.resume_token();
     db.insert(things_with_ids([3])).await.unwrap();
     for (from, missed) in [
@@ -214,17 +238,23 @@ pub async fn a_token_leads_on_behind_its_event(db: Fixture) {
         (token(&events[1]), 3..=3),
         (end, 3..=3),
     ] {
-        let mut resumed = watch(&*db, after(from)).await.unwrap();
+        let mut resumed = watch(&*db, watch_after(from)).await.unwrap();
         let missed: Vec<_> = missed.map(inserted).collect();
-        assert_eq!(told(next(&mut *resumed, missed.len()).await), missed);
+        assert_eq!(
+            comparable_events(next_events(&mut *resumed, missed.len()).await),
+            missed
+        );
     }
-    // From now on, there is nothing yet.
+    // A stream without a token starts at the current time.
     let mut now = watch(&*db, things()).await.unwrap();
     db.insert(things_with_ids([4])).await.unwrap();
-    assert_eq!(told(next(&mut *now, 1).await), [inserted(4)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *now, 1).await),
+        [inserted(4)]
+    );
 }
 
-pub async fn a_time_leads_to_its_events(db: Fixture) {
+pub async fn a_watch_starts_at_a_time(db: Fixture) {
     let db = db.backend();
     let Some(mut changes) = watch(&*db, things()).await else {
         return;
@@ -232,16 +262,16 @@ pub async fn a_time_leads_to_its_events(db: Fixture) {
     for id in 0..3 {
         db.insert(things_with_ids([id])).await.unwrap();
     }
-    let events = next(&mut *changes, 3).await;
-    let at = |time| Watch {
+    let events = next_events(&mut *changes, 3).await;
+    let at = |time| WatchOperation {
         from: WatchFrom::At(time),
         ..things()
     };
     let mut resumed = watch(&*db, at(time(&events[1]))).await.unwrap();
-    assert_eq!(next(&mut *resumed, 2).await, events[1..]);
+    assert_eq!(next_events(&mut *resumed, 2).await, events[1..]);
 }
 
-pub async fn a_transaction_is_told_when_it_commits(db: Fixture) {
+pub async fn transaction_events_arrive_at_the_commit(db: Fixture) {
     let db = db.backend();
     db.insert(things_with_ids([0])).await.unwrap();
     let Some(mut changes) = watch(&*db, things()).await else {
@@ -256,7 +286,7 @@ pub async fn a_transaction_is_told_when_it_commits(db: Fixture) {
     kept.delete(delete(rawdoc! { "_id": 0 })).await.unwrap();
     aborted.abort().await;
     kept.commit().await.unwrap();
-    let events = next(&mut *changes, 5).await;
+    let events = next_events(&mut *changes, 5).await;
     let times: Vec<_> = events.iter().map(time).collect();
     assert!(times[0] < times[1]);
     assert!(times[1..].iter().all(|time| *time == times[1]));
@@ -267,7 +297,7 @@ pub async fn a_transaction_is_told_when_it_commits(db: Fixture) {
         updated(1, doc! { "a": 1 }),
         deleted(0),
     ];
-    assert_eq!(told(events), expected);
+    assert_eq!(comparable_events(events), expected);
 }
 
 pub async fn dropping_a_collection_ends_its_watch(db: Fixture) {
@@ -276,20 +306,26 @@ pub async fn dropping_a_collection_ends_its_watch(db: Fixture) {
     let Some(mut one) = watch(&*db, things()).await else {
         return;
     };
-    let mut all = watch(&*db, Watch::database()).await.unwrap();
-    db.drop_collection(THINGS).await.unwrap();
+    let mut all = watch(&*db, WatchOperation::database()).await.unwrap();
+    db.drop_collection(TEST_COLLECTION).await.unwrap();
     db.insert(things_with_ids([2])).await.unwrap();
-    let dropped = doc! { "operationType": "drop", "ns": { "coll": THINGS } };
-    let events = next(&mut *one, 2).await;
+    let dropped = doc! { "operationType": "drop", "ns": { "coll": TEST_COLLECTION } };
+    let events = next_events(&mut *one, 2).await;
     let invalidated = token(&events[1]);
     let invalidate = doc! { "operationType": "invalidate" };
-    assert_eq!(told(events), [dropped.clone(), invalidate]);
+    assert_eq!(comparable_events(events), [dropped.clone(), invalidate]);
     for _ in 0..2 {
         assert!(one.next_batch().await.unwrap().is_empty());
     }
-    assert_eq!(told(next(&mut *all, 2).await), [dropped, inserted(2)]);
-    let mut again = watch(&*db, after(invalidated)).await.unwrap();
-    assert_eq!(told(next(&mut *again, 1).await), [inserted(2)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *all, 2).await),
+        [dropped, inserted(2)]
+    );
+    let mut again = watch(&*db, watch_after(invalidated)).await.unwrap();
+    assert_eq!(
+        comparable_events(next_events(&mut *again, 1).await),
+        [inserted(2)]
+    );
 }
 
 pub async fn dropping_a_wait_loses_nothing(db: Fixture) {
@@ -304,21 +340,24 @@ pub async fn dropping_a_wait_loses_nothing(db: Fixture) {
         let before = changes.resume_token();
         match tokio::time::timeout(short, changes.next_batch()).await {
             Ok(batch) => events.extend(decoded(batch.unwrap())),
-            // The token stays with what has been given.
+            // The resume token belongs to the last returned event.
             Err(_) if !events.is_empty() => {
-                let mut again = watch(&*db, after(before)).await.unwrap();
-                let next = told(decoded(again.next_batch().await.unwrap()));
+                let mut again = watch(&*db, watch_after(before)).await.unwrap();
+                let next = comparable_events(decoded(again.next_batch().await.unwrap()));
                 assert_eq!(next[0], inserted(i32::try_from(events.len()).unwrap()));
             }
             Err(_) => {}
         }
     }
-    let left = 20 - events.len();
-    events.extend(next(&mut *changes, left).await);
-    assert_eq!(told(events), (0..20).map(inserted).collect::<Vec<_>>());
+    let remaining = 20 - events.len();
+    events.extend(next_events(&mut *changes, remaining).await);
+    assert_eq!(
+        comparable_events(events),
+        (0..20).map(inserted).collect::<Vec<_>>()
+    );
 }
 
-pub async fn every_write_is_told(db: Fixture) {
+pub async fn every_write_has_an_event(db: Fixture) {
     let db = db.backend();
     let Some(mut changes) = watch(&*db, things()).await else {
         return;
@@ -330,7 +369,7 @@ pub async fn every_write_is_told(db: Fixture) {
     db.insert(insert([lines.clone()])).await.unwrap();
     let mut expected = vec![doc! {
         "operationType": "insert",
-        "ns": { "coll": THINGS },
+        "ns": { "coll": TEST_COLLECTION },
         "documentKey": { "_id": 1 },
         "fullDocument": Document::try_from(lines).unwrap(),
     }];
@@ -364,7 +403,7 @@ pub async fn every_write_is_told(db: Fixture) {
             doc! { "at": { "x": 5, "y": 9 } },
             vec![],
         ),
-        // An array grows, and shrinks.
+        // An array grows, then shrinks.
         (
             rawdoc! {},
             rawdoc! { "$push": { "list": { "$each": [3, 4] } } },
@@ -400,7 +439,7 @@ pub async fn every_write_is_told(db: Fixture) {
             doc! { "list": [3] },
             vec![],
         ),
-        // Elements: the one that was found, one of several, several, all.
+        // Array elements: the matched element, a filtered element, several elements, all elements.
         (
             rawdoc! { "lines.k": 2 },
             rawdoc! { "$set": { "lines.$.q": 1 } },
@@ -423,8 +462,8 @@ pub async fn every_write_is_told(db: Fixture) {
             vec![],
         ),
     ] {
-        let command = Update {
-            change: Change::Operators {
+        let command = UpdateOperation {
+            change: DocumentChange::Operators {
                 update: operators,
                 array_filters: array_filters.to_vec(),
             },
@@ -436,34 +475,36 @@ pub async fn every_write_is_told(db: Fixture) {
         description.insert("removedFields", removed);
         expected.push(event);
     }
-    // What changes nothing is not told.
+    // An update that changes no value has no event.
     let same = update(rawdoc! {}, rawdoc! { "$set": { "n": 3 } });
     assert_eq!(db.update(same).await.unwrap().modified, 0);
     db.insert(things_with_ids([2])).await.unwrap();
     expected.push(inserted(2));
-    let replace = Update {
-        change: Change::Replacement(rawdoc! { "n": 3 }),
+    let replace = UpdateOperation {
+        change: DocumentChange::Replacement(rawdoc! { "n": 3 }),
         ..update(rawdoc! { "_id": 1 }, rawdoc! {})
     };
-    // A replacement is told even if it is what was there.
+    // A replacement has an event even if the document stays equal.
     for _ in 0..2 {
         assert_eq!(db.update(replace.clone()).await.unwrap().modified, 1);
         expected.push(doc! {
             "operationType": "replace",
-            "ns": { "coll": THINGS },
+            "ns": { "coll": TEST_COLLECTION },
             "documentKey": { "_id": 1 },
             "fullDocument": { "_id": 1, "n": 3 },
         });
     }
     let all = update(rawdoc! {}, rawdoc! { "$inc": { "n": 1 } });
-    db.update(Update { multi: true, ..all }).await.unwrap();
+    db.update(UpdateOperation { multi: true, ..all })
+        .await
+        .unwrap();
     expected.extend([updated(1, doc! { "n": 4 }), updated(2, doc! { "n": 1 })]);
     let all = delete(rawdoc! {});
-    db.delete(odm::backend::operation::Delete { multi: true, ..all })
+    db.delete(odm::backend::operation::DeleteOperation { multi: true, ..all })
         .await
         .unwrap();
     expected.extend([deleted(1), deleted(2)]);
-    let events = told(next(&mut *changes, expected.len()).await);
+    let events = comparable_events(next_events(&mut *changes, expected.len()).await);
     for (event, expected) in events.into_iter().zip(expected) {
         assert_eq!(event, expected);
     }
@@ -488,7 +529,9 @@ pub async fn many_watchers_see_the_same(db: Fixture) {
             }
         }
     });
-    let reads = watchers.iter_mut().map(|changes| next(&mut **changes, 40));
+    let reads = watchers
+        .iter_mut()
+        .map(|changes| next_events(&mut **changes, 40));
     let (_, seen) = futures_util::future::join(join_all(writes), join_all(reads)).await;
     for events in &seen {
         assert_eq!(*events, seen[0]);
@@ -501,7 +544,7 @@ pub async fn many_watchers_see_the_same(db: Fixture) {
     assert_eq!(ids.len(), 40);
 }
 
-pub async fn what_is_no_token_is_refused(db: Fixture) {
+pub async fn invalid_resume_tokens_are_refused(db: Fixture) {
     let db = db.backend();
     let Some(_changes) = watch(&*db, things()).await else {
         return;
@@ -512,18 +555,18 @@ pub async fn what_is_no_token_is_refused(db: Fixture) {
         rawdoc! { "_data": "" },
         rawdoc! { "_data": "not hexadecimal" },
     ] {
-        let error = db.watch(after(token.clone())).await.err();
+        let error = db.watch(watch_after(token.clone())).await.err();
         let error = error.expect("an error");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{token:?}: {error}");
     }
 }
 
-pub async fn wrappers_pass_it_on(db: Fixture) {
+pub async fn wrappers_forward_change_streams(db: Fixture) {
     let recorder = Recorder::new(db.backend());
     let faults = Faults::new(std::sync::Arc::new(recorder.clone()));
     let is_watch = |operation: &Operation| matches!(operation, Operation::Watch(_));
     let injected = Error::new(ErrorKind::Backend, "injected");
-    faults.inject(1, is_watch, Fault::Before(injected));
+    faults.inject(1, is_watch, Fault::FailBefore(injected));
     let error = faults.watch(things()).await.err();
     assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Backend));
     let changes = watch(&faults, things()).await;
@@ -533,32 +576,35 @@ pub async fn wrappers_pass_it_on(db: Fixture) {
     );
     let Some(mut changes) = changes else { return };
     faults.insert(things_with_ids([1])).await.unwrap();
-    assert_eq!(told(next(&mut *changes, 1).await), [inserted(1)]);
+    assert_eq!(
+        comparable_events(next_events(&mut *changes, 1).await),
+        [inserted(1)]
+    );
 }
 
-/// The error is given once; then comes the end, however often it is asked for.
-pub async fn an_error_ends_it(fixture: Fixture) {
+/// A stream returns an error once. Every later read returns the end of the stream.
+pub async fn an_error_ends_the_stream(fixture: Fixture) {
     let db = fixture.backend();
     if !db.capabilities().change_streams {
         return;
     }
     let mut changes = match fixture.url().starts_with("mongodb") {
         true => {
-            // It fails on a document whose number is 0, when the event is looked at.
+            // The filter divides by `n`, so evaluating the event of the document with 0 fails.
             let quotient = rawdoc! { "$divide": [1, "$fullDocument.n"] };
-            let failing = Watch {
+            let failing = WatchOperation {
                 filter: rawdoc! { "$expr": { "$gt": [quotient, 0] } },
                 ..things()
             };
             let mut changes = db.watch(failing).await.unwrap();
             let number = |n: i32| insert([rawdoc! { "_id": n, "n": n }]);
             db.insert(number(1)).await.unwrap();
-            next(&mut *changes, 1).await;
+            next_events(&mut *changes, 1).await;
             db.insert(number(0)).await.unwrap();
             changes
         }
         false => {
-            // The engine keeps 32 MiB of what nobody has read yet.
+            // The engine buffers at most 32 MiB of unread events.
             let changes = db.watch(things()).await.unwrap();
             let text = "x".repeat(9 << 20);
             for id in 0..5 {
@@ -577,11 +623,11 @@ pub async fn an_error_ends_it(fixture: Fixture) {
     }
 }
 
-/// The event of an update that sets 9 MB, with the document of 9 MB. A MongoDB without fragments cannot send it: then it is an
-/// error, and what stands before and behind it is whole.
+/// An update that sets 9 MB in a document of 9 MB. A MongoDB version without event fragments cannot send this event and returns
+/// an error. All events before and after the error arrive complete.
 pub async fn an_event_of_more_than_16_mb(fixture: Fixture) {
     let db = fixture.backend();
-    let lookup = Watch {
+    let lookup = WatchOperation {
         full_document: FullDocument::UpdateLookup,
         ..things()
     };
@@ -605,18 +651,18 @@ pub async fn an_event_of_more_than_16_mb(fixture: Fixture) {
     set(2, rawdoc! { "m": 1 }).await;
     set(1, rawdoc! { "n": 3 }).await;
 
-    // They are read now, when the document is large.
-    let again = || Watch {
+    // Reading the events now makes the lookups find the large document.
+    let operation = || WatchOperation {
         from: WatchFrom::After(start.clone()),
         ..lookup.clone()
     };
-    let mut changes = watch(&*db, again()).await.expect("a watch");
-    let mut told = Vec::new();
-    while told.len() < 8 {
+    let mut changes = watch(&*db, operation()).await.expect("a watch");
+    let mut received = Vec::new();
+    while received.len() < 8 {
         let batch = tokio::time::timeout(Duration::from_secs(60), changes.next_batch());
         match batch.await.expect("an event in time") {
             Ok(batch) => {
-                assert!(!batch.is_empty(), "the end after {told:?}");
+                assert!(!batch.is_empty(), "the end after {received:?}");
                 for event in decoded(batch) {
                     let key = event.get_document("documentKey").unwrap();
                     let id = key.get_i32("_id").unwrap();
@@ -625,32 +671,32 @@ pub async fn an_event_of_more_than_16_mb(fixture: Fixture) {
                         assert_eq!(document.contains_key("text"), id == 2);
                         assert!(event.contains_key("updateDescription"));
                     }
-                    told.push((id, true));
+                    received.push((id, true));
                 }
             }
             Err(error) => {
                 assert_eq!(error.code(), Some(10334), "{error}");
-                assert_eq!(error.collection(), Some(THINGS));
+                assert_eq!(error.collection(), Some(TEST_COLLECTION));
                 let id = error.id().and_then(Bson::as_i32);
-                told.push((id.expect("the id of the document"), false));
+                received.push((id.expect("the id of the document"), false));
             }
         }
     }
-    let whole = [1, 2, 1, 2, 1, 2, 2, 1].map(|id| (id, true));
-    let mut without = whole;
+    let expected = [1, 2, 1, 2, 1, 2, 2, 1].map(|id| (id, true));
+    let mut without = expected;
     (without[3].1, without[5].1) = (false, false);
-    assert!(told == whole || told == without, "{told:?}");
+    assert!(received == expected || received == without, "{received:?}");
 
-    // The stream goes on, and its token leads on behind all of them.
+    // The stream continues after the error, and its token resumes after all these events.
     set(1, rawdoc! { "n": 4 }).await;
-    next(&mut *changes, 1).await;
-    let behind = Watch {
+    next_events(&mut *changes, 1).await;
+    let after_error = WatchOperation {
         from: WatchFrom::After(changes.resume_token()),
         ..lookup.clone()
     };
-    let mut behind = watch(&*db, behind).await.expect("a watch");
+    let mut resumed = watch(&*db, after_error).await.expect("a watch");
     set(1, rawdoc! { "n": 5 }).await;
-    let event = next(&mut *behind, 1).await.remove(0);
+    let event = next_events(&mut *resumed, 1).await.remove(0);
     assert_eq!(
         event.get_document("fullDocument").unwrap(),
         &doc! { "_id": 1, "n": 5 }

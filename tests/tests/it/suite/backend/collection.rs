@@ -1,10 +1,10 @@
 use bson::rawdoc;
 use odm::backend::{
-    drain,
     operation::{Direction, Index},
+    read_to_end,
 };
 
-use super::{THINGS, find, found, ids, insert};
+use super::{TEST_COLLECTION, find, find_sorted, insert, matching_ids};
 use crate::Fixture;
 
 pub async fn created_listed_and_dropped(db: Fixture) {
@@ -14,37 +14,42 @@ pub async fn created_listed_and_dropped(db: Fixture) {
     db.create_collection("b").await.unwrap();
     db.create_collection("a").await.unwrap();
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
-    assert_eq!(db.list_collections().await.unwrap(), ["a", "b", THINGS]);
+    assert_eq!(
+        db.list_collections().await.unwrap(),
+        ["a", "b", TEST_COLLECTION]
+    );
     db.drop_collection("b").await.unwrap();
     db.drop_collection("b").await.unwrap();
     db.drop_collection("never").await.unwrap();
-    assert_eq!(db.list_collections().await.unwrap(), ["a", THINGS]);
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1]);
+    assert_eq!(db.list_collections().await.unwrap(), ["a", TEST_COLLECTION]);
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1]);
 }
 
-pub async fn creating_leaves_the_documents_of_one_that_exists(db: Fixture) {
+pub async fn creating_an_existing_collection_keeps_documents(db: Fixture) {
     let db = db.backend();
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
-    db.create_collection(THINGS).await.unwrap();
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1]);
+    db.create_collection(TEST_COLLECTION).await.unwrap();
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1]);
 }
 
-pub async fn dropping_takes_documents_and_indexes_along(db: Fixture) {
+pub async fn dropping_removes_documents_and_indexes(db: Fixture) {
     let db = db.backend();
     let index = Index::new(vec![("a".to_owned(), Direction::Ascending)]);
-    db.create_indexes(THINGS, vec![index]).await.unwrap();
+    db.create_indexes(TEST_COLLECTION, vec![index])
+        .await
+        .unwrap();
     let documents = (0..500).map(|id| rawdoc! { "_id": id, "a": [id, -1] });
     db.insert(insert(documents)).await.unwrap();
-    db.drop_collection(THINGS).await.unwrap();
-    assert!(found(&*db, rawdoc! { "a": -1 }).await.is_empty());
-    assert!(db.list_indexes(THINGS).await.unwrap().is_empty());
-    // One of the same name is another one.
+    db.drop_collection(TEST_COLLECTION).await.unwrap();
+    assert!(find_sorted(&*db, rawdoc! { "a": -1 }).await.is_empty());
+    assert!(db.list_indexes(TEST_COLLECTION).await.unwrap().is_empty());
+    // A new collection with the same name has no old documents and no old indexes.
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1]);
-    assert!(db.list_indexes(THINGS).await.unwrap().is_empty());
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1]);
+    assert!(db.list_indexes(TEST_COLLECTION).await.unwrap().is_empty());
 }
 
-pub async fn a_name_that_is_none_is_refused(db: Fixture) {
+pub async fn an_invalid_name_is_rejected(db: Fixture) {
     let db = db.backend();
     for name in ["", "a$b"] {
         let error = db.create_collection(name).await.unwrap_err();
@@ -52,24 +57,24 @@ pub async fn a_name_that_is_none_is_refused(db: Fixture) {
     }
 }
 
-pub async fn a_snapshot_outlives_the_collection(db: Fixture) {
+pub async fn a_snapshot_outlives_a_drop(db: Fixture) {
     let db = db.backend();
     let documents = (0..500).map(|id| rawdoc! { "_id": id });
     db.insert(insert(documents)).await.unwrap();
     if !db.capabilities().transactions {
         return;
     }
-    // A server lets nobody drop a collection that a transaction uses: it waits.
+    // A server delays the drop of a collection until transactions on the collection end.
     let tx = db.begin().await.unwrap();
-    assert_eq!(ids(&*tx, rawdoc! { "_id": 7 }).await, [7]);
+    assert_eq!(matching_ids(&*tx, rawdoc! { "_id": 7 }).await, [7]);
     let dropped = tokio::spawn({
         let db = db.clone();
-        async move { db.drop_collection(THINGS).await }
+        async move { db.drop_collection(TEST_COLLECTION).await }
     });
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    let seen = drain(tx.find(find(rawdoc! {})).await.unwrap()).await;
+    let seen = read_to_end(tx.find(find(rawdoc! {})).await.unwrap()).await;
     assert_eq!(seen.unwrap().len(), 500);
     tx.commit().await.unwrap();
     dropped.await.unwrap().unwrap();
-    assert!(ids(&*db, rawdoc! {}).await.is_empty());
+    assert!(matching_ids(&*db, rawdoc! {}).await.is_empty());
 }

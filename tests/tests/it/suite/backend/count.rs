@@ -1,5 +1,5 @@
 use bson::rawdoc;
-use odm::backend::operation::Count;
+use odm::backend::operation::CountOperation;
 
 use super::{count, insert};
 use crate::Fixture;
@@ -25,7 +25,7 @@ pub async fn stops_at_the_limit(db: Fixture) {
         .await
         .unwrap();
     for (limit, counted) in [(0, 0), (1, 1), (10, 10), (11, 10), (u64::MAX, 10)] {
-        let count = Count {
+        let count = CountOperation {
             limit: Some(limit),
             ..count(rawdoc! {})
         };

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
 use bson::{RawBson, RawDocumentBuf, rawdoc};
-use odm::backend::{Executor, operation::Distinct};
+use odm::backend::{Executor, operation::DistinctOperation};
 
-use super::{THINGS, insert};
+use super::{TEST_COLLECTION, insert};
 use crate::Fixture;
 
 async fn distinct(
@@ -11,11 +11,11 @@ async fn distinct(
     path: &str,
     filter: RawDocumentBuf,
 ) -> BTreeSet<String> {
-    let distinct = Distinct {
-        collection: THINGS.into(),
+    let distinct = DistinctOperation {
+        collection: TEST_COLLECTION.into(),
         path: path.to_owned(),
         filter,
-        max_time: None,
+        options: Default::default(),
     };
     let values = db.distinct(distinct).await.expect("distinct values");
     let (all, values): (_, BTreeSet<_>) = (
@@ -51,7 +51,7 @@ pub async fn each_value_once(db: Fixture) {
     );
 }
 
-pub async fn elements_of_arrays_count(db: Fixture) {
+pub async fn distinct_includes_array_elements(db: Fixture) {
     let db = db.backend();
     db.insert(insert([
         rawdoc! { "_id": 1, "tags": ["x", "y", "x"] },
@@ -66,14 +66,14 @@ pub async fn elements_of_arrays_count(db: Fixture) {
     );
 }
 
-pub async fn nothing_has_no_values(db: Fixture) {
+pub async fn an_empty_collection_has_no_values(db: Fixture) {
     let db = db.backend();
     assert!(distinct(&*db, "a", rawdoc! {}).await.is_empty());
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
     assert!(distinct(&*db, "a", rawdoc! {}).await.is_empty());
 }
 
-pub async fn numbers_are_one_across_types(db: Fixture) {
+pub async fn equal_numbers_of_different_types_merge(db: Fixture) {
     let db = db.backend();
     db.insert(insert([
         rawdoc! { "_id": 1, "a": 1 },
@@ -101,7 +101,7 @@ pub async fn a_transaction_sees_its_own_writes(db: Fixture) {
     assert_eq!(distinct(&*db, "a", rawdoc! {}).await, set(&["x"]));
 }
 
-/// The command of MongoDB has no more than 16 MB of values to give: they come by a pipeline, and are the same.
+/// The `distinct` command of MongoDB returns at most 16 MB. The backend reads more values with a pipeline, with the same result.
 pub async fn more_values_than_fit_in_a_reply(db: Fixture) {
     let db = db.backend();
     let long = |n: i32| format!("{n:05}{}", "x".repeat(20_000));
@@ -116,7 +116,7 @@ pub async fn more_values_than_fit_in_a_reply(db: Fixture) {
         rawdoc! { "_id": 5_001, "a": { "b": [] } },
         rawdoc! { "_id": 5_002, "a": "none" },
         rawdoc! { "_id": 5_003 },
-        // Of an array inside of an array, nothing is seen on the way, and the inner one is a value at the end.
+        // A path does not enter an array in an array. At the end of the path, the inner array is a value.
         rawdoc! { "_id": 5_004, "a": [[{ "b": "hidden" }]] },
         rawdoc! { "_id": 5_005, "a": { "b": [["inner"]] } },
         rawdoc! { "_id": 5_006, "a": { "b": 1.0 } },
@@ -140,13 +140,13 @@ pub async fn more_values_than_fit_in_a_reply(db: Fixture) {
     if !db.capabilities().transactions {
         return;
     }
-    // A command that fails ends a transaction of MongoDB, so there is no second way.
+    // A failed command ends a MongoDB transaction, so the backend cannot fall back to the pipeline.
     let tx = db.begin().await.unwrap();
-    let all = Distinct {
-        collection: THINGS.into(),
+    let all = DistinctOperation {
+        collection: TEST_COLLECTION.into(),
         path: "a.b".to_owned(),
         filter: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     };
     match tx.distinct(all).await {
         Ok(values) => assert_eq!(values.len(), 1_001 + 3 + 2),

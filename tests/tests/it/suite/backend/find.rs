@@ -2,17 +2,17 @@ use bson::{RawDocumentBuf, doc, oid::ObjectId, rawdoc};
 use futures_util::FutureExt;
 use odm::{
     ErrorKind,
-    backend::{drain, operation::Find},
+    backend::{operation::FindOperation, read_to_end},
 };
 
-use super::{decoded, find, ids, insert};
+use super::{decoded, find, insert, matching_ids};
 use crate::Fixture;
 
-/// More than any backend gives in its first batch.
-const MANY: i32 = 2_000;
+/// More documents than the first batch of any backend.
+const MORE_THAN_A_BATCH: i32 = 2_000;
 
 pub async fn a_missing_collection_is_empty(db: Fixture) {
-    assert!(ids(&*db.backend(), rawdoc! {}).await.is_empty());
+    assert!(matching_ids(&*db.backend(), rawdoc! {}).await.is_empty());
 }
 
 pub async fn an_unknown_operator_is_unsupported(db: Fixture) {
@@ -22,7 +22,7 @@ pub async fn an_unknown_operator_is_unsupported(db: Fixture) {
         .unwrap();
     let error = async {
         let cursor = db.find(find(rawdoc! { "a": { "$nonsense": 1 } })).await?;
-        drain(cursor).await
+        read_to_end(cursor).await
     };
     let error = error.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -31,14 +31,14 @@ pub async fn an_unknown_operator_is_unsupported(db: Fixture) {
 
 pub async fn batches_come_in_order_and_complete(db: Fixture) {
     let db = db.backend();
-    let documents = (0..MANY).map(|i| rawdoc! { "_id": i, "text": "x".repeat(100) });
+    let documents = (0..MORE_THAN_A_BATCH).map(|i| rawdoc! { "_id": i, "text": "x".repeat(100) });
     db.insert(insert(documents)).await.unwrap();
-    let find = Find {
+    let find = FindOperation {
         sort: Some(rawdoc! { "_id": -1 }),
         ..find(rawdoc! {})
     };
     let mut cursor = db.find(find).await.unwrap();
-    let mut expected = (0..MANY).rev();
+    let mut expected = (0..MORE_THAN_A_BATCH).rev();
     loop {
         let batch = cursor.next_batch().await.unwrap();
         if batch.is_empty() {
@@ -66,7 +66,7 @@ pub async fn documents_come_back_byte_for_byte(db: Fixture) {
     };
     let document = RawDocumentBuf::try_from(&document).unwrap();
     db.insert(insert([document.clone()])).await.unwrap();
-    let found = drain(db.find(find(rawdoc! {})).await.unwrap())
+    let found = read_to_end(db.find(find(rawdoc! {})).await.unwrap())
         .await
         .unwrap();
     assert_eq!(found.len(), 1);
@@ -75,27 +75,30 @@ pub async fn documents_come_back_byte_for_byte(db: Fixture) {
 
 pub async fn dropping_a_half_read_cursor_is_harmless(db: Fixture) {
     let db = db.backend();
-    db.insert(insert((0..MANY).map(|i| rawdoc! { "_id": i })))
+    db.insert(insert((0..MORE_THAN_A_BATCH).map(|i| rawdoc! { "_id": i })))
         .await
         .unwrap();
     let mut cursor = db.find(find(rawdoc! {})).await.unwrap();
     assert!(!cursor.next_batch().await.unwrap().is_empty());
     drop(cursor);
-    assert_eq!(ids(&*db, rawdoc! { "_id": { "$lt": 3 } }).await, [0, 1, 2]);
+    assert_eq!(
+        matching_ids(&*db, rawdoc! { "_id": { "$lt": 3 } }).await,
+        [0, 1, 2]
+    );
 }
 
-pub async fn dropping_a_wait_for_a_batch_loses_nothing(db: Fixture) {
+pub async fn dropping_a_wait_for_a_batch_loses_no_documents(db: Fixture) {
     let db = db.backend();
-    db.insert(insert((0..MANY).map(|i| rawdoc! { "_id": i })))
+    db.insert(insert((0..MORE_THAN_A_BATCH).map(|i| rawdoc! { "_id": i })))
         .await
         .unwrap();
-    let find = Find {
+    let find = FindOperation {
         sort: Some(rawdoc! { "_id": 1 }),
         ..find(rawdoc! {})
     };
     let mut cursor = db.find(find).await.unwrap();
     let mut found = cursor.next_batch().await.unwrap();
-    // The first poll starts the work; if it is ready at once, it counts.
+    // The first poll starts the work. A result that is ready immediately counts.
     found.extend(
         cursor
             .next_batch()
@@ -103,24 +106,24 @@ pub async fn dropping_a_wait_for_a_batch_loses_nothing(db: Fixture) {
             .into_iter()
             .flat_map(Result::unwrap),
     );
-    found.extend(drain(cursor).await.unwrap());
+    found.extend(read_to_end(cursor).await.unwrap());
     let found = found
         .iter()
         .map(|document| document.get_i32("_id").unwrap());
-    assert!(found.eq(0..MANY));
+    assert!(found.eq(0..MORE_THAN_A_BATCH));
 }
 
 pub async fn filter_sort_limit_and_projection(db: Fixture) {
     let db = db.backend();
     let documents = (0..10).map(|i| rawdoc! { "_id": i, "group": i % 3, "name": format!("n{i}") });
     db.insert(insert(documents)).await.unwrap();
-    let find = Find {
+    let find = FindOperation {
         projection: Some(rawdoc! { "name": 1 }),
         sort: Some(rawdoc! { "_id": -1 }),
         limit: Some(2),
         ..find(rawdoc! { "group": 0 })
     };
-    let found = decoded(drain(db.find(find).await.unwrap()).await.unwrap());
+    let found = decoded(read_to_end(db.find(find).await.unwrap()).await.unwrap());
     assert_eq!(
         found,
         [
@@ -130,15 +133,15 @@ pub async fn filter_sort_limit_and_projection(db: Fixture) {
     );
 }
 
-pub async fn limit_zero_finds_nothing(db: Fixture) {
+pub async fn a_limit_of_zero_returns_no_documents(db: Fixture) {
     let db = db.backend();
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
-    let find = Find {
+    let find = FindOperation {
         limit: Some(0),
         ..find(rawdoc! {})
     };
     assert!(
-        drain(db.find(find).await.unwrap())
+        read_to_end(db.find(find).await.unwrap())
             .await
             .unwrap()
             .is_empty()

@@ -1,28 +1,30 @@
 use bson::{RawBson, RawDocumentBuf, rawdoc};
 use odm::backend::{
-    Backend, drain,
+    Backend,
     operation::{Direction, FindEach, Index},
+    read_to_end,
 };
 
-use super::{THINGS, insert};
+use super::{TEST_COLLECTION, insert};
 use crate::Fixture;
 
 fn find_each(path: &str, keys: impl IntoIterator<Item = impl Into<RawBson>>) -> FindEach {
     FindEach {
-        collection: THINGS.into(),
+        collection: TEST_COLLECTION.into(),
         path: path.to_owned(),
         keys: keys.into_iter().map(Into::into).collect(),
         filter: RawDocumentBuf::new(),
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     }
 }
 
-/// The position of the key and the id of the document, in the order of the keys and in that of the cursor within a key.
-async fn pairs(db: &dyn Backend, find: FindEach) -> Vec<(i32, i32)> {
-    let documents = drain(db.find_each(find).await.expect("a read"))
+/// Returns the position of the key and the `_id` of each document, in the order of the keys. Documents of a key keep the order of
+/// the cursor.
+async fn key_and_id_pairs(db: &dyn Backend, find: FindEach) -> Vec<(i32, i32)> {
+    let documents = read_to_end(db.find_each(find).await.expect("a read"))
         .await
         .expect("its documents");
     let pair = |document: &RawDocumentBuf| {
@@ -51,7 +53,7 @@ pub async fn a_filter_narrows_every_key(db: Fixture) {
         sort: Some(rawdoc! { "_id": 1 }),
         ..find_each("host", [0, 1])
     };
-    assert_eq!(pairs(&*db, find).await, [(0, 0), (0, 2), (1, 1)]);
+    assert_eq!(key_and_id_pairs(&*db, find).await, [(0, 0), (0, 2), (1, 1)]);
 }
 
 pub async fn a_key_with_a_dollar_is_a_value(db: Fixture) {
@@ -63,9 +65,12 @@ pub async fn a_key_with_a_dollar_is_a_value(db: Fixture) {
     ]))
     .await
     .unwrap();
-    assert_eq!(pairs(&*db, find_each("host", ["$key"])).await, [(0, 1)]);
     assert_eq!(
-        pairs(&*db, find_each("host", [rawdoc! { "$gt": 0 }])).await,
+        key_and_id_pairs(&*db, find_each("host", ["$key"])).await,
+        [(0, 1)]
+    );
+    assert_eq!(
+        key_and_id_pairs(&*db, find_each("host", [rawdoc! { "$gt": 0 }])).await,
         [(0, 2)]
     );
 }
@@ -86,12 +91,12 @@ pub async fn arrays_match_by_element(db: Fixture) {
         sort: sort.clone(),
         ..find_each("parts", ["b", "a", "x"])
     };
-    assert_eq!(pairs(&*db, find).await, [(0, 1), (0, 2), (1, 1)]);
+    assert_eq!(key_and_id_pairs(&*db, find).await, [(0, 1), (0, 2), (1, 1)]);
     let find = FindEach {
         sort,
         ..find_each("in.part", ["c", "a"])
     };
-    assert_eq!(pairs(&*db, find).await, [(0, 5), (1, 5)]);
+    assert_eq!(key_and_id_pairs(&*db, find).await, [(0, 5), (1, 5)]);
 }
 
 pub async fn keys_match_across_number_types(db: Fixture) {
@@ -106,10 +111,10 @@ pub async fn keys_match_across_number_types(db: Fixture) {
         sort: Some(rawdoc! { "_id": 1 }),
         ..find_each("host", [7])
     };
-    assert_eq!(pairs(&*db, find).await, [(0, 1), (0, 2)]);
+    assert_eq!(key_and_id_pairs(&*db, find).await, [(0, 1), (0, 2)]);
 }
 
-pub async fn more_documents_than_a_batch(db: Fixture) {
+pub async fn results_can_exceed_a_batch(db: Fixture) {
     let db = db.backend();
     db.insert(insert(
         (0..2_000).map(|i| rawdoc! { "_id": i, "host": i % 7 }),
@@ -120,7 +125,7 @@ pub async fn more_documents_than_a_batch(db: Fixture) {
         sort: Some(rawdoc! { "_id": -1 }),
         ..find_each("host", 0..7)
     };
-    let pairs = pairs(&*db, find).await;
+    let pairs = key_and_id_pairs(&*db, find).await;
     assert_eq!(pairs.len(), 2_000);
     assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 || (a.0 == b.0 && a.1 > b.1)));
 }
@@ -130,13 +135,21 @@ pub async fn no_keys_find_nothing(db: Fixture) {
     db.insert(insert([rawdoc! { "_id": 1, "host": 1 }]))
         .await
         .unwrap();
-    assert!(pairs(&*db, find_each("host", [0_i32; 0])).await.is_empty());
-    assert!(pairs(&*db, find_each("host", [2])).await.is_empty());
+    assert!(
+        key_and_id_pairs(&*db, find_each("host", [0_i32; 0]))
+            .await
+            .is_empty()
+    );
+    assert!(
+        key_and_id_pairs(&*db, find_each("host", [2]))
+            .await
+            .is_empty()
+    );
     let find = FindEach {
         limit: Some(0),
         ..find_each("host", [1])
     };
-    assert!(pairs(&*db, find).await.is_empty());
+    assert!(key_and_id_pairs(&*db, find).await.is_empty());
 }
 
 pub async fn sort_and_limit_are_per_key(db: Fixture) {
@@ -149,7 +162,7 @@ pub async fn sort_and_limit_are_per_key(db: Fixture) {
     db.insert(insert(documents)).await.unwrap();
     for indexed in [false, true] {
         if indexed {
-            db.create_indexes(THINGS, vec![Index::new(keys.clone())])
+            db.create_indexes(TEST_COLLECTION, vec![Index::new(keys.clone())])
                 .await
                 .unwrap();
         }
@@ -159,7 +172,7 @@ pub async fn sort_and_limit_are_per_key(db: Fixture) {
             ..find_each("host", [2, 0])
         };
         assert_eq!(
-            pairs(&*db, find).await,
+            key_and_id_pairs(&*db, find).await,
             [(0, 59), (0, 56), (1, 57), (1, 54)]
         );
     }

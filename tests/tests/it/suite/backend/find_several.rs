@@ -1,19 +1,23 @@
 use bson::{RawDocumentBuf, rawdoc};
 use odm::backend::{
-    Backend, Executor, drain,
-    operation::{Find, FindSeveral},
+    Backend, Executor,
+    operation::{FindOperation, FindSeveral},
+    read_to_end,
 };
 
 use super::{find, insert};
 use crate::Fixture;
 
-/// The position of the query and the id of the document, in the order of the cursor.
-async fn pairs(db: &(impl Executor + ?Sized), finds: Vec<Find>) -> Vec<(i32, i32)> {
+/// Returns the position of the query and the id of the document, in the order of the cursor.
+async fn query_and_id_pairs(
+    db: &(impl Executor + ?Sized),
+    finds: Vec<FindOperation>,
+) -> Vec<(i32, i32)> {
     let cursor = db
         .find_several(FindSeveral { finds })
         .await
         .expect("a read");
-    let documents = drain(cursor).await.expect("its documents");
+    let documents = read_to_end(cursor).await.expect("its documents");
     let pair = |document: &RawDocumentBuf| {
         let fields = document.iter().map(|field| field.unwrap().0.to_string());
         assert_eq!(fields.collect::<Vec<_>>(), ["query", "document"]);
@@ -26,12 +30,12 @@ async fn pairs(db: &(impl Executor + ?Sized), finds: Vec<Find>) -> Vec<(i32, i32
     documents.iter().map(pair).collect()
 }
 
-async fn filled(fixture: &Fixture) -> std::sync::Arc<dyn Backend> {
+async fn fill_collections(fixture: &Fixture) -> std::sync::Arc<dyn Backend> {
     let db = fixture.backend();
     let things = (0..6).map(|i| rawdoc! { "_id": i, "n": 10 - i, "text": "$n" });
     db.insert(insert(things)).await.unwrap();
     let others = [rawdoc! { "_id": 7, "n": 1 }];
-    let others = odm::backend::operation::Insert {
+    let others = odm::backend::operation::InsertOperation {
         collection: "others".into(),
         ..insert(others)
     };
@@ -39,16 +43,16 @@ async fn filled(fixture: &Fixture) -> std::sync::Arc<dyn Backend> {
     db
 }
 
-fn of(collection: &'static str, filter: RawDocumentBuf) -> Find {
-    Find {
+fn find_in(collection: &'static str, filter: RawDocumentBuf) -> FindOperation {
+    FindOperation {
         collection: collection.into(),
         ..find(filter)
     }
 }
 
-pub async fn each_query_has_its_own(fixture: Fixture) {
-    let db = filled(&fixture).await;
-    let first = Find {
+pub async fn each_query_has_its_own_options(fixture: Fixture) {
+    let db = fill_collections(&fixture).await;
+    let first = FindOperation {
         sort: Some(rawdoc! { "n": 1 }),
         limit: Some(2),
         projection: Some(rawdoc! { "_id": 1 }),
@@ -56,16 +60,19 @@ pub async fn each_query_has_its_own(fixture: Fixture) {
     };
     let several = vec![
         first.clone(),
-        of("others", rawdoc! {}),
+        find_in("others", rawdoc! {}),
         find(rawdoc! { "_id": { "$in": [5] } }),
-        of("others", rawdoc! { "n": 2 }),
+        find_in("others", rawdoc! { "n": 2 }),
     ];
-    assert_eq!(pairs(&*db, several).await, [(0, 5), (0, 4), (1, 7), (2, 5)]);
+    assert_eq!(
+        query_and_id_pairs(&*db, several).await,
+        [(0, 5), (0, 4), (1, 7), (2, 5)]
+    );
     let cursor = db
         .find_several(FindSeveral { finds: vec![first] })
         .await
         .unwrap();
-    let documents = drain(cursor).await.unwrap();
+    let documents = read_to_end(cursor).await.unwrap();
     assert_eq!(
         documents[0],
         rawdoc! { "query": 0, "document": { "_id": 5 } }
@@ -73,55 +80,55 @@ pub async fn each_query_has_its_own(fixture: Fixture) {
 }
 
 pub async fn missing_collections_are_empty(fixture: Fixture) {
-    let db = filled(&fixture).await;
+    let db = fill_collections(&fixture).await;
     let several = || {
         vec![
-            of("nothing", rawdoc! {}),
-            of("others", rawdoc! {}),
-            of("neither", rawdoc! {}),
+            find_in("nothing", rawdoc! {}),
+            find_in("others", rawdoc! {}),
+            find_in("neither", rawdoc! {}),
         ]
     };
-    assert_eq!(pairs(&*db, several()).await, [(1, 7)]);
+    assert_eq!(query_and_id_pairs(&*db, several()).await, [(1, 7)]);
     assert!(
-        pairs(&*db, vec![of("nothing", rawdoc! {})])
+        query_and_id_pairs(&*db, vec![find_in("nothing", rawdoc! {})])
             .await
             .is_empty()
     );
-    assert!(pairs(&*db, Vec::new()).await.is_empty());
-    let none = Find {
+    assert!(query_and_id_pairs(&*db, Vec::new()).await.is_empty());
+    let none = FindOperation {
         limit: Some(0),
         ..find(rawdoc! {})
     };
     assert_eq!(
-        pairs(&*db, vec![none, of("others", rawdoc! {})]).await,
+        query_and_id_pairs(&*db, vec![none, find_in("others", rawdoc! {})]).await,
         [(1, 7)]
     );
 }
 
-pub async fn values_stay_values(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn values_are_not_interpreted(fixture: Fixture) {
+    let db = fill_collections(&fixture).await;
     let several = vec![
         find(rawdoc! { "text": { "$eq": "$n" }, "_id": { "$lt": 1 } }),
         find(rawdoc! { "text": { "$eq": "$$ROOT" } }),
     ];
-    assert_eq!(pairs(&*db, several).await, [(0, 0)]);
+    assert_eq!(query_and_id_pairs(&*db, several).await, [(0, 0)]);
 }
 
-pub async fn more_documents_than_a_batch(fixture: Fixture) {
+pub async fn results_can_exceed_a_batch(fixture: Fixture) {
     let db = fixture.backend();
     let things = (0..2_500).map(|i| rawdoc! { "_id": i });
     db.insert(insert(things)).await.unwrap();
     let several = vec![find(rawdoc! {}), find(rawdoc! { "_id": { "$gte": 2_000 } })];
-    let found = pairs(&*db, several).await;
+    let found = query_and_id_pairs(&*db, several).await;
     assert_eq!(found.len(), 3_000);
     assert_eq!(found.iter().filter(|(query, _)| *query == 1).count(), 500);
 }
 
-pub async fn a_wrong_query_is_an_error(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn an_invalid_query_is_an_error(fixture: Fixture) {
+    let db = fill_collections(&fixture).await;
     let several = vec![
         find(rawdoc! {}),
-        of("others", rawdoc! { "n": { "$bad": 1 } }),
+        find_in("others", rawdoc! { "n": { "$bad": 1 } }),
     ];
     assert!(
         db.find_several(FindSeveral { finds: several })
@@ -131,7 +138,7 @@ pub async fn a_wrong_query_is_an_error(fixture: Fixture) {
 }
 
 pub async fn a_transaction_sees_its_own_writes(fixture: Fixture) {
-    let db = filled(&fixture).await;
+    let db = fill_collections(&fixture).await;
     if !db.capabilities().transactions {
         return;
     }
@@ -139,12 +146,15 @@ pub async fn a_transaction_sees_its_own_writes(fixture: Fixture) {
     tx.insert(insert([rawdoc! { "_id": 9 }])).await.unwrap();
     let several = || {
         vec![
-            of("others", rawdoc! {}),
+            find_in("others", rawdoc! {}),
             find(rawdoc! { "_id": { "$gte": 5 } }),
         ]
     };
-    assert_eq!(pairs(&*tx, several()).await, [(0, 7), (1, 5), (1, 9)]);
-    assert_eq!(pairs(&*db, several()).await, [(0, 7), (1, 5)]);
+    assert_eq!(
+        query_and_id_pairs(&*tx, several()).await,
+        [(0, 7), (1, 5), (1, 9)]
+    );
+    assert_eq!(query_and_id_pairs(&*db, several()).await, [(0, 7), (1, 5)]);
     tx.abort().await;
     let over = tx
         .find_several(FindSeveral { finds: several() })

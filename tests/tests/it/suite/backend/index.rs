@@ -9,7 +9,7 @@ use odm::{
     },
 };
 
-use super::{THINGS, ids, insert, unique};
+use super::{TEST_COLLECTION, insert, matching_ids, unique};
 use crate::Fixture;
 
 fn ascending(path: &str) -> Index {
@@ -17,7 +17,7 @@ fn ascending(path: &str) -> Index {
 }
 
 async fn sorted(db: &dyn Backend) -> Vec<Index> {
-    let mut indexes = db.list_indexes(THINGS).await.expect("a list");
+    let mut indexes = db.list_indexes(TEST_COLLECTION).await.expect("a list");
     indexes.sort_by(|a, b| a.name.cmp(&b.name));
     indexes
 }
@@ -28,11 +28,16 @@ pub async fn a_missing_collection_has_none(db: Fixture) {
 
 pub async fn creating_again_changes_nothing(db: Fixture) {
     let db = db.backend();
-    db.create_indexes(THINGS, Vec::new()).await.unwrap();
+    db.create_indexes(TEST_COLLECTION, Vec::new())
+        .await
+        .unwrap();
     for _ in 0..2 {
-        db.create_indexes(THINGS, vec![unique(ascending("a")), ascending("b")])
-            .await
-            .unwrap();
+        db.create_indexes(
+            TEST_COLLECTION,
+            vec![unique(ascending("a")), ascending("b")],
+        )
+        .await
+        .unwrap();
     }
     assert_eq!(sorted(&*db).await, [unique(ascending("a")), ascending("b")]);
 }
@@ -44,7 +49,9 @@ pub async fn descending_and_compound_unique(db: Fixture) {
         ("b.c".to_owned(), Direction::Ascending),
     ]));
     assert_eq!(index.name, "a_-1_b.c_1");
-    db.create_indexes(THINGS, vec![index]).await.unwrap();
+    db.create_indexes(TEST_COLLECTION, vec![index])
+        .await
+        .unwrap();
     db.insert(insert([
         rawdoc! { "_id": 1, "a": 1, "b": { "c": 1 } },
         rawdoc! { "_id": 2, "a": 1, "b": { "c": 2 } },
@@ -52,23 +59,23 @@ pub async fn descending_and_compound_unique(db: Fixture) {
     ]))
     .await
     .unwrap();
-    let again = insert([rawdoc! { "_id": 4, "a": 1, "b": { "c": 2 } }]);
-    let error = db.insert(again).await.unwrap_err();
+    let second = insert([rawdoc! { "_id": 4, "a": 1, "b": { "c": 2 } }]);
+    let error = db.insert(second).await.unwrap_err();
     assert_eq!(error.index(), Some("a_-1_b.c_1"));
     assert_eq!(error.value(), Some(&bson!({ "a": 1, "b.c": 2 })));
 }
 
 pub async fn different_options_are_refused(db: Fixture) {
     let db = db.backend();
-    db.create_indexes(THINGS, vec![ascending("a")])
+    db.create_indexes(TEST_COLLECTION, vec![ascending("a")])
         .await
         .unwrap();
     let error = db
-        .create_indexes(THINGS, vec![unique(ascending("a"))])
+        .create_indexes(TEST_COLLECTION, vec![unique(ascending("a"))])
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert_eq!(error.collection(), Some(THINGS));
+    assert_eq!(error.collection(), Some(TEST_COLLECTION));
     assert!(error.to_string().contains("a_1"), "{error}");
 
     let other_keys = Index {
@@ -76,7 +83,7 @@ pub async fn different_options_are_refused(db: Fixture) {
         ..ascending("b")
     };
     let error = db
-        .create_indexes(THINGS, vec![other_keys])
+        .create_indexes(TEST_COLLECTION, vec![other_keys])
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -85,17 +92,20 @@ pub async fn different_options_are_refused(db: Fixture) {
 
 pub async fn dropping(db: Fixture) {
     let db = db.backend();
-    db.create_indexes(THINGS, vec![unique(ascending("a")), ascending("b")])
-        .await
-        .unwrap();
-    db.drop_index(THINGS, "a_1").await.unwrap();
+    db.create_indexes(
+        TEST_COLLECTION,
+        vec![unique(ascending("a")), ascending("b")],
+    )
+    .await
+    .unwrap();
+    db.drop_index(TEST_COLLECTION, "a_1").await.unwrap();
     assert_eq!(sorted(&*db).await, [ascending("b")]);
     db.insert(insert((0..2).map(|i| rawdoc! { "_id": i, "a": 1 })))
         .await
         .unwrap();
 
     assert!(
-        db.drop_index(THINGS, "a_1")
+        db.drop_index(TEST_COLLECTION, "a_1")
             .await
             .unwrap_err()
             .is_not_found()
@@ -108,14 +118,16 @@ pub async fn dropping(db: Fixture) {
     );
 }
 
-pub async fn partial_unique_binds_only_its_part(db: Fixture) {
+pub async fn a_partial_unique_index_covers_matching_documents(db: Fixture) {
     let db = db.backend();
     let partial = Some(rawdoc! { "active": true });
     let index = Index {
         partial,
         ..unique(ascending("a"))
     };
-    db.create_indexes(THINGS, vec![index]).await.unwrap();
+    db.create_indexes(TEST_COLLECTION, vec![index])
+        .await
+        .unwrap();
     db.insert(insert([
         rawdoc! { "_id": 1, "a": 1, "active": true },
         rawdoc! { "_id": 2, "a": 1, "active": false },
@@ -123,18 +135,18 @@ pub async fn partial_unique_binds_only_its_part(db: Fixture) {
     ]))
     .await
     .unwrap();
-    let again = insert([rawdoc! { "_id": 4, "a": 1, "active": true }]);
-    assert!(db.insert(again).await.unwrap_err().is_duplicate_key());
-    assert_eq!(ids(&*db, rawdoc! { "a": 1 }).await, [1, 2, 3]);
+    let second = insert([rawdoc! { "_id": 4, "a": 1, "active": true }]);
+    assert!(db.insert(second).await.unwrap_err().is_duplicate_key());
+    assert_eq!(matching_ids(&*db, rawdoc! { "a": 1 }).await, [1, 2, 3]);
 }
 
-pub async fn sparse_unique_allows_many_without(db: Fixture) {
+pub async fn a_sparse_unique_index_ignores_missing_fields(db: Fixture) {
     let db = db.backend();
     let index = Index {
         sparse: true,
         ..unique(ascending("a"))
     };
-    db.create_indexes(THINGS, vec![index, unique(ascending("b"))])
+    db.create_indexes(TEST_COLLECTION, vec![index, unique(ascending("b"))])
         .await
         .unwrap();
     db.insert(insert([
@@ -143,7 +155,7 @@ pub async fn sparse_unique_allows_many_without(db: Fixture) {
     ]))
     .await
     .unwrap();
-    // A null is a value, and without `sparse` a missing one counts as null.
+    // A null is a value. Without `sparse`, a missing field counts as null.
     db.insert(insert([rawdoc! { "_id": 3, "a": null, "b": null }]))
         .await
         .unwrap();
@@ -156,7 +168,7 @@ pub async fn sparse_unique_allows_many_without(db: Fixture) {
     assert_eq!(error.index(), Some("b_1"));
 }
 
-pub async fn specifications_come_back(db: Fixture) {
+pub async fn index_specifications_round_trip(db: Fixture) {
     let db = db.backend();
     let compound = Index::new(vec![
         ("host".to_owned(), Direction::Ascending),
@@ -177,18 +189,20 @@ pub async fn specifications_come_back(db: Fixture) {
         ..ascending("deep.er")
     };
     let mut indexes = vec![compound, expiring, partial, sparse];
-    db.create_indexes(THINGS, indexes.clone()).await.unwrap();
+    db.create_indexes(TEST_COLLECTION, indexes.clone())
+        .await
+        .unwrap();
     indexes.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(sorted(&*db).await, indexes);
 }
 
-pub async fn unique_over_duplicates_is_refused(db: Fixture) {
+pub async fn a_unique_index_over_duplicates_fails(db: Fixture) {
     let db = db.backend();
     db.insert(insert((0..2).map(|i| rawdoc! { "_id": i, "a": "same" })))
         .await
         .unwrap();
     let error = db
-        .create_indexes(THINGS, vec![unique(ascending("a"))])
+        .create_indexes(TEST_COLLECTION, vec![unique(ascending("a"))])
         .await
         .unwrap_err();
     assert!(error.is_duplicate_key());

@@ -4,27 +4,27 @@ use odm::{
     ErrorKind,
     backend::{
         Backend,
-        operation::{Direction, Index, Insert},
+        operation::{Direction, Index, InsertOperation},
     },
 };
 
-use super::{THINGS, count, ids, insert, unique};
+use super::{TEST_COLLECTION, count, insert, matching_ids, unique};
 use crate::Fixture;
 
 async fn unique_email(db: &dyn Backend) {
     let index = Index::new(vec![("email".to_owned(), Direction::Ascending)]);
-    db.create_indexes(THINGS, vec![unique(index)])
+    db.create_indexes(TEST_COLLECTION, vec![unique(index)])
         .await
         .expect("an index");
 }
 
-pub async fn a_dropped_insert_is_done_or_not(db: Fixture) {
+pub async fn a_dropped_insert_keeps_the_order(db: Fixture) {
     let db = db.backend();
     let _ = db
         .insert(insert([rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }]))
         .now_or_never();
     db.insert(insert([rawdoc! { "_id": 3 }])).await.unwrap();
-    let stored = ids(&*db, rawdoc! {}).await;
+    let stored = matching_ids(&*db, rawdoc! {}).await;
     assert!(stored.contains(&3));
     assert!(
         !stored.contains(&2) || stored.contains(&1),
@@ -58,7 +58,7 @@ pub async fn a_duplicate_id_is_named(db: Fixture) {
     assert_eq!(error.index(), Some("_id_"));
     assert_eq!(error.id(), Some(&bson!("x")));
     assert_eq!(error.value(), Some(&bson!({ "_id": "x" })));
-    assert_eq!(error.collection(), Some(THINGS));
+    assert_eq!(error.collection(), Some(TEST_COLLECTION));
     assert_eq!(error.inserted(), Some(0));
     assert_eq!(db.count(count(rawdoc! { "v": 1 })).await.unwrap(), 1);
 }
@@ -79,7 +79,7 @@ pub async fn a_duplicate_key_is_named(db: Fixture) {
     assert_eq!(error.id(), Some(&bson!(2)));
     assert_eq!(error.code(), Some(11000));
     let text = error.to_string();
-    for part in [THINGS, "email_1", "a@b", "_id 2"] {
+    for part in [TEST_COLLECTION, "email_1", "a@b", "_id 2"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
 }
@@ -92,7 +92,7 @@ pub async fn many_documents(db: Fixture) {
     assert_eq!(db.count(count(rawdoc! {})).await.unwrap(), 3_000);
 }
 
-pub async fn none_is_fine(db: Fixture) {
+pub async fn an_empty_insert_succeeds(db: Fixture) {
     let db = db.backend();
     db.insert(insert([])).await.unwrap();
     assert_eq!(db.count(count(rawdoc! {})).await.unwrap(), 0);
@@ -114,13 +114,13 @@ pub async fn stops_at_the_first_failure(db: Fixture) {
     let positions: Vec<_> = error.failures().map(|(position, _)| position).collect();
     assert_eq!(positions, [2]);
     assert_eq!(error.id(), Some(&bson!(3)));
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1, 2]);
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1, 2]);
 }
 
 pub async fn unordered_goes_on_after_a_failure(db: Fixture) {
     let db = db.backend();
     unique_email(&*db).await;
-    let unordered = Insert {
+    let unordered = InsertOperation {
         ordered: false,
         ..insert([
             rawdoc! { "_id": 1, "email": "a" },
@@ -133,7 +133,7 @@ pub async fn unordered_goes_on_after_a_failure(db: Fixture) {
     let error = db.insert(unordered).await.unwrap_err();
     assert!(error.is_duplicate_key());
     assert_eq!(error.inserted(), Some(3));
-    assert_eq!(error.collection(), Some(THINGS));
+    assert_eq!(error.collection(), Some(TEST_COLLECTION));
     let failures: Vec<_> = error
         .failures()
         .map(|(position, error)| {
@@ -148,9 +148,9 @@ pub async fn unordered_goes_on_after_a_failure(db: Fixture) {
     ];
     assert_eq!(failures, expected);
     assert_eq!(error.id(), Some(&bson!(1)));
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1, 2, 4]);
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1, 2, 4]);
 
-    let fine = Insert {
+    let fine = InsertOperation {
         ordered: false,
         ..insert([rawdoc! { "_id": 5, "email": "d" }])
     };
@@ -164,7 +164,7 @@ pub async fn unordered_ends_a_transaction_at_the_first_failure(db: Fixture) {
     }
     db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
     let tx = db.begin().await.unwrap();
-    let unordered = Insert {
+    let unordered = InsertOperation {
         ordered: false,
         ..insert([2, 1, 3, 1].map(|id| rawdoc! { "_id": id }))
     };
@@ -177,5 +177,5 @@ pub async fn unordered_ends_a_transaction_at_the_first_failure(db: Fixture) {
         tx.commit().await.unwrap_err().kind(),
         ErrorKind::TransactionOver
     );
-    assert_eq!(ids(&*db, rawdoc! {}).await, [1]);
+    assert_eq!(matching_ids(&*db, rawdoc! {}).await, [1]);
 }

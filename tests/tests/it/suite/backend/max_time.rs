@@ -6,16 +6,20 @@ use bson::{RawDocumentBuf, rawdoc};
 use odm::{
     ErrorKind, Result,
     backend::{
-        BoxFuture, Executor, drain,
-        operation::{Aggregate, Count, Distinct, Find, FindEach, FindSeveral},
+        BoxFuture, Executor,
+        operation::{
+            AggregateOperation, CountOperation, DistinctOperation, FindEach, FindOperation,
+            FindSeveral, ReadOptions,
+        },
+        read_to_end,
     },
 };
 
-use super::{THINGS, count, find, insert};
+use super::{TEST_COLLECTION, count, find, insert};
 use crate::Fixture;
 
-/// Matches every document, and takes a while with each.
-fn slow() -> RawDocumentBuf {
+/// Returns a filter that matches every document and is slow.
+fn slow_filter() -> RawDocumentBuf {
     let sum = rawdoc! { "$reduce": {
         "input": { "$range": [0, 2_000] },
         "initialValue": 0,
@@ -24,82 +28,82 @@ fn slow() -> RawDocumentBuf {
     rawdoc! { "$expr": { "$gt": [sum, 0] } }
 }
 
-/// A read of some kind, with a time limit or without.
-type Read = for<'d> fn(&'d dyn Executor, Option<Duration>) -> BoxFuture<'d, Result<()>>;
+/// A read with or without a time limit.
+type RunRead = for<'d> fn(&'d dyn Executor, Option<Duration>) -> BoxFuture<'d, Result<()>>;
 
-const READS: [(&str, Read); 8] = [
+const READS: [(&str, RunRead); 8] = [
     ("find", |db, max_time| {
-        let find = Find {
-            max_time,
-            ..find(slow())
+        let find = FindOperation {
+            options: ReadOptions::default().with_max_time(max_time),
+            ..find(slow_filter())
         };
-        Box::pin(async move { drain(db.find(find).await?).await.map(drop) })
+        Box::pin(async move { read_to_end(db.find(find).await?).await.map(drop) })
     }),
     ("find_all", |db, max_time| {
-        let find = Find {
-            max_time,
-            ..find(slow())
+        let find = FindOperation {
+            options: ReadOptions::default().with_max_time(max_time),
+            ..find(slow_filter())
         };
         Box::pin(async move { db.find_all(find).await.map(drop) })
     }),
     ("count", |db, max_time| {
-        let count = Count {
-            max_time,
-            ..count(slow())
+        let count = CountOperation {
+            options: ReadOptions::default().with_max_time(max_time),
+            ..count(slow_filter())
         };
         Box::pin(async move { db.count(count).await.map(drop) })
     }),
     ("distinct", |db, max_time| {
-        let distinct = Distinct {
-            collection: THINGS.into(),
+        let distinct = DistinctOperation {
+            collection: TEST_COLLECTION.into(),
             path: "n".to_owned(),
-            filter: slow(),
-            max_time,
+            filter: slow_filter(),
+            options: ReadOptions::default().with_max_time(max_time),
         };
         Box::pin(async move { db.distinct(distinct).await.map(drop) })
     }),
     ("aggregate", |db, max_time| {
-        let aggregate = Aggregate {
-            collection: THINGS.into(),
-            pipeline: vec![rawdoc! { "$match": slow() }],
+        let aggregate = AggregateOperation {
+            collection: TEST_COLLECTION.into(),
+            pipeline: vec![rawdoc! { "$match": slow_filter() }],
             variables: rawdoc! {},
-            max_time,
+            options: ReadOptions::default().with_max_time(max_time),
         };
         Box::pin(async move { db.aggregate_all(aggregate).await.map(drop) })
     }),
     ("find_each", |db, max_time| {
         let each = FindEach {
-            collection: THINGS.into(),
+            collection: TEST_COLLECTION.into(),
             path: "n".to_owned(),
             keys: vec![0.into(), 1.into()],
-            filter: slow(),
+            filter: slow_filter(),
             projection: None,
             sort: None,
             limit: None,
-            max_time,
+            options: ReadOptions::default().with_max_time(max_time),
         };
-        Box::pin(async move { drain(db.find_each(each).await?).await.map(drop) })
+        Box::pin(async move { read_to_end(db.find_each(each).await?).await.map(drop) })
     }),
     ("find_several", |db, max_time| {
-        let find = Find {
-            max_time,
-            ..find(slow())
+        let find = FindOperation {
+            options: ReadOptions::default().with_max_time(max_time),
+            ..find(slow_filter())
         };
         let several = FindSeveral {
             finds: vec![find.clone(), find],
         };
-        Box::pin(async move { drain(db.find_several(several).await?).await.map(drop) })
+        Box::pin(async move { read_to_end(db.find_several(several).await?).await.map(drop) })
     }),
     ("explain", |db, max_time| {
-        let find = Find {
-            max_time,
-            ..find(slow())
+        let find = FindOperation {
+            options: ReadOptions::default().with_max_time(max_time),
+            ..find(slow_filter())
         };
         Box::pin(async move { db.explain(find).await.map(drop) })
     }),
 ];
 
-/// Every kind of read is ended soon after its limit, and is not touched by one that it keeps to.
+/// Every kind of read ends soon after its time limit. A read within the limit is unaffected.
 pub async fn a_read_that_takes_too_long_is_a_timeout(fixture: Fixture) {
     let db = fixture.backend();
     let things = (0..300).map(|id| rawdoc! { "_id": id, "n": id % 2 });
@@ -114,7 +118,7 @@ pub async fn a_read_that_takes_too_long_is_a_timeout(fixture: Fixture) {
     }
 }
 
-/// In a transaction it is an error as any other: it ends the transaction.
+/// In a transaction, a timeout ends the transaction like any error.
 pub async fn a_timeout_ends_a_transaction(fixture: Fixture) {
     let db = fixture.backend();
     if !db.capabilities().transactions {
@@ -124,9 +128,9 @@ pub async fn a_timeout_ends_a_transaction(fixture: Fixture) {
     db.insert(insert(things)).await.unwrap();
     let tx = db.begin().await.unwrap();
     tx.insert(insert([rawdoc! { "_id": 1_000 }])).await.unwrap();
-    let find = Find {
-        max_time: Some(Duration::from_millis(15)),
-        ..find(slow())
+    let find = FindOperation {
+        options: ReadOptions::default().with_max_time(Some(Duration::from_millis(15))),
+        ..find(slow_filter())
     };
     let error = tx.find_all(find).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
@@ -134,13 +138,13 @@ pub async fn a_timeout_ends_a_transaction(fixture: Fixture) {
     assert_eq!(db.count(count(rawdoc! {})).await.unwrap(), 300);
 }
 
-/// Who takes its time with what was read is not too slow.
+/// The time that a caller spends between batches does not count.
 pub async fn the_time_between_batches_does_not_count(fixture: Fixture) {
     let db = fixture.backend();
     let things = (0..3_000).map(|id| rawdoc! { "_id": id });
     db.insert(insert(things)).await.unwrap();
-    let find = Find {
-        max_time: Some(Duration::from_secs(2)),
+    let find = FindOperation {
+        options: ReadOptions::default().with_max_time(Some(Duration::from_secs(2))),
         ..find(rawdoc! {})
     };
     let mut cursor = db.find(find).await.unwrap();

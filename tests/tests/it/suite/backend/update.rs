@@ -1,23 +1,23 @@
 use bson::{RawBson, RawDocumentBuf, bson, doc, rawdoc};
 use odm::{
     ErrorKind,
-    backend::operation::{Change, Direction, Index, Update, Updated},
+    backend::operation::{Direction, DocumentChange, Index, UpdateOperation, UpdateResult},
 };
 
-use super::{THINGS, found, insert, unique, update};
+use super::{TEST_COLLECTION, find_sorted, insert, unique, update};
 use crate::Fixture;
 
-fn counted(matched: u64, modified: u64) -> Updated {
-    Updated {
+fn updated_counts(matched: u64, modified: u64) -> UpdateResult {
+    UpdateResult {
         matched,
         modified,
         upserted_id: None,
     }
 }
 
-fn replace(filter: RawDocumentBuf, replacement: RawDocumentBuf) -> Update {
-    Update {
-        change: Change::Replacement(replacement),
+fn replace(filter: RawDocumentBuf, replacement: RawDocumentBuf) -> UpdateOperation {
+    UpdateOperation {
+        change: DocumentChange::Replacement(replacement),
         ..update(filter, rawdoc! {})
     }
 }
@@ -25,7 +25,7 @@ fn replace(filter: RawDocumentBuf, replacement: RawDocumentBuf) -> Update {
 pub async fn a_duplicate_key_is_named(db: Fixture) {
     let db = db.backend();
     let index = Index::new(vec![("email".to_owned(), Direction::Ascending)]);
-    db.create_indexes(THINGS, vec![unique(index)])
+    db.create_indexes(TEST_COLLECTION, vec![unique(index)])
         .await
         .unwrap();
     db.insert(insert([
@@ -39,30 +39,30 @@ pub async fn a_duplicate_key_is_named(db: Fixture) {
     assert!(error.is_duplicate_key());
     assert_eq!(error.index(), Some("email_1"));
     assert_eq!(error.value(), Some(&bson!({ "email": "a" })));
-    assert_eq!(error.collection(), Some(THINGS));
+    assert_eq!(error.collection(), Some(TEST_COLLECTION));
     assert_eq!(
-        found(&*db, rawdoc! { "_id": 2 }).await,
+        find_sorted(&*db, rawdoc! { "_id": 2 }).await,
         [doc! { "_id": 2, "email": "b" }]
     );
 }
 
-/// An update of several documents is no transaction: it stops, and what it did stays.
-pub async fn a_failure_keeps_what_came_before(db: Fixture) {
+/// An update of several documents is not a transaction: a failure stops the update, and earlier changes stay.
+pub async fn a_failure_keeps_earlier_changes(db: Fixture) {
     let db = db.backend();
     let index = Index::new(vec![("email".to_owned(), Direction::Ascending)]);
-    db.create_indexes(THINGS, vec![unique(index)])
+    db.create_indexes(TEST_COLLECTION, vec![unique(index)])
         .await
         .unwrap();
     let documents = [1, 2, 3].map(|id| rawdoc! { "_id": id, "email": id });
     db.insert(insert(documents)).await.unwrap();
-    let same = Update {
+    let same = UpdateOperation {
         multi: true,
         ..update(rawdoc! {}, rawdoc! { "$set": { "email": "same" } })
     };
     assert!(db.update(same).await.unwrap_err().is_duplicate_key());
-    let changed = found(&*db, rawdoc! { "email": "same" }).await;
+    let changed = find_sorted(&*db, rawdoc! { "email": "same" }).await;
     assert_eq!(changed, [doc! { "_id": 1, "email": "same" }]);
-    assert_eq!(found(&*db, rawdoc! {}).await.len(), 3);
+    assert_eq!(find_sorted(&*db, rawdoc! {}).await.len(), 3);
 }
 
 pub async fn an_unknown_operator_is_unsupported(db: Fixture) {
@@ -80,18 +80,18 @@ pub async fn array_filters_choose_elements(db: Fixture) {
     let db = db.backend();
     let lines = rawdoc! { "_id": 1, "lines": [{ "n": 1, "open": true }, { "n": 5, "open": true }] };
     db.insert(insert([lines])).await.unwrap();
-    let change = Change::Operators {
+    let change = DocumentChange::Operators {
         update: rawdoc! { "$set": { "lines.$[line].open": false } },
         array_filters: vec![rawdoc! { "line.n": { "$gt": 3 } }],
     };
-    let close = Update {
+    let close = UpdateOperation {
         change,
         ..update(rawdoc! { "_id": 1 }, rawdoc! {})
     };
     assert_eq!(db.update(close).await.unwrap().modified, 1);
     let lines = bson!([{ "n": 1, "open": true }, { "n": 5, "open": false }]);
     assert_eq!(
-        found(&*db, rawdoc! {}).await,
+        find_sorted(&*db, rawdoc! {}).await,
         [doc! { "_id": 1, "lines": lines }]
     );
 }
@@ -102,27 +102,30 @@ pub async fn matched_is_not_modified(db: Fixture) {
         .await
         .unwrap();
     let set = update(rawdoc! {}, rawdoc! { "$set": { "a": 1 } });
-    let updated = db.update(Update { multi: true, ..set }).await.unwrap();
-    assert_eq!(updated, counted(3, 2));
+    let updated = db
+        .update(UpdateOperation { multi: true, ..set })
+        .await
+        .unwrap();
+    assert_eq!(updated, updated_counts(3, 2));
 }
 
 pub async fn no_match_changes_nothing(db: Fixture) {
     let db = db.backend();
     let set = update(rawdoc! { "_id": 1 }, rawdoc! { "$set": { "a": 1 } });
-    assert_eq!(db.update(set).await.unwrap(), Updated::default());
-    assert!(found(&*db, rawdoc! {}).await.is_empty());
+    assert_eq!(db.update(set).await.unwrap(), UpdateResult::default());
+    assert!(find_sorted(&*db, rawdoc! {}).await.is_empty());
 }
 
-pub async fn one_or_all(db: Fixture) {
+pub async fn updates_one_or_all(db: Fixture) {
     let db = db.backend();
     db.insert(insert((0..3).map(|i| rawdoc! { "_id": i, "a": 0 })))
         .await
         .unwrap();
     let inc = update(rawdoc! { "a": 0 }, rawdoc! { "$inc": { "a": 1 } });
-    assert_eq!(db.update(inc.clone()).await.unwrap(), counted(1, 1));
-    let all = Update { multi: true, ..inc };
-    assert_eq!(db.update(all).await.unwrap(), counted(2, 2));
-    assert_eq!(found(&*db, rawdoc! { "a": 1 }).await.len(), 3);
+    assert_eq!(db.update(inc.clone()).await.unwrap(), updated_counts(1, 1));
+    let all = UpdateOperation { multi: true, ..inc };
+    assert_eq!(db.update(all).await.unwrap(), updated_counts(2, 2));
+    assert_eq!(find_sorted(&*db, rawdoc! { "a": 1 }).await.len(), 3);
 }
 
 pub async fn the_id_cannot_change(db: Fixture) {
@@ -133,17 +136,17 @@ pub async fn the_id_cannot_change(db: Fixture) {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert_eq!(found(&*db, rawdoc! {}).await, [doc! { "_id": 1 }]);
+    assert_eq!(find_sorted(&*db, rawdoc! {}).await, [doc! { "_id": 1 }]);
 }
 
-pub async fn a_replacement_keeps_the_id_alone(db: Fixture) {
+pub async fn a_replacement_keeps_only_the_id(db: Fixture) {
     let db = db.backend();
     let documents = [1, 2].map(|id| rawdoc! { "_id": id, "a": 1, "b": 1 });
     db.insert(insert(documents)).await.unwrap();
     let put = replace(rawdoc! { "a": 1 }, rawdoc! { "c": { "$d": 1 } });
-    assert_eq!(db.update(put.clone()).await.unwrap(), counted(1, 1));
+    assert_eq!(db.update(put.clone()).await.unwrap(), updated_counts(1, 1));
     assert_eq!(
-        found(&*db, rawdoc! { "a": { "$exists": false } }).await,
+        find_sorted(&*db, rawdoc! { "a": { "$exists": false } }).await,
         [doc! { "_id": 1, "c": { "$d": 1 } }]
     );
     let other_id = replace(rawdoc! { "_id": 2 }, rawdoc! { "_id": 3 });
@@ -151,16 +154,16 @@ pub async fn a_replacement_keeps_the_id_alone(db: Fixture) {
         db.update(other_id).await.unwrap_err().kind(),
         ErrorKind::Invalid
     );
-    let several = Update { multi: true, ..put };
+    let several = UpdateOperation { multi: true, ..put };
     assert_eq!(
         db.update(several).await.unwrap_err().kind(),
         ErrorKind::Invalid
     );
-    assert_eq!(found(&*db, rawdoc! { "a": 1 }).await.len(), 1);
+    assert_eq!(find_sorted(&*db, rawdoc! { "a": 1 }).await.len(), 1);
 }
 
-/// A document from a user never is carried out, and operators never are stored.
-pub async fn a_replacement_is_no_operator(db: Fixture) {
+/// A replacement never runs as operators, and operators are never stored as a document.
+pub async fn replacements_and_operators_are_separate(db: Fixture) {
     let db = db.backend();
     db.insert(insert([rawdoc! { "_id": 1, "a": 1 }]))
         .await
@@ -175,31 +178,34 @@ pub async fn a_replacement_is_no_operator(db: Fixture) {
         let error = db.update(change).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    assert_eq!(found(&*db, rawdoc! {}).await, [doc! { "_id": 1, "a": 1 }]);
+    assert_eq!(
+        find_sorted(&*db, rawdoc! {}).await,
+        [doc! { "_id": 1, "a": 1 }]
+    );
 }
 
 pub async fn an_upsert_inserts_where_nothing_matches(db: Fixture) {
     let db = db.backend();
-    let upsert = |update: Update| Update {
+    let upsert = |update: UpdateOperation| UpdateOperation {
         upsert: true,
         ..update
     };
     let on_insert = rawdoc! { "$inc": { "n": 1 }, "$setOnInsert": { "new": true } };
     let count = upsert(update(rawdoc! { "_id": 1, "a": "x" }, on_insert));
-    let inserted = Updated {
+    let inserted = UpdateResult {
         upserted_id: Some(RawBson::Int32(1)),
-        ..Updated::default()
+        ..UpdateResult::default()
     };
     assert_eq!(db.update(count.clone()).await.unwrap(), inserted);
-    assert_eq!(db.update(count).await.unwrap(), counted(1, 1));
+    assert_eq!(db.update(count).await.unwrap(), updated_counts(1, 1));
     let made = upsert(replace(rawdoc! { "a": "y" }, rawdoc! { "b": 1 }));
     let made = db.update(made).await.unwrap();
     assert!(matches!(made.upserted_id, Some(RawBson::ObjectId(_))));
-    let all = found(&*db, rawdoc! {}).await;
+    let all = find_sorted(&*db, rawdoc! {}).await;
     assert_eq!(all[0], doc! { "_id": 1, "a": "x", "n": 2, "new": true });
     assert_eq!(all[1].keys().collect::<Vec<_>>(), ["_id", "b"]);
     let many = upsert(update(rawdoc! { "_id": 2 }, rawdoc! { "$set": { "a": 1 } }));
-    let many = Update {
+    let many = UpdateOperation {
         multi: true,
         ..many
     };

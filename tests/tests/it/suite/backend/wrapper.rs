@@ -6,11 +6,11 @@ use odm::{
     Error, ErrorKind,
     backend::{
         Backend, Executor, Fault, Faults, Recorder,
-        operation::{Distinct, FindAndModify, Modification, Operation},
+        operation::{DistinctOperation, FindAndModify, FindAndModifyKind, Operation},
     },
 };
 
-use super::{THINGS, count, delete, find, ids, insert, update};
+use super::{TEST_COLLECTION, count, delete, find, insert, matching_ids, update};
 use crate::Fixture;
 
 fn refusal() -> Error {
@@ -27,10 +27,10 @@ pub async fn a_delayed_operation_happens_later(db: Fixture) {
     let start = Instant::now();
     faults.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
     assert!(start.elapsed() >= Duration::from_millis(50));
-    assert_eq!(ids(&faults, rawdoc! {}).await, [1]);
+    assert_eq!(matching_ids(&faults, rawdoc! {}).await, [1]);
 }
 
-pub async fn a_fault_after_happens_but_fails(db: Fixture) {
+pub async fn a_fault_after_keeps_the_effect(db: Fixture) {
     let faults = Faults::new(db.backend());
     faults.inject(1, Operation::is_write, Fault::lost_answer());
     let error = faults
@@ -38,18 +38,18 @@ pub async fn a_fault_after_happens_but_fails(db: Fixture) {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connection);
-    assert_eq!(ids(&faults, rawdoc! {}).await, [1]);
+    assert_eq!(matching_ids(&faults, rawdoc! {}).await, [1]);
 }
 
 pub async fn a_fault_before_prevents(db: Fixture) {
     let faults = Faults::new(db.backend());
-    faults.inject(1, Operation::is_write, Fault::Before(refusal()));
+    faults.inject(1, Operation::is_write, Fault::FailBefore(refusal()));
     let error = faults
         .insert(insert([rawdoc! { "_id": 1 }]))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Backend);
-    assert!(ids(&faults, rawdoc! {}).await.is_empty());
+    assert!(matching_ids(&faults, rawdoc! {}).await.is_empty());
 }
 
 pub async fn a_fault_ends_a_transaction(db: Fixture) {
@@ -65,14 +65,14 @@ pub async fn a_fault_ends_a_transaction(db: Fixture) {
         tx.commit().await.unwrap_err().kind(),
         ErrorKind::TransactionOver
     );
-    assert!(ids(&faults, rawdoc! {}).await.is_empty());
+    assert!(matching_ids(&faults, rawdoc! {}).await.is_empty());
 
     let committed = |operation: &Operation| matches!(operation, Operation::Commit);
     faults.inject(1, committed, Fault::lost_answer());
     let tx = faults.begin().await.unwrap();
     tx.insert(insert([rawdoc! { "_id": 3 }])).await.unwrap();
     assert_eq!(tx.commit().await.unwrap_err().kind(), ErrorKind::Connection);
-    assert_eq!(ids(&faults, rawdoc! {}).await, [3]);
+    assert_eq!(matching_ids(&faults, rawdoc! {}).await, [3]);
 }
 
 pub async fn a_hanging_operation_can_be_dropped(db: Fixture) {
@@ -83,14 +83,14 @@ pub async fn a_hanging_operation_can_be_dropped(db: Fixture) {
         let hung = tokio::time::timeout(Duration::from_millis(300), insert);
         assert!(hung.await.is_err());
     }
-    assert_eq!(ids(&faults, rawdoc! {}).await, [2]);
+    assert_eq!(matching_ids(&faults, rawdoc! {}).await, [2]);
 }
 
-pub async fn faults_count_what_matches(db: Fixture) {
+pub async fn faults_count_matching_operations(db: Fixture) {
     let faults = Faults::new(db.backend());
     let kept = faults.clone();
-    kept.inject(2, Operation::is_query, Fault::Before(refusal()));
-    kept.inject(9, Operation::is_query, Fault::Before(refusal()));
+    kept.inject(2, Operation::is_query, Fault::FailBefore(refusal()));
+    kept.inject(9, Operation::is_query, Fault::FailBefore(refusal()));
     assert!(faults.insert(insert([rawdoc! { "_id": 1 }])).await.is_ok());
     assert!(faults.count(count(rawdoc! {})).await.is_ok());
     assert_eq!(kept.pending(), 2);
@@ -106,7 +106,7 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
     let kept = recorder.clone();
     let inserted = insert([rawdoc! { "_id": 1 }]);
     recorder.insert(inserted.clone()).await.unwrap();
-    // Not asked for, so not recorded.
+    // Poll a count only once, and drop the future. The record is cleared next.
     assert!(
         recorder
             .count(count(rawdoc! {}))
@@ -117,20 +117,20 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
 
     recorder.insert(inserted.clone()).await.unwrap_err();
     drop(recorder.find(find(rawdoc! {})).await.unwrap());
-    recorder.list_indexes(THINGS).await.unwrap();
-    let distinct = Distinct {
-        collection: THINGS.into(),
+    recorder.list_indexes(TEST_COLLECTION).await.unwrap();
+    let distinct = DistinctOperation {
+        collection: TEST_COLLECTION.into(),
         path: "a".to_owned(),
         filter: rawdoc! {},
-        max_time: None,
+        options: Default::default(),
     };
     recorder.distinct(distinct.clone()).await.unwrap();
     let delete_one = FindAndModify {
-        collection: THINGS.into(),
+        collection: TEST_COLLECTION.into(),
         filter: rawdoc! {},
         sort: None,
         projection: None,
-        modification: Modification::Delete,
+        modification: FindAndModifyKind::Delete,
     };
     recorder.find_and_modify(delete_one.clone()).await.unwrap();
     recorder.create_collection("new").await.unwrap();
@@ -139,7 +139,7 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
     let mut expected = vec![
         Operation::Insert(inserted),
         Operation::Find(find(rawdoc! {})),
-        Operation::ListIndexes(THINGS.into()),
+        Operation::ListIndexes(TEST_COLLECTION.into()),
         Operation::Distinct(distinct),
         Operation::FindAndModify(delete_one),
         Operation::CreateCollection("new".into()),

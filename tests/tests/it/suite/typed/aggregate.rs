@@ -2,14 +2,14 @@ use std::collections::BTreeMap;
 
 use bson::{doc, rawdoc};
 use futures_util::TryStreamExt;
-use odm::{ErrorKind, backend::operation::Insert, prelude::*};
+use odm::{ErrorKind, backend::operation::InsertOperation, prelude::*};
 
 use crate::{
     Fixture,
     models::{Comment, Db, Post},
 };
 
-/// Numbers of all types.
+/// A sale with fields of all number types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "sales")]
 struct Sale {
@@ -66,17 +66,17 @@ fn sale(id: i64) -> Sale {
     }
 }
 
-/// Of the sales 0 to 5: shops none, 1, 2, none, 1, 2.
-async fn market(fixture: &Fixture) -> Sales {
+/// Inserts the sales 0 to 5, with the shops none, 1, 2, none, 1 and 2.
+async fn insert_sales(fixture: &Fixture) -> Sales {
     let db = Sales::with_backend(fixture.backend());
     db.insert_many((0..6).map(sale)).await.unwrap();
     db
 }
 
 pub async fn sums_and_averages_have_their_types(fixture: Fixture) {
-    let db = market(&fixture).await;
+    let db = insert_sales(&fixture).await;
     let all = || db.find::<Sale>();
-    // Far beyond an i32.
+    // The sum exceeds an `i32`.
     let count: i64 = all().sum(|s| s.count()).await.unwrap();
     assert_eq!(count, 6 * i64::from(i32::MAX));
     let bytes: i64 = all().sum(|s| s.bytes()).await.unwrap();
@@ -92,15 +92,15 @@ pub async fn sums_and_averages_have_their_types(fixture: Fixture) {
     assert_eq!(count, Some(2020.5));
     let price: Option<Decimal128> = all().avg(|s| s.price()).await.unwrap();
     assert_eq!(price.unwrap().to_string(), "0.10");
-    // What is null counts for nothing, not as zero.
+    // A null value is left out of the average, and is not counted as zero.
     assert_eq!(all().avg(|s| s.discount()).await.unwrap(), Some(0.25));
-    // Through an optional struct, and by a key that looks like a position.
+    // A path through an optional struct, and a map key that looks like a position.
     assert_eq!(all().sum(|s| s.by().rank()).await.unwrap(), 3 + 4 + 5);
     assert_eq!(all().sum(|s| s.parts().key("2024")).await.unwrap(), 15);
 }
 
-pub async fn the_least_and_the_greatest(fixture: Fixture) {
-    let db = market(&fixture).await;
+pub async fn minimum_and_maximum(fixture: Fixture) {
+    let db = insert_sales(&fixture).await;
     let all = || db.find::<Sale>();
     assert_eq!(all().min(|s| s.weight()).await.unwrap(), Some(0.5));
     assert_eq!(all().max(|s| s.bytes()).await.unwrap(), Some(5));
@@ -108,7 +108,7 @@ pub async fn the_least_and_the_greatest(fixture: Fixture) {
         all().max(|s| s.price()).await.unwrap(),
         Some(decimal("0.10"))
     );
-    // Null is not the least.
+    // A null value is not the minimum.
     let seen = DateTime::from_millis;
     assert_eq!(all().min(|s| s.seen()).await.unwrap(), Some(seen(1)));
     assert_eq!(all().max(|s| s.seen()).await.unwrap(), Some(seen(5)));
@@ -122,8 +122,8 @@ pub async fn the_least_and_the_greatest(fixture: Fixture) {
     );
 }
 
-pub async fn nothing_has_no_average(fixture: Fixture) {
-    let db = market(&fixture).await;
+pub async fn empty_results_have_no_average(fixture: Fixture) {
+    let db = insert_sales(&fixture).await;
     let none = || db.find::<Sale>().filter(|s| s.id().gt(99));
     assert_eq!(none().sum(|s| s.count()).await.unwrap(), 0);
     assert_eq!(none().sum(|s| s.weight()).await.unwrap(), 0.0);
@@ -148,14 +148,14 @@ pub async fn nothing_has_no_average(fixture: Fixture) {
         db.find::<Sale>().limit(0).sum(|s| s.count()).await.unwrap(),
         0
     );
-    // Only null.
+    // All values are null.
     let without = || db.find::<Sale>().filter(|s| s.seen().is_none());
     assert_eq!(without().max(|s| s.seen()).await.unwrap(), None);
     assert_eq!(without().avg(|s| s.discount()).await.unwrap(), None);
 }
 
-pub async fn filter_sort_and_limit_come_first(fixture: Fixture) {
-    let db = market(&fixture).await;
+pub async fn filter_sort_and_limit_apply_before_aggregation(fixture: Fixture) {
+    let db = insert_sales(&fixture).await;
     let largest = || {
         db.find::<Sale>()
             .filter(|s| s.paid().eq(true))
@@ -183,7 +183,7 @@ pub async fn filter_sort_and_limit_come_first(fixture: Fixture) {
 }
 
 pub async fn distinct_values_and_elements(fixture: Fixture) {
-    let db = market(&fixture).await;
+    let db = insert_sales(&fixture).await;
     let mut shops: Vec<String> = db.find::<Sale>().distinct(|s| s.shop()).await.unwrap();
     shops.sort();
     assert_eq!(shops, ["shop 1", "shop 2"]);
@@ -197,8 +197,8 @@ pub async fn distinct_values_and_elements(fixture: Fixture) {
     assert_eq!(names, ["Ann", "Bob"]);
 
     let blog = Db::with_backend(fixture.backend());
-    let comment = |who: &str| Comment {
-        who: who.into(),
+    let comment = |author: &str| Comment {
+        who: author.into(),
         votes: 1,
         hidden: None,
     };
@@ -210,17 +210,17 @@ pub async fn distinct_values_and_elements(fixture: Fixture) {
     let mut tags: Vec<String> = blog.find::<Post>().distinct(|p| p.tags()).await.unwrap();
     tags.sort();
     assert_eq!(tags, ["db", "rust"]);
-    let mut who: Vec<String> = blog
+    let mut authors: Vec<String> = blog
         .find::<Post>()
         .distinct(|p| p.comments().who())
         .await
         .unwrap();
-    who.sort();
-    assert_eq!(who, ["jane", "joe"]);
+    authors.sort();
+    assert_eq!(authors, ["jane", "joe"]);
 }
 
 pub async fn groups_by_one_field_and_by_several(fixture: Fixture) {
-    let db = market(&fixture).await;
+    let db = insert_sales(&fixture).await;
     type Row = (Option<String>, (u64, i64, Option<f64>, Option<DateTime>));
     let shops: Vec<Row> = db
         .find::<Sale>()
@@ -253,7 +253,7 @@ pub async fn groups_by_one_field_and_by_several(fixture: Fixture) {
         .sort(|key, (bytes, _)| (bytes.desc(), key.asc()))
         .limit(3)
         .all();
-    // Below an option that is none, there is no name: such a key does not fit the model.
+    // A missing optional struct has no name, so that the group key does not fit the model.
     let error = largest.await.unwrap_err();
     assert_eq!(
         (error.kind(), error.model()),
@@ -278,16 +278,16 @@ pub async fn groups_by_one_field_and_by_several(fixture: Fixture) {
     );
 }
 
-/// What is missing and what is null is one group, also where it is a part of a key.
+/// Missing and null values form a single group, also as part of a key of several fields.
 pub async fn null_and_missing_are_one_group(fixture: Fixture) {
     let blog = Db::with_backend(fixture.backend());
     blog.insert_many((1..4).map(|id| Post::new(id, "alex", &[])))
         .await
         .unwrap();
-    let null = odm::backend::operation::Update {
+    let null = odm::backend::operation::UpdateOperation {
         collection: "posts".into(),
         filter: rawdoc! { "_id": 1_i64 },
-        change: odm::backend::operation::Change::operators(
+        change: odm::backend::operation::DocumentChange::operators(
             rawdoc! { "$set": { "subtitle": null } },
         ),
         multi: false,
@@ -312,7 +312,7 @@ pub async fn null_and_missing_are_one_group(fixture: Fixture) {
     assert_eq!(two, [(("alex".to_owned(), None), 3)]);
 }
 
-pub async fn what_does_not_fit_is_an_error(fixture: Fixture) {
+pub async fn overflows_and_misfits_are_errors(fixture: Fixture) {
     let blog = Db::with_backend(fixture.backend());
     let mut posts = [Post::new(1, "alex", &["a"]), Post::new(2, "alex", &["b"])];
     for post in &mut posts {
@@ -331,7 +331,7 @@ pub async fn what_does_not_fit_is_an_error(fixture: Fixture) {
         .all()
         .await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
-    // An expression would look for a field `0`.
+    // An expression would read a field named `0`.
     let error = blog
         .find::<Post>()
         .max(|p| p.tags().at(0))
@@ -341,7 +341,7 @@ pub async fn what_does_not_fit_is_an_error(fixture: Fixture) {
         (error.kind(), error.path()),
         (ErrorKind::Invalid, Some("tags.0"))
     );
-    let broken = Insert {
+    let broken = InsertOperation {
         collection: "posts".into(),
         documents: vec![rawdoc! { "_id": 3_i64, "author": 7 }],
         ordered: true,
@@ -365,7 +365,7 @@ struct Tag {
     posts: i64,
 }
 
-pub async fn a_pipeline_gives_typed_rows(fixture: Fixture) {
+pub async fn a_pipeline_returns_typed_rows(fixture: Fixture) {
     let blog = Db::with_backend(fixture.backend());
     let posts = (0..250).map(|id| {
         Post::new(
@@ -394,7 +394,7 @@ pub async fn a_pipeline_gives_typed_rows(fixture: Fixture) {
         posts,
     };
     assert_eq!(tags, [tag("db", 6), tag("rust", 10), tag("web", 4)]);
-    // A value from a user stays one in the typed filter.
+    // A user's value stays a value in the typed filter.
     let none = blog
         .find::<Post>()
         .filter(|p| p.author().eq("{ \"$ne\": null }"))
@@ -413,7 +413,7 @@ pub async fn a_pipeline_gives_typed_rows(fixture: Fixture) {
     let streamed: Vec<Number> = numbers().stream_as().try_collect().await.unwrap();
     assert_eq!(streamed.len(), 250);
     assert_eq!((streamed[0].n, streamed[249].n), (249, 0));
-    // A row of another type is an error in its place.
+    // A row of a different type is an error at the position of the row.
     let strange =
         doc! { "$project": { "n": { "$cond": [{ "$eq": ["$_id", 1] }, "one", "$_id"] } } };
     let mut rows = blog
@@ -455,7 +455,7 @@ pub async fn a_pipeline_gives_typed_rows(fixture: Fixture) {
     assert!(rows.next().await.is_none());
 }
 
-pub async fn a_pipeline_writes_nothing(fixture: Fixture) {
+pub async fn writing_stages_are_rejected(fixture: Fixture) {
     let blog = Db::with_backend(fixture.backend());
     blog.insert(Post::new(1, "alex", &[])).await.unwrap();
     for stage in [
@@ -478,12 +478,12 @@ pub async fn a_pipeline_writes_nothing(fixture: Fixture) {
     assert_eq!(collections, ["posts"]);
 }
 
-pub async fn a_transaction_calculates_with_its_writes(fixture: Fixture) {
-    let db = market(&fixture).await;
+pub async fn aggregates_in_a_transaction_see_its_writes(fixture: Fixture) {
+    let db = insert_sales(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let inside = db
+    let in_transaction = db
         .transaction(|tx| async move {
             tx.insert(sale(100)).await?;
             let sum = tx.find::<Sale>().sum(|s| s.bytes()).await?;
@@ -508,5 +508,5 @@ pub async fn a_transaction_calculates_with_its_writes(fixture: Fixture) {
         })
         .await
         .unwrap();
-    assert_eq!(inside, (115, 2, 7, vec![doc! { "n": 7 }]));
+    assert_eq!(in_transaction, (115, 2, 7, vec![doc! { "n": 7 }]));
 }

@@ -1,4 +1,4 @@
-//! Several writes in few round trips.
+//! Bulks: several writes in few round trips.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn product(id: i64, catalog_number: i64) -> Product {
     }
 }
 
-/// `+` applied, `-` not applied, `!` failed, `.` not attempted.
+/// Returns a sign for each result: `+` applied, `-` not applied, `!` failed, `.` not attempted.
 fn results(report: &BulkReport) -> String {
     let sign = |result: &BulkResult| match result {
         BulkResult::Applied => '+',
@@ -98,7 +98,7 @@ pub async fn mixed_writes_in_order(fixture: Fixture) {
     assert!(none.is_ok() && none.results.is_empty());
 }
 
-/// 150 writes are one operation, and on MongoDB three commands: a unit test of its adapter counts those.
+/// A bulk of 150 writes is one operation. A unit test of the MongoDB adapter shows that the operation takes three commands.
 pub async fn many_writes_are_one_operation(fixture: Fixture) {
     let (db, recorder) = blog(&fixture).await;
     let posts = (100..150).map(|id| db.insert(Post::new(id, "kim", &[])));
@@ -116,7 +116,7 @@ pub async fn many_writes_are_one_operation(fixture: Fixture) {
     }
 }
 
-pub async fn a_failure_ends_what_is_in_order(fixture: Fixture) {
+pub async fn a_failure_ends_an_ordered_bulk(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let report = db
         .bulk()
@@ -142,7 +142,7 @@ pub async fn a_failure_ends_what_is_in_order(fixture: Fixture) {
     assert_eq!(error.failures().map(|(at, _)| at).collect::<Vec<_>>(), [2]);
     assert_eq!(db.find::<Product>().count().await.unwrap(), 2);
 
-    // An update by id of what is not there is a failure too, with conditions and without.
+    // An update by id of a missing document is a failure, without a condition and with a condition.
     let up = |id: i64| db.update::<Post>(id).inc(|p| p.votes(), 1);
     let report = db
         .bulk()
@@ -159,7 +159,7 @@ pub async fn a_failure_ends_what_is_in_order(fixture: Fixture) {
     assert_eq!(db.get::<Post>(3).await.unwrap().votes, 3);
 }
 
-pub async fn unordered_does_all_that_can_be(fixture: Fixture) {
+pub async fn an_unordered_bulk_continues_after_failures(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let report = db
         .bulk()
@@ -204,8 +204,8 @@ pub async fn unordered_does_all_that_can_be(fixture: Fixture) {
     );
 }
 
-/// A condition that is not met is no failure: what stands behind it follows.
-pub async fn conditions_are_told_one_by_one(fixture: Fixture) {
+/// An unmet condition is no failure, so the next writes run.
+pub async fn unmet_conditions_are_reported_per_write(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let spend = |id: i64| {
         let update = db.update::<Post>(id).when(|p| p.votes().gte(3));
@@ -244,7 +244,7 @@ pub async fn conditions_are_told_one_by_one(fixture: Fixture) {
     );
 }
 
-pub async fn an_array_without_room_fails_alone(fixture: Fixture) {
+pub async fn a_full_array_fails_only_its_write(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let vote = |id: i64, who: &'static str| {
         let update = db.update::<Post>(id).when(|p| p.voters().excludes(who));
@@ -267,7 +267,7 @@ pub async fn an_array_without_room_fails_alone(fixture: Fixture) {
     let report = db.bulk().add_all(votes().map(|(id, who)| vote(id, who)));
     let report = report.unordered().await.unwrap();
     assert_eq!(results(&report), "----!+");
-    // Of many, none is changed if one is full, and what stands before it is done first.
+    // An update of many documents changes no document if one array is full. Earlier writes of the bulk are applied.
     let report = db
         .bulk()
         .add(db.update::<Post>(1).pop_last(|p| p.voters()))
@@ -285,7 +285,7 @@ pub async fn an_array_without_room_fails_alone(fixture: Fixture) {
     assert_eq!(db.get::<Post>(5).await.unwrap().voters, ["x"]);
 }
 
-pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
+pub async fn managed_fields_are_set(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let new = |id| NewTask {
         id,
@@ -315,7 +315,7 @@ pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
     assert!(tasks[0].updated_at >= tasks[0].created_at);
 }
 
-pub async fn in_a_transaction_all_or_nothing(fixture: Fixture) {
+pub async fn a_bulk_in_a_transaction_is_atomic(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
@@ -358,7 +358,7 @@ pub async fn in_a_transaction_all_or_nothing(fixture: Fixture) {
     assert_eq!(db.find::<Product>().count().await.unwrap(), 1);
 }
 
-pub async fn what_cannot_be_sent_fails_in_its_place(fixture: Fixture) {
+pub async fn an_invalid_write_fails_in_its_place(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let long = Post {
         voters: ["a", "b", "c", "d"].map(Into::into).into(),
@@ -385,7 +385,7 @@ pub async fn what_cannot_be_sent_fails_in_its_place(fixture: Fixture) {
     assert!(db.find_by_id::<Post>(7).await.unwrap().is_some());
 }
 
-pub async fn an_upsert_inserts_or_updates_in_its_turn(fixture: Fixture) {
+pub async fn upserts_run_in_order(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let vote = |id: i64| {
         db.update::<Post>(id)

@@ -1,4 +1,4 @@
-//! Looking for what is not as the schema says.
+//! Checks of the stored documents against the schema.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 
 use odm::{
     CheckToken, ErrorKind, Filter,
-    backend::{Recorder, operation::Insert},
+    backend::{Recorder, operation::InsertOperation},
     bson::{self, Bson, RawDocumentBuf, doc},
-    check::{Fault, Finding},
+    check::{Finding, FindingKind},
     prelude::*,
 };
 
@@ -25,7 +25,7 @@ struct Author {
     id: String,
 }
 
-/// References wherever they can be.
+/// A post with a reference in every possible place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "posts", soft_delete)]
 struct Post {
@@ -67,7 +67,7 @@ enum Subject {
     },
 }
 
-/// Of somebody.
+/// A note of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "notes", scope = tenant)]
 struct Note {
@@ -100,7 +100,7 @@ fn comment(who: &str) -> Comment {
     Comment { who: Ref::new(who) }
 }
 
-async fn put(
+async fn insert_raw(
     db: &Db,
     collection: &'static str,
     documents: impl IntoIterator<Item = bson::Document>,
@@ -108,7 +108,7 @@ async fn put(
     let documents = documents
         .into_iter()
         .map(|document| RawDocumentBuf::try_from(&document));
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: collection.into(),
         documents: documents.collect::<Result<_, _>>().unwrap(),
         ordered: true,
@@ -116,7 +116,7 @@ async fn put(
     db.backend().insert(insert).await.unwrap();
 }
 
-/// A blog in which everything is as it must be, with references to what is deleted by a mark too.
+/// Inserts a blog without faults, including references to a soft-deleted document.
 async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
@@ -144,12 +144,12 @@ async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     (db, recorder)
 }
 
-fn shown(findings: &[Finding]) -> Vec<(&str, Bson, &str, &str)> {
+fn summaries(findings: &[Finding]) -> Vec<(&str, Bson, &str, &str)> {
     let shown = findings.iter().map(|finding| {
-        let fault = match &finding.fault {
-            Fault::Dangling { to, .. } => to,
-            Fault::Unreadable { .. } => "unreadable",
-            Fault::OutOfBounds { .. } => "out of bounds",
+        let fault = match &finding.kind {
+            FindingKind::Dangling { to, .. } => to,
+            FindingKind::Unreadable { .. } => "unreadable",
+            FindingKind::OutOfBounds { .. } => "out of bounds",
             other => panic!("{other:?}"),
         };
         (
@@ -162,20 +162,20 @@ fn shown(findings: &[Finding]) -> Vec<(&str, Bson, &str, &str)> {
     shown.collect()
 }
 
-pub async fn what_is_right_is_clean(fixture: Fixture) {
+pub async fn a_valid_database_has_no_findings(fixture: Fixture) {
     let (db, recorder) = blog(&fixture).await;
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
     assert_eq!((report.documents, report.references), (5, 10));
-    // Each collection once, and what it refers to once for each model: authors none, posts two, notes one.
+    // Three queries read the collections. Three queries read targets: two queries for posts, and a single query for notes.
     assert_eq!(recorder.queries(), 6);
     assert_eq!(
         report.to_string(),
-        "5 documents, 10 references: all is as the schema says"
+        "5 documents, 10 references: no findings"
     );
 }
 
-pub async fn every_planted_fault_is_found_and_no_other(fixture: Fixture) {
+pub async fn every_fault_is_found(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let wrong = NewPost {
         author: Ref::new("gone"),
@@ -204,7 +204,7 @@ pub async fn every_planted_fault_is_found_and_no_other(fixture: Fixture) {
     let long = plain(20_i64.into(), "jane".into(), many);
     let wrong_type = plain(21_i64.into(), 5.into(), Vec::new());
     let wrong_id = plain("text".into(), "jane".into(), Vec::new());
-    put(&db, "posts", [long, wrong_type, wrong_id]).await;
+    insert_raw(&db, "posts", [long, wrong_type, wrong_id]).await;
     let report = db.check().await.unwrap();
     let id = Bson::Int64;
     let expected = [
@@ -220,16 +220,16 @@ pub async fn every_planted_fault_is_found_and_no_other(fixture: Fixture) {
         ("posts", id(10), "boss", "authors"),
         ("notes", id(2), "post", "posts"),
     ];
-    let mut found = shown(&report.findings);
+    let mut found = summaries(&report.findings);
     for fault in expected {
         let at = found.iter().position(|found| *found == fault);
         found.remove(at.unwrap_or_else(|| panic!("{fault:?}: {report}")));
     }
     assert!(found.is_empty(), "{found:?}");
-    // As text and as JSON.
+    // The report is printed as text and as JSON.
     let text = report.to_string();
     assert!(
-        text.contains("posts 10, `also.1`: refers to 78 of posts, which is not there"),
+        text.contains("posts 10, `also.1`: refers to 78 in posts, which does not exist"),
         "{text}"
     );
     assert!(
@@ -239,7 +239,7 @@ pub async fn every_planted_fault_is_found_and_no_other(fixture: Fixture) {
     let json = bson::serialize_to_bson(&report).unwrap();
     let findings = json.as_document().unwrap().get_array("findings").unwrap();
     assert_eq!(findings.len(), 11);
-    // What is put right is found no more.
+    // A deleted document has no findings.
     db.delete_many::<Post>(|p| p.id().eq(10))
         .permanently()
         .await
@@ -248,8 +248,8 @@ pub async fn every_planted_fault_is_found_and_no_other(fixture: Fixture) {
     assert_eq!(only.findings.len(), 3, "{only}");
 }
 
-/// It can be left and taken up again at any place, and finds all the same.
-pub async fn a_check_goes_on_where_it_was_left(fixture: Fixture) {
+/// A check can be interrupted anywhere and resumed with the token, without losing a finding.
+pub async fn a_check_resumes_from_a_token(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let wrong = |id: i64| NewPost {
         like: Some(Ref::new(id + 1_000)),
@@ -270,7 +270,7 @@ pub async fn a_check_goes_on_where_it_was_left(fixture: Fixture) {
     loop {
         let mut findings = db.check().after(&token).stream();
         let mut some = Vec::new();
-        // It ends in the middle of a batch, or of what is left.
+        // The check is interrupted in the middle of a batch, or in the middle of the remaining findings.
         while let Some(finding) = findings.next().await {
             some.push(finding.unwrap());
             if some.len() == 120 {
@@ -278,7 +278,7 @@ pub async fn a_check_goes_on_where_it_was_left(fixture: Fixture) {
             }
         }
         let is_over = some.len() < 120;
-        // As another process would do: by the text.
+        // The token is passed as text, like a token from a different process.
         let text = findings.token().map(ToString::to_string);
         token = text.map(|text| text.parse().unwrap());
         for finding in some {
@@ -291,7 +291,7 @@ pub async fn a_check_goes_on_where_it_was_left(fixture: Fixture) {
         }
         assert!(found.len() <= all.len());
     }
-    assert_eq!(shown(&found), shown(&all));
+    assert_eq!(summaries(&found), summaries(&all));
     let other: CheckToken = {
         let mut findings = db.check().only::<Note>().stream();
         while findings.next().await.is_some() {}
@@ -303,8 +303,8 @@ pub async fn a_check_goes_on_where_it_was_left(fixture: Fixture) {
     assert!(findings.next().await.is_none());
 }
 
-/// Links that come and go in the right order are never a finding, whenever it looks.
-pub async fn a_check_disturbs_nobody_and_nobody_it(fixture: Fixture) {
+/// Concurrent writes in a valid order never cause a finding.
+pub async fn concurrent_writes_cause_no_findings(fixture: Fixture) {
     let (db, _) = blog(&fixture).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let writer = {
@@ -334,11 +334,11 @@ pub async fn a_check_disturbs_nobody_and_nobody_it(fixture: Fixture) {
         }
     };
     futures_util::join!(writer, checker);
-    let left = db
+    let remaining = db
         .find::<Post>()
         .filter(|_| Filter::all())
         .count()
         .await
         .unwrap();
-    assert_eq!(left, 2);
+    assert_eq!(remaining, 2);
 }

@@ -1,4 +1,4 @@
-//! The end of a database: what its handles do then, and that what was written is there for the next one.
+//! The end of a database: closed handles return an error, and a database that is opened later contains the written documents.
 
 use odm::{ErrorKind, backend, prelude::*};
 
@@ -25,7 +25,7 @@ fn note(id: i64) -> Note {
     }
 }
 
-pub async fn a_closed_database_refuses_everything(fixture: Fixture) {
+pub async fn a_closed_database_rejects_all_operations(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert_many((0..10).map(note)).await.unwrap();
     let another = db.clone();
@@ -63,7 +63,7 @@ pub async fn a_closed_database_refuses_everything(fixture: Fixture) {
     }
 }
 
-pub async fn what_was_written_is_there_for_the_next(fixture: Fixture) {
+pub async fn writes_persist_after_close(fixture: Fixture) {
     let url = fixture.url().to_owned();
     let db = Db::with_backend(fixture.backend());
     db.insert(note(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Computed fields: right behind every write, on every backend.
+//! Computed fields: correct after every kind of write, on every backend.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use odm::{
     action::{BulkReport, BulkResult},
     backend::{
         Recorder,
-        operation::{Change, Find, Insert, Operation, Update},
+        operation::{DocumentChange, FindOperation, InsertOperation, Operation, UpdateOperation},
     },
     bson::{Bson, Decimal128, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
-    check::{Fault, Remedy},
+    check::{FindingKind, Remedy},
     prelude::*,
 };
 
@@ -52,7 +52,7 @@ struct Size {
     height: Option<f64>,
 }
 
-/// S17.
+/// A model with a computed field for each kind of expression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "baskets", version, timestamps(updated = updated_at))]
 struct Basket {
@@ -79,7 +79,7 @@ struct Basket {
     area: f64,
     #[embed(max = 10)]
     scores: Vec<i32>,
-    /// Of what is computed itself, declared before it.
+    /// Computed from other computed fields. One input is declared later.
     #[computed(2 * (best + fruit) - -1)]
     worth: i64,
     #[computed(sum(scores))]
@@ -104,7 +104,7 @@ fn basket(id: i64) -> NewBasket {
     }
 }
 
-/// With what an order has of others, and what others have of it.
+/// An order line with a reference and a snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct OrderLine {
     #[reference(on_delete = pull)]
@@ -115,7 +115,7 @@ struct OrderLine {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "orders", companion)]
+#[document(collection = "orders", insert_struct)]
 struct Order {
     #[serde(rename = "_id")]
     id: i64,
@@ -146,7 +146,7 @@ struct Pair {
     d: Option<Decimal128>,
 }
 
-/// Whatever is stored in it: it is never read.
+/// A model for stored values of arbitrary types. No test decodes a document of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "numbers")]
 struct Numbers {
@@ -173,9 +173,9 @@ struct Numbers {
     all: i64,
 }
 
-/// Its second version has a sum.
+/// A model with an upgrade. Version 2 adds a computed field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "rooms", schema_version = 2, upgrade = measured)]
+#[document(collection = "rooms", schema_version = 2, upgrade = add_length)]
 struct Room {
     #[serde(rename = "_id")]
     id: i64,
@@ -185,7 +185,7 @@ struct Room {
     area: i64,
 }
 
-fn measured(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+fn add_length(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
     document.entry("length".to_owned()).or_insert(2_i64.into());
     Ok(())
 }
@@ -195,7 +195,7 @@ fn measured(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
 struct Shop;
 type Db = odm::Database<Shop>;
 
-/// What is right, as the documentation says it.
+/// Asserts that the computed fields match the definitions in the documentation.
 fn check_basket(basket: &Basket) {
     let oranges = basket.oranges.unwrap_or(0);
     assert_eq!(
@@ -224,7 +224,7 @@ fn all_applied(report: &BulkReport) {
     assert!(results.all(BulkResult::is_applied), "{report:?}");
 }
 
-async fn get(db: &Db, id: i64) -> Basket {
+async fn get_checked_basket(db: &Db, id: i64) -> Basket {
     let basket = db.get::<Basket>(id).await.unwrap();
     check_basket(&basket);
     basket
@@ -233,7 +233,7 @@ async fn get(db: &Db, id: i64) -> Basket {
 pub async fn an_insert_computes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let inserted = db.insert(basket(1)).await.unwrap();
-    assert_eq!(inserted, get(&db, 1).await);
+    assert_eq!(inserted, get_checked_basket(&db, 1).await);
     assert_eq!(
         (
             inserted.fruit,
@@ -259,12 +259,12 @@ pub async fn an_insert_computes(fixture: Fixture) {
         (empty.fruit, empty.total, empty.kinds, empty.worth),
         (2, 0, 0, 5)
     );
-    assert_eq!(empty, get(&db, 4).await);
+    assert_eq!(empty, get_checked_basket(&db, 4).await);
     let mut bulk = db.bulk();
     bulk = bulk.add(db.insert(basket(5)));
     all_applied(&bulk.await.unwrap());
-    get(&db, 5).await;
-    // It can be asked for, and sorted by, like any other.
+    get_checked_basket(&db, 5).await;
+    // Filters and sorts work with computed fields.
     let found = db
         .find::<Basket>()
         .filter(|b| b.total().gt(16) & b.fruit().eq(5));
@@ -279,10 +279,10 @@ pub async fn every_update_computes(fixture: Fixture) {
     let tea = || line("tea", 5, 2);
     macro_rules! each {
         ($($update:expr;)*) => {$({
-            let before = get(&db, 1).await;
+            let before = get_checked_basket(&db, 1).await;
             let done = $update.await.unwrap();
             assert_eq!((done.matched, done.modified), (1, 1), "{}", stringify!($update));
-            let after = get(&db, 1).await;
+            let after = get_checked_basket(&db, 1).await;
             assert_eq!(after.version, before.version + 1, "{}", stringify!($update));
             assert!(after.updated_at >= before.updated_at);
         })*};
@@ -295,7 +295,7 @@ pub async fn every_update_computes(fixture: Fixture) {
         update().min(|b| b.apples(), 4);
         update().max(|b| b.oranges(), 40_i64);
         update().unset(|b| b.oranges());
-        // It makes the field.
+        // The `$inc` creates the field.
         update().inc(|b| b.oranges(), 7_i64);
         update().unset(|b| b.oranges());
         update().mul(|b| b.oranges(), 7_i64);
@@ -337,7 +337,7 @@ pub async fn every_update_computes(fixture: Fixture) {
         update().set(|b| b.pantry(), BTreeMap::new());
         update().set(|b| b.note(), "not looked at");
     }
-    let after = get(&db, 1).await;
+    let after = get_checked_basket(&db, 1).await;
     let skus: Vec<_> = after
         .lines
         .iter()
@@ -345,19 +345,19 @@ pub async fn every_update_computes(fixture: Fixture) {
         .collect();
     assert_eq!(skus, [("tea", 5, 3), ("milk", 10, 2), ("rye", 100, 7)]);
     assert_eq!(after.scores, [79]);
-    // Nothing changes: the version alone does.
+    // The update changes no value except the version.
     update().set(|b| b.apples(), 4).await.unwrap();
-    let same = get(&db, 1).await;
+    let same = get_checked_basket(&db, 1).await;
     assert_eq!(same.fruit, after.fruit);
 }
 
-/// A push behind the position of a field in an array, and the array as it is then, are as by the operators.
-pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
+/// An update that is translated to a pipeline stores exactly the document that the plain operators store.
+pub async fn pipeline_updates_equal_operator_updates(fixture: Fixture) {
     let backend = fixture.backend();
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
     db.insert(basket(2)).await.unwrap();
-    // The second is changed by the operators themselves.
+    // Document 1 gets the typed update, document 2 the plain operators.
     let both = async |by: &str, update: BsonDocument| {
         let typed = match by {
             "position" => {
@@ -385,15 +385,15 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
             other => panic!("{other}"),
         };
         typed.unwrap();
-        let plain = Update {
+        let plain = UpdateOperation {
             collection: "baskets".into(),
             filter: rawdoc! { "_id": 2_i64 },
-            change: Change::operators(RawDocumentBuf::try_from(&update).unwrap()),
+            change: DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
             multi: false,
             upsert: false,
         };
         backend.update(plain).await.unwrap();
-        let [mut a, mut b] = [raw(&fixture, 1).await, raw(&fixture, 2).await];
+        let [mut a, mut b] = [read_raw(&fixture, 1).await, read_raw(&fixture, 2).await];
         for document in [&mut a, &mut b] {
             for name in [
                 "_id",
@@ -409,7 +409,7 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
                 document.remove(name);
             }
         }
-        // With the order of fields.
+        // The text of the documents also shows the order of the fields.
         assert_eq!(format!("{a}"), format!("{b}"), "{by}");
     };
     let x = bson::serialize_to_bson(&line("x", 1, 1)).unwrap();
@@ -432,14 +432,14 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
     .await;
     both("pop", doc! { "$pop": { "scores": -1 } }).await;
     both("every", doc! { "$mul": { "lines.$[].price": 3_i64 } }).await;
-    get(&db, 1).await;
+    get_checked_basket(&db, 1).await;
 }
 
-/// A map may have keys that read like positions.
-pub async fn keys_of_digits_are_keys(fixture: Fixture) {
+/// Map keys that look like array positions are keys.
+pub async fn numeric_map_keys_are_not_positions(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
-    let before = get(&db, 1).await;
+    let before = get_checked_basket(&db, 1).await;
     db.update::<Basket>(1)
         .set(|b| b.pantry().key("7"), 1)
         .set(|b| b.pantry().key("07"), 2)
@@ -448,7 +448,7 @@ pub async fn keys_of_digits_are_keys(fixture: Fixture) {
         .inc(|b| b.apples(), 1)
         .await
         .unwrap();
-    let after = get(&db, 1).await;
+    let after = get_checked_basket(&db, 1).await;
     let mut pantry = before.pantry;
     pantry
         .extend([("7", 1), ("07", 2), ("20261127", 3), ("fig", 4)].map(|(k, n)| (k.to_owned(), n)));
@@ -464,19 +464,19 @@ pub async fn keys_of_digits_are_keys(fixture: Fixture) {
         .unwrap();
     pantry.retain(|key, _| key != "20261127" && key != "07");
     pantry.insert("7".to_owned(), 11);
-    assert_eq!(get(&db, 1).await.pantry, pantry);
+    assert_eq!(get_checked_basket(&db, 1).await.pantry, pantry);
 }
 
-/// An update that changes one place twice is refused as such, whether or not fields are computed from it.
-pub async fn a_conflict_of_operators_is_refused_as_one(fixture: Fixture) {
+/// An update that changes a path twice is refused as a conflict, with and without computed fields.
+pub async fn conflicting_operators_are_refused(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
-    let before = raw(&fixture, 1).await;
+    let before = read_raw(&fixture, 1).await;
     let same = db
         .update::<Basket>(1)
         .set(|b| b.apples(), 1)
         .inc(|b| b.apples(), 2);
-    let inside = db
+    let embedded = db
         .update::<Basket>(1)
         .set(
             |b| b.size(),
@@ -486,7 +486,7 @@ pub async fn a_conflict_of_operators_is_refused_as_one(fixture: Fixture) {
             },
         )
         .inc(|b| b.size().width(), 2.0);
-    for error in [same.await.unwrap_err(), inside.await.unwrap_err()] {
+    for error in [same.await.unwrap_err(), embedded.await.unwrap_err()] {
         assert_eq!(
             (error.kind(), error.code()),
             (ErrorKind::Invalid, Some(40)),
@@ -494,17 +494,17 @@ pub async fn a_conflict_of_operators_is_refused_as_one(fixture: Fixture) {
         );
         assert_eq!(error.collection(), Some("baskets"));
     }
-    assert_eq!(raw(&fixture, 1).await, before);
+    assert_eq!(read_raw(&fixture, 1).await, before);
 }
 
-async fn raw(fixture: &Fixture, id: i64) -> BsonDocument {
-    let find = Find {
+async fn read_raw(fixture: &Fixture, id: i64) -> BsonDocument {
+    let find = FindOperation {
         collection: "baskets".into(),
         filter: rawdoc! { "_id": id },
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = fixture
         .backend()
@@ -518,18 +518,18 @@ async fn raw(fixture: &Fixture, id: i64) -> BsonDocument {
 }
 
 async fn set_raw(fixture: &Fixture, id: i64, update: BsonDocument) {
-    let update = Update {
+    let update = UpdateOperation {
         collection: "baskets".into(),
         filter: rawdoc! { "_id": id },
-        change: Change::operators(RawDocumentBuf::try_from(&update).unwrap()),
+        change: DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
         multi: false,
         upsert: false,
     };
     fixture.backend().update(update).await.unwrap();
 }
 
-/// What no pipeline says is two updates of one transaction, and an error where there is none.
-pub async fn what_no_pipeline_says_is_a_transaction(fixture: Fixture) {
+/// An update that no pipeline can express becomes two updates in a transaction. Without transactions, the update is an error.
+pub async fn inexpressible_updates_use_a_transaction(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
     db.insert(basket(2)).await.unwrap();
@@ -557,22 +557,19 @@ pub async fn what_no_pipeline_says_is_a_transaction(fixture: Fixture) {
         let returned = returned.unwrap();
         check_basket(&returned);
         assert_eq!(returned.apples, 107);
-        assert_eq!(get(&db, 1).await.apples, 14);
-        assert_eq!(get(&db, 1).await.lines[1].price, 8);
-        assert_eq!(get(&db, 2).await.apples, 107);
+        assert_eq!(get_checked_basket(&db, 1).await.apples, 14);
+        assert_eq!(get_checked_basket(&db, 1).await.lines[1].price, 8);
+        assert_eq!(get_checked_basket(&db, 2).await.apples, 107);
         return;
     }
     for error in [first.unwrap_err(), bits.unwrap_err(), returned.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(
-            error.to_string().contains("without transactions"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("has no transactions"), "{error}");
     }
-    assert_eq!(get(&db, 1).await.apples, 2);
+    assert_eq!(get_checked_basket(&db, 1).await.apples, 2);
     let done = db.modify::<Basket>(1, |b| b.apples |= 4).await.unwrap();
     assert_eq!(done.apples, 6);
-    get(&db, 1).await;
+    get_checked_basket(&db, 1).await;
 }
 
 pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
@@ -583,7 +580,7 @@ pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
             .or_insert(basket(1))
     };
     assert!(upsert().await.unwrap().is_inserted());
-    assert_eq!(get(&db, 1).await.fruit, 5);
+    assert_eq!(get_checked_basket(&db, 1).await.fruit, 5);
     let updated = upsert().returning_after().await.unwrap().into_inner();
     check_basket(&updated);
     assert_eq!(updated.fruit, 15);
@@ -607,10 +604,10 @@ pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
     let done = bulk.await.unwrap();
     assert_eq!((done.matched, done.inserted), (4, 0));
     for id in 1..=3 {
-        get(&db, id).await;
+        get_checked_basket(&db, id).await;
     }
-    assert_eq!(get(&db, 2).await.total, 6 * 2 + 8);
-    assert_eq!(get(&db, 1).await.fruit, 16);
+    assert_eq!(get_checked_basket(&db, 2).await.total, 6 * 2 + 8);
+    assert_eq!(get_checked_basket(&db, 1).await.fruit, 16);
     let before = db
         .update::<Basket>(1)
         .set(|b| b.apples(), 1)
@@ -618,7 +615,10 @@ pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
         .await
         .unwrap();
     check_basket(&before);
-    assert_eq!((before.fruit, get(&db, 1).await.fruit), (16, 5));
+    assert_eq!(
+        (before.fruit, get_checked_basket(&db, 1).await.fruit),
+        (16, 5)
+    );
     let tx = db
         .transaction(|tx| async move {
             tx.update::<Basket>(1).inc(|b| b.apples(), 1).await?;
@@ -630,7 +630,7 @@ pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
     }
 }
 
-pub async fn a_save_computes_and_changes_nothing_computed(fixture: Fixture) {
+pub async fn a_save_computes_and_refuses_edited_computed_fields(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
     let mut edited = db.edit::<Basket>(1).await.unwrap();
@@ -640,15 +640,15 @@ pub async fn a_save_computes_and_changes_nothing_computed(fixture: Fixture) {
     edited.pantry.clear();
     db.save(&mut edited).await.unwrap();
     check_basket(&edited);
-    assert_eq!(*edited, get(&db, 1).await);
-    // What another has changed meanwhile.
+    assert_eq!(*edited, get_checked_basket(&db, 1).await);
+    // The modify sees a concurrent change of another input.
     db.update::<Basket>(1)
         .inc(|b| b.oranges(), 5_i64)
         .await
         .unwrap();
     let modified = db.modify::<Basket>(1, |b| b.apples += 1).await.unwrap();
     assert_eq!(modified.fruit, 21 + 8);
-    get(&db, 1).await;
+    get_checked_basket(&db, 1).await;
     let mut edited = db.edit::<Basket>(1).await.unwrap();
     edited.total += 1;
     let error = db.save(&mut edited).await.unwrap_err();
@@ -656,11 +656,12 @@ pub async fn a_save_computes_and_changes_nothing_computed(fixture: Fixture) {
         (error.kind(), error.path()),
         (ErrorKind::Invalid, Some("sum"))
     );
-    get(&db, 1).await;
+    get_checked_basket(&db, 1).await;
 }
 
-/// What is too large is an error, and nothing is written, whoever computes; so is what an operator would refuse.
-pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
+/// An overflow is an error and writes no document, wherever the value is computed. An operator on a value of the wrong type is an
+/// error too.
+pub async fn failed_computations_write_nothing(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let large = NewBasket {
         lines: vec![line("gold", i64::MAX, 2)],
@@ -672,7 +673,7 @@ pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
         (ErrorKind::Invalid, Some("sum"))
     );
     db.insert(basket(1)).await.unwrap();
-    let before = get(&db, 1).await;
+    let before = get_checked_basket(&db, 1).await;
     let refused = async |update: odm::action::Update<Basket>| {
         let error = update.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -682,7 +683,7 @@ pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
     let gold = line("gold", i64::MAX / 2, 3);
     let message = refused(db.update::<Basket>(1).push(|b| b.lines(), gold)).await;
     assert!(
-        message.contains("what is computed is beyond an int64"),
+        message.contains("the computed value does not fit into an int64"),
         "{message}"
     );
     refused(db.update::<Basket>(1).set(|b| b.oranges(), i64::MAX)).await;
@@ -691,8 +692,8 @@ pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
             .inc(|b| b.lines().all().price(), i64::MAX),
     )
     .await;
-    assert_eq!(get(&db, 1).await, before);
-    // What does not fit the model.
+    assert_eq!(get_checked_basket(&db, 1).await, before);
+    // Stored values that do not match the model.
     set_raw(
         &fixture,
         1,
@@ -703,15 +704,18 @@ pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
     refused(db.update::<Basket>(1).push(|b| b.scores(), 1)).await;
     refused(db.update::<Basket>(1).set(|b| b.size().width(), 1.0)).await;
     assert_eq!(
-        raw(&fixture, 1).await.get("apples"),
+        read_raw(&fixture, 1).await.get("apples"),
         Some(&Bson::from("two"))
     );
     db.update::<Basket>(1).set(|b| b.apples(), 7).await.unwrap();
-    assert_eq!(raw(&fixture, 1).await.get("fruit"), Some(&Bson::Int64(10)));
+    assert_eq!(
+        read_raw(&fixture, 1).await.get("fruit"),
+        Some(&Bson::Int64(10))
+    );
 }
 
-/// Nobody ever sees a sum that is not that of what it sees.
-pub async fn a_reader_sees_what_is_right(fixture: Fixture) {
+/// A reader never sees a computed field that differs from its inputs in the same document.
+pub async fn readers_see_consistent_computed_fields(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -720,9 +724,9 @@ pub async fn a_reader_sees_what_is_right(fixture: Fixture) {
         tokio::spawn(async move {
             let mut reads = 0;
             while !is_over.load(Ordering::Relaxed) {
-                get(&db, 1).await;
+                get_checked_basket(&db, 1).await;
                 reads += 1;
-                // In memory nothing is waited for.
+                // The in-memory backend never suspends, so the reader must yield.
                 tokio::task::yield_now().await;
             }
             reads
@@ -749,12 +753,12 @@ pub async fn a_reader_sees_what_is_right(fixture: Fixture) {
     }
     is_over.store(true, Ordering::Relaxed);
     assert!(reader.await.unwrap() > 0);
-    let last = get(&db, 1).await;
+    let last = get_checked_basket(&db, 1).await;
     assert_eq!((last.fruit, last.total), (5 + 50, 5 * 27 + 7 + 25));
 }
 
-/// One operation, and one of operators where nothing is computed from what changes.
-pub async fn it_costs_no_further_operation(fixture: Fixture) {
+/// Computed fields need no extra operation. An update that changes no input stays an update with plain operators.
+pub async fn computed_fields_need_no_extra_operation(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
     recorder.clear();
@@ -764,12 +768,12 @@ pub async fn it_costs_no_further_operation(fixture: Fixture) {
     db.update::<Basket>(1).inc(|b| b.apples(), 1).await.unwrap();
     match &*recorder.operations() {
         [
-            Operation::Update(Update {
-                change: Change::Pipeline(stages),
+            Operation::Update(UpdateOperation {
+                change: DocumentChange::Pipeline(stages),
                 ..
             }),
         ] => {
-            // What is computed of it, and what is computed of that.
+            // The update, then `fruit` from `apples`, then `worth` from `fruit`.
             assert_eq!(stages.len(), 3, "{stages:?}");
             for stage in stages {
                 assert!(!format!("{stage:?}").contains("lines"), "{stage:?}");
@@ -785,13 +789,13 @@ pub async fn it_costs_no_further_operation(fixture: Fixture) {
         .unwrap();
     for operation in &*recorder.operations() {
         match operation {
-            Operation::Update(Update {
-                change: Change::Operators { update, .. },
+            Operation::Update(UpdateOperation {
+                change: DocumentChange::Operators { update, .. },
                 ..
             }) => {
                 assert!(update.get_document("$set").is_ok());
             }
-            // The outcome of an array with a bound is not looked at.
+            // Fails on any extra operation, such as a read of the length of a bounded array.
             other => panic!("{other:?}"),
         }
     }
@@ -806,15 +810,15 @@ pub async fn it_costs_no_further_operation(fixture: Fixture) {
             .set(|b| b.note(), "y"),
     );
     all_applied(&bulk.await.unwrap());
-    // Of many documents none is changed if one of the numbers would leave its range: that is looked for first.
+    // An update of many documents must change no document if a computed value overflows. A find looks for overflows first.
     assert!(matches!(
         &*recorder.operations(),
         [Operation::Find(_), Operation::BulkWrite(bulk)] if bulk.writes.len() == 2
     ));
-    get(&db, 1).await;
+    get_checked_basket(&db, 1).await;
 }
 
-/// Values of a user are data, in an expression too.
+/// Application values stay literals inside pipeline expressions.
 pub async fn values_are_literal(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(basket(1)).await.unwrap();
@@ -832,15 +836,15 @@ pub async fn values_are_literal(fixture: Fixture) {
         .pull_where(|b| b.lines(), |l| l.sku().eq("$sku"))
         .await
         .unwrap();
-    let after = get(&db, 1).await;
+    let after = get_checked_basket(&db, 1).await;
     assert_eq!(
         (&*after.note, &*after.lines[2].sku, after.lines.len()),
         (evil, "$$ROOT", 3)
     );
 }
 
-/// With snapshots in its elements, copies of it elsewhere, and references that leave it.
-pub async fn it_works_with_what_is_taken_of_others(fixture: Fixture) {
+/// Computed fields work together with snapshots in elements, copies of the computed field, and pulled references.
+pub async fn computed_fields_work_with_snapshots_and_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let price = |text: &str| text.parse::<Decimal128>().unwrap();
@@ -877,7 +881,7 @@ pub async fn it_works_with_what_is_taken_of_others(fixture: Fixture) {
     let order = db.get::<Order>(1).await.unwrap();
     assert_eq!((order.total, order.line_count), (price("45.299"), 3));
     assert_eq!(db.get::<Invoice>(1).await.unwrap().line_count, 3);
-    // A price that changes is none of the order's.
+    // A changed price of a thing leaves the order's snapshots unchanged.
     db.update::<Thing>(3)
         .set(|t| t.price(), price("9"))
         .await
@@ -890,7 +894,7 @@ pub async fn it_works_with_what_is_taken_of_others(fixture: Fixture) {
     db.delete::<Thing>(2).await.unwrap();
     let order = db.get::<Order>(1).await.unwrap();
     assert_eq!((order.total, order.line_count), (price("3.633"), 2));
-    db.settled().await.unwrap();
+    db.wait_for_pending().await.unwrap();
     assert_eq!(db.get::<Invoice>(1).await.unwrap().line_count, 2);
     assert!(db.check().await.unwrap().is_clean());
 }
@@ -903,7 +907,7 @@ pub async fn a_check_finds_and_a_repair_computes(fixture: Fixture) {
     assert!(db.check().await.unwrap().is_clean());
     set_raw(&fixture, 1, doc! { "$set": { "apples": 50 } }).await;
     set_raw(&fixture, 2, doc! { "$set": { "sum": 5.0, "fruit": 5.0 } }).await;
-    // As before the field was declared.
+    // The document looks like a document that is older than the declaration of the fields.
     set_raw(
         &fixture,
         3,
@@ -913,12 +917,12 @@ pub async fn a_check_finds_and_a_repair_computes(fixture: Fixture) {
     let report = db.check().await.unwrap();
     let mut found = Vec::new();
     for finding in &report.findings {
-        if let Fault::Miscomputed { holds, is } = &finding.fault {
+        if let FindingKind::WrongComputedField { actual, expected } = &finding.kind {
             found.push((
                 finding.id.clone(),
                 &*finding.path,
-                (**holds).clone(),
-                is.as_deref().cloned(),
+                (**actual).clone(),
+                expected.as_deref().cloned(),
             ));
         }
     }
@@ -935,34 +939,34 @@ pub async fn a_check_finds_and_a_repair_computes(fixture: Fixture) {
         ]
     );
     assert!(
-        report
-            .to_string()
-            .contains("`fruit`: is 5, and computed to be 53"),
+        report.to_string().contains("`fruit`: has 5, expected 53"),
         "{report}"
     );
     let planned = db.repair().await.unwrap();
     let remedies = planned
         .steps
         .iter()
-        .filter(|step| step.remedy == Some(Remedy::ComputeAgain));
+        .filter(|step| step.remedy == Some(Remedy::RecomputeField));
     assert_eq!(remedies.count(), 6);
     let _ = db.repair().apply().await.unwrap();
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
     for id in 1..=3 {
-        get(&db, id).await;
+        get_checked_basket(&db, id).await;
     }
-    // What has no room, nobody but the application mends.
+    // A repair cannot compute a value that overflows. The application must change the inputs.
     set_raw(&fixture, 1, doc! { "$set": { "oranges": i64::MAX } }).await;
     let report = db.repair().apply().await.unwrap();
     assert!(!report.is_clean());
     assert!(
-        report.to_string().contains("more than it has room for"),
+        report
+            .to_string()
+            .contains("the computed value does not fit into the field"),
         "{report}"
     );
 }
 
-/// Numbers that are the same wherever the test runs.
+/// A deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -974,7 +978,7 @@ impl Random {
         usize::try_from(self.0 >> 33).unwrap() % bound
     }
 
-    /// What may stand where a number is to be; none is a missing field.
+    /// Returns a value for a numeric field. `None` stands for a missing field.
     fn value(&mut self) -> Option<Bson> {
         let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
         let small = i32::try_from(self.below(100)).unwrap() - 50;
@@ -1010,8 +1014,8 @@ impl Random {
     }
 }
 
-/// Updates compute in the database, the check here.
-pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
+/// Updates compute in the database, the check computes in Rust. Both must get equal values and refuse the same documents.
+pub async fn updates_and_the_check_compute_equal_values(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let (mut random, mut documents) = (Random(17), Vec::new());
     for id in 0..400_i64 {
@@ -1032,7 +1036,7 @@ pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
         }
         documents.push(RawDocumentBuf::try_from(&document).unwrap());
     }
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "numbers".into(),
         documents,
         ordered: true,
@@ -1051,9 +1055,11 @@ pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
     assert!((20..300).contains(&refused.len()), "{}", refused.len());
     let mut wrong = Vec::new();
     for finding in db.check().only::<Numbers>().await.unwrap().findings {
-        match &finding.fault {
-            Fault::Miscomputed { is: None, .. } => wrong.push(finding.id),
-            Fault::Miscomputed { .. } => assert!(refused.contains(&finding.id), "{finding}"),
+        match &finding.kind {
+            FindingKind::WrongComputedField { expected: None, .. } => wrong.push(finding.id),
+            FindingKind::WrongComputedField { .. } => {
+                assert!(refused.contains(&finding.id), "{finding}")
+            }
             _ => {}
         }
     }
@@ -1061,11 +1067,11 @@ pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
     assert_eq!(wrong, refused);
 }
 
-/// A document of an older version is computed when it is read, and stored so when it is written.
+/// Reading an outdated document computes its fields. Writing the document stores the computed values.
 pub async fn an_upgrade_computes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let old = |id: i64| rawdoc! { "_id": id, "width": id + 2 };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "rooms".into(),
         documents: vec![old(1), old(2)],
         ordered: true,

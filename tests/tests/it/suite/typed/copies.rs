@@ -1,4 +1,4 @@
-//! Copies of other documents: filled, followed, and snapshots that stay.
+//! Copies of fields from referenced documents, fan-outs of changed sources, and snapshots.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,15 +6,15 @@ use odm::{
     ErrorKind, Filter,
     backend::{
         Recorder,
-        operation::{Change, Direction, Find, Index, Operation, Update},
+        operation::{Direction, DocumentChange, FindOperation, Index, Operation, UpdateOperation},
     },
-    bson::{Bson, RawDocumentBuf, rawdoc},
-    check::Fault,
+    bson::{self, Bson, RawDocumentBuf, rawdoc},
+    check::FindingKind,
     prelude::*,
 };
 
 use crate::Fixture;
-use crate::crash::{Crashes, Write};
+use crate::crash::{CrashTest, Write};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Place {
@@ -34,7 +34,7 @@ struct Host {
     notes: Option<String>,
 }
 
-/// S7.
+/// A log message with copies of host fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "logmsgs", timestamps)]
 struct LogMessage {
@@ -53,7 +53,7 @@ struct LogMessage {
     updated_at: DateTime,
 }
 
-/// What is copied here is copied further, into [`Alert`].
+/// A service. [`Alert`] copies `notes`, which is a copy itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "services")]
 struct Service {
@@ -88,7 +88,7 @@ struct Part {
     price: i64,
 }
 
-/// S5.
+/// A part of a product, with a copy of the part's name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct PartLink {
     #[reference]
@@ -99,7 +99,7 @@ struct PartLink {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "products", companion)]
+#[document(collection = "products", insert_struct)]
 struct Product {
     #[serde(rename = "_id")]
     id: i64,
@@ -108,7 +108,7 @@ struct Product {
     parts: Vec<PartLink>,
 }
 
-/// S9.
+/// An order line, with a snapshot of the price and a copy of the name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct OrderLine {
     #[reference]
@@ -121,7 +121,7 @@ struct OrderLine {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "orders", companion)]
+#[document(collection = "orders", insert_struct)]
 struct Order {
     #[serde(rename = "_id")]
     id: i64,
@@ -132,9 +132,9 @@ struct Order {
     lines: Vec<OrderLine>,
 }
 
-/// Arrays in arrays, of which some are not there.
+/// A crate with an optional array, inside an array of the shipment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
-#[embedded(companion)]
+#[embedded(insert_struct)]
 struct Crate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[embed(max = 5)]
@@ -142,7 +142,7 @@ struct Crate {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "shipments", companion)]
+#[document(collection = "shipments", insert_struct)]
 struct Shipment {
     #[serde(rename = "_id")]
     id: i64,
@@ -150,7 +150,7 @@ struct Shipment {
     crates: Vec<Crate>,
 }
 
-/// Whose copies go with what it refers to.
+/// A ticket. Deleting the host nullifies the reference and removes the copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "tickets")]
 struct Ticket {
@@ -162,7 +162,7 @@ struct Ticket {
     hostname: Option<String>,
 }
 
-/// Whose copy goes with its source, and is copied further into [`Note`]; the other copy stays.
+/// A visit. Deleting the host clears `hostname` and `notes`, and keeps `ipaddr`. [`Note`] copies `hostname` again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "visits")]
 struct Visit {
@@ -267,17 +267,17 @@ async fn names_in(db: &Db, product: i64) -> Vec<String> {
     product.parts.into_iter().map(|part| part.name).collect()
 }
 
-async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<RawDocumentBuf> {
-    let find = Find {
+async fn read_raw(fixture: &Fixture, collection: &'static str) -> Vec<RawDocumentBuf> {
+    let find = FindOperation {
         collection: collection.into(),
         filter: rawdoc! {},
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let cursor = fixture.backend().find(find).await.unwrap();
-    odm::backend::drain(cursor).await.unwrap()
+    odm::backend::read_to_end(cursor).await.unwrap()
 }
 
 pub async fn copies_are_filled_at_insert(fixture: Fixture) {
@@ -299,8 +299,8 @@ pub async fn copies_are_filled_at_insert(fixture: Fixture) {
     assert_eq!(service.place, Some(place("Bern", 1)));
     db.insert(product(1, &[2, 1, 2])).await.unwrap();
     assert_eq!(names_in(&db, 1).await, ["part 2", "part 1", "part 2"]);
-    // What other clients see: the copies where they belong, and the bookkeeping under `_odm` alone.
-    let [stored] = stored(&fixture, "products").await.try_into().unwrap();
+    // Clients without `odm` see the copies at the declared paths, and all metadata under `_odm`.
+    let [stored] = read_raw(&fixture, "products").await.try_into().unwrap();
     let first = stored.get_array("parts").unwrap().get(0).unwrap().unwrap();
     let keys = first.as_document().unwrap().iter();
     let keys: Vec<_> = keys.map(|field| field.unwrap().0.as_str()).collect();
@@ -352,15 +352,16 @@ pub async fn copies_follow_their_source(fixture: Fixture) {
     assert!(renamed.is_applied());
     let after = db.get::<LogMessage>(1).await.unwrap();
     assert_eq!(after.hostname, "web");
-    // Following is no change of one's own.
+    // A fan-out does not change `updated_at` of a dependent.
     assert_eq!(after.updated_at, before.updated_at);
-    // Nothing is owed any more.
-    db.settled().await.unwrap();
+    // No pending work is left.
+    db.wait_for_pending().await.unwrap();
     for collection in ["hosts", "logmsgs"] {
-        for raw in stored(&fixture, collection).await {
-            let own = raw.get_document("_odm").unwrap();
-            assert_eq!(own.get("fan").unwrap(), None, "{raw:?}");
-            assert_eq!(own.get("verify").unwrap(), None, "{raw:?}");
+        for raw in read_raw(&fixture, collection).await {
+            // All pending work has a token.
+            let metadata = raw.get_document("_odm").unwrap();
+            let metadata = bson::Document::try_from(metadata).unwrap();
+            assert!(!metadata.to_string().contains("token"), "{metadata}");
         }
     }
 }
@@ -377,7 +378,7 @@ pub async fn copies_in_arrays_follow(fixture: Fixture) {
         .unwrap();
     assert_eq!(names_in(&db, 1).await, ["bolt", "part 2", "bolt"]);
     assert_eq!(names_in(&db, 2).await, ["part 3"]);
-    // Neither order nor anything else of the elements has changed.
+    // The fan-out changes neither the order nor the remaining fields of the elements.
     db.update::<Product>(1)
         .set(|p| p.parts().at(1).quantity(), 7)
         .await
@@ -415,7 +416,7 @@ pub async fn copies_in_arrays_of_arrays_follow(fixture: Fixture) {
     assert_eq!(names().await, [vec!["part 1", "nut"], vec![], vec!["nut"]]);
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    around(
+    update_raw(
         &fixture,
         "shipments",
         1,
@@ -426,7 +427,7 @@ pub async fn copies_in_arrays_of_arrays_follow(fixture: Fixture) {
     assert_eq!(names().await, [vec!["part 1", "nut"], vec![], vec!["nut"]]);
 }
 
-pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
+pub async fn changed_references_refill_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert_many([line(1, 1), line(2, 1)]).await.unwrap();
@@ -513,8 +514,8 @@ pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
     assert_eq!(names_in(&db, 1).await, ["new 1", "new 3", "new 2"]);
 }
 
-/// What is gone leaves its last value, or nothing with the reference to it.
-pub async fn what_is_gone(fixture: Fixture) {
+/// A deleted source leaves the last copied value. A nullified reference removes the copy.
+pub async fn deleted_sources_keep_or_nullify_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert(line(1, 2)).await.unwrap();
@@ -539,15 +540,15 @@ fn visit(id: i64, host: i64) -> NewVisit {
     }
 }
 
-/// The copies of a visit, and that of its note.
-async fn left_of(db: &Db, id: i64) -> (Option<String>, String, Option<String>) {
+/// Returns the copies of a visit, and the copy of the visit's note.
+async fn copies_of_visit(db: &Db, id: i64) -> (Option<String>, String, Option<String>) {
     let visit = db.get::<Visit>(id).await.unwrap();
     let note = db.get::<Note>(id).await.unwrap();
     assert_eq!(visit.notes, None);
     (visit.hostname, visit.ipaddr, note.hostname)
 }
 
-pub async fn what_is_to_be_cleared(fixture: Fixture) {
+pub async fn deleted_sources_clear_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert(host(3)).await.unwrap();
@@ -558,16 +559,16 @@ pub async fn what_is_to_be_cleared(fixture: Fixture) {
     }
     let was = |id: i64| Some(format!("host{id}"));
     let ip = |id: i64| format!("10.0.0.{id}");
-    assert_eq!(left_of(&db, 1).await, (was(1), ip(1), was(1)));
+    assert_eq!(copies_of_visit(&db, 1).await, (was(1), ip(1), was(1)));
     db.delete::<Host>(1).await.unwrap();
-    db.settled().await.unwrap();
+    db.wait_for_pending().await.unwrap();
     for id in [1, 3] {
-        assert_eq!(left_of(&db, id).await, (None, ip(1), None));
+        assert_eq!(copies_of_visit(&db, id).await, (None, ip(1), None));
         assert_eq!(db.get::<Visit>(id).await.unwrap().host, Ref::new(1));
     }
-    assert_eq!(left_of(&db, 2).await, (was(2), ip(2), was(2)));
+    assert_eq!(copies_of_visit(&db, 2).await, (was(2), ip(2), was(2)));
 
-    // It is there again: a copy that is looked at follows.
+    // The host exists again. Writing the reference fills the cleared copy.
     db.insert(host(1)).await.unwrap();
     db.update::<Visit>(3)
         .set(|v| v.host(), Ref::new(1))
@@ -577,16 +578,19 @@ pub async fn what_is_to_be_cleared(fixture: Fixture) {
         .set(|h| h.name(), "again")
         .await
         .unwrap();
-    db.settled().await.unwrap();
-    let again = Some("again".to_owned());
-    assert_eq!(left_of(&db, 3).await, (again.clone(), ip(1), again));
+    db.wait_for_pending().await.unwrap();
+    let renamed = Some("again".to_owned());
+    assert_eq!(
+        copies_of_visit(&db, 3).await,
+        (renamed.clone(), ip(1), renamed)
+    );
 
-    // Several at once, in a bulk and in a transaction.
+    // Deletes of several hosts and deletes in a transaction clear copies, too.
     let many = db.delete_many::<Host>(|h| h.id().is_in([1, 2]));
     assert_eq!(many.await.unwrap().deleted, 2);
-    db.settled().await.unwrap();
+    db.wait_for_pending().await.unwrap();
     for id in [2, 3] {
-        assert_eq!(left_of(&db, id).await.0, None);
+        assert_eq!(copies_of_visit(&db, id).await.0, None);
     }
     if fixture.backend().capabilities().transactions {
         let deleted = db.transaction(|tx| async move {
@@ -594,32 +598,29 @@ pub async fn what_is_to_be_cleared(fixture: Fixture) {
             tx.get::<Visit>(4).await
         });
         assert_eq!(deleted.await.unwrap().hostname, None);
-        db.settled().await.unwrap();
-        assert_eq!(left_of(&db, 4).await, (None, ip(3), None));
+        db.wait_for_pending().await.unwrap();
+        assert_eq!(copies_of_visit(&db, 4).await, (None, ip(3), None));
     }
-    let dangles = |fault: &Fault| matches!(fault, Fault::Dangling { .. });
+    let dangles = |kind: &FindingKind| matches!(kind, FindingKind::Dangling { .. });
     let report = db.check().await.unwrap();
     assert!(
-        report.findings.iter().all(|found| dangles(&found.fault)),
+        report.findings.iter().all(|found| dangles(&found.kind)),
         "{report}"
     );
 
-    // What was left from before the declaration.
+    // A copy from before the declaration of `on_delete = clear` is stale.
     let change = rawdoc! { "$set": { "hostname": "old" } };
-    around(&fixture, "visits", 1, change).await;
+    update_raw(&fixture, "visits", 1, change).await;
     let report = db.check().await.unwrap();
-    let stale = report
-        .findings
-        .iter()
-        .filter(|found| !dangles(&found.fault));
-    // And what is copied of that.
+    let stale = report.findings.iter().filter(|found| !dangles(&found.kind));
+    // The copy in the note is stale as well.
     assert_eq!(stale.count(), 2, "{report}");
     db.repair().apply().await.unwrap();
-    db.settled().await.unwrap();
-    assert_eq!(left_of(&db, 1).await.0, None);
+    db.wait_for_pending().await.unwrap();
+    assert_eq!(copies_of_visit(&db, 1).await.0, None);
 }
 
-pub async fn a_chain_follows(fixture: Fixture) {
+pub async fn fan_outs_reach_copies_of_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert(NewService {
@@ -640,8 +641,11 @@ pub async fn a_chain_follows(fixture: Fixture) {
         .unwrap();
     let notes = async || db.get::<Alert>(1).await.unwrap().notes;
     assert_eq!(notes().await.as_deref(), Some("down"));
-    // Whoever has written it sees to all of it: nothing is left for others, who would wait for five seconds.
-    db.settled().within(Duration::from_secs(3)).await.unwrap();
+    // The write completes the fan-outs of the whole chain. Pending work would delay the wait by the lease of five seconds.
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(3))
+        .await
+        .unwrap();
     db.update::<Service>(1).unset(|s| s.host()).await.unwrap();
     assert_eq!(notes().await, None);
     db.update::<Service>(1)
@@ -677,7 +681,7 @@ pub async fn snapshots_stay(fixture: Fixture) {
         .collect();
     assert_eq!(lines, [(100, "bolt"), (200, "part 2"), (999, "bolt")]);
     assert_eq!(order.ship_to, place("Bern", 7));
-    // A save leaves what was there as it was, though its source is gone, and takes what is new.
+    // A save keeps the snapshots of existing lines, even if the source is gone. A save fills the snapshots of new lines.
     db.modify::<Order>(1, |order| {
         order.lines[1].quantity = 9;
         let mut line = order.lines[0].clone();
@@ -700,21 +704,21 @@ pub async fn snapshots_stay(fixture: Fixture) {
     assert_eq!(lines.collect::<Vec<_>>(), expected);
     let mut edited = db.edit::<Order>(1).await.unwrap();
     edited.lines[1].price = 1;
-    let refused = db.save(&mut edited).await.unwrap_err();
+    let error = db.save(&mut edited).await.unwrap_err();
     assert_eq!(
-        (refused.kind(), refused.path()),
+        (error.kind(), error.path()),
         (ErrorKind::Invalid, Some("lines"))
     );
     let mut edited = db.edit::<Order>(1).await.unwrap();
     edited.ship_to.room = 8;
-    let refused = db.save(&mut edited).await.unwrap_err();
+    let error = db.save(&mut edited).await.unwrap_err();
     assert_eq!(
-        (refused.kind(), refused.path()),
+        (error.kind(), error.path()),
         (ErrorKind::Invalid, Some("ship_to.room"))
     );
 }
 
-pub async fn many_dependents_follow_behind(fixture: Fixture) {
+pub async fn many_dependents_are_updated_in_background(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert_many((0..1_200).map(|id| line(id, 1)))
@@ -728,11 +732,14 @@ pub async fn many_dependents_follow_behind(fixture: Fixture) {
         let stale = db.find::<LogMessage>().filter(|m| m.ipaddr().ne("::1"));
         stale.count().await.unwrap()
     };
-    db.settled().within(Duration::from_secs(60)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(60))
+        .await
+        .unwrap();
     assert_eq!(stale().await, 0);
 }
 
-pub async fn a_transaction_is_whole(fixture: Fixture) {
+pub async fn a_transaction_includes_fan_outs(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -761,7 +768,7 @@ pub async fn a_transaction_is_whole(fixture: Fixture) {
     assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "web");
 }
 
-pub async fn a_bulk_fills_and_follows(fixture: Fixture) {
+pub async fn a_bulk_fills_copies_and_fans_out(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let report = db
@@ -785,19 +792,23 @@ pub async fn a_bulk_fills_and_follows(fixture: Fixture) {
     assert_eq!(names, ["web", "host2"]);
 }
 
-/// What was stored before a refusal is looked at again all the same.
-pub async fn an_insert_that_ends_early(fixture: Fixture) {
+/// An insert that is rejected midway still revalidates the documents stored before the rejection.
+pub async fn a_partial_insert_is_revalidated(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert(line(2, 1)).await.unwrap();
     let refused = db.insert_many([line(1, 1), line(2, 1), line(3, 1)]).await;
     assert_eq!(refused.unwrap_err().inserted(), Some(1));
-    db.settled().within(Duration::from_secs(3)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(3))
+        .await
+        .unwrap();
     assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "host1");
 }
 
-/// Of its source it costs one read, however many lines there are: nobody waits for others that copy from the same.
-pub async fn a_source_is_only_read(fixture: Fixture) {
+/// An insert of 1,000 dependents only reads the source, and never writes the source. So concurrent inserts do not wait for each
+/// other.
+pub async fn inserts_only_read_the_source(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let (db, aside) = (
         Db::with_backend(recorder.clone()),
@@ -809,30 +820,33 @@ pub async fn a_source_is_only_read(fixture: Fixture) {
         .await
         .unwrap();
     aside
-        .settled()
-        .within(Duration::from_secs(30))
+        .wait_for_pending()
+        .timeout(Duration::from_secs(30))
         .await
         .unwrap();
     let operations = recorder.operations();
-    let told = operations.iter().map(|operation| match operation {
+    let summary = operations.iter().map(|operation| match operation {
         Operation::Find(find) => ("find", find.collection.to_string()),
         Operation::Insert(insert) => ("insert", insert.collection.to_string()),
         Operation::Update(update) => ("update", update.collection.to_string()),
         other => panic!("{other:?}"),
     });
-    let told: Vec<_> = told.collect();
-    let told: Vec<_> = told.iter().map(|(what, of)| (*what, &**of)).collect();
-    // Before the answer, and behind it.
+    let summary: Vec<_> = summary.collect();
+    let summary: Vec<_> = summary
+        .iter()
+        .map(|(kind, collection)| (*kind, &**collection))
+        .collect();
+    // The insert runs the first two operations. The background revalidation runs the last two.
     let expected = [
         ("find", "hosts"),
         ("insert", "logmsgs"),
         ("find", "hosts"),
         ("update", "logmsgs"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(summary, expected);
 }
 
-pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
+pub async fn invalid_copies_are_rejected(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let refused = db.insert(line(1, 7)).await.unwrap_err();
@@ -840,6 +854,8 @@ pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
         (refused.kind(), refused.path()),
         (ErrorKind::Dangling, Some("host"))
     );
+    // The model and the id name the missing source.
+    assert_eq!(refused.model(), Some("Host"));
     assert_eq!(refused.id(), Some(&Bson::Int64(7)));
     db.insert(line(1, 1)).await.unwrap();
     let refused = db
@@ -866,7 +882,7 @@ pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
 pub async fn the_indexes_are_declared(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(host(1)).await.unwrap();
-    // Nothing copies it yet.
+    // No document copies the name yet, so the fan-out needs no index.
     db.update::<Host>(1).set(|h| h.name(), "web").await.unwrap();
     db.insert(line(1, 1)).await.unwrap();
     let refused = db
@@ -888,44 +904,44 @@ pub async fn the_indexes_are_declared(fixture: Fixture) {
         keys.collect::<Vec<_>>()
     };
     let has = |found: &[Vec<(String, Direction)>], path: &str| {
-        let own = vec![(path.to_owned(), Direction::Ascending)];
-        assert!(found.contains(&own), "{path}: {found:?}");
+        let keys = vec![(path.to_owned(), Direction::Ascending)];
+        assert!(found.contains(&keys), "{path}: {found:?}");
     };
     has(&keys("logmsgs").await, "host");
-    has(&keys("logmsgs").await, "_odm.verify.due");
+    has(&keys("logmsgs").await, "_odm.pending.revalidate.lease");
     has(&keys("products").await, "parts.id");
-    has(&keys("hosts").await, "_odm.fan.due");
+    has(&keys("hosts").await, "_odm.pending.fan_out.lease");
 }
 
-pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
+pub async fn the_check_finds_stale_copies(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert_many([line(1, 1), line(2, 1)]).await.unwrap();
     db.insert(product(1, &[1, 2])).await.unwrap();
     assert!(db.check().await.unwrap().is_clean());
-    around(
+    update_raw(
         &fixture,
         "logmsgs",
         1,
         rawdoc! { "$set": { "hostname": "lies" } },
     )
     .await;
-    around(
+    update_raw(
         &fixture,
         "products",
         1,
         rawdoc! { "$set": { "parts.1.name": "lies" } },
     )
     .await;
-    // As if the copies had been declared when the document was there already.
-    around(
+    // Document 2 lacks a copy and the metadata, like a document stored before the declaration.
+    update_raw(
         &fixture,
         "logmsgs",
         2,
         rawdoc! { "$unset": { "_odm": 1, "city": 1 } },
     )
     .await;
-    around(
+    update_raw(
         &fixture,
         "hosts",
         2,
@@ -937,7 +953,7 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         (
             &fault.id,
             &*fault.path,
-            matches!(fault.fault, Fault::Stale { .. }),
+            matches!(fault.kind, FindingKind::Stale { .. }),
         ) == (&Bson::Int64(id), path, true)
     };
     assert!(
@@ -956,14 +972,14 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(report.findings[0].path, "parts.1.name");
     assert_eq!(
         report.findings[0].to_string(),
-        r#"products 1, `parts.1.name`: is "lies", and "part 2" in 2 of parts"#
+        r#"products 1, `parts.1.name`: has "lies", expected "part 2" from 2 in parts"#
     );
     db.repair().apply().await.unwrap();
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
     assert_eq!(db.get::<LogMessage>(2).await.unwrap().city, "Bern");
     assert_eq!(names_in(&db, 1).await, ["part 1", "part 2"]);
-    // What was mended follows as everything else.
+    // Repaired copies follow later changes of the source.
     db.update::<Host>(1)
         .set(|h| h.place().city(), "Basel")
         .await
@@ -971,51 +987,62 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(db.get::<LogMessage>(2).await.unwrap().city, "Basel");
 }
 
-async fn around(fixture: &Fixture, collection: &'static str, id: i64, change: RawDocumentBuf) {
-    let update = Update {
+async fn update_raw(fixture: &Fixture, collection: &'static str, id: i64, change: RawDocumentBuf) {
+    let update = UpdateOperation {
         collection: collection.into(),
         filter: rawdoc! { "_id": id },
-        change: Change::operators(change),
+        change: DocumentChange::operators(change),
         multi: false,
         upsert: false,
     };
     assert_eq!(fixture.backend().update(update).await.unwrap().matched, 1);
 }
 
-/// S24.
-pub async fn how_far_behind_copies_are(fixture: Fixture) {
+/// The fan-out that a crashed process left is reported as pending work.
+pub async fn pending_fan_outs_are_reported(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     db.insert_many([line(1, 1), line(2, 2)]).await.unwrap();
-    db.settled().await.unwrap();
-    assert!(db.owed().await.unwrap().is_empty());
-    // As a process leaves it that dies behind its write.
+    db.wait_for_pending().await.unwrap();
+    assert!(db.pending().await.unwrap().is_empty());
+    // A process that crashes after the write leaves this state.
     let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 400);
-    let said = rawdoc! { "token": ObjectId::new(), "due": later };
-    let change =
-        rawdoc! { "$set": { "ipaddr": "::1", "_odm.fan": said }, "$inc": { "_odm.rev": 1_i64 } };
-    around(&fixture, "hosts", 1, change).await;
-    let owed = db.owed().await.unwrap();
-    assert_eq!(owed.models.len(), 1, "{owed}");
-    assert_eq!((owed.models[0].model, owed.models[0].sources), ("Host", 1));
-    assert!(owed.models[0].age >= Duration::from_secs(4), "{owed}");
-    // It is not stale for the check: it is owed.
+    let fan_out = rawdoc! { "token": ObjectId::new(), "lease": later };
+    let change = rawdoc! {
+        "$set": { "ipaddr": "::1", "_odm.pending.fan_out": fan_out },
+        "$inc": { "_odm.version": 1_i64 },
+    };
+    update_raw(&fixture, "hosts", 1, change).await;
+    let pending = db.pending().await.unwrap();
+    assert_eq!(pending.models.len(), 1, "{pending}");
+    assert_eq!(
+        (pending.models[0].model, pending.models[0].fan_outs),
+        ("Host", 1)
+    );
+    assert!(pending.models[0].age >= Duration::from_secs(4), "{pending}");
+    // A copy with a pending fan-out is not stale for the check.
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    let late = db.settled().within(Duration::from_millis(20)).await;
-    assert_eq!(late.unwrap_err().kind(), ErrorKind::Unsettled);
-    db.settled()
+    let late = db
+        .wait_for_pending()
+        .timeout(Duration::from_millis(20))
+        .await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::StillPending);
+    db.wait_for_pending()
         .of::<Host>(2)
-        .within(Duration::ZERO)
+        .timeout(Duration::ZERO)
         .await
         .unwrap();
-    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(30))
+        .await
+        .unwrap();
     assert_eq!(db.get::<LogMessage>(1).await.unwrap().ipaddr, "::1");
-    assert_eq!(db.owed().await.unwrap().to_string(), "nothing");
+    assert_eq!(db.pending().await.unwrap().to_string(), "nothing");
 }
 
-/// Messages are inserted and moved, hosts renamed: whoever comes second sees the first.
-pub async fn whoever_comes_second_sees_the_first(fixture: Fixture) {
+/// Copies converge under concurrent inserts, moves and renames.
+pub async fn concurrent_writes_converge(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let tasks = (0..8_i64).map(|task| {
@@ -1049,10 +1076,10 @@ pub async fn whoever_comes_second_sees_the_first(fixture: Fixture) {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    converged(&db, "at rest").await;
+    assert_converged(&db, "at rest").await;
 }
 
-async fn converged(db: &Db, when: &str) {
+async fn assert_converged(db: &Db, when: &str) {
     let hosts = db.find::<Host>().all().await.unwrap();
     for message in db.find::<LogMessage>().all().await.unwrap() {
         if let Some(host) = hosts.iter().find(|host| host.id == *message.host.id()) {
@@ -1123,8 +1150,8 @@ const WRITES: &[Write<Shop>] = &[
     }),
 ];
 
-pub async fn wherever_a_write_dies_copies_converge(fixture: Fixture) {
-    let crashes = Crashes {
+pub async fn copies_converge_after_crashes(fixture: Fixture) {
+    let crashes = CrashTest {
         writes: WRITES,
         begin: |db| {
             Box::pin(async move {
@@ -1136,9 +1163,9 @@ pub async fn wherever_a_write_dies_copies_converge(fixture: Fixture) {
                 db.insert_many([visit(1, 1), visit(2, 2)]).await.unwrap();
             })
         },
-        // A reference stays that leads to what was deleted.
-        may_find: |fault| matches!(fault, Fault::Dangling { .. }),
-        agrees: |db, when| Box::pin(converged(db, when)),
+        // References to the deleted host may dangle.
+        may_find: |fault| matches!(fault, FindingKind::Dangling { .. }),
+        agrees: |db, when| Box::pin(assert_converged(db, when)),
     };
     crashes.run(&fixture).await;
 }

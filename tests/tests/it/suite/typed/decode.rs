@@ -1,5 +1,5 @@
 use odm::{
-    backend::operation::{Find, Insert},
+    backend::operation::{FindOperation, InsertOperation},
     bson::{
         Binary, Bson, RawBson, RawDocumentBuf, UuidRepresentation, rawdoc, spec::BinarySubtype,
     },
@@ -12,8 +12,8 @@ use crate::{
     models::{Address, Db, Person, Product},
 };
 
-async fn put(db: &Db, collection: &'static str, documents: Vec<RawDocumentBuf>) {
-    let insert = Insert {
+async fn insert_raw(db: &Db, collection: &'static str, documents: Vec<RawDocumentBuf>) {
+    let insert = InsertOperation {
         collection: collection.into(),
         documents,
         ordered: true,
@@ -28,12 +28,12 @@ fn person(id: ObjectId, street: impl Into<RawBson>) -> RawDocumentBuf {
     ] }
 }
 
-/// One broken document among good ones: named exactly, and the rest can be read.
-pub async fn a_wrong_type_is_named_and_read_past(fixture: Fixture) {
+/// A broken document among valid documents. The error names the document, and the remaining documents can be read.
+pub async fn a_wrong_type_names_the_document(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let ids = [(); 3].map(|()| ObjectId::new());
     let documents = vec![person(ids[0], "s"), person(ids[1], 7), person(ids[2], "s")];
-    put(&db, "persons", documents).await;
+    insert_raw(&db, "persons", documents).await;
 
     let error = db.find::<Person>().all().await.unwrap_err();
     assert!(error.is_decode());
@@ -82,14 +82,14 @@ struct Named {
     ssn: String,
 }
 
-/// Also where the `_id` is not read.
-pub async fn a_row_of_a_selection_is_named(fixture: Fixture) {
+/// A decode error names the document even if the selection does not read the `_id`.
+pub async fn a_selection_error_names_the_document(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let ids = [(); 5].map(|()| ObjectId::new());
     let mut documents = ids.map(|id| person(id, "s"));
     documents[1] = rawdoc! { "_id": ids[1], "name": "n", "ssn": 5, "addresses": [] };
     documents[3] = rawdoc! { "_id": ids[3], "name": "n", "ssn": true, "addresses": [] };
-    put(&db, "persons", documents.into()).await;
+    insert_raw(&db, "persons", documents.into()).await;
     let find = || db.find::<Person>().select::<Named>().sort(|p| p.id().asc());
     let error = find().all().await.unwrap_err();
     assert_eq!(error.id(), Some(&Bson::ObjectId(ids[1])), "{error}");
@@ -109,14 +109,14 @@ pub async fn a_row_of_a_selection_is_named(fixture: Fixture) {
     assert_eq!(broken, [at(ids[1]), at(ids[3])]);
 }
 
-pub async fn what_is_calculated_of_a_wrong_type_names_the_path(fixture: Fixture) {
+pub async fn an_aggregate_of_a_wrong_type_names_the_path(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let ids = [(); 2].map(|()| ObjectId::new());
     let documents = vec![
         person(ids[0], "s"),
         rawdoc! { "_id": ids[1], "name": 8, "ssn": "9", "addresses": [] },
     ];
-    put(&db, "persons", documents).await;
+    insert_raw(&db, "persons", documents).await;
     let find = || db.find::<Person>();
     let errors = [
         find().min(|p| p.name()).await.unwrap_err(),
@@ -152,7 +152,7 @@ pub async fn what_is_calculated_of_a_wrong_type_names_the_path(fixture: Fixture)
 
 pub async fn a_missing_field_is_named(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    put(
+    insert_raw(
         &db,
         "persons",
         vec![rawdoc! { "_id": ObjectId::new(), "name": "n", "addresses": [] }],
@@ -187,7 +187,7 @@ struct OldOrder {
 #[schema(models(Ticket, OldOrder))]
 struct BoxOffice;
 
-/// A text that reads like an id would be read, but found by no filter.
+/// A string that looks like an id could be decoded, but no filter would find the string. So decoding is an error.
 pub async fn ids_stored_as_text_are_refused(fixture: Fixture) {
     let db = odm::Database::<BoxOffice>::with_backend(fixture.backend());
     let (number, holder) = (Uuid::from_bytes([7; 16]), ObjectId::from_bytes([7; 12]));
@@ -211,7 +211,7 @@ pub async fn ids_stored_as_text_are_refused(fixture: Fixture) {
         raw(4, binary(), RawBson::Null, text()),
         raw(5, legacy.into(), RawBson::Null, binary()),
     ];
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "tickets".into(),
         documents,
         ordered: true,
@@ -246,7 +246,7 @@ pub async fn ids_stored_as_text_are_refused(fixture: Fixture) {
     assert_eq!(found.all().await.unwrap(), [ticket]);
 }
 
-/// The bytes are those of the specification of BSON's UUIDs.
+/// The expected bytes come from the BSON specification of UUIDs.
 pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
     let db = odm::Database::<BoxOffice>::with_backend(fixture.backend());
     let uuid = Uuid::parse_str("00112233-4455-6677-8899-aabbccddeeff").unwrap();
@@ -258,7 +258,7 @@ pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
     let csharp = old(0x3322_1100_5544_7766_8899_aabb_ccdd_eeff_u128.to_be_bytes());
     let python = old(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
     let stored = rawdoc! { "_id": java.clone(), "by_csharp": csharp.clone(), "by_python": python };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "orders".into(),
         documents: vec![stored.clone()],
         ordered: true,
@@ -274,24 +274,24 @@ pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
         .find::<OldOrder>()
         .filter(|o| o.by_csharp().eq(CSharpUuid(uuid)) & o.by_python().is_in([PythonUuid(uuid)]));
     assert_eq!(found.one().await.unwrap(), order);
-    // What is written is as it was.
+    // Writes keep the stored representation.
     db.delete::<OldOrder>(JavaUuid(uuid)).await.unwrap();
     db.insert(order.clone()).await.unwrap();
     db.update::<OldOrder>(JavaUuid(uuid))
         .set(|o| o.by_csharp(), CSharpUuid(uuid))
         .await
         .unwrap();
-    let find = Find {
+    let find = FindOperation {
         collection: "orders".into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     assert_eq!(fixture.backend().find_all(find).await.unwrap(), [stored]);
     let wrong = rawdoc! { "_id": python_of(1), "by_csharp": Binary::from_uuid(uuid) };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "orders".into(),
         documents: vec![wrong],
         ordered: true,
@@ -308,7 +308,7 @@ pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
     );
 }
 
-/// The same bytes in every order.
+/// A UUID of equal bytes, so the byte order does not matter.
 fn python_of(byte: u8) -> Binary {
     Binary {
         subtype: BinarySubtype::UuidOld,
@@ -316,10 +316,10 @@ fn python_of(byte: u8) -> Binary {
     }
 }
 
-/// A broken target is the error of the documents that refer to it, and of no others.
-pub async fn a_broken_target_spoils_only_its_own(fixture: Fixture) {
+/// A broken target is an error of its referrers only.
+pub async fn a_broken_target_fails_only_its_referrers(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    put(
+    insert_raw(
         &db,
         "parts",
         vec![
@@ -331,7 +331,7 @@ pub async fn a_broken_target_spoils_only_its_own(fixture: Fixture) {
     let product = |id: i64, part: i64| {
         rawdoc! { "_id": id, "name": "p", "catalogNumber": id, "parts": [part], "mainPart": null, "spares": [] }
     };
-    put(
+    insert_raw(
         &db,
         "products",
         vec![product(1, 1), product(2, 2), product(3, 1)],
@@ -352,27 +352,27 @@ pub async fn a_broken_target_spoils_only_its_own(fixture: Fixture) {
     assert_eq!(read, [Ok(1), Err(Some("parts".to_owned())), Ok(3)]);
 }
 
-/// What other programs put into a document is theirs: it is read past, and no update touches it.
+/// Unknown fields of foreign programs are ignored by reads and kept by updates.
 pub async fn unknown_fields_survive_updates(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let id = ObjectId::new();
     let mut document = person(id, "s");
     document.append(bson::raw::cstr!("theirs"), rawdoc! { "x": 1 });
-    put(&db, "persons", vec![document]).await;
+    insert_raw(&db, "persons", vec![document]).await;
     db.update::<Person>(id)
         .set(|p| p.name(), "new")
         .pop_last(|p| p.addresses())
         .await
         .unwrap();
-    let find = Find {
+    let find = FindOperation {
         collection: "persons".into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    let raws = odm::backend::drain(db.backend().find(find).await.unwrap())
+    let raws = odm::backend::read_to_end(db.backend().find(find).await.unwrap())
         .await
         .unwrap();
     let expected = rawdoc! { "_id": id, "name": "new", "ssn": id.to_hex(), "addresses": [
@@ -381,8 +381,8 @@ pub async fn unknown_fields_survive_updates(fixture: Fixture) {
     assert_eq!(raws, [expected]);
 }
 
-/// The stored document is what any other client of MongoDB expects (S1, S2).
-pub async fn the_layout_is_plain(fixture: Fixture) {
+/// The stored document has the form that any MongoDB client expects.
+pub async fn the_stored_layout_is_plain_mongodb(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let id = ObjectId::new();
     let address = Address {
@@ -417,15 +417,15 @@ pub async fn the_layout_is_plain(fixture: Fixture) {
             rawdoc! { "_id": 1_i64, "name": "p", "catalogNumber": 7_i64, "parts": [3_i64, 4_i64], "mainPart": null, "spares": [] },
         ),
     ] {
-        let find = Find {
+        let find = FindOperation {
             collection: collection.into(),
             filter: rawdoc! {},
             projection: None,
             sort: None,
             limit: None,
-            max_time: None,
+            options: Default::default(),
         };
-        let raws = odm::backend::drain(db.backend().find(find).await.unwrap())
+        let raws = odm::backend::read_to_end(db.backend().find(find).await.unwrap())
             .await
             .unwrap();
         assert_eq!(raws, [expected]);

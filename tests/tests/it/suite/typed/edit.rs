@@ -6,8 +6,9 @@ use std::sync::{
 use odm::{
     ErrorKind,
     backend::{
-        Backend, Fault, Faults, Recorder, drain,
-        operation::{Change, Find, Insert, Operation},
+        Backend, Fault, Faults, Recorder,
+        operation::{DocumentChange, FindOperation, InsertOperation, Operation},
+        read_to_end,
     },
     bson::{self, RawDocumentBuf, doc, rawdoc},
     prelude::*,
@@ -18,8 +19,8 @@ use crate::{
     models::{Comment, Db, Post},
 };
 
-/// A post as another program may have written it, with fields that the model does not know.
-fn foreign() -> RawDocumentBuf {
+/// A post from a different program, with fields that the model does not declare.
+fn undeclared_fields_post() -> RawDocumentBuf {
     rawdoc! {
         "_id": 1_i64, "author": "alex", "when": DateTime::from_millis(0), "title": "t", "status": "public",
         "tags": ["a", "b"], "votes": 1_i64, "voters": [],
@@ -28,38 +29,41 @@ fn foreign() -> RawDocumentBuf {
     }
 }
 
-async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
+async fn insert_post(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "posts".into(),
-        documents: vec![foreign()],
+        documents: vec![undeclared_fields_post()],
         ordered: true,
     };
     fixture.backend().insert(insert).await.unwrap();
     (Db::with_backend(recorder.clone()), recorder)
 }
 
-async fn stored(backend: &dyn Backend, collection: &'static str) -> bson::Document {
-    let find = Find {
+async fn read_raw(backend: &dyn Backend, collection: &'static str) -> bson::Document {
+    let find = FindOperation {
         collection: collection.into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    let mut all = drain(backend.find(find).await.unwrap()).await.unwrap();
+    let mut all = read_to_end(backend.find(find).await.unwrap())
+        .await
+        .unwrap();
     all.pop().unwrap().try_into().unwrap()
 }
 
-/// What another program has stored in one field keeps no other from being written: a key that is no path, an array that is too long.
-pub async fn a_field_that_breaks_a_rule_blocks_no_other(fixture: Fixture) {
+/// An invalid value in a field does not block writes to different fields: a map key with a dot, and an array above the maximum
+/// length.
+pub async fn an_invalid_field_blocks_no_other_field(fixture: Fixture) {
     let backend = fixture.backend();
     let db = Db::with_backend(fixture.backend());
-    let mut post = bson::Document::try_from(&*foreign()).unwrap();
+    let mut post = bson::Document::try_from(&*undeclared_fields_post()).unwrap();
     post.insert("scores", doc! { "a.b": 1, "x": 2 });
     post.insert("tags", (0..200).map(|n| n.to_string()).collect::<Vec<_>>());
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "posts".into(),
         documents: vec![RawDocumentBuf::try_from(&post).unwrap()],
         ordered: true,
@@ -74,7 +78,7 @@ pub async fn a_field_that_breaks_a_rule_blocks_no_other(fixture: Fixture) {
     edited.votes += 1;
     edited.comments.pop();
     db.save(&mut edited).await.unwrap();
-    let after = stored(&*backend, "posts").await;
+    let after = read_raw(&*backend, "posts").await;
     assert_eq!(
         (
             after.get_str("title").unwrap(),
@@ -88,7 +92,7 @@ pub async fn a_field_that_breaks_a_rule_blocks_no_other(fixture: Fixture) {
     );
     assert_eq!(after.get_array("tags").unwrap().len(), 200);
 
-    // What is written has to keep the rules.
+    // A written value must follow the rules.
     let refused = db
         .modify::<Post>(1, |post| post.tags.push("one more".to_owned()))
         .await
@@ -108,14 +112,14 @@ pub async fn a_field_that_breaks_a_rule_blocks_no_other(fixture: Fixture) {
         (refused.kind(), refused.path()),
         (ErrorKind::Invalid, Some("scores"))
     );
-    assert_eq!(stored(&*backend, "posts").await, after);
-    // It can be repaired.
+    assert_eq!(read_raw(&*backend, "posts").await, after);
+    // A save can repair an invalid field.
     let repaired = db.modify::<Post>(1, |post| {
         post.scores.remove("a.b");
         post.tags.truncate(3);
     });
     repaired.await.unwrap();
-    let after = stored(&*backend, "posts").await;
+    let after = read_raw(&*backend, "posts").await;
     assert_eq!(after.get_document("scores").unwrap(), &doc! { "x": 2 });
 }
 
@@ -123,7 +127,7 @@ fn updates(recorder: &Recorder) -> Vec<bson::Document> {
     let operations = recorder.operations().into_iter();
     let updates = operations.filter_map(|operation| match operation {
         Operation::Update(update) => match update.change {
-            Change::Operators { update, .. } => Some(update.try_into().unwrap()),
+            DocumentChange::Operators { update, .. } => Some(update.try_into().unwrap()),
             other => panic!("{other:?}"),
         },
         _ => None,
@@ -131,9 +135,9 @@ fn updates(recorder: &Recorder) -> Vec<bson::Document> {
     updates.collect()
 }
 
-/// Nothing but the changed places is sent, and what the model does not know stays, in the elements of arrays too.
+/// A save sends only the changed paths. Undeclared fields stay, also in elements of arrays.
 pub async fn only_what_changed_is_saved(fixture: Fixture) {
-    let (db, recorder) = blog(&fixture).await;
+    let (db, recorder) = insert_post(&fixture).await;
     let mut post = db.edit::<Post>(1).await.unwrap();
     assert!(!post.is_changed().unwrap());
     db.save(&mut post).await.unwrap();
@@ -165,7 +169,7 @@ pub async fn only_what_changed_is_saved(fixture: Fixture) {
             "$push": { "tags": { "$each": ["c"] } },
         }]
     );
-    let after = stored(&*fixture.backend(), "posts").await;
+    let after = read_raw(&*fixture.backend(), "posts").await;
     assert_eq!(
         after.get_document("theirs").unwrap(),
         &doc! { "deep": true }
@@ -173,11 +177,11 @@ pub async fn only_what_changed_is_saved(fixture: Fixture) {
     assert_eq!(after.get_document("scores").unwrap(), &doc! { "y": 5 });
     assert_eq!(db.get::<Post>(1).await.unwrap(), *post);
 
-    // It remembers what it has saved.
+    // An edit compares with the last saved state, not with the first read.
     post.subtitle = None;
     post.comments.remove(0);
     db.save(&mut post).await.unwrap();
-    let after = stored(&*fixture.backend(), "posts").await;
+    let after = read_raw(&*fixture.backend(), "posts").await;
     assert!(!after.contains_key("subtitle"));
     assert_eq!(
         after.get_array("comments").unwrap(),
@@ -185,8 +189,8 @@ pub async fn only_what_changed_is_saved(fixture: Fixture) {
     );
 }
 
-pub async fn what_others_changed_stays(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+pub async fn concurrent_changes_of_other_fields_stay(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     let mut post = db.edit::<Post>(1).await.unwrap();
     db.update::<Post>(1)
         .set(|p| p.author(), "kim")
@@ -206,8 +210,8 @@ pub async fn what_others_changed_stays(fixture: Fixture) {
     assert_eq!(after.voters, ["jane"]);
 }
 
-pub async fn nothing_is_written_over_another_change(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+pub async fn concurrent_changes_of_a_field_conflict(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     let before = db.edit::<Post>(1).await.unwrap();
     db.update::<Post>(1)
         .set(|p| p.title(), "theirs")
@@ -235,7 +239,7 @@ pub async fn nothing_is_written_over_another_change(fixture: Fixture) {
 }
 
 pub async fn a_deleted_document_stays_deleted(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+    let (db, _) = insert_post(&fixture).await;
     let mut post = db.edit::<Post>(1).await.unwrap();
     db.delete::<Post>(1).await.unwrap();
     post.title = "again".into();
@@ -246,8 +250,8 @@ pub async fn a_deleted_document_stays_deleted(fixture: Fixture) {
     assert!(error.is_not_found(), "{error}");
 }
 
-pub async fn what_cannot_be_saved_is_refused(fixture: Fixture) {
-    let (db, recorder) = blog(&fixture).await;
+pub async fn invalid_saves_are_rejected(fixture: Fixture) {
+    let (db, recorder) = insert_post(&fixture).await;
     let mut post = db.edit::<Post>(1).await.unwrap();
     post.id = 2;
     let error = db.save(&mut post).await.unwrap_err();
@@ -271,7 +275,7 @@ pub async fn what_cannot_be_saved_is_refused(fixture: Fixture) {
     assert_eq!(updates(&recorder), []);
 }
 
-/// A field that an older document lacks is stored when it changes.
+/// A changed field that an older document lacks is stored.
 pub async fn a_default_is_stored(fixture: Fixture) {
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
     struct Size {
@@ -295,7 +299,7 @@ pub async fn a_default_is_stored(fixture: Fixture) {
 
     let db = odm::Database::<Store>::with_backend(fixture.backend());
     let document = rawdoc! { "_id": 1_i64, "size": { "width": 3_i64 }, "more": 1 };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "boxes".into(),
         documents: vec![document],
         ordered: true,
@@ -308,15 +312,15 @@ pub async fn a_default_is_stored(fixture: Fixture) {
     it.size.width = 4;
     db.save(&mut it).await.unwrap();
     assert_eq!(
-        stored(&*fixture.backend(), "boxes").await,
+        read_raw(&*fixture.backend(), "boxes").await,
         doc! { "_id": 1_i64, "size": { "width": 4_i64, "height": 2_i64 }, "more": 1, "name": "new" }
     );
     assert_eq!(db.get::<Crate>(1).await.unwrap(), it.into_inner());
 }
 
-/// Writers of different fields never meet.
-pub async fn savers_of_different_fields(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+/// Writers of different fields have no conflicts.
+pub async fn saves_of_different_fields_do_not_conflict(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     let tasks = (0..16).map(|task| {
         let db = db.clone();
         tokio::spawn(async move {
@@ -336,9 +340,9 @@ pub async fn savers_of_different_fields(fixture: Fixture) {
     }
 }
 
-/// No change is lost where all change one field.
-pub async fn modify_loses_nothing(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+/// Concurrent changes of a single field lose no change.
+pub async fn concurrent_modifies_lose_no_change(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     let tasks = (0..8).map(|_| {
         let db = db.clone();
         tokio::spawn(async move {
@@ -353,8 +357,8 @@ pub async fn modify_loses_nothing(fixture: Fixture) {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 41);
 }
 
-pub async fn modify_ends(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+pub async fn modify_has_limited_attempts(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     let comment = Comment {
         who: "jim".into(),
         votes: 0,
@@ -373,10 +377,10 @@ pub async fn modify_ends(fixture: Fixture) {
     assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Other);
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 1);
 
-    // Somebody else is always first.
+    // Every attempt meets an injected conflict.
     let faults = Arc::new(Faults::new(fixture.backend()));
     let db = Db::with_backend(faults.clone());
-    let conflict = || Fault::Before(odm::Error::new(ErrorKind::Conflict, "injected"));
+    let conflict = || Fault::FailBefore(odm::Error::new(ErrorKind::Conflict, "injected"));
     (1..=3).for_each(|nth| faults.inject(nth, Operation::is_write, conflict()));
     let error = db.modify::<Post>(1, |p| p.votes = 7).attempts(3).await;
     assert!(error.unwrap_err().is_conflict());
@@ -387,7 +391,7 @@ pub async fn modify_ends(fixture: Fixture) {
 }
 
 pub async fn edits_work_in_transactions(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+    let (db, _) = insert_post(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -402,9 +406,9 @@ pub async fn edits_work_in_transactions(fixture: Fixture) {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 3);
 }
 
-/// A conflict inside of a transaction is the transaction's: it is run again as a whole, and no change is lost.
-pub async fn a_conflict_in_a_transaction_runs_it_again(fixture: Fixture) {
-    let (db, _) = blog(&fixture).await;
+/// A conflict inside a transaction restarts the whole transaction, and no change is lost.
+pub async fn a_conflict_restarts_the_transaction(fixture: Fixture) {
+    let (db, _) = insert_post(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -413,7 +417,7 @@ pub async fn a_conflict_in_a_transaction_runs_it_again(fixture: Fixture) {
         let other = Db::with_backend(fixture.backend());
         let runs = Arc::clone(&runs);
         async move {
-            // The transaction has its state before somebody else changes the document.
+            // The transaction takes a snapshot before the concurrent update.
             tx.get::<Post>(1).await?;
             if runs.fetch_add(1, Ordering::Relaxed) == 0 {
                 other.update::<Post>(1).inc(|p| p.votes(), 1).await?;

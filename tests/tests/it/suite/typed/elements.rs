@@ -1,4 +1,4 @@
-//! Updates of elements that meet a condition, and pushes with a position, an order and a slice.
+//! Tests of updates of matching elements, and of pushes with a position, an order and a slice.
 
 use odm::{
     ErrorKind,
@@ -50,8 +50,11 @@ struct Forum;
 type Db = odm::Database<Forum>;
 
 fn reply(who: &str, votes: i64) -> Reply {
-    let who = who.into();
-    Reply { who, votes }
+    let reply_authors = who.into();
+    Reply {
+        who: reply_authors,
+        votes,
+    }
 }
 
 fn comment(who: &str, votes: i64, replies: &[(&str, i64)]) -> Comment {
@@ -77,7 +80,7 @@ fn thread(id: i64, comments: Vec<Comment>) -> Thread {
     }
 }
 
-async fn forum(fixture: &Fixture) -> Db {
+async fn insert_threads(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     let threads = [
         thread(
@@ -107,9 +110,9 @@ fn who(replies: &[Reply]) -> Vec<&str> {
     replies.iter().map(|reply| reply.who.as_str()).collect()
 }
 
-/// Those elements alone, as many as there are; nothing in a document without any.
+/// An update changes exactly the matching elements, and no element if no element matches.
 pub async fn matching_elements_are_updated(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     let done = db
         .update::<Thread>(1)
         .inc(
@@ -135,14 +138,14 @@ pub async fn matching_elements_are_updated(fixture: Fixture) {
     assert_eq!((done.matched, done.modified), (2, 2));
     assert_eq!(votes(&db, 1).await, [11, 2, 0]);
     assert_eq!(votes(&db, 2).await, [0]);
-    // None has it: nothing is changed.
+    // No element matches, so the document does not change.
     let done = db
         .update::<Thread>(2)
         .set(|t| t.comments().matching(|c| c.who().eq("kim")).votes(), 9)
         .await
         .unwrap();
     assert_eq!((done.matched, done.modified), (1, 0));
-    // No condition means every element.
+    // A condition of `None` matches every element.
     let condition: Option<&str> = None;
     db.update::<Thread>(1)
         .set(
@@ -156,7 +159,7 @@ pub async fn matching_elements_are_updated(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(votes(&db, 1).await, [3, 3, 3]);
-    // Elements that are values, in every combination, and whole elements.
+    // Arrays of plain values, with combined conditions, and replacement of whole elements.
     db.update::<Thread>(1)
         .set(
             |t| t.grades().matching(|g| !g.eq(85) & (g.eq(90) | g.gt(99))),
@@ -174,7 +177,7 @@ pub async fn matching_elements_are_updated(fixture: Fixture) {
 }
 
 pub async fn nested_arrays_and_several_conditions(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     db.update::<Thread>(1)
         .inc(
             |t| {
@@ -196,7 +199,7 @@ pub async fn nested_arrays_and_several_conditions(fixture: Fixture) {
     };
     assert_eq!(replies(&thread), [vec![1, 5], vec![0], vec![4]]);
     assert_eq!(votes(&db, 1).await, [1, 102, 107]);
-    // Every element outside, some inside; and the same condition at both levels.
+    // Every element of the outer array and some elements of the inner array. Also the same condition at both levels.
     db.update::<Thread>(1)
         .set(
             |t| {
@@ -241,7 +244,7 @@ pub async fn nested_arrays_and_several_conditions(fixture: Fixture) {
         replies(&db.get::<Thread>(1).await.unwrap()),
         [vec![66, 5], vec![9], vec![66]]
     );
-    // A row with a seven in it, and its small numbers.
+    // Updates the values below 2 in each row that contains a 2.
     db.update::<Thread>(1)
         .set(
             |t| {
@@ -259,8 +262,8 @@ pub async fn nested_arrays_and_several_conditions(fixture: Fixture) {
     );
 }
 
-/// The same condition is one array filter, another one is another.
-pub async fn a_condition_is_sent_once(fixture: Fixture) {
+/// Equal conditions share an array filter, and different conditions have separate array filters.
+pub async fn equal_conditions_share_an_array_filter(fixture: Fixture) {
     let recorder = std::sync::Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(thread(1, vec![comment("jane", 1, &[])]))
@@ -280,7 +283,7 @@ pub async fn a_condition_is_sent_once(fixture: Fixture) {
     let Some(Operation::Update(update)) = operations.first() else {
         panic!("{operations:?}");
     };
-    let odm::backend::operation::Change::Operators {
+    let odm::backend::operation::DocumentChange::Operators {
         update,
         array_filters,
     } = &update.change
@@ -312,9 +315,9 @@ pub async fn a_condition_is_sent_once(fixture: Fixture) {
     assert_eq!(thread.grades[0], 90);
 }
 
-/// `first` brings its condition along, so that there is an element to change or the update is not applied.
+/// `first_matching` adds the condition to the filter: if no element matches, the update is not applied.
 pub async fn the_first_element_is_updated(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     let done = db
         .update::<Thread>(1)
         .inc(
@@ -338,7 +341,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
     assert!(done.applied());
     assert_eq!(votes(&db, 1).await, [1, 2, 17]);
     assert_eq!(db.get::<Thread>(1).await.unwrap().comments[2].tags, ["hot"]);
-    // Only the first of several, and what is inside of it.
+    // Only the first of several matching elements changes, with the elements inside.
     db.update::<Thread>(1)
         .set(
             |t| {
@@ -360,7 +363,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
     );
     assert_eq!(thread.comments[2].replies, [reply("joe", 3)]);
     assert_eq!(votes(&db, 1).await, [1, 3, 17]);
-    // Nothing such: not applied, rather than not found.
+    // No matching element means not applied, and not `NotFound`.
     let nothing = db
         .update::<Thread>(2)
         .set(
@@ -370,7 +373,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         .await
         .unwrap();
     assert!(!nothing.applied());
-    // Of many documents, the first in each; those without are left out.
+    // `update_many` changes the first matching element in each document, and skips documents without a matching element.
     let done = db
         .update_many::<Thread>(|_| odm::Filter::all())
         .set(
@@ -394,7 +397,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!((done.matched, done.modified), (1, 1));
-    // Elements that are values; and a first one below an index.
+    // Arrays of plain values, and a first matching element below an index.
     db.update::<Thread>(1)
         .set(|t| t.grades().first_matching(|g| g.gte(90)), 0)
         .set(|t| t.voters().at(0), "first")
@@ -420,8 +423,9 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
     );
 }
 
-/// Without a condition, a document that is not there is an error, and so is a place in it where that leaves nothing to give.
-pub async fn a_missing_place_is_told_from_a_missing_document(fixture: Fixture) {
+/// Without a condition, a missing document is `NotFound`. A missing element is not applied, or is a `NotApplied` error if the
+/// caller expects a document.
+pub async fn missing_elements_differ_from_missing_documents(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let stored = thread(1, vec![comment("joe", 0, &[])]);
     db.insert(stored.clone()).await.unwrap();
@@ -460,8 +464,8 @@ pub async fn a_missing_place_is_told_from_a_missing_document(fixture: Fixture) {
     assert_eq!(db.get::<Thread>(1).await.unwrap(), stored);
 }
 
-/// `$` would be the wrong element where another condition meets an array: nothing is sent.
-pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
+/// A second condition on an array could bind `$` to the wrong element: such an update fails before any operation.
+pub async fn ambiguous_first_matching_is_an_error(fixture: Fixture) {
     let recorder = std::sync::Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(thread(
@@ -504,7 +508,7 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
         .set(jane, 1);
     assert_eq!(many.await.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(recorder.operations().is_empty());
-    // What no element meets names none.
+    // Conditions that match without an array element do not bind `$`.
     let done = by_id()
         .set(jane, 5)
         .when(|t| t.voters().excludes("zoe") & !t.voters().contains("yan") & t.id().gt(0))
@@ -513,17 +517,17 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
         .unwrap();
     assert!(done.applied());
     assert_eq!(votes(&db, 1).await, [0, 5]);
-    let again = by_id()
+    let second = by_id()
         .set(jane, 6)
         .when(|t| t.voters().excludes("zoe"))
         .await
         .unwrap();
-    assert!(!again.applied());
+    assert!(!second.applied());
 }
 
-/// A bound inside of elements counts for those that are changed, and for no others.
+/// The maximum length of an inner array is checked for the changed elements only.
 pub async fn elements_stay_within_their_max(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     db.update::<Thread>(1)
         .push_each(
             |t| t.comments().matching(|c| c.who().eq("joe")).tags(),
@@ -531,7 +535,7 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
         )
         .await
         .unwrap();
-    // Joe's comment is full, Jane's are not.
+    // Joe's tags are full. Jane's tags have room.
     db.update::<Thread>(1)
         .push(
             |t| t.comments().matching(|c| c.who().eq("jane")).tags(),
@@ -549,7 +553,7 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
     for full in [
         db.update::<Thread>(1)
             .push(|t| t.comments().all().tags(), "x"),
-        // One has it, so that there it takes no room; but another one is full without it.
+        // Joe's tags have an "a" already and need no room, but Jane's first tags are full without an "a".
         db.update::<Thread>(1)
             .add_to_set(|t| t.comments().all().tags(), "a"),
         db.update::<Thread>(1)
@@ -575,9 +579,9 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
     assert_eq!(tags, ["cd", "ab", "c"]);
 }
 
-/// S20 keeps the best: position, order and slice in one atomic step.
+/// A push with a position, an order and a slice keeps the best elements in a single atomic step.
 pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     let grades = |db: Db| async move { db.get::<Thread>(1).await.unwrap().grades };
     db.update::<Thread>(1)
         .push_with(|t| t.grades(), [1, 2], |push| push.at(1))
@@ -603,7 +607,7 @@ pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(grades(db.clone()).await, [100, 100, 90, 85]);
-    // Without values: what is there is cut.
+    // A push without values cuts the existing array.
     db.update::<Thread>(1)
         .push_with(|t| t.grades(), [0_i32; 0], |push| push.keep_last(2))
         .await
@@ -615,7 +619,7 @@ pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
         .unwrap();
     assert_eq!(grades(db.clone()).await, [0_i32; 0]);
 
-    // By fields of the elements, and within the bound of three without a look whether there is room.
+    // An order by fields of the elements. The slice keeps the maximum length of three, so that the write does not check for room.
     for (name, votes) in [("a", 1), ("b", 5), ("c", 3), ("d", 5), ("e", 4)] {
         db.update::<Thread>(1)
             .push_with(
@@ -642,7 +646,7 @@ pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
         who(&db.get::<Thread>(1).await.unwrap().latest),
         ["x", "y", "z"]
     );
-    // A slice beyond the bound, or none, must find room.
+    // A push without a slice, or with a slice above the maximum length, needs room.
     for push in [
         db.update::<Thread>(1)
             .push_with(|t| t.latest(), [reply("q", 1)], |push| push.keep_last(4)),
@@ -651,7 +655,7 @@ pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
     ] {
         assert_eq!(push.await.unwrap_err().kind(), ErrorKind::TooManyElements);
     }
-    // Elements of elements.
+    // A push into an array inside matching elements.
     db.update::<Thread>(1)
         .push_with(
             |t| t.comments().matching(|c| c.who().eq("jane")).replies(),
@@ -682,9 +686,9 @@ pub async fn pushes_have_a_position_an_order_and_a_slice(fixture: Fixture) {
     }
 }
 
-/// Of many pushes at once, the best remain, and none fails.
+/// Concurrent pushes keep the best elements, and no push fails.
 pub async fn concurrent_pushes_keep_the_best(fixture: Fixture) {
-    let db = forum(&fixture).await;
+    let db = insert_threads(&fixture).await;
     let tasks: Vec<_> = (0..12)
         .map(|n| {
             let db = db.clone();

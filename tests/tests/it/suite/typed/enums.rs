@@ -1,6 +1,6 @@
 use odm::{
     Database, Error, ErrorKind, Filter,
-    backend::{drain, operation},
+    backend::{operation, read_to_end},
     bson::{Bson, RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
@@ -13,7 +13,7 @@ pub struct Invoice {
     pub due: i64,
 }
 
-/// A module for each of serde's representations, with the same models and tests.
+/// Defines a module for each serde representation of enums, with the same models and tests.
 macro_rules! representations {
     ($($name:ident: $collection:literal $unknown:literal $($serde:meta)*;)*) => {
         $(mod $name {
@@ -55,7 +55,7 @@ macro_rules! representations {
                 Payment::Card { number: number.into(), note: None }
             }
 
-            fn noted(number: &str, note: &str) -> Payment {
+            fn card_with_note(number: &str, note: &str) -> Payment {
                 Payment::Card { number: number.into(), note: Some(note.into()) }
             }
 
@@ -67,12 +67,12 @@ macro_rules! representations {
                 Order { id, payment, second: None, parts: parts.to_vec() }
             }
 
-            pub(super) async fn asked_for(fixture: &Fixture) {
+            pub(super) async fn variants_are_found(fixture: &Fixture) {
                 let db = Db::with_backend(fixture.backend());
                 let second = Some(card("1"));
                 db.insert_many([
                     order(1, card("1"), &[card("2"), invoice("1")]),
-                    order(2, invoice("1"), &[noted("1", "n"), Payment::Cash]),
+                    order(2, invoice("1"), &[card_with_note("1", "n"), Payment::Cash]),
                     Order { second, ..order(3, Payment::Cash, &[]) },
                     order(4, card("2"), &[Payment::Cash, invoice("2")]),
                 ]).await.unwrap();
@@ -85,7 +85,7 @@ macro_rules! representations {
                 assert_eq!(ids(p.is_card()).await, [1, 4]);
                 assert_eq!(ids(!p.is_card()).await, [2, 3]);
                 assert_eq!(ids(p.is_cash() | p.is_invoice()).await, [2, 3]);
-                // Both variants have a field of this name.
+                // Both variants have a field `number`.
                 assert_eq!(ids(p.card(|c| c.number().eq("1"))).await, [1]);
                 assert_eq!(ids(p.invoice(|i| i.number().eq("1") & i.due().gt(10))).await, [2]);
                 assert_eq!(ids(!p.card(|c| c.number().eq("1"))).await, [2, 3, 4]);
@@ -94,15 +94,15 @@ macro_rules! representations {
                 assert_eq!(ids(p.card(|c| c.note().is_none())).await, [1, 4]);
                 assert_eq!(ids(p.card(|_| None)).await, [1, 4]);
                 assert_eq!(ids(p.card(|_| Filter::all())).await, [1, 4]);
-                // As a whole.
+                // Compare whole values.
                 assert_eq!(ids(p.eq(invoice("1"))).await, [2]);
                 assert_eq!(ids(p.ne(Payment::Cash)).await, [1, 2, 4]);
                 assert_eq!(ids(p.is_in([card("2"), Payment::Cash])).await, [3, 4]);
-                // In an option.
+                // An optional enum.
                 assert_eq!(ids(o.second().is_card()).await, [3]);
                 assert_eq!(ids(o.second().card(|c| c.number().eq("1"))).await, [3]);
                 assert_eq!(ids(o.second().is_none()).await, [1, 2, 4]);
-                // In an array it is one element that is of the variant and meets the condition.
+                // In an array, a single element must have the variant and match the condition.
                 assert_eq!(ids(o.parts().is_cash()).await, [2, 4]);
                 assert_eq!(ids(o.parts().is_card()).await, [1, 2]);
                 assert_eq!(ids(!o.parts().is_card()).await, [3, 4]);
@@ -132,7 +132,7 @@ macro_rules! representations {
                     .await
                     .unwrap();
                 assert_eq!((done.matched, done.modified), (1, 1));
-                // By id, it tells whether it applied.
+                // An update by id returns whether the update applied.
                 let second = |id| db.update::<Order>(id)
                     .inc(|o| o.payment().invoice(|i| i.due()), 1)
                     .set(|o| o.second(), card("second"));
@@ -152,16 +152,16 @@ macro_rules! representations {
                 db.update::<Order>(3).set(|o| o.payment(), invoice("9")).push(|o| o.parts(), Payment::Cash).await.unwrap();
 
                 let second = Some(card("second"));
-                let due = Payment::Invoice(Invoice { number: "1".into(), due: 31 });
+                let second_payment = Payment::Invoice(Invoice { number: "1".into(), due: 31 });
                 assert_eq!(db.find::<Order>().sort(|o| o.id().asc()).all().await.unwrap(), [
-                    order(1, card("7"), &[noted("1", "n"), invoice("8")]),
-                    Order { second, ..order(2, due, &[Payment::Cash]) },
+                    order(1, card("7"), &[card_with_note("1", "n"), invoice("8")]),
+                    Order { second, ..order(2, second_payment, &[Payment::Cash]) },
                     order(3, invoice("9"), &[Payment::Cash]),
                 ]);
             }
 
-            /// One task changes the variant, others write inside of one: no document is ever both.
-            pub(super) async fn updated_at_once(fixture: &Fixture) {
+            /// Concurrent tasks change the variant and fields of the variant. No document mixes fields of two variants.
+            pub(super) async fn update_concurrently(fixture: &Fixture) {
                 let db = Db::with_backend(fixture.backend());
                 db.insert(order(1, card("0"), &[])).await.unwrap();
                 let mut tasks = tokio::task::JoinSet::new();
@@ -172,8 +172,8 @@ macro_rules! representations {
                             let update = db.update::<Order>(1);
                             match task {
                                 0 => {
-                                    let whole = [invoice("i"), Payment::Cash, card("c")];
-                                    let done = update.set(|o| o.payment(), &whole[n % 3]).await;
+                                    let payments = [invoice("i"), Payment::Cash, card("c")];
+                                    let done = update.set(|o| o.payment(), &payments[n % 3]).await;
                                     assert!(done.unwrap().applied());
                                 }
                                 1 => {
@@ -184,13 +184,14 @@ macro_rules! representations {
                                 }
                             }
                             let payment = raw(&db, $collection).await.get_document("payment").map(|payment| payment.to_owned());
-                            // A card has no due, an invoice no note: what is read is all that is stored.
+                            // A card has no field `due`, and an invoice no field `note`. So the decoded value must have all
+                            // stored fields.
                             if let Ok(stored) = payment {
                                 let stored: bson::Document = stored.try_into().unwrap();
                                 let read: Payment = bson::deserialize_from_document(stored.clone()).unwrap();
-                                let again = bson::serialize_to_document(&read).unwrap();
-                                assert_eq!(stored.len(), again.len(), "{stored}");
-                                assert!(again.keys().all(|key| stored.contains_key(key)), "{stored}");
+                                let second = bson::serialize_to_document(&read).unwrap();
+                                assert_eq!(stored.len(), second.len(), "{stored}");
+                                assert!(second.keys().all(|key| stored.contains_key(key)), "{stored}");
                             }
                         }
                     });
@@ -202,40 +203,39 @@ macro_rules! representations {
 
             pub(super) async fn saved(fixture: &Fixture) {
                 let db = Db::with_backend(fixture.backend());
-                db.insert(order(1, noted("1", "n"), &[card("1"), card("2")])).await.unwrap();
-                // What the model does not know is kept inside of the variant, and goes with it.
-                put(&db, $collection, $unknown).await;
+                db.insert(order(1, card_with_note("1", "n"), &[card("1"), card("2")])).await.unwrap();
+                // A save keeps unknown fields of a variant, and removes the unknown fields together with the variant.
+                set_unknown_field(&db, $collection, $unknown).await;
                 let mut edited = db.edit::<Order>(1).await.unwrap();
-                edited.payment = noted("2", "n");
+                edited.payment = card_with_note("2", "n");
                 db.save(&mut edited).await.unwrap();
-                assert!(shown(&raw(&db, $collection).await).contains("unknown"));
+                assert!(stored_text(&raw(&db, $collection).await).contains("unknown"));
                 edited.payment = invoice("3");
                 db.save(&mut edited).await.unwrap();
-                assert!(!shown(&raw(&db, $collection).await).contains("unknown"));
+                assert!(!stored_text(&raw(&db, $collection).await).contains("unknown"));
                 assert_eq!(db.get::<Order>(1).await.unwrap(), *edited);
                 edited.parts[1] = invoice("4");
                 edited.payment = Payment::Cash;
                 db.save(&mut edited).await.unwrap();
-                edited.payment = noted("5", "m");
+                edited.payment = card_with_note("5", "m");
                 db.save(&mut edited).await.unwrap();
-                let expected = order(1, noted("5", "m"), &[card("1"), invoice("4")]);
+                let expected = order(1, card_with_note("5", "m"), &[card("1"), invoice("4")]);
                 assert_eq!(*edited, expected);
-                assert_eq!(raw(&db, $collection).await, written(&expected));
+                assert_eq!(raw(&db, $collection).await, serialized(&expected));
 
-                // Another write changes the variant; what is saved in the one that was read is a conflict, though
-                // nobody has written the same field.
+                // A save conflicts with a concurrent change of the variant, even if both writes set different fields.
                 for other in [invoice("6"), Payment::Cash] {
                     let payment = || db.update::<Order>(1);
                     payment().set(|o| o.payment(), card("5")).await.unwrap();
                     let mut stale = db.edit::<Order>(1).await.unwrap();
                     payment().set(|o| o.payment(), &other).await.unwrap();
-                    stale.payment = noted("5", "late");
+                    stale.payment = card_with_note("5", "late");
                     let error = db.save(&mut stale).await.unwrap_err();
                     assert_eq!(error.kind(), ErrorKind::Conflict);
                     assert!(error.path().unwrap().starts_with("payment"), "{error}");
-                    assert_eq!(raw(&db, $collection).await, written(&order(1, other.clone(), &expected.parts)));
+                    assert_eq!(raw(&db, $collection).await, serialized(&order(1, other.clone(), &expected.parts)));
 
-                    // And a save that changes the variant does not write over what was changed in the other.
+                    // A save with a new variant conflicts with a concurrent change of the old variant.
                     payment().set(|o| o.payment(), card("5")).await.unwrap();
                     let mut stale = db.edit::<Order>(1).await.unwrap();
                     payment().set(|o| o.payment().card(|c| c.note()), "soon").await.unwrap();
@@ -244,18 +244,18 @@ macro_rules! representations {
                 }
                 let modified = db.modify::<Order>(1, |order| order.payment = Payment::Cash).await.unwrap();
                 assert_eq!(modified.payment, Payment::Cash);
-                // Others may write elsewhere.
+                // A concurrent write to a different field is no conflict.
                 let mut edited = db.edit::<Order>(1).await.unwrap();
                 db.update::<Order>(1).push(|o| o.parts(), Payment::Cash).await.unwrap();
                 edited.payment = card("8");
                 db.save(&mut edited).await.unwrap();
                 let parts = [card("1"), invoice("4"), Payment::Cash];
-                assert_eq!(raw(&db, $collection).await, written(&order(1, card("8"), &parts)));
+                assert_eq!(raw(&db, $collection).await, serialized(&order(1, card("8"), &parts)));
             }
 
-            pub(super) async fn misread(fixture: &Fixture) -> Error {
+            pub(super) async fn read_unknown_variant(fixture: &Fixture) -> Error {
                 let db = Db::with_backend(fixture.backend());
-                let mut document: bson::Document = written(&order(1, card("1"), &[card("1"), card("2")])).try_into().unwrap();
+                let mut document: bson::Document = serialized(&order(1, card("1"), &[card("1"), card("2")])).try_into().unwrap();
                 let known = bson::serialize_to_bson(&card("2")).unwrap();
                 let parts = document.get_array_mut("parts").unwrap();
                 let Bson::Document(mut unknown) = known else { panic!("{known}") };
@@ -264,7 +264,7 @@ macro_rules! representations {
                     None => unknown = doc! { "cheque": {} },
                 }
                 parts[1] = unknown.into();
-                let insert = operation::Insert {
+                let insert = operation::InsertOperation {
                     collection: $collection.into(),
                     documents: vec![RawDocumentBuf::try_from(&document).unwrap()],
                     ordered: true,
@@ -284,10 +284,10 @@ representations! {
     adjacent: "adjacent" "payment.data.unknown" tag = "type" content = "data";
 }
 
-pub async fn a_variant_is_asked_for(fixture: Fixture) {
-    external::asked_for(&fixture).await;
-    internal::asked_for(&fixture).await;
-    adjacent::asked_for(&fixture).await;
+pub async fn filters_match_variants(fixture: Fixture) {
+    external::variants_are_found(&fixture).await;
+    internal::variants_are_found(&fixture).await;
+    adjacent::variants_are_found(&fixture).await;
 }
 
 pub async fn an_update_in_a_variant_is_conditional(fixture: Fixture) {
@@ -296,10 +296,10 @@ pub async fn an_update_in_a_variant_is_conditional(fixture: Fixture) {
     adjacent::updated(&fixture).await;
 }
 
-pub async fn updates_at_once_mix_no_variants(fixture: Fixture) {
-    external::updated_at_once(&fixture).await;
-    internal::updated_at_once(&fixture).await;
-    adjacent::updated_at_once(&fixture).await;
+pub async fn concurrent_updates_mix_no_variants(fixture: Fixture) {
+    external::update_concurrently(&fixture).await;
+    internal::update_concurrently(&fixture).await;
+    adjacent::update_concurrently(&fixture).await;
 }
 
 pub async fn a_save_mixes_no_variants(fixture: Fixture) {
@@ -308,11 +308,11 @@ pub async fn a_save_mixes_no_variants(fixture: Fixture) {
     adjacent::saved(&fixture).await;
 }
 
-pub async fn an_unknown_variant_is_named(fixture: Fixture) {
+pub async fn an_unknown_variant_is_reported(fixture: Fixture) {
     for error in [
-        external::misread(&fixture).await,
-        internal::misread(&fixture).await,
-        adjacent::misread(&fixture).await,
+        external::read_unknown_variant(&fixture).await,
+        internal::read_unknown_variant(&fixture).await,
+        adjacent::read_unknown_variant(&fixture).await,
     ] {
         assert!(error.is_decode());
         assert_eq!(error.id(), Some(&Bson::Int64(1)));
@@ -327,37 +327,37 @@ pub async fn an_unknown_variant_is_named(fixture: Fixture) {
     }
 }
 
-fn shown(document: &RawDocumentBuf) -> String {
+fn stored_text(document: &RawDocumentBuf) -> String {
     bson::Document::try_from(document.clone())
         .unwrap()
         .to_string()
 }
 
-/// What serde writes.
-fn written<T: Serialize>(value: &T) -> RawDocumentBuf {
+/// Returns the document that serde writes.
+fn serialized<T: Serialize>(value: &T) -> RawDocumentBuf {
     RawDocumentBuf::from_bytes(bson::serialize_to_vec(value).unwrap()).unwrap()
 }
 
 async fn raw<S: Schema>(db: &Database<S>, collection: &'static str) -> RawDocumentBuf {
-    let find = operation::Find {
+    let find = operation::FindOperation {
         collection: collection.into(),
         filter: rawdoc! {},
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    let found = drain(db.backend().find(find).await.unwrap()).await;
+    let found = read_to_end(db.backend().find(find).await.unwrap()).await;
     found.unwrap().pop().unwrap()
 }
 
-/// Another program writes a field that the model does not know.
-async fn put<S: Schema>(db: &Database<S>, collection: &'static str, path: &str) {
+/// Writes a field that the model does not declare, like a different application.
+async fn set_unknown_field<S: Schema>(db: &Database<S>, collection: &'static str, path: &str) {
     let update = doc! { "$set": { path: 1 } };
-    let update = operation::Update {
+    let update = operation::UpdateOperation {
         collection: collection.into(),
         filter: rawdoc! {},
-        change: operation::Change::operators(RawDocumentBuf::try_from(&update).unwrap()),
+        change: operation::DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
         multi: false,
         upsert: false,
     };

@@ -1,8 +1,10 @@
-//! Fields compared with fields of the same document, and computed with.
+//! Comparisons and arithmetic of fields of the same document.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use odm::{ErrorKind, Filter, backend::operation::Insert, bson::RawDocumentBuf, prelude::*};
+use odm::{
+    ErrorKind, Filter, backend::operation::InsertOperation, bson::RawDocumentBuf, prelude::*,
+};
 
 use crate::Fixture;
 
@@ -96,7 +98,7 @@ fn club(id: i64) -> Club {
     }
 }
 
-async fn league(fixture: &Fixture, clubs: impl IntoIterator<Item = Club>) -> Db {
+async fn insert_members(fixture: &Fixture, clubs: impl IntoIterator<Item = Club>) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert_many(clubs).await.unwrap();
@@ -114,8 +116,8 @@ async fn ids(db: &Db, filter: impl FnOnce(odm::Fields<Club>) -> Filter<Club>) ->
         .collect()
 }
 
-/// S21: `member[0].age == member[1].age`, beside a condition that an index serves.
-pub async fn elements_by_index_are_compared(fixture: Fixture) {
+/// Compares `member[0].age` with `member[1].age`, also together with a condition that an index serves.
+pub async fn elements_can_be_compared_by_index(fixture: Fixture) {
     let with = |id, branch: &str, ages: &[i32]| Club {
         branch: branch.into(),
         member: ages
@@ -124,7 +126,7 @@ pub async fn elements_by_index_are_compared(fixture: Fixture) {
             .collect(),
         ..club(id)
     };
-    let db = league(
+    let db = insert_members(
         &fixture,
         [
             with(1, "north", &[30, 30]),
@@ -135,7 +137,7 @@ pub async fn elements_by_index_are_compared(fixture: Fixture) {
         ],
     )
     .await;
-    // Nobody has neither a first nor a second member, and that is equal.
+    // Club 5 has neither a first nor a second member, and missing equals missing.
     assert_eq!(
         ids(&db, |c| c
             .member()
@@ -192,7 +194,7 @@ pub async fn elements_by_index_are_compared(fixture: Fixture) {
         [4]
     );
     assert_eq!(ids(&db, |c| c.grid().at(0).at(1).value().eq(5)).await, [4]);
-    // Other writes ask the same.
+    // Writes use the same filters.
     let done = db
         .update_many::<Club>(|c| c.member().at(0).age().value().lt(c.member().at(1).age()))
         .set(|c| c.branch(), "west")
@@ -231,7 +233,7 @@ pub async fn numbers_are_computed(fixture: Fixture) {
     clubs[2]
         .scores
         .extend([("a".to_owned(), 1), ("0".to_owned(), 2)]);
-    let db = league(&fixture, clubs).await;
+    let db = insert_members(&fixture, clubs).await;
     let all = [1, 2, 3, 4];
     assert_eq!(
         ids(&db, |c| (c.credits().value() - c.debits()).gte(5)).await,
@@ -306,7 +308,7 @@ pub async fn dates_and_texts_are_compared(fixture: Fixture) {
         ..club(id)
     };
     let day = 86_400_000;
-    let db = league(
+    let db = insert_members(
         &fixture,
         [
             with(1, 0, Some(day), "ann"),
@@ -355,7 +357,7 @@ pub async fn dates_and_texts_are_compared(fixture: Fixture) {
     assert_eq!(too_fine.all().await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// MongoDB's one order of all values: missing, null, numbers. What is computed with neither is null.
+/// MongoDB orders missing before null, and null before numbers. Arithmetic with missing or null is null.
 pub async fn missing_and_null_have_an_order(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let mut all: Vec<RawDocumentBuf> = Vec::new();
@@ -376,7 +378,7 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
         }
         all.push(stored);
     }
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "teams".into(),
         documents: all,
         ordered: true,
@@ -387,7 +389,8 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
         async move { db.find::<Club>().filter(|_| filter).count().await.unwrap() }
     };
     let c = || <Club as Document>::fields();
-    // Missing and null are less than any number, which no plain condition says.
+    // In an expression, missing and null are less than any number. In a plain condition, missing and null match no range of
+    // numbers.
     assert_eq!(count(c().limit().value().lt(c().credits())).await, 2);
     assert_eq!(count(c().limit().lt(1)).await, 2);
     assert_eq!(count(c().limit().value().lt(1)).await, 4);
@@ -395,7 +398,7 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
         count(c().limit().is_some() & c().limit().value().lt(c().credits())).await,
         0
     );
-    // Missing is equal to missing, null to null, and neither to the other.
+    // Missing equals missing, null equals null, and missing does not equal null.
     assert_eq!(
         count(c().second().leader().value().eq(c().member().at(9).name())).await,
         4
@@ -404,10 +407,10 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
         count(c().limit().value().eq(c().scores().key("none"))).await,
         1
     );
-    // Computed with either is null, which is less too.
+    // Arithmetic with missing or null is null, and null is less than a number.
     assert_eq!(count((c().limit().value() + 5).lt(0)).await, 2);
     assert_eq!(count((c().limit().value() + 5).eq(5)).await, 2);
-    // An array that is not there has no elements.
+    // A missing array has length 0.
     assert_eq!(count(c().member().len().eq(0)).await, 4);
     assert_eq!(count(c().member().len().eq(c().limit())).await, 2);
 }
@@ -415,7 +418,7 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
 pub async fn values_in_expressions_stay_values(fixture: Fixture) {
     let mut hostile = club(2);
     hostile.branch = "$first.lead".into();
-    let db = league(&fixture, [club(1), hostile]).await;
+    let db = insert_members(&fixture, [club(1), hostile]).await;
     assert_eq!(
         ids(&db, |c| c.branch().value().eq("$first.lead")).await,
         [2]

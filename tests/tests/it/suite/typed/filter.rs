@@ -5,7 +5,7 @@ use crate::{
     models::{Db, Post, Status},
 };
 
-/// Five posts that differ in everything that is asked for.
+/// Inserts five posts that differ in every tested field.
 async fn blog(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     let mut posts = vec![
@@ -89,7 +89,7 @@ pub async fn and_or_not(fixture: Fixture) {
     assert_eq!(ids(&db, |_| !Filter::all()).await, [0_i64; 0]);
 }
 
-pub async fn an_optional_filter_asks_nothing(fixture: Fixture) {
+pub async fn an_absent_optional_filter_matches_all(fixture: Fixture) {
     let db = blog(&fixture).await;
     let count = |tag: Option<&'static str>| {
         let db = db.clone();
@@ -106,7 +106,7 @@ pub async fn an_optional_filter_asks_nothing(fixture: Fixture) {
 
 pub async fn missing_null_and_exists(fixture: Fixture) {
     let db = blog(&fixture).await;
-    // `subtitle` is left out when it is none, `rating` is null.
+    // `Post` omits `subtitle` if the value is `None`, and stores `rating` as null.
     assert_eq!(ids(&db, |p| p.subtitle().exists()).await, [2]);
     assert_eq!(ids(&db, |p| p.rating().exists()).await, [1, 2, 3, 4, 5]);
     assert_eq!(ids(&db, |p| p.subtitle().is_some()).await, [2]);
@@ -149,24 +149,24 @@ pub async fn patterns_of_any_text_match_that_text_alone(fixture: Fixture) {
     let texts: Vec<String> = ascii.chain(others.map(str::to_owned)).collect();
     let posts = (0..).zip(&texts).map(|(id, text)| Post::new(id, text, &[]));
     db.insert_many(posts).await.unwrap();
-    let those = |is: &dyn Fn(&str) -> bool| -> Vec<i64> {
-        let found = (0..).zip(&texts).filter(|(_, text)| is(text));
+    let matching_ids = |predicate: &dyn Fn(&str) -> bool| -> Vec<i64> {
+        let found = (0..).zip(&texts).filter(|(_, text)| predicate(text));
         found.map(|(id, _)| id).collect()
     };
     for text in &texts {
         let exact = Pattern::exact(text);
         let found = ids(&db, |p| p.author().matches(exact.clone())).await;
-        assert_eq!(found, those(&|other| other == text), "{text:?}");
+        assert_eq!(found, matching_ids(&|other| other == text), "{text:?}");
         let found = ids(&db, |p| {
             p.author().matches(exact.multi_line().ignore_case())
         })
         .await;
         let lower = text.to_lowercase();
-        let same = those(&|other| other.to_lowercase() == lower);
+        let same = matching_ids(&|other| other.to_lowercase() == lower);
         assert_eq!(found, same, "{text:?} without case");
         let quoted = Pattern::new(format!("(?x) ^ <? {} >? $", Pattern::escape(text)));
         let found = ids(&db, |p| p.author().matches(quoted)).await;
-        let same = those(&|other| {
+        let same = matching_ids(&|other| {
             let quoted = other
                 .strip_prefix('<')
                 .and_then(|rest| rest.strip_suffix('>'));
@@ -190,7 +190,7 @@ pub async fn any_element(fixture: Fixture) {
     assert_eq!(ids(&db, |p| p.comments().who().eq("jane")).await, [1, 2]);
     assert_eq!(ids(&db, |p| p.tags().at(0).eq("rust")).await, [1, 4]);
     assert_eq!(ids(&db, |p| p.comments().at(1).votes().gt(5)).await, [1]);
-    // The two conditions may be met by two comments.
+    // Different comments may match the two conditions.
     assert_eq!(
         ids(&db, |p| p.comments().who().eq("jane")
             & p.comments().votes().gt(5))
@@ -226,7 +226,7 @@ pub async fn the_same_element(fixture: Fixture) {
         ids(&db, |p| !p.comments().any(|c| c.votes().gt(0))).await,
         [3, 5]
     );
-    // Elements that are values.
+    // Elements that are plain values.
     assert_eq!(
         ids(&db, |p| p.tags().any(|t| t.gt("b") & t.lt("n"))).await,
         [1, 2, 5]
@@ -278,8 +278,8 @@ pub async fn maps_by_key(fixture: Fixture) {
     }
 }
 
-/// A mix of the element itself and of its fields has no form in MongoDB.
-pub async fn what_cannot_be_said_is_an_error(fixture: Fixture) {
+/// A filter that mixes conditions on an element and on fields of the element has no form in MongoDB.
+pub async fn unsupported_element_filters_are_errors(fixture: Fixture) {
     let db = blog(&fixture).await;
     let comment = Post::new(0, "", &[]).comment("jane", 3).comments.remove(0);
     let mixed = db
@@ -289,18 +289,18 @@ pub async fn what_cannot_be_said_is_an_error(fixture: Fixture) {
         mixed.all().await.unwrap_err().kind(),
         odm::ErrorKind::Invalid
     );
-    // Apart they are fine; the backend is asked for both.
+    // Separate filters on the element and on the fields are valid.
     assert_eq!(
         ids(&db, |p| p.comments().any(|c| c.eq(&comment))
             & p.comments().any(|c| c.votes().gt(1)))
         .await,
         [1]
     );
-    let count = operation::Count {
+    let count = operation::CountOperation {
         collection: "posts".into(),
         filter: Default::default(),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     assert_eq!(db.backend().count(count).await.unwrap(), 5);
 }

@@ -6,7 +6,7 @@ use crate::{
     models::{Db, Post},
 };
 
-async fn blog(fixture: &Fixture, posts: i64) -> Db {
+async fn insert_posts(fixture: &Fixture, posts: i64) -> Db {
     let db = Db::with_backend(fixture.backend());
     let authors = ["alex", "jane", "joe"];
     db.insert_many((0..posts).map(|id| {
@@ -19,7 +19,7 @@ async fn blog(fixture: &Fixture, posts: i64) -> Db {
 }
 
 pub async fn sort_and_limit(fixture: Fixture) {
-    let db = blog(&fixture, 7).await;
+    let db = insert_posts(&fixture, 7).await;
     let posts = db
         .find::<Post>()
         .sort(|p| (p.author().asc(), p.when().desc()))
@@ -47,7 +47,7 @@ pub async fn sort_and_limit(fixture: Fixture) {
 }
 
 pub async fn one_and_first(fixture: Fixture) {
-    let db = blog(&fixture, 3).await;
+    let db = insert_posts(&fixture, 3).await;
     assert_eq!(
         db.find::<Post>()
             .filter(|p| p.author().eq("joe"))
@@ -67,12 +67,12 @@ pub async fn one_and_first(fixture: Fixture) {
 }
 
 pub async fn count_and_exists(fixture: Fixture) {
-    let db = blog(&fixture, 10).await;
+    let db = insert_posts(&fixture, 10).await;
     let alex = || db.find::<Post>().filter(|p| p.author().eq("alex"));
     assert_eq!(alex().count().await.unwrap(), 4);
     assert_eq!(alex().limit(3).count().await.unwrap(), 3);
     assert!(alex().exists().await.unwrap());
-    // One query can be asked in several ways.
+    // The same query can run in several ways.
     let query = alex().limit(2);
     assert_eq!(query.clone().count().await.unwrap(), 2);
     assert_eq!(query.all().await.unwrap().len(), 2);
@@ -85,8 +85,8 @@ pub async fn count_and_exists(fixture: Fixture) {
     );
 }
 
-pub async fn a_stream_gives_all_in_order(fixture: Fixture) {
-    let db = blog(&fixture, 2_500).await;
+pub async fn a_stream_returns_all_in_order(fixture: Fixture) {
+    let db = insert_posts(&fixture, 2_500).await;
     let stream = db.find::<Post>().sort(|p| p.id().asc()).stream();
     let ids: Vec<i64> = stream.map_ok(|post| post.id).try_collect().await.unwrap();
     assert_eq!(ids, (0..2_500).collect::<Vec<_>>());
@@ -98,7 +98,7 @@ pub async fn a_stream_gives_all_in_order(fixture: Fixture) {
 }
 
 pub async fn by_id_and_by_ids(fixture: Fixture) {
-    let db = blog(&fixture, 5).await;
+    let db = insert_posts(&fixture, 5).await;
     let post = db.get::<Post>(3).await.unwrap();
     assert_eq!(db.get::<Post>(&post).await.unwrap(), post);
     assert_eq!(db.get::<Post>(post.to_ref()).await.unwrap(), post);
@@ -136,7 +136,7 @@ struct Card {
 }
 
 pub async fn a_projection_reads_its_fields(fixture: Fixture) {
-    let db = blog(&fixture, 2).await;
+    let db = insert_posts(&fixture, 2).await;
     let recorder = odm::backend::Recorder::new(fixture.backend());
     let recorded = Db::with_backend(std::sync::Arc::new(recorder.clone()));
     let cards: Vec<Card> = recorded
@@ -156,7 +156,7 @@ pub async fn a_projection_reads_its_fields(fixture: Fixture) {
     let [odm::backend::operation::Operation::Find(find)] = &recorder.operations()[..] else {
         panic!("one query");
     };
-    let raws = odm::backend::drain(db.backend().find(find.clone()).await.unwrap())
+    let raws = odm::backend::read_to_end(db.backend().find(find.clone()).await.unwrap())
         .await
         .unwrap();
     let keys: Vec<_> = raws[0]

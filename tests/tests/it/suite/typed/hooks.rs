@@ -9,7 +9,7 @@ use odm::{
 
 use crate::Fixture;
 
-/// It tells the log of everything that happens to it, and refuses what is named `bad …`.
+/// A model that logs every call of a hook. The hook `before insert` refuses the name `bad before insert`, and so on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, garde::Validate)]
 #[document(collection = "users", hooks, validate)]
 pub struct User {
@@ -40,7 +40,7 @@ pub struct Total {
     n: i64,
 }
 
-/// Its hooks lead to itself.
+/// A model with an insert hook that inserts the next document of the same model.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "links", hooks)]
 pub struct Link {
@@ -54,14 +54,14 @@ pub struct Link {
 pub struct Site;
 type Db = odm::Database<Site>;
 
-async fn log(tx: &Session<Site>, text: impl Into<String>) -> odm::Result<()> {
+async fn add_log_entry(tx: &Session<Site>, text: impl Into<String>) -> odm::Result<()> {
     let (id, text) = (ObjectId::new(), text.into());
     tx.insert(Entry { id, text }).await.map(drop)
 }
 
-fn refuse(name: &str, what: &str) -> odm::Result<()> {
-    match name == format!("bad {what}") {
-        true => Err(odm::Error::other(format!("refused {what}"))),
+fn ensure_valid_name(name: &str, event: &str) -> odm::Result<()> {
+    match name == format!("bad {event}") {
+        true => Err(odm::Error::other(format!("refused {event}"))),
         false => Ok(()),
     }
 }
@@ -70,29 +70,29 @@ impl Hooks for User {
     type Schema = Site;
 
     async fn before_insert(&mut self, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, "before insert").await?;
+        add_log_entry(tx, "before insert").await?;
         self.slug = self.name.to_lowercase();
-        refuse(&self.name, "before insert")
+        ensure_valid_name(&self.name, "before insert")
     }
 
     async fn before_validate(&mut self, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, "before validate").await
+        add_log_entry(tx, "before validate").await
     }
 
     async fn after_validate(&self, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, "after validate").await
+        add_log_entry(tx, "after validate").await
     }
 
     async fn after_insert(&self, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, format!("after insert {}", self.slug)).await?;
-        refuse(&self.name, "after insert")
+        add_log_entry(tx, format!("after insert {}", self.slug)).await?;
+        ensure_valid_name(&self.name, "after insert")
     }
 
     async fn before_update(changes: &mut Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, "before update").await?;
-        if let Some(name) = changes.sets(|u| u.name())? {
+        add_log_entry(tx, "before update").await?;
+        if let Some(name) = changes.value(|u| u.name())? {
             changes.set(|u| u.slug(), name.to_lowercase());
-            refuse(&name, "before update")?;
+            ensure_valid_name(&name, "before update")?;
             if name == "who" {
                 changes.ids(tx).await?;
             }
@@ -101,21 +101,21 @@ impl Hooks for User {
     }
 
     async fn after_update(changes: &Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
-        log(
+        add_log_entry(
             tx,
             format!("after update {:?}", changes.known_ids().unwrap_or_default()),
         )
         .await?;
-        if changes.touches(|u| u.visits()) {
+        if changes.contains(|u| u.visits()) {
             tx.update::<Total>("visits").inc(|t| t.n(), 1).await?;
         }
-        let name = changes.sets(|u| u.name())?.unwrap_or_default();
-        refuse(&name, "after update")
+        let name = changes.value(|u| u.name())?.unwrap_or_default();
+        ensure_valid_name(&name, "after update")
     }
 
     async fn before_delete(which: &mut Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
         let ids = which.ids(tx).await?.to_vec();
-        log(tx, format!("before delete {ids:?}")).await?;
+        add_log_entry(tx, format!("before delete {ids:?}")).await?;
         match ids.contains(&13) {
             true => Err(odm::Error::other("13 stays")),
             false => Ok(()),
@@ -123,7 +123,7 @@ impl Hooks for User {
     }
 
     async fn after_delete(which: &Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
-        log(
+        add_log_entry(
             tx,
             format!("after delete {:?}", which.known_ids().unwrap_or_default()),
         )
@@ -131,7 +131,7 @@ impl Hooks for User {
     }
 
     async fn after_commit(event: Committed<Self>, db: &Session<Site>) -> odm::Result<()> {
-        let (what, fails) = match event {
+        let (text, fails) = match event {
             Committed::Inserted(user) => {
                 (format!("inserted {}", user.id), user.name == "bad commit")
             }
@@ -139,7 +139,7 @@ impl Hooks for User {
             Committed::Deleted(_) => ("deleted".to_owned(), false),
             _ => ("something".to_owned(), false),
         };
-        log(db, format!("committed: {what}")).await?;
+        add_log_entry(db, format!("committed: {text}")).await?;
         match fails {
             true => Err(odm::Error::other("nobody listens")),
             false => Ok(()),
@@ -168,8 +168,8 @@ fn user(id: i64, name: &str) -> User {
     }
 }
 
-/// What has been logged since the last time.
-async fn logged(db: &Db) -> Vec<String> {
+/// Returns and deletes all log entries.
+async fn take_log_entries(db: &Db) -> Vec<String> {
     let entries = db
         .find::<Entry>()
         .sort(|e| e.id().asc())
@@ -186,13 +186,13 @@ async fn database(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     let id = "visits".to_owned();
     db.insert(Total { id, n: 0 }).await.unwrap();
-    // A collection that is made within a transaction may be made by two at once.
-    log(&db, "").await.unwrap();
-    logged(&db).await;
+    // Create the log collection here. Two concurrent transactions could both try to create the collection.
+    add_log_entry(&db, "").await.unwrap();
+    take_log_entries(&db).await;
     db
 }
 
-const INSERT: [&str; 4] = [
+const INSERT_LOG: [&str; 4] = [
     "before insert",
     "before validate",
     "after validate",
@@ -204,16 +204,16 @@ pub async fn an_insert_runs_its_hooks(fixture: Fixture) {
     let inserted = db.insert(user(1, "Jane")).await.unwrap();
     assert_eq!(inserted.slug, "jane");
     assert_eq!(db.get::<User>(1).await.unwrap(), inserted);
-    let all: Vec<_> = INSERT
+    let all: Vec<_> = INSERT_LOG
         .into_iter()
         .chain(["committed: inserted 1"])
         .collect();
-    assert_eq!(logged(&db).await, all);
+    assert_eq!(take_log_entries(&db).await, all);
 
     db.insert_many([user(2, "Jane"), user(3, "Jane")])
         .await
         .unwrap();
-    let many = logged(&db).await;
+    let many = take_log_entries(&db).await;
     assert_eq!(many.len(), 2 * all.len());
     assert_eq!(
         many[6..],
@@ -232,22 +232,22 @@ pub async fn an_insert_runs_its_hooks(fixture: Fixture) {
         .await
         .unwrap();
     assert!(matches!(upserted, odm::action::Upserted::Inserted(user) if user.slug == "jane"));
-    let both = logged(&db).await;
+    let both = take_log_entries(&db).await;
     assert_eq!(both[0], "before update");
     assert_eq!(
         both[1..],
-        [&INSERT[..], &["committed: inserted 4"]].concat()
+        [&INSERT_LOG[..], &["committed: inserted 4"]].concat()
     );
 
     let report = db.bulk().add(db.insert(user(5, "Jane"))).await.unwrap();
     assert_eq!(report.inserted, 1);
-    assert_eq!(logged(&db).await.len(), all.len());
+    assert_eq!(take_log_entries(&db).await.len(), all.len());
 }
 
 pub async fn every_update_runs_its_hooks(fixture: Fixture) {
     let db = database(&fixture).await;
     db.insert_many([user(1, "a"), user(2, "b")]).await.unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
     let by_id = [
         "before update",
         "after update [1]",
@@ -255,7 +255,7 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
     ];
 
     db.update::<User>(1).set(|u| u.name(), "Joe").await.unwrap();
-    assert_eq!(logged(&db).await, by_id);
+    assert_eq!(take_log_entries(&db).await, by_id);
     assert_eq!(db.get::<User>(1).await.unwrap().slug, "joe");
     let after = db
         .update::<User>(1)
@@ -264,7 +264,7 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(after.slug, "jim");
-    assert_eq!(logged(&db).await, by_id);
+    assert_eq!(take_log_entries(&db).await, by_id);
     let done = db
         .update::<User>(1)
         .set(|u| u.name(), "Ann")
@@ -272,21 +272,21 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
         .await
         .unwrap();
     assert!(!done.is_inserted());
-    assert_eq!(logged(&db).await, by_id);
+    assert_eq!(take_log_entries(&db).await, by_id);
     let first = db
         .update_first::<User>(|u| u.name().eq("Ann"))
         .set(|u| u.name(), "Joe")
         .await
         .unwrap();
     assert!(first.is_applied());
-    assert_eq!(logged(&db).await, by_id);
+    assert_eq!(take_log_entries(&db).await, by_id);
     let report = db
         .bulk()
         .add(db.update::<User>(1).set(|u| u.name(), "Jim"))
         .await
         .unwrap();
     assert_eq!(report.modified, 1);
-    assert_eq!(logged(&db).await, by_id);
+    assert_eq!(take_log_entries(&db).await, by_id);
 
     let many = db
         .update_many::<User>(|u| u.id().gte(1))
@@ -294,14 +294,14 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(many.matched, 2);
-    assert_eq!(logged(&db).await[1], "after update [1, 2]");
+    assert_eq!(take_log_entries(&db).await[1], "after update [1, 2]");
     assert_eq!(db.get::<User>(2).await.unwrap().slug, "who");
 
     db.update::<User>(1).inc(|u| u.visits(), 1).await.unwrap();
     assert_eq!(db.get::<Total>("visits").await.unwrap().n, 1);
-    logged(&db).await;
+    take_log_entries(&db).await;
 
-    // What was not there was not updated.
+    // An update that changes no document calls no `after update` hook.
     assert!(
         db.update::<User>(9)
             .set(|u| u.name(), "x")
@@ -309,20 +309,25 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
             .unwrap_err()
             .is_not_found()
     );
-    let not = db
+    let unmatched = db
         .update::<User>(1)
         .when(|u| u.name().eq("x"))
         .set(|u| u.name(), "y")
         .await
         .unwrap();
-    assert!(!not.applied());
-    assert!(logged(&db).await.iter().all(|text| text == "before update"));
+    assert!(!unmatched.applied());
+    assert!(
+        take_log_entries(&db)
+            .await
+            .iter()
+            .all(|text| text == "before update")
+    );
 }
 
 pub async fn a_save_runs_its_hooks(fixture: Fixture) {
     let db = database(&fixture).await;
     db.insert(user(1, "a")).await.unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
     let save = [
         "before validate",
         "before update",
@@ -332,10 +337,10 @@ pub async fn a_save_runs_its_hooks(fixture: Fixture) {
     ];
     let mut edited = db.edit::<User>(1).await.unwrap();
     db.save(&mut edited).await.unwrap();
-    assert!(logged(&db).await.is_empty());
+    assert!(take_log_entries(&db).await.is_empty());
     edited.name = "Joe".into();
     db.save(&mut edited).await.unwrap();
-    assert_eq!(logged(&db).await, save);
+    assert_eq!(take_log_entries(&db).await, save);
     assert_eq!(
         (&*edited.slug, edited.is_changed().unwrap()),
         ("joe", false)
@@ -346,8 +351,8 @@ pub async fn a_save_runs_its_hooks(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(modified.slug, "jim");
-    assert_eq!(logged(&db).await, save);
-    // What a hook has set is validated.
+    assert_eq!(take_log_entries(&db).await, save);
+    // Values set by a hook are validated.
     let long = "A name that is much too long";
     assert!(
         db.modify::<User>(1, |u| u.name = long.into())
@@ -368,10 +373,10 @@ pub async fn every_delete_runs_its_hooks(fixture: Fixture) {
     db.insert_many([1, 2, 3, 4, 5, 13].map(|id| user(id, "a")))
         .await
         .unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
     db.delete::<User>(1).await.unwrap();
     assert_eq!(
-        logged(&db).await,
+        take_log_entries(&db).await,
         [
             "before delete [1]",
             "after delete [1]",
@@ -384,14 +389,14 @@ pub async fn every_delete_runs_its_hooks(fixture: Fixture) {
         .unwrap()
         .expect_applied()
         .unwrap();
-    assert_eq!(logged(&db).await.len(), 3);
+    assert_eq!(take_log_entries(&db).await.len(), 3);
     let first = db
         .delete_first::<User>(|u| u.id().lt(5))
         .sort(|u| u.id().desc())
         .await
         .unwrap();
     assert!(first.is_applied());
-    assert_eq!(logged(&db).await[1], "after delete [4]");
+    assert_eq!(take_log_entries(&db).await[1], "after delete [4]");
     assert_eq!(
         db.delete_many::<User>(|u| u.id().lt(13))
             .await
@@ -399,7 +404,7 @@ pub async fn every_delete_runs_its_hooks(fixture: Fixture) {
             .deleted,
         2
     );
-    assert_eq!(logged(&db).await[0], "before delete [3, 5]");
+    assert_eq!(take_log_entries(&db).await[0], "before delete [3, 5]");
     let report = db.bulk().add(db.delete::<User>(13)).await.unwrap();
     assert!(
         report
@@ -416,18 +421,18 @@ pub async fn every_delete_runs_its_hooks(fixture: Fixture) {
     assert_eq!(db.find::<User>().count().await.unwrap(), 1);
 }
 
-pub async fn a_hook_that_fails_takes_all_back(fixture: Fixture) {
+pub async fn a_failed_hook_rolls_back_the_write(fixture: Fixture) {
     let backend = fixture.backend();
     let transactions = backend.capabilities().transactions;
     let db = database(&fixture).await;
     db.insert(user(1, "a")).await.unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
     let error = db.insert(user(2, "bad before insert")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Other, "{error}");
     assert!(db.find_by_id::<User>(2).await.unwrap().is_none());
-    let before = logged(&db).await;
+    let before = take_log_entries(&db).await;
     let insert = db.insert(user(2, "bad after insert")).await.unwrap_err();
-    let behind = logged(&db).await;
+    let after = take_log_entries(&db).await;
     let update = db
         .update::<User>(1)
         .set(|u| u.name(), "bad after update")
@@ -435,7 +440,7 @@ pub async fn a_hook_that_fails_takes_all_back(fixture: Fixture) {
         .unwrap_err();
     let name = db.get::<User>(1).await.unwrap().name;
     if transactions {
-        assert_eq!([before, behind].concat(), [""; 0]);
+        assert_eq!([before, after].concat(), [""; 0]);
         assert_eq!([insert.kind(), update.kind()], [ErrorKind::Other; 2]);
         assert!(db.find_by_id::<User>(2).await.unwrap().is_none());
         assert_eq!(name, "a");
@@ -443,13 +448,13 @@ pub async fn a_hook_that_fails_takes_all_back(fixture: Fixture) {
         assert!(insert.is_committed() && update.is_committed(), "{insert}");
         assert!(db.find_by_id::<User>(2).await.unwrap().is_some());
         assert_eq!(
-            (name.as_str(), before.len(), behind.len()),
+            (name.as_str(), before.len(), after.len()),
             ("bad after update", 1, 5)
         );
     }
 }
 
-pub async fn what_follows_a_commit_cannot_undo_it(fixture: Fixture) {
+pub async fn a_failed_after_commit_hook_keeps_the_write(fixture: Fixture) {
     let db = database(&fixture).await;
     let error = db.insert(user(1, "bad commit")).await.unwrap_err();
     assert!(error.is_committed(), "{error}");
@@ -457,7 +462,7 @@ pub async fn what_follows_a_commit_cannot_undo_it(fixture: Fixture) {
     assert!(db.find_by_id::<User>(1).await.unwrap().is_some());
 }
 
-pub async fn a_transaction_has_the_hooks_inside(fixture: Fixture) {
+pub async fn hooks_run_inside_the_transaction(fixture: Fixture) {
     let backend = fixture.backend();
     if !backend.capabilities().transactions {
         return;
@@ -468,25 +473,25 @@ pub async fn a_transaction_has_the_hooks_inside(fixture: Fixture) {
         Err::<(), _>(odm::Error::other("no"))
     });
     aborted.await.unwrap_err();
-    assert!(logged(&db).await.is_empty());
-    let outside = db.clone();
+    assert!(take_log_entries(&db).await.is_empty());
+    let database = db.clone();
     db.transaction(|tx| {
-        let outside = outside.clone();
+        let database = database.clone();
         async move {
             tx.insert(user(1, "Jane")).await?;
             tx.update::<User>(1).set(|u| u.name(), "Joe").await?;
-            // Nothing can be seen of it before the commit, and nothing is written beside it.
-            assert_eq!(outside.find::<Entry>().count().await?, 0);
-            let beside = outside.insert(user(3, "Jim")).await.unwrap_err();
-            assert_eq!(beside.kind(), ErrorKind::OutsideTransaction);
-            let beside = outside.update::<User>(1).set(|u| u.name(), "Jim").await;
-            assert_eq!(beside.unwrap_err().kind(), ErrorKind::OutsideTransaction);
+            // Before the commit, the writes are invisible outside, and writes outside the transaction are refused.
+            assert_eq!(database.find::<Entry>().count().await?, 0);
+            let error = database.insert(user(3, "Jim")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutsideTransaction);
+            let update = database.update::<User>(1).set(|u| u.name(), "Jim").await;
+            assert_eq!(update.unwrap_err().kind(), ErrorKind::OutsideTransaction);
             Ok(())
         }
     })
     .await
     .unwrap();
-    let all = logged(&db).await;
+    let all = take_log_entries(&db).await;
     assert_eq!(
         all[4..],
         [
@@ -496,7 +501,7 @@ pub async fn a_transaction_has_the_hooks_inside(fixture: Fixture) {
             "committed: updated false"
         ]
     );
-    // The error of a hook is the end, though it be passed over.
+    // A failed hook rolls back the transaction even if the caller ignores the error.
     let swallowed = db.transaction(|tx| async move {
         tx.insert(user(2, "bad after insert")).await.unwrap_err();
         Ok(())
@@ -505,7 +510,7 @@ pub async fn a_transaction_has_the_hooks_inside(fixture: Fixture) {
     assert!(db.find_by_id::<User>(2).await.unwrap().is_none());
 }
 
-pub async fn conflicts_are_tried_again(fixture: Fixture) {
+pub async fn conflicts_are_retried_with_hooks(fixture: Fixture) {
     let backend = fixture.backend();
     if !backend.capabilities().transactions {
         return;
@@ -514,7 +519,7 @@ pub async fn conflicts_are_tried_again(fixture: Fixture) {
     db.insert_many([1, 2, 3, 4].map(|id| user(id, "a")))
         .await
         .unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
     let tasks: Vec<_> = (1..=4)
         .map(|id| {
             let db = db.clone();
@@ -547,7 +552,7 @@ pub async fn conflicts_are_tried_again(fixture: Fixture) {
         (visits, db.get::<Total>("visits").await.unwrap().n),
         (applied, applied)
     );
-    let committed = logged(&db).await;
+    let committed = take_log_entries(&db).await;
     let committed = committed
         .iter()
         .filter(|text| text.starts_with("committed"))
@@ -555,7 +560,7 @@ pub async fn conflicts_are_tried_again(fixture: Fixture) {
     assert_eq!(i64::try_from(committed).unwrap(), applied);
 }
 
-pub async fn circles_end(fixture: Fixture) {
+pub async fn nested_hooks_have_a_maximum_depth(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(Link { id: 0, last: 5 }).await.unwrap();
     assert_eq!(db.find::<Link>().count().await.unwrap(), 6);
@@ -566,42 +571,39 @@ pub async fn circles_end(fixture: Fixture) {
         })
         .await
         .unwrap_err();
-    assert!(
-        error.to_string().contains("hooks have led to one another"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("hooks are nested"), "{error}");
 }
 
-pub async fn a_dropped_write_is_done_with_its_hooks_or_not(fixture: Fixture) {
+pub async fn a_dropped_write_and_its_hooks_are_atomic(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(Arc::new(faults.clone()));
     db.sync_indexes().await.unwrap();
-    // The caller goes while the nth write is under way, or, with the last ones, behind it.
+    // The caller drops the operation during the nth write. The last values of `nth` drop after the last write.
     for nth in 1..=6 {
         let (id, other) = (nth * 10, nth * 10 + 1);
         let drop_at_write =
             |delay| faults.inject(usize::try_from(nth).unwrap(), Operation::is_write, delay);
         let delay = || Fault::Delay(Duration::from_millis(200));
         drop_at_write(delay());
-        give_up(db.insert(user(id, "Jane"))).await;
+        drop_before_the_end(db.insert(user(id, "Jane"))).await;
         let is_stored = db.find_by_id::<User>(id).await.unwrap().is_some();
-        let texts = logged(&db).await;
+        let texts = take_log_entries(&db).await;
         assert_eq!(
             texts.len(),
-            if is_stored { INSERT.len() + 1 } else { 0 },
+            if is_stored { INSERT_LOG.len() + 1 } else { 0 },
             "insert {nth}: {texts:?}"
         );
 
         faults.clear();
         db.insert(user(other, "Jane")).await.unwrap();
-        logged(&db).await;
+        take_log_entries(&db).await;
         drop_at_write(delay());
-        give_up(db.update::<User>(other).set(|u| u.name(), "Joe")).await;
+        drop_before_the_end(db.update::<User>(other).set(|u| u.name(), "Joe")).await;
         let is_updated = db.get::<User>(other).await.unwrap().slug == "joe";
-        let texts = logged(&db).await;
+        let texts = take_log_entries(&db).await;
         assert_eq!(
             texts.len(),
             if is_updated { 3 } else { 0 },
@@ -610,9 +612,9 @@ pub async fn a_dropped_write_is_done_with_its_hooks_or_not(fixture: Fixture) {
 
         faults.clear();
         drop_at_write(delay());
-        give_up(db.delete::<User>(other)).await;
+        drop_before_the_end(db.delete::<User>(other)).await;
         let is_deleted = db.find_by_id::<User>(other).await.unwrap().is_none();
-        let texts = logged(&db).await;
+        let texts = take_log_entries(&db).await;
         assert_eq!(
             texts.len(),
             if is_deleted { 3 } else { 0 },
@@ -622,16 +624,16 @@ pub async fn a_dropped_write_is_done_with_its_hooks_or_not(fixture: Fixture) {
     }
 }
 
-/// Drops a write before it is done, and waits until what it has begun is over.
-async fn give_up(write: impl IntoFuture) {
+/// Drops a write before the end, and waits until the started operations have ended.
+async fn drop_before_the_end(write: impl IntoFuture) {
     let _ = tokio::time::timeout(Duration::from_millis(100), write.into_future()).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
 }
 
-pub async fn a_model_without_hooks_pays_nothing(fixture: Fixture) {
+pub async fn a_model_without_hooks_needs_no_extra_operation(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()) as Arc<dyn Backend>);
-    log(&db, "one").await.unwrap();
+    add_log_entry(&db, "one").await.unwrap();
     db.update_many::<Entry>(|_| odm::Filter::all())
         .set(|e| e.text(), "two")
         .await

@@ -1,8 +1,8 @@
-//! Rules and hooks of models whose writes are narrowed: by a soft delete, a scope, a schema version.
+//! Rules and hooks of models with narrowed writes: soft delete, scope, schema version.
 
 use odm::{
     Error, ErrorKind, Filter, Hooks, Session,
-    backend::operation::Insert,
+    backend::operation::InsertOperation,
     bson::{self, RawDocumentBuf, doc},
     hook::{Changes, Committed, Selection},
     prelude::*,
@@ -10,7 +10,7 @@ use odm::{
 
 use crate::Fixture;
 
-/// Version 1 had a `name`; the upgrade refuses what has none.
+/// A post. Version 1 had a `name`; the upgrade refuses a document without `name`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, garde::Validate)]
 #[document(collection = "posts", soft_delete, schema_version = 2, upgrade = upgrade_post, hooks, validate)]
 pub struct Post {
@@ -32,7 +32,7 @@ fn upgrade_post(_: u32, post: &mut bson::Document) -> odm::Result<()> {
     Ok(())
 }
 
-/// Of somebody.
+/// A note of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, garde::Validate)]
 #[document(collection = "notes", scope = tenant, validate)]
 pub struct Note {
@@ -45,7 +45,7 @@ pub struct Note {
     votes: i64,
 }
 
-/// Of somebody, whose hooks reach what is of the same.
+/// A memo of a tenant, with hooks that see only memos of the same tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "memos", scope = tenant, hooks)]
 pub struct Memo {
@@ -69,7 +69,7 @@ pub struct Entry {
 pub struct Site;
 type Db = odm::Database<Site>;
 
-async fn log(tx: &Session<Site>, text: String) -> odm::Result<()> {
+async fn add_log_entry(tx: &Session<Site>, text: String) -> odm::Result<()> {
     let id = ObjectId::new();
     tx.insert(Entry { id, text }).await.map(drop)
 }
@@ -78,35 +78,37 @@ impl Hooks for Post {
     type Schema = Site;
 
     async fn after_insert(&self, tx: &Session<Site>) -> odm::Result<()> {
-        log(tx, format!("after insert {}", self.title)).await
+        add_log_entry(tx, format!("after insert {}", self.title)).await
     }
 
     async fn before_update(changes: &mut Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
         let ids = changes.ids(tx).await?.to_vec();
-        // What the hook sees is what anybody does.
+        // A hook sees the same documents as a caller.
         let seen = tx.find::<Post>().count().await?;
-        log(tx, format!("before update {ids:?} of {seen}")).await
+        add_log_entry(tx, format!("before update {ids:?} of {seen}")).await
     }
 
     async fn after_update(changes: &Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
-        let restores = changes.touches(|p| p.deleted_at());
-        log(tx, format!("after update, restores {restores}")).await
+        let restores = changes.contains(|p| p.deleted_at());
+        add_log_entry(tx, format!("after update, restores {restores}")).await
     }
 
     async fn before_delete(which: &mut Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
         let ids = which.ids(tx).await?.to_vec();
-        log(tx, format!("before delete {ids:?}")).await
+        add_log_entry(tx, format!("before delete {ids:?}")).await
     }
 
     async fn after_delete(which: &Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
-        let left = tx.find::<Post>().count().await?;
+        let remaining = tx.find::<Post>().count().await?;
         let ids = which.known_ids().unwrap_or_default();
-        log(tx, format!("after delete {ids:?}, {left} left")).await
+        add_log_entry(tx, format!("after delete {ids:?}, {remaining} left")).await
     }
 
     async fn after_commit(event: Committed<Self>, db: &Session<Site>) -> odm::Result<()> {
         match event {
-            Committed::Inserted(post) => log(db, format!("inserted {}", post.title)).await,
+            Committed::Inserted(post) => {
+                add_log_entry(db, format!("inserted {}", post.title)).await
+            }
             _ => Ok(()),
         }
     }
@@ -114,7 +116,7 @@ impl Hooks for Post {
 
 impl Memo {
     async fn log(tx: &Session<Site, String>, what: &str) -> odm::Result<()> {
-        // Of whom they are that the hook can see.
+        // Logs the tenants of all memos that the hook sees.
         let memos = tx.find::<Memo>().sort(|m| m.id().asc()).all().await?;
         let seen: Vec<_> = memos.iter().map(|memo| (memo.id, &memo.tenant)).collect();
         let text = format!("{what} {seen:?}");
@@ -136,8 +138,8 @@ impl Hooks for Memo {
     }
 
     async fn after_update(changes: &Changes<Self>, tx: &Session<Site, String>) -> odm::Result<()> {
-        // It writes to its own kind, in its own scope.
-        if changes.touches(|m| m.text()) {
+        // The hook writes to the same model, in the same scope.
+        if changes.contains(|m| m.text()) {
             tx.update_many::<Memo>(|_| Filter::all())
                 .inc(|m| m.votes(), 1)
                 .await?;
@@ -161,19 +163,19 @@ impl Hooks for Memo {
     }
 }
 
-/// What has been logged since the last time.
-async fn logged(db: &Db) -> Vec<String> {
+/// Returns the entries since the last call, and deletes the entries.
+async fn take_log_entries(db: &Db) -> Vec<String> {
     let entries = db.find::<Entry>().sort(|e| e.id().asc()).all().await;
     let all = db.delete_many::<Entry>(|_| Filter::all()).await;
     all.unwrap();
     entries.unwrap().into_iter().map(|e| e.text).collect()
 }
 
-async fn database(fixture: &Fixture) -> Db {
+async fn open_with_indexes(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
-    // A collection that is made within a transaction may be made by two at once.
-    log(&db, String::new()).await.unwrap();
-    logged(&db).await;
+    // Create the collection first: two concurrent transactions could both create the collection.
+    add_log_entry(&db, String::new()).await.unwrap();
+    take_log_entries(&db).await;
     db
 }
 
@@ -186,55 +188,55 @@ fn post(id: i64, title: &str) -> NewPost {
     }
 }
 
-pub async fn a_delete_by_a_mark_runs_the_hooks(fixture: Fixture) {
-    let db = database(&fixture).await;
+pub async fn a_soft_delete_runs_the_hooks(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     db.insert_many([post(1, "a"), post(2, "b")]).await.unwrap();
-    logged(&db).await;
+    take_log_entries(&db).await;
 
     assert!(db.delete::<Post>(1).await.unwrap().applied());
     let both = ["before delete [1]", "after delete [1], 1 left"];
-    assert_eq!(logged(&db).await, both);
+    assert_eq!(take_log_entries(&db).await, both);
     let marked = db.find::<Post>().only_deleted().all().await.unwrap();
     assert_eq!(marked.iter().map(|post| post.id).collect::<Vec<_>>(), [1]);
 
-    // It is out of sight, of the hooks as well.
+    // Hooks do not see the soft-deleted post.
     assert!(!db.delete::<Post>(1).await.unwrap().applied());
-    assert_eq!(logged(&db).await, ["before delete []"]);
+    assert_eq!(take_log_entries(&db).await, ["before delete []"]);
     let error = db.update::<Post>(1).inc(|p| p.votes(), 1).await;
     assert!(error.is_err_and(|error| error.is_not_found() || error.is_unsupported()));
-    logged(&db).await;
+    take_log_entries(&db).await;
     let error = db.update::<Post>(1).set(|p| p.votes(), 1).await;
     assert!(error.unwrap_err().is_not_found());
     let upsert = db.update::<Post>(1).set(|p| p.votes(), 1);
     let error = upsert.or_insert(post(1, "c")).await.unwrap_err();
     assert!(error.is_duplicate_key(), "{error}");
     assert_eq!(error.id(), Some(&1_i64.into()));
-    logged(&db).await;
+    take_log_entries(&db).await;
 
     assert!(db.restore::<Post>(1).await.unwrap().applied());
     let restored = ["before update [1] of 1", "after update, restores true"];
-    assert_eq!(logged(&db).await, restored);
+    assert_eq!(take_log_entries(&db).await, restored);
     assert_eq!(db.find::<Post>().count().await.unwrap(), 2);
 
     let gone = db.delete_first::<Post>(|p| p.title().eq("a")).returning();
     assert_eq!(gone.await.unwrap().expect_applied().unwrap().id, 1);
     let report = db.bulk().add(db.delete::<Post>(2)).await.unwrap();
     assert_eq!(report.deleted, 1);
-    assert_eq!(logged(&db).await.len(), 4);
+    assert_eq!(take_log_entries(&db).await.len(), 4);
     let all = db.find::<Post>().with_deleted().count().await.unwrap();
     assert_eq!(all, 2);
 
-    // For good: what is deleted already too.
+    // A permanent delete includes soft-deleted documents.
     let gone = db.delete_many::<Post>(|_| Filter::all()).permanently();
     assert_eq!(gone.await.unwrap().deleted, 2);
     let both = ["before delete [1, 2]", "after delete [1, 2], 0 left"];
-    assert_eq!(logged(&db).await, both);
+    assert_eq!(take_log_entries(&db).await, both);
     let all = db.find::<Post>().with_deleted().count().await.unwrap();
     assert_eq!(all, 0);
 }
 
-pub async fn the_outcome_of_a_restore_is_checked(fixture: Fixture) {
-    let db = database(&fixture).await;
+pub async fn a_restore_is_validated(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     let full = NewPost {
         votes: 10,
         ..post(1, "a")
@@ -256,34 +258,34 @@ pub async fn the_outcome_of_a_restore_is_checked(fixture: Fixture) {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 9);
 }
 
-pub async fn older_documents_have_their_hooks(fixture: Fixture) {
-    let db = database(&fixture).await;
+pub async fn hooks_run_for_upgraded_documents(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     let old = |id: i64, votes: i64| {
         RawDocumentBuf::try_from(&doc! { "_id": id, "name": "old", "votes": votes })
     };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "posts".into(),
         documents: vec![old(1, 0).unwrap(), old(2, 10).unwrap()],
         ordered: true,
     };
     db.backend().insert(insert).await.unwrap();
 
-    // Which they are is asked for by what they have today.
+    // The filter uses fields of the current version.
     let update = db.update_many::<Post>(|p| p.title().eq("old"));
     let done = update.set(|p| p.votes(), 3).await.unwrap();
     assert_eq!((done.matched, done.modified), (2, 2));
     let both = ["before update [1, 2] of 2", "after update, restores false"];
-    assert_eq!(logged(&db).await, both);
+    assert_eq!(take_log_entries(&db).await, both);
 
-    // What is inserted is of today's version, and no hook gets it as an older one.
+    // An insert stores the current version, and no hook receives an older version.
     db.insert(post(3, "new")).await.unwrap();
     let both = ["after insert new", "inserted new"];
-    assert_eq!(logged(&db).await, both);
+    assert_eq!(take_log_entries(&db).await, both);
     let upsert = db.update::<Post>(4).set(|p| p.votes(), 1);
     let upserted = upsert.or_insert(post(4, "newer")).await.unwrap();
     assert!(upserted.is_inserted());
     assert_eq!(
-        logged(&db).await[1..],
+        take_log_entries(&db).await[1..],
         ["after insert newer", "inserted newer"]
     );
     let saved = db.modify::<Post>(1, |p| p.title.push('!')).await.unwrap();
@@ -297,9 +299,9 @@ pub async fn older_documents_have_their_hooks(fixture: Fixture) {
     );
 }
 
-pub async fn rules_look_at_nobody_elses_documents(fixture: Fixture) {
+pub async fn validation_stays_in_the_scope(fixture: Fixture) {
     let transactions = fixture.backend().capabilities().transactions;
-    let db = database(&fixture).await;
+    let db = open_with_indexes(&fixture).await;
     let (acme, globex) = (db.scope("acme"), db.scope("globex"));
     let note = NewNote { id: 1, votes: 10 };
     let error = acme.insert(NewNote { id: 1, votes: 11 }).await;
@@ -322,28 +324,28 @@ pub async fn rules_look_at_nobody_elses_documents(fixture: Fixture) {
     assert_eq!(acme.get::<Note>(1).await.unwrap().votes, 10);
 }
 
-/// The hooks of a model with a scope work in the scope of the write, whoever's transaction it is.
+/// The hooks of a model with a scope run in the scope of the write, in a bulk of several scopes too.
 pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let of = |name: &str| db.scope(&name.to_owned());
+    let tenant = |name: &str| db.scope(&name.to_owned());
     let memo = |id: i64| NewMemo {
         id,
         text: "memo".into(),
         votes: 0,
     };
-    let inserted = of("acme").insert(memo(1)).await.unwrap();
+    let inserted = tenant("acme").insert(memo(1)).await.unwrap();
     assert_eq!(
         (&*inserted.text, &*inserted.tenant),
         ("memo of acme", "acme")
     );
-    of("globex").insert(memo(2)).await.unwrap();
+    tenant("globex").insert(memo(2)).await.unwrap();
     let expected = [
         "before insert []",
         r#"inserted 1 [(1, "acme")]"#,
         "before insert []",
         r#"inserted 2 [(2, "globex")]"#,
     ];
-    assert_eq!(logged(&db).await, expected);
+    assert_eq!(take_log_entries(&db).await, expected);
 
     let votes = async || {
         let memos = db
@@ -354,22 +356,22 @@ pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
             .await;
         memos.unwrap().iter().map(|m| m.votes).collect::<Vec<_>>()
     };
-    of("acme")
+    tenant("acme")
         .update::<Memo>(1)
         .set(|m| m.text(), "new")
         .await
         .unwrap();
     assert_eq!(votes().await, [1, 0]);
-    let mut edited = of("globex").edit::<Memo>(2).await.unwrap();
+    let mut edited = tenant("globex").edit::<Memo>(2).await.unwrap();
     edited.text.push('!');
-    of("globex").save(&mut edited).await.unwrap();
+    tenant("globex").save(&mut edited).await.unwrap();
     assert_eq!(votes().await, [1, 1]);
-    let upsert = of("globex")
+    let upsert = tenant("globex")
         .update::<Memo>(3)
         .set(|m| m.text(), "x")
         .or_insert(memo(3));
     assert!(upsert.await.unwrap().is_inserted());
-    let (acme, globex) = (of("acme"), of("globex"));
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
     let bulk = db
         .bulk()
         .add(acme.insert(memo(4)))
@@ -382,17 +384,17 @@ pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
         r#"inserted 4 [(1, "acme"), (4, "acme")]"#,
         r#"before delete [2] [(2, "globex"), (3, "globex")]"#,
     ];
-    assert_eq!(logged(&db).await, expected);
+    assert_eq!(take_log_entries(&db).await, expected);
 
-    // Somebody else's is not there, whatever the hooks do.
-    let error = of("acme")
+    // A memo of a different tenant is not found, whether the hooks run or not.
+    let error = tenant("acme")
         .update::<Memo>(3)
         .set(|m| m.text(), "")
         .await
         .unwrap_err();
     assert!(error.is_not_found(), "{error}");
-    // Across all scopes there is none for the hooks.
-    logged(&db).await;
+    // A write across all scopes gives the hooks no scope.
+    take_log_entries(&db).await;
     let all = db.all_scopes();
     let refused = [
         all.update::<Memo>(1)
@@ -412,7 +414,7 @@ pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
         );
         assert!(error.to_string().contains("db.scope("), "{error}");
     }
-    assert!(logged(&db).await.is_empty());
+    assert!(take_log_entries(&db).await.is_empty());
     assert_eq!(all.find::<Memo>().count().await.unwrap(), 3);
 
     if fixture.backend().capabilities().transactions {
@@ -434,7 +436,7 @@ pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
             Ok(())
         });
         work.await.unwrap();
-        let all = logged(&db).await;
+        let all = take_log_entries(&db).await;
         let expected = [
             r#"inserted 5 [(1, "acme"), (4, "acme"), (5, "acme")]"#,
             r#"inserted 6 [(3, "globex"), (6, "globex")]"#,

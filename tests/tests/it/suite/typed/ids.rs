@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use odm::{
     Database, Error, ErrorKind, Filter, Hooks, Session,
-    backend::{Recorder, drain, operation},
+    backend::{Recorder, operation, read_to_end},
     bson::{Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
@@ -28,7 +28,7 @@ struct Account {
     balance: i64,
 }
 
-/// Numbers without zeros in front, below an id that is made of another one.
+/// A document with an unpadded number in the id, below a parent with a composed id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "entries", id = "{account}/{number}")]
 struct Entry {
@@ -52,7 +52,7 @@ struct Payment {
     amount: i64,
 }
 
-/// One of any name, which may have slashes.
+/// A host with an id of any text, slashes included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
 struct Host {
@@ -99,10 +99,10 @@ struct Mark {
     r#type: u32,
 }
 
-/// The largest that BSON holds.
-const KEY: u64 = i64::MAX.unsigned_abs();
+/// The largest integer that BSON can store.
+const MAX_BSON_INTEGER: u64 = i64::MAX.unsigned_abs();
 
-/// Its name is made small before it is stored.
+/// A tag with a hook that changes the group to lower case and sets the number before the insert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "tags", id = "{group}/{#number}", hooks)]
 struct Tag {
@@ -121,7 +121,7 @@ impl Hooks for Tag {
     }
 }
 
-/// Version 1 had no `house`: it was in the id alone.
+/// A room. Version 1 had no field `house`; only the id contained the house.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(
     collection = "rooms",
@@ -151,7 +151,7 @@ fn upgrade_room(_from: u32, room: &mut BsonDocument) -> odm::Result<()> {
 struct Bank;
 type Db = Database<Bank>;
 
-fn bank(fixture: &Fixture) -> (Db, Arc<Recorder>) {
+fn open_recorded_bank(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     (Db::with_backend(recorder.clone()), recorder)
 }
@@ -185,75 +185,81 @@ fn tag(group: &str) -> NewTag {
     }
 }
 
-async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
-    let find = operation::Find {
+async fn stored_documents(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
+    let find = operation::FindOperation {
         collection: collection.into(),
         filter: RawDocumentBuf::new(),
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
-    let found = drain(fixture.backend().find(find).await.unwrap())
+    let found = read_to_end(fixture.backend().find(find).await.unwrap())
         .await
         .unwrap();
     found.iter().map(|raw| raw.try_into().unwrap()).collect()
 }
 
-fn invalid<T: std::fmt::Debug>(result: odm::Result<T>) -> Error {
+fn expect_invalid<T: std::fmt::Debug>(result: odm::Result<T>) -> Error {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     error
 }
 
-pub async fn an_id_is_made_of_its_parts(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn an_id_is_composed_of_fields(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let jane = user(&db, "jane").await;
     assert_eq!(jane.id, "users/jane");
-    let own = account(&db, &jane).await;
-    assert_eq!(own.id, "users/jane/account");
+    let janes_account = account(&db, &jane).await;
+    assert_eq!(janes_account.id, "users/jane/account");
     let entry = NewEntry {
-        account: own.to_ref(),
+        account: janes_account.to_ref(),
         number: -7,
     };
     let entry = db.insert(entry).await.unwrap();
     assert_eq!(entry.id, "users/jane/account/-7");
     let expected = doc! { "_id": "users/jane/account", "user": "users/jane", "balance": 10_i64 };
-    assert_eq!(stored(&fixture, "accounts").await, [expected]);
+    assert_eq!(stored_documents(&fixture, "accounts").await, [expected]);
 
-    // Without a query, from anything that names a part.
+    // An id can be computed without a query, from any value that names a part.
     let id = Account::id_for(&jane).unwrap();
-    assert_eq!(id.id(), &own.id);
+    assert_eq!(id.id(), &janes_account.id);
     assert_eq!(Account::id_for("users/jane").unwrap(), id);
     assert_eq!(Account::id_for(jane.to_ref()).unwrap(), id);
     assert_eq!(Entry::id_for(id, -7).unwrap().id(), &entry.id);
     assert_eq!(User::id_for("jane").unwrap(), jane.to_ref());
-    assert_eq!(db.get(Account::id_for(&jane).unwrap()).await.unwrap(), own);
+    assert_eq!(
+        db.get(Account::id_for(&jane).unwrap()).await.unwrap(),
+        janes_account
+    );
 
-    // And back.
-    assert_eq!(Account::parts_of(&own).unwrap().user, jane.to_ref());
+    // The parts can be read from an id.
+    assert_eq!(
+        Account::parts_of(&janes_account).unwrap().user,
+        jane.to_ref()
+    );
     let parts = Entry::parts_of(&entry.id).unwrap();
-    assert_eq!((parts.account, parts.number), (own.to_ref(), -7));
+    assert_eq!((parts.account, parts.number), (janes_account.to_ref(), -7));
 
-    // All that is as it is elsewhere.
-    let again = db
+    // Duplicate keys, joins and updates work as for plain ids.
+    let second = db
         .insert(NewUser {
             name: "jane".into(),
             karma: 1,
         })
         .await;
-    assert!(again.unwrap_err().is_duplicate_key());
+    assert!(second.unwrap_err().is_duplicate_key());
     let rows = db.find::<Account>().with(|a| a.user()).all().await.unwrap();
     assert_eq!(rows[0].1.loaded(), Some(&jane));
     let changed = db
-        .update::<Account>(&own)
+        .update::<Account>(&janes_account)
         .inc(|a| a.balance(), 5)
         .returning_after();
     assert_eq!(changed.await.unwrap().balance, 15);
 }
 
-pub async fn parts_of_every_type_come_back(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn parts_of_every_type_round_trip(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let thing = db
         .insert(Thing {
             id: ObjectId::new(),
@@ -264,22 +270,28 @@ pub async fn parts_of_every_type_come_back(fixture: Fixture) {
     let mark = NewMark {
         thing: thing.to_ref(),
         batch,
-        key: KEY,
+        key: MAX_BSON_INTEGER,
         r#type: 7,
     };
     let mark = db.insert(mark.clone()).await.unwrap();
-    assert_eq!(mark.id, format!("{}/{batch}/{KEY}/007/x", thing.id));
+    assert_eq!(
+        mark.id,
+        format!("{}/{batch}/{MAX_BSON_INTEGER}/007/x", thing.id)
+    );
     let parts = Mark::parts_of(&mark).unwrap();
     assert_eq!(parts.thing, thing.to_ref());
-    assert_eq!((parts.batch, parts.key, parts.r#type), (batch, KEY, 7));
-    let id = Mark::id_for(&thing, batch, KEY, 7_u32).unwrap();
+    assert_eq!(
+        (parts.batch, parts.key, parts.r#type),
+        (batch, MAX_BSON_INTEGER, 7)
+    );
+    let id = Mark::id_for(&thing, batch, MAX_BSON_INTEGER, 7_u32).unwrap();
     assert_eq!(id, mark.to_ref());
     let under = db.find::<Mark>().under(thing.id).one().await.unwrap();
     assert_eq!(under, mark);
 }
 
-pub async fn no_two_parts_make_one_id(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn different_parts_give_different_ids(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let names = [
         "1",
         "10",
@@ -304,14 +316,14 @@ pub async fn no_two_parts_make_one_id(fixture: Fixture) {
         assert_eq!(Account::parts_of(&account).unwrap().user, user.to_ref());
         assert_eq!(account.id.matches('/').count(), 2, "{}", account.id);
     }
-    let ids: BTreeSet<_> = stored(&fixture, "users")
+    let ids: BTreeSet<_> = stored_documents(&fixture, "users")
         .await
         .into_iter()
         .map(|user| user.to_string())
         .collect();
     assert_eq!(ids.len(), names.len());
 
-    // An id that anybody chose is one segment as well.
+    // An id that the application chose is escaped into a single segment.
     let acme = db.scope("acme");
     for (host, id) in [("web/1", "logs/acme/web%2F1/1"), ("web", "logs/acme/web/1")] {
         let host = db.insert(Host { id: host.into() }).await.unwrap();
@@ -327,12 +339,12 @@ pub async fn no_two_parts_make_one_id(fixture: Fixture) {
     }
 }
 
-pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn invalid_id_parts_are_rejected(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let jane = user(&db, "jane").await;
 
-    // A part.
-    let empty = invalid(
+    // Values that cannot be a part.
+    let empty = expect_invalid(
         db.insert(NewUser {
             name: String::new(),
             karma: 0,
@@ -340,7 +352,7 @@ pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
         .await,
     );
     assert_eq!((empty.model(), empty.path()), (Some("User"), Some("name")));
-    invalid(User::id_for(""));
+    expect_invalid(User::id_for(""));
     let many = [
         NewUser {
             name: "joe".into(),
@@ -351,7 +363,7 @@ pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
             karma: 0,
         },
     ];
-    invalid(db.insert_many(many).await);
+    expect_invalid(db.insert_many(many).await);
     for reference in [
         "jane",
         "users",
@@ -362,20 +374,20 @@ pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
         "users/%",
         "",
     ] {
-        let error = invalid(Account::id_for(reference));
+        let error = expect_invalid(Account::id_for(reference));
         assert_eq!(error.model(), Some("User"), "{error}");
         let account = NewAccount {
             user: Ref::new(reference),
             balance: 0,
         };
-        invalid(db.insert(account).await);
-        invalid(db.find::<Payment>().under(reference).all().await);
+        expect_invalid(db.insert(account).await);
+        expect_invalid(db.find::<Payment>().under(reference).all().await);
     }
-    let wide = invalid(Payment::id_for(&jane, 1_000_000));
+    let wide = expect_invalid(Payment::id_for(&jane, 1_000_000));
     assert_eq!((wide.model(), wide.path()), (Some("Payment"), Some("n")));
-    invalid(Payment::id_for(&jane, -1));
+    expect_invalid(Payment::id_for(&jane, -1));
 
-    // An id.
+    // Texts that do not fit the pattern.
     for id in [
         "",
         "users/jane/account/",
@@ -384,7 +396,7 @@ pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
         "/users/jane/account",
         "users//account",
     ] {
-        let error = invalid(Account::parts_of(id));
+        let error = expect_invalid(Account::parts_of(id));
         assert!(error.to_string().contains("{user}/account"), "{error}");
     }
     for id in [
@@ -393,60 +405,60 @@ pub async fn what_makes_no_id_is_refused(fixture: Fixture) {
         "users/jane/account/7.0",
         "users/jane/account/99999999999",
     ] {
-        invalid(Entry::parts_of(id));
+        expect_invalid(Entry::parts_of(id));
     }
     for id in [
         "users/jane/payments/7",
         "users/jane/payments/0000007",
         "users/jane/payments/-00007",
     ] {
-        invalid(Payment::parts_of(id));
+        expect_invalid(Payment::parts_of(id));
     }
-    assert_eq!(stored(&fixture, "users").await.len(), 1);
-    assert!(stored(&fixture, "accounts").await.is_empty());
+    assert_eq!(stored_documents(&fixture, "users").await.len(), 1);
+    assert!(stored_documents(&fixture, "accounts").await.is_empty());
 }
 
 pub async fn a_part_never_changes(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+    let (db, _) = open_recorded_bank(&fixture);
     let (jane, joe) = (user(&db, "jane").await, user(&db, "joe").await);
-    let own = account(&db, &jane).await;
+    let janes_account = account(&db, &jane).await;
     let paid = db.insert(payment(&jane)).await.unwrap();
     let before = (
-        stored(&fixture, "accounts").await,
-        stored(&fixture, "payments").await,
+        stored_documents(&fixture, "accounts").await,
+        stored_documents(&fixture, "payments").await,
     );
 
-    let mut edited = db.edit::<Account>(&own).await.unwrap();
+    let mut edited = db.edit::<Account>(&janes_account).await.unwrap();
     edited.user = joe.to_ref();
-    let error = invalid(db.save(&mut edited).await);
+    let error = expect_invalid(db.save(&mut edited).await);
     assert_eq!(
         (error.model(), error.path()),
         (Some("Account"), Some("user"))
     );
-    let error = invalid(
+    let error = expect_invalid(
         db.modify::<Payment>(&paid, |payment| payment.number += 1)
             .await,
     );
     assert_eq!(error.path(), Some("n"));
-    invalid(
-        db.modify::<Account>(&own, |account| account.id.push('2'))
+    expect_invalid(
+        db.modify::<Account>(&janes_account, |account| account.id.push('2'))
             .await,
     );
     let now = (
-        stored(&fixture, "accounts").await,
-        stored(&fixture, "payments").await,
+        stored_documents(&fixture, "accounts").await,
+        stored_documents(&fixture, "payments").await,
     );
     assert_eq!(now, before);
 
     let saved = db
-        .modify::<Account>(&own, |account| account.balance = 3)
+        .modify::<Account>(&janes_account, |account| account.balance = 3)
         .await
         .unwrap();
-    assert_eq!((saved.balance, saved.id), (3, own.id));
+    assert_eq!((saved.balance, saved.id), (3, janes_account.id));
 }
 
-pub async fn numbers_are_given_once(fixture: Fixture) {
-    let (db, recorder) = bank(&fixture);
+pub async fn sequence_numbers_are_unique(fixture: Fixture) {
+    let (db, recorder) = open_recorded_bank(&fixture);
     let (jane, joe) = (user(&db, "jane").await, user(&db, "joe").await);
     let first = db.insert(payment(&jane)).await.unwrap();
     assert_eq!(
@@ -458,14 +470,14 @@ pub async fn numbers_are_given_once(fixture: Fixture) {
     assert_eq!(second.number, 2);
     assert_eq!(recorder.operations().len(), 2);
 
-    // For each beginning of an id one operation.
+    // A single operation reserves the numbers for each id prefix.
     recorder.clear();
     let several = [&jane, &joe, &jane, &joe, &jane].map(payment);
     let several = db.insert_many(several).await.unwrap();
     let numbers: Vec<_> = several.iter().map(|payment| payment.number).collect();
     assert_eq!(numbers, [3, 1, 4, 2, 5]);
 
-    // At once.
+    // Concurrent inserts.
     let inserts = (0..32).map(|task| {
         let (db, jane, joe) = (db.clone(), jane.clone(), joe.clone());
         tokio::spawn(async move {
@@ -500,7 +512,7 @@ pub async fn numbers_are_given_once(fixture: Fixture) {
         "{all}"
     );
 
-    // That of a deleted document is not given again.
+    // The number of a deleted document is not used again.
     let last = db.insert(payment(&jane)).await.unwrap();
     db.delete::<Payment>(&last).await.unwrap();
     let next = db.insert(payment(&jane)).await.unwrap();
@@ -510,8 +522,8 @@ pub async fn numbers_are_given_once(fixture: Fixture) {
     assert_eq!(next.number, last.number + 2);
 }
 
-pub async fn new_counters_at_once(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn concurrent_inserts_create_one_counter(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let inserts = (0..32).map(|_| {
         let db = db.clone();
         tokio::spawn(async move { db.insert(tag("new")).await.unwrap().number })
@@ -523,15 +535,15 @@ pub async fn new_counters_at_once(fixture: Fixture) {
     assert_eq!(numbers, (1..=32).collect());
 }
 
-pub async fn numbers_go_on_behind_what_is_there(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn numbers_continue_after_existing_documents(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let (jane, joe) = (user(&db, "jane").await, user(&db, "jane1").await);
-    // As it was before the model numbered, or as a backup without the counters has it.
+    // As before the model had numbers, or in a backup without the counters.
     let old = |user: &User, number: i64| {
         let id = Payment::id_for(user, number).unwrap().into_id();
         rawdoc! { "_id": id, "user": user.id.clone(), "n": number, "amount": 1_i64 }
     };
-    let insert = operation::Insert {
+    let insert = operation::InsertOperation {
         collection: "payments".into(),
         documents: vec![old(&jane, 7), old(&jane, 41), old(&joe, 99)],
         ordered: true,
@@ -540,7 +552,7 @@ pub async fn numbers_go_on_behind_what_is_there(fixture: Fixture) {
     assert_eq!(db.insert(payment(&jane)).await.unwrap().number, 42);
     assert_eq!(db.insert(payment(&joe)).await.unwrap().number, 100);
 
-    // Also of what is out of sight.
+    // Soft-deleted documents count, too.
     let (acme, globex) = (db.scope("acme"), db.scope("globex"));
     let host = db.insert(Host { id: "web".into() }).await.unwrap();
     let log = || NewLog {
@@ -549,18 +561,18 @@ pub async fn numbers_go_on_behind_what_is_there(fixture: Fixture) {
     };
     let first = acme.insert(log()).await.unwrap();
     acme.delete::<Log>(&first).await.unwrap();
-    let counters = operation::Delete {
-        collection: "_odm.numbers".into(),
+    let counters = operation::DeleteOperation {
+        collection: "_odm.sequences".into(),
         filter: RawDocumentBuf::new(),
         multi: true,
     };
-    fixture.backend().delete(counters).await.unwrap();
+    assert!(fixture.backend().delete(counters).await.unwrap().deleted > 0);
     assert_eq!(acme.insert(log()).await.unwrap().id, "logs/acme/web/2");
     assert_eq!(globex.insert(log()).await.unwrap().id, "logs/globex/web/1");
 }
 
-pub async fn numbers_in_transactions_and_bulks(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn sequence_numbers_in_transactions_and_bulks(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let jane = user(&db, "jane").await;
     let report = db
         .bulk()
@@ -579,7 +591,7 @@ pub async fn numbers_in_transactions_and_bulks(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    // They do not meet at the counter.
+    // Concurrent transactions do not conflict on the counter.
     let inserts = (0..16).map(|_| {
         let (db, jane) = (db.clone(), jane.clone());
         tokio::spawn(async move {
@@ -595,7 +607,7 @@ pub async fn numbers_in_transactions_and_bulks(fixture: Fixture) {
         numbers.insert(insert.await.unwrap());
     }
     assert_eq!(numbers, (4..=19).collect());
-    // One that is taken back leaves a gap.
+    // A transaction that rolls back leaves a gap.
     let work = |tx: odm::Transaction<Bank>| {
         let jane = jane.clone();
         async move {
@@ -607,8 +619,8 @@ pub async fn numbers_in_transactions_and_bulks(fixture: Fixture) {
     assert_eq!(db.insert(payment(&jane)).await.unwrap().number, 21);
 }
 
-pub async fn a_hook_may_change_a_part(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn a_hook_can_change_an_id_part(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let first = db.insert(tag("Red")).await.unwrap();
     assert_eq!((first.id.as_str(), first.number), ("red/1", 1));
     let several = db
@@ -617,7 +629,7 @@ pub async fn a_hook_may_change_a_part(fixture: Fixture) {
         .unwrap();
     let ids: Vec<_> = several.iter().map(|tag| tag.id.as_str()).collect();
     assert_eq!(ids, ["red/2", "red/3", "blue/1"]);
-    let all = stored(&fixture, "tags").await;
+    let all = stored_documents(&fixture, "tags").await;
     let all: Vec<_> = all.iter().map(|tag| tag.get_str("_id").unwrap()).collect();
     assert_eq!(all, ["blue/1", "red/1", "red/2", "red/3"]);
     let bulk = db.bulk().add(db.insert(tag("RED"))).await.unwrap();
@@ -625,8 +637,8 @@ pub async fn a_hook_may_change_a_part(fixture: Fixture) {
     db.get(Tag::id_for("red", 4).unwrap()).await.unwrap();
 }
 
-pub async fn an_upsert_knows_its_id(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn an_upsert_uses_the_composed_id(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let jane = user(&db, "jane").await;
     let pay = |user: &User| {
         let new = NewAccount {
@@ -640,19 +652,19 @@ pub async fn an_upsert_knows_its_id(fixture: Fixture) {
     assert!(pay(&jane).await.unwrap().is_inserted());
     assert!(!pay(&jane).await.unwrap().is_inserted());
     let joe = user(&db, "joe").await;
-    invalid(pay(&joe).await.map(|_| ()));
-    // Nobody knows what the number will be.
+    expect_invalid(pay(&joe).await.map(|_| ()));
+    // The number is not known before the insert.
     let id = Payment::id_for(&jane, 1).unwrap();
     let upsert = db
         .update::<Payment>(id)
         .inc(|p| p.amount(), 1)
         .or_insert(payment(&jane));
     assert!(upsert.await.unwrap_err().is_unsupported());
-    assert!(stored(&fixture, "payments").await.is_empty());
+    assert!(stored_documents(&fixture, "payments").await.is_empty());
 }
 
-pub async fn children_are_a_range_of_ids(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn children_are_found_by_id_prefix(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let mut users = Vec::new();
     for name in ["1", "10", "1-a", "1.", "1/x", "2", "0"] {
         let user = user(&db, name).await;
@@ -686,32 +698,34 @@ pub async fn children_are_a_range_of_ids(fixture: Fixture) {
         0
     );
 
-    // The index on `_id` alone, and nothing of the others.
+    // The query uses the index on `_id`, and examines no documents of a different parent.
     let explain = children().explain().await.unwrap();
     assert_eq!(explain.indexes, ["_id_"]);
-    assert!(!explain.is_scan);
+    assert!(!explain.is_collection_scan);
     assert_eq!(explain.documents_examined, 25);
     assert!(explain.keys_examined <= 26, "{explain:?}");
 
-    // Pages in the order of the numbers, as these have zeros in front.
+    // Pages follow the order of the numbers, which are zero-padded in the id.
     let first = children().page(20).await.unwrap();
     let numbers: Vec<_> = first.items.iter().map(|payment| payment.number).collect();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
     let second = children().page(20).after(first.next);
     let explain = second.clone().explain().await.unwrap();
     assert!(
-        !explain.is_scan && !explain.is_sorted_afterwards && explain.documents_examined <= 6,
+        !explain.is_collection_scan
+            && !explain.is_sorted_in_memory
+            && explain.documents_examined <= 6,
         "{explain:?}"
     );
     let second = second.await.unwrap();
     assert_eq!(second.items.len(), 5);
     assert!(second.next.is_none());
 
-    // Those of a parent whose id is made of its parent's; as texts, so 10 is before 2.
-    let own = account(&db, one).await;
+    // Children of a parent with a composed id. Unpadded numbers sort as text, so 10 comes before 2.
+    let first_account = account(&db, one).await;
     for number in [1, 2, 10] {
         db.insert(NewEntry {
-            account: own.to_ref(),
+            account: first_account.to_ref(),
             number,
         })
         .await
@@ -719,7 +733,7 @@ pub async fn children_are_a_range_of_ids(fixture: Fixture) {
     }
     let entries = db
         .find::<Entry>()
-        .under(&own)
+        .under(&first_account)
         .sort(|e| e.id().asc())
         .all()
         .await
@@ -730,7 +744,7 @@ pub async fn children_are_a_range_of_ids(fixture: Fixture) {
     );
     let entries = db
         .find::<Entry>()
-        .under(&own)
+        .under(&first_account)
         .sort(|e| e.number().asc())
         .all()
         .await
@@ -741,24 +755,24 @@ pub async fn children_are_a_range_of_ids(fixture: Fixture) {
     );
     let (entry, link) = db
         .find::<Entry>()
-        .under(&own)
+        .under(&first_account)
         .with(|e| e.account())
         .sort(|e| e.number().desc())
         .first()
         .await
         .unwrap()
         .unwrap();
-    assert_eq!((entry.number, link.loaded()), (10, Some(&own)));
+    assert_eq!((entry.number, link.loaded()), (10, Some(&first_account)));
 }
 
-pub async fn several_models_are_one_round_trip(fixture: Fixture) {
-    let (db, recorder) = bank(&fixture);
+pub async fn load_reads_several_models_at_once(fixture: Fixture) {
+    let (db, recorder) = open_recorded_bank(&fixture);
     let (jane, joe) = (user(&db, "jane").await, user(&db, "joe").await);
-    let own = account(&db, &jane).await;
+    let janes_account = account(&db, &jane).await;
     recorder.clear();
 
     let nobody = Ref::<User>::new("users/nobody");
-    // Of one of the models there is no collection yet.
+    // The collection of one model does not exist yet.
     let logs: Vec<Ref<Payment>> = vec![Payment::id_for(&jane, 1).unwrap()];
     let loaded = db.load((
         logs,
@@ -768,7 +782,7 @@ pub async fn several_models_are_one_round_trip(fixture: Fixture) {
         joe.to_ref(),
     ));
     let (payments, user, account, users, other) = loaded.await.unwrap();
-    assert_eq!((&user, &account, &other), (&jane, &own, &joe));
+    assert_eq!((&user, &account, &other), (&jane, &janes_account, &joe));
     assert_eq!(payments.missing().count(), 1);
     assert_eq!(users.len(), 3);
     assert_eq!(users.loaded().collect::<Vec<_>>(), [&joe, &joe]);
@@ -776,7 +790,7 @@ pub async fn several_models_are_one_round_trip(fixture: Fixture) {
     assert_eq!(recorder.operations().len(), 1);
     assert_eq!(recorder.queries(), 1);
 
-    // What is not there.
+    // A missing document.
     let error = db.load((&jane.to_ref(), &nobody)).await.unwrap_err();
     assert!(error.is_not_found());
     assert_eq!(
@@ -791,7 +805,7 @@ pub async fn several_models_are_one_round_trip(fixture: Fixture) {
     assert!(none.is_empty() && nothing.is_empty());
     assert_eq!(recorder.operations().len(), 0);
 
-    // Many.
+    // 10,001 references take two queries.
     let many: Vec<Ref<User>> = (0..10_001)
         .map(|i| Ref::new(format!("users/{i}")))
         .collect();
@@ -800,8 +814,8 @@ pub async fn several_models_are_one_round_trip(fixture: Fixture) {
     assert_eq!((user, many.missing().count()), (jane.clone(), 10_001));
     assert_eq!(recorder.queries(), 2);
 
-    // A document that does not fit is an error of its model.
-    let broken = operation::Insert {
+    // A stored document that does not fit the model is an error of that model.
+    let broken = operation::InsertOperation {
         collection: "accounts".into(),
         documents: vec![
             rawdoc! { "_id": "users/joe/account", "user": "users/joe", "balance": "much" },
@@ -820,8 +834,8 @@ pub async fn several_models_are_one_round_trip(fixture: Fixture) {
     );
 }
 
-pub async fn a_transaction_loads_what_it_wrote(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn load_in_a_transaction_sees_its_writes(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -842,8 +856,8 @@ pub async fn a_transaction_loads_what_it_wrote(fixture: Fixture) {
 }
 
 pub async fn an_upgrade_keeps_the_parts(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
-    let insert = operation::Insert {
+    let (db, _) = open_recorded_bank(&fixture);
+    let insert = operation::InsertOperation {
         collection: "rooms".into(),
         documents: vec![
             rawdoc! { "_id": "a/7", "room": 7_i64 },
@@ -854,7 +868,7 @@ pub async fn an_upgrade_keeps_the_parts(fixture: Fixture) {
     fixture.backend().insert(insert).await.unwrap();
     let room = db.get(Room::id_for("a", 7).unwrap()).await.unwrap();
     assert_eq!(room.house, "a");
-    let error = invalid(db.get(Room::id_for("b", 7).unwrap()).await);
+    let error = expect_invalid(db.get(Room::id_for("b", 7).unwrap()).await);
     assert_eq!(error.path(), Some("room"));
     let new = db
         .insert(NewRoom {
@@ -866,8 +880,8 @@ pub async fn an_upgrade_keeps_the_parts(fixture: Fixture) {
     assert_eq!(db.get(new.to_ref()).await.unwrap(), new);
 }
 
-pub async fn scopes_and_marks_narrow_them(fixture: Fixture) {
-    let (db, _) = bank(&fixture);
+pub async fn load_respects_scopes_and_soft_deletes(fixture: Fixture) {
+    let (db, _) = open_recorded_bank(&fixture);
     let (acme, globex) = (db.scope("acme"), db.scope("globex"));
     let host = db.insert(Host { id: "web".into() }).await.unwrap();
     let log = || NewLog {
@@ -909,6 +923,6 @@ pub async fn scopes_and_marks_narrow_them(fixture: Fixture) {
         2
     );
     assert_eq!(globex.find::<Log>().under("acme").count().await.unwrap(), 0);
-    // An id that is taken out of sight stays taken.
+    // A soft-deleted document keeps the id.
     assert_eq!(acme.insert(log()).await.unwrap().day, 3);
 }

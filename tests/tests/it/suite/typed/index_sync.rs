@@ -11,7 +11,7 @@ use odm::{
     prelude::*,
 };
 
-use super::is_clean;
+use super::assert_clean;
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -60,7 +60,7 @@ fn expiring(path: &str, seconds: u64) -> Index {
     }
 }
 
-async fn listed(fixture: &Fixture, collection: &str) -> Vec<Index> {
+async fn list_sorted_indexes(fixture: &Fixture, collection: &str) -> Vec<Index> {
     let mut listed = fixture.backend().list_indexes(collection).await.unwrap();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
     listed
@@ -78,7 +78,7 @@ async fn create(fixture: &Fixture, collection: &str, index: Index) {
         .unwrap();
 }
 
-pub async fn one_that_fails_keeps_no_other_away(fixture: Fixture) {
+pub async fn a_failed_index_does_not_stop_the_others(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert_many([person(1, "same"), person(2, "same")])
         .await
@@ -86,11 +86,11 @@ pub async fn one_that_fails_keeps_no_other_away(fixture: Fixture) {
     let error = db.sync_indexes().await.unwrap_err();
     assert!(error.is_duplicate_key(), "{error}");
     let text = error.to_string();
-    for said in [
+    for line in [
         "failed     persons: ssn_1 (ssn) unique",
         "created    visits: seen_1",
     ] {
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(line), "{text}");
     }
     let report = error.index_report().expect("the report");
     let created: Vec<_> = report
@@ -108,7 +108,7 @@ pub async fn one_that_fails_keeps_no_other_away(fixture: Fixture) {
     );
     assert!(failed.error.is_duplicate_key());
     assert_eq!(
-        names(&listed(&fixture, "visits").await),
+        names(&list_sorted_indexes(&fixture, "visits").await),
         ["left_1", "seen_1"]
     );
 
@@ -136,7 +136,7 @@ pub async fn a_replaced_index_is_built_first(fixture: Fixture) {
         "{report}"
     );
     assert_eq!(
-        names(&listed(&fixture, "persons").await),
+        names(&list_sorted_indexes(&fixture, "persons").await),
         ["name_1", "ssn_1"]
     );
 
@@ -154,7 +154,7 @@ pub async fn a_replaced_index_is_built_first(fixture: Fixture) {
         })
         .collect();
     assert_eq!(changes, ["create ssn_1_2", "drop ssn_1"]);
-    let persons = listed(&fixture, "persons").await;
+    let persons = list_sorted_indexes(&fixture, "persons").await;
     assert_eq!(names(&persons), ["name_1", "ssn_1_2"]);
     assert!(persons[1].unique);
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
@@ -167,19 +167,19 @@ pub async fn a_replaced_index_is_built_first(fixture: Fixture) {
 }
 
 /// A process that dies between build and drop leaves two indexes. The next call drops the old index.
-pub async fn a_replacement_that_was_cut_off_is_finished(fixture: Fixture) {
+pub async fn an_interrupted_replacement_is_completed(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(faults.clone()));
     create(&fixture, "persons", ascending("ssn")).await;
     db.sync_indexes().await.unwrap();
     let is_drop = |operation: &Operation| matches!(operation, Operation::DropIndex(..));
     let lost = odm::Error::new(ErrorKind::Connection, "lost");
-    faults.inject(1, is_drop, Fault::Before(lost));
+    faults.inject(1, is_drop, Fault::FailBefore(lost));
     let error = db.sync_indexes().replace_differing().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connection);
     assert_eq!(error.index_report().unwrap().created.len(), 1);
     assert_eq!(
-        names(&listed(&fixture, "persons").await),
+        names(&list_sorted_indexes(&fixture, "persons").await),
         ["name_1", "ssn_1", "ssn_1_2"]
     );
     let report = db.sync_indexes().await.unwrap();
@@ -197,8 +197,8 @@ pub async fn a_replacement_that_was_cut_off_is_finished(fixture: Fixture) {
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 }
 
-/// Another time of expiry is changed in place.
-pub async fn another_expiry_builds_no_index(fixture: Fixture) {
+/// `replace_differing` changes the expiry of an index in place.
+pub async fn a_changed_expiry_builds_no_index(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(recorder.clone()));
     create(&fixture, "visits", expiring("seen", 60)).await;
@@ -222,7 +222,7 @@ pub async fn another_expiry_builds_no_index(fixture: Fixture) {
         )
     };
     assert!(!recorder.operations().iter().any(rebuilt));
-    let visits = listed(&fixture, "visits").await;
+    let visits = list_sorted_indexes(&fixture, "visits").await;
     assert_eq!(visits, [ascending("left"), expiring("seen", 3600)]);
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 
@@ -232,16 +232,16 @@ pub async fn another_expiry_builds_no_index(fixture: Fixture) {
     create(&fixture, "visits", ascending("seen")).await;
     let report = db.sync_indexes().replace_differing().await.unwrap();
     assert_eq!(report.changed.len(), 1, "{report}");
-    assert_eq!(listed(&fixture, "visits").await, visits);
+    assert_eq!(list_sorted_indexes(&fixture, "visits").await, visits);
 }
 
-/// The server refuses an index with expiry beside the same index without.
-pub async fn expiry_ends_when_told(fixture: Fixture) {
+/// `replace_differing` removes an undeclared expiry. The server rejects two indexes that differ only in the expiry.
+pub async fn an_undeclared_expiry_is_removed(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     create(&fixture, "visits", expiring("left", 3600)).await;
     let report = db.sync_indexes().replace_differing().await.unwrap();
     assert_eq!(report.differing.len(), 1, "{report}");
-    let visits = listed(&fixture, "visits").await;
+    let visits = list_sorted_indexes(&fixture, "visits").await;
     assert_eq!(visits, [ascending("left"), expiring("seen", 3600)]);
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 }
@@ -277,15 +277,24 @@ struct Worker {
 #[schema(models(Desk, Worker))]
 struct Rooms;
 
-/// A delete rule uses a declared sparse index. Beside a partial index the rule has a separate index with another name.
+/// The target of a reference has an index that finds unfinished deletes, even if the target has no references of its own.
+pub async fn a_target_has_an_index_of_unfinished_deletes(fixture: Fixture) {
+    let db = Database::<Rooms>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let workers = list_sorted_indexes(&fixture, "workers").await;
+    assert_eq!(names(&workers), ["_odm.lease_1"]);
+    assert!(workers[0].sparse);
+}
+
+/// A delete rule uses a declared sparse index. Beside a partial index, the rule has a separate index with a different name.
 pub async fn a_rule_and_an_index_on_one_field(fixture: Fixture) {
     let db = Database::<Rooms>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
-    let desks = listed(&fixture, "desks").await;
+    let desks = list_sorted_indexes(&fixture, "desks").await;
     assert_eq!(
         names(&desks),
         [
-            "_odm.due_1",
+            "_odm.lease_1",
             "owner_1",
             "reserve_1",
             "reserve_1_2",
@@ -318,16 +327,19 @@ pub async fn a_rule_and_an_index_on_one_field(fixture: Fixture) {
         db.find::<Desk>().filter(|d| d.reserve().eq(Ref::new(2))),
     ] {
         let explain = by.explain().await.unwrap();
-        assert_eq!((explain.is_scan, explain.documents_examined), (false, 1));
+        assert_eq!(
+            (explain.is_collection_scan, explain.documents_examined),
+            (false, 1)
+        );
     }
     db.delete::<Worker>(1).await.unwrap();
     db.delete::<Worker>(2).await.unwrap();
-    is_clean(&db).await;
+    assert_clean(&db).await;
     assert_eq!(db.get::<Desk>(1).await.unwrap(), desk(1));
 }
 
-/// An index over other fields has the name of a declared index.
-pub async fn another_index_has_the_name(fixture: Fixture) {
+/// An index on a different field has the name of a declared index.
+pub async fn a_different_index_has_the_declared_name(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let other = Index {
         name: "ssn_1".to_owned(),
@@ -339,7 +351,7 @@ pub async fn another_index_has_the_name(fixture: Fixture) {
     let report = db.sync_indexes().replace_differing().await.unwrap();
     assert_eq!(report.dropped, [("persons".to_owned(), other)]);
     assert_eq!(
-        names(&listed(&fixture, "persons").await),
+        names(&list_sorted_indexes(&fixture, "persons").await),
         ["name_1", "ssn_1_2"]
     );
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
@@ -372,8 +384,8 @@ struct Holder {
 #[schema(models(Holder))]
 struct Bank;
 
-/// The remedies of the compiler: missing values repeat, present values do not.
-pub async fn unique_among_those_with_a_value(fixture: Fixture) {
+/// Unique indexes with the partial filters that the derive suggests: missing values may repeat, present values may not.
+pub async fn unique_index_ignores_missing_values(fixture: Fixture) {
     let db = Database::<Bank>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());

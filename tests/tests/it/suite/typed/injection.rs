@@ -1,7 +1,7 @@
-//! Strings, maps and JSON bodies from a user, through every typed entry: what is a value stays one.
+//! Injection attempts: strings, maps and JSON bodies of a user, passed to every typed entry point, must stay values.
 //!
-//! The rows are the attempts, the columns the entries. A read must find what has exactly the value, and nothing else; a
-//! write must store exactly the value, in its place, and change nothing else.
+//! The rows are the attempts, the columns the entry points. A read must find only documents with exactly the value. A write must
+//! store exactly the value at its path and change no other field.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ struct Public;
 
 type Db = odm::Database<Public>;
 
-/// What a user may send as a text.
+/// Strings that a user may send.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "$where",
@@ -105,7 +105,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// What a user may send as a JSON body.
+/// JSON bodies that a user may send.
 fn bodies() -> Vec<bson::Document> {
     vec![
         doc! { "$ne": Bson::Null },
@@ -145,18 +145,18 @@ fn entry(id: &str, text: &str) -> Entry {
     }
 }
 
-/// Somebody whom an attempt should never reach, and somebody whom it may.
+/// Returns a database with one document that no attempt may reach.
 async fn database(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.insert(entry("victim", "victim")).await.unwrap();
     db
 }
 
-type Asked = Filter<Entry>;
-type Read = (&'static str, fn(odm::Fields<Entry>, &str) -> Asked);
+type EntryFilter = Filter<Entry>;
+type ReadCase = (&'static str, fn(odm::Fields<Entry>, &str) -> EntryFilter);
 
-/// Every entry of a filter that finds what has the value.
-const READS: &[Read] = &[
+/// Every filter entry point that finds an equal value.
+const READS: &[ReadCase] = &[
     ("eq", |e, v| e.text().eq(v)),
     ("eq of an option", |e, v| e.maybe().eq(v)),
     ("eq of a field of a struct", |e, v| e.note().text().eq(v)),
@@ -210,19 +210,19 @@ const READS: &[Read] = &[
     ("the id", |e, v| e.id().eq(v)),
 ];
 
-async fn ids(db: &Db, filter: Asked) -> Vec<String> {
+async fn ids(db: &Db, filter: EntryFilter) -> Vec<String> {
     let found = db.find::<Entry>().filter(|_| filter).all().await;
     found.unwrap().into_iter().map(|entry| entry.id).collect()
 }
 
-/// What is not there is not found, and what is there alone.
+/// A filter finds no document before the insert of the value, and only the inserted document afterwards.
 pub async fn texts_in_filters(fixture: Fixture) {
     let db = database(&fixture).await;
     for text in texts() {
         let short: String = text.chars().take(30).collect();
-        // The patterns of a backend have a length, and this is beyond it.
-        let is_too_long = |what: &str| text.len() > 10_000 && what.contains("pattern");
-        let reads = || READS.iter().filter(|(what, _)| !is_too_long(what));
+        // Backends limit the length of a pattern, and this text exceeds the limit.
+        let is_too_long = |entry: &str| text.len() > 10_000 && entry.contains("pattern");
+        let reads = || READS.iter().filter(|(entry, _)| !is_too_long(entry));
         for (entry, filter) in reads() {
             let found = ids(&db, filter(<Entry as Document>::fields(), &text)).await;
             assert_eq!(found, [""; 0], "{entry}: {short:?}");
@@ -251,7 +251,7 @@ pub async fn texts_in_filters(fixture: Fixture) {
     assert_eq!(db.find::<Entry>().count().await.unwrap(), 1);
 }
 
-/// Patterns that a user writes are patterns: those that are none are errors, and none reaches another field.
+/// Patterns of a user are regular expressions. An invalid pattern is an error, and no pattern reaches another field.
 pub async fn patterns_are_patterns(fixture: Fixture) {
     let db = database(&fixture).await;
     for (pattern, expected) in [
@@ -269,14 +269,14 @@ pub async fn patterns_are_patterns(fixture: Fixture) {
     }
 }
 
-type Written = fn(
+type ApplyUpdate = fn(
     odm::action::Update<Entry, odm::action::ByIdWhen>,
     &str,
 ) -> odm::action::Update<Entry, odm::action::ByIdWhen>;
-type Expected = fn(&mut Entry, &str);
+type ApplyToEntry = fn(&mut Entry, &str);
 
-/// Every entry of an update, with what it makes of a document.
-const WRITES: &[(&str, Written, Expected)] = &[
+/// Every update entry point, with the expected change of the document.
+const WRITES: &[(&str, ApplyUpdate, ApplyToEntry)] = &[
     (
         "set",
         |u, v| u.set(|e| e.text(), v),
@@ -477,25 +477,25 @@ const WRITES: &[(&str, Written, Expected)] = &[
     ),
 ];
 
-/// Exactly the value arrives, in its place, and nowhere else.
+/// An update stores exactly the value, at its path only.
 pub async fn texts_in_updates(fixture: Fixture) {
     let db = database(&fixture).await;
     let other = entry("other", "other");
     db.insert(other.clone()).await.unwrap();
     for text in texts() {
         let short: String = text.chars().take(30).collect();
-        // A document for each entry.
+        // One document for each entry point.
         let victim = |at: usize| Entry {
             id: format!("victim {at:02}"),
             ..entry("victim", "victim")
         };
         db.insert_many((0..WRITES.len()).map(victim)).await.unwrap();
-        for (at, (what, write, _)) in WRITES.iter().enumerate() {
+        for (at, (entry, write, _)) in WRITES.iter().enumerate() {
             let update = db.update::<Entry>(victim(at).id);
             let done = write(update.when(|_| None::<Filter<Entry>>), &text).await;
             assert!(
                 done.as_ref().is_ok_and(|done| done.applied()),
-                "{what}: {short:?}: {done:?}"
+                "{entry}: {short:?}: {done:?}"
             );
         }
         let changed = db
@@ -504,10 +504,10 @@ pub async fn texts_in_updates(fixture: Fixture) {
             .sort(|e| e.id().asc());
         let changed = changed.all().await.unwrap();
         assert_eq!(changed.len(), WRITES.len());
-        for (at, ((what, _, expect), changed)) in WRITES.iter().zip(changed).enumerate() {
+        for (at, ((entry, _, expect), changed)) in WRITES.iter().zip(changed).enumerate() {
             let mut expected = victim(at);
             expect(&mut expected, &text);
-            assert_eq!(changed, expected, "{what}: {short:?}");
+            assert_eq!(changed, expected, "{entry}: {short:?}");
         }
         db.delete_many::<Entry>(|e| e.id().starts_with("victim "))
             .await
@@ -515,7 +515,7 @@ pub async fn texts_in_updates(fixture: Fixture) {
         let many = db.update_many::<Entry>(|e| e.id().eq(&text));
         let many = many.set(|e| e.text(), &text).await;
         assert_eq!(many.unwrap().matched, 0, "{short:?}");
-        // Saves: what was read and what is written are values, too.
+        // Saves treat the read document and the written document as values.
         let mut edited = db.edit::<Entry>("victim").await.unwrap();
         edited.text.clone_from(&text);
         edited.note.text.clone_from(&text);
@@ -541,14 +541,14 @@ pub async fn texts_in_updates(fixture: Fixture) {
     }
 }
 
-/// A regular expression in a field of any BSON is a value there, and asks for nothing.
+/// A regular expression in a field of type `Bson` is a value, not a query.
 pub async fn regular_expressions_as_values(fixture: Fixture) {
     let db = database(&fixture).await;
     let regex = Bson::RegularExpression(bson::Regex {
         pattern: bson::raw::cstr!(".*").into(),
         options: bson::raw::cstr!("").into(),
     });
-    let asked: [Asked; 7] = [
+    let filters: [EntryFilter; 7] = [
         f().any().eq(regex.clone()),
         f().any().is_in([regex.clone(), Bson::Null]),
         !f().any().ne(regex.clone()),
@@ -558,7 +558,7 @@ pub async fn regular_expressions_as_values(fixture: Fixture) {
         f().anys()
             .any(|a| a.is_in([regex.clone()]) & a.ne(Bson::Null)),
     ];
-    for filter in &asked {
+    for filter in &filters {
         assert_eq!(ids(&db, filter.clone()).await, [""; 0], "{filter:?}");
     }
     let holder = Entry {
@@ -567,10 +567,10 @@ pub async fn regular_expressions_as_values(fixture: Fixture) {
         ..entry("holder", "holder")
     };
     db.insert(holder.clone()).await.unwrap();
-    for filter in &asked {
+    for filter in &filters {
         assert_eq!(ids(&db, filter.clone()).await, ["holder"], "{filter:?}");
     }
-    // Nobody's texts are taken out by it, nor what is no text.
+    // A regular expression as a value removes neither strings nor values of any type besides regular expressions.
     for update in [
         db.update::<Entry>("victim")
             .pull(|e| e.anys(), regex.clone()),
@@ -602,8 +602,8 @@ pub async fn regular_expressions_as_values(fixture: Fixture) {
     assert_eq!((stored.any, stored.anys), (Bson::Null, vec![]));
 }
 
-/// A body like `{"$ne": null}` is no text and no number: it is refused where it is read. Where a field takes any BSON, it is
-/// compared and stored as what it is.
+/// A body such as `{"$ne": null}` is no string and no number, so deserializing the body fails. A field of type `Bson` compares
+/// and stores the body as a document.
 pub async fn json_bodies(fixture: Fixture) {
     let db = database(&fixture).await;
     for body in bodies() {
@@ -622,7 +622,7 @@ pub async fn json_bodies(fixture: Fixture) {
             );
             assert!(serde_json::from_str::<Uuid>(&text).is_err(), "{text}");
         }
-        // As a map from text to text it has keys that are no paths: no entry takes them.
+        // As a map of strings, the body has keys that are no paths. Every entry point refuses the map.
         if let Ok(map) = serde_json::from_str::<BTreeMap<String, String>>(&json.to_string()) {
             for refused in [
                 db.find::<Entry>()
@@ -644,9 +644,9 @@ pub async fn json_bodies(fixture: Fixture) {
                 assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid, "{map:?}");
             }
         }
-        // As any BSON it is a value. So is a regular expression.
+        // In a field of type `Bson`, the body is a value.
         let any = Bson::Document(body.clone());
-        let asked: [Asked; 11] = [
+        let filters: [EntryFilter; 11] = [
             f().any().eq(any.clone()),
             f().raw().eq(body.clone()),
             f().any().is_in([any.clone()]),
@@ -659,7 +659,7 @@ pub async fn json_bodies(fixture: Fixture) {
             !f().anys().excludes(any.clone()),
             f().raw().value().eq(body.clone()),
         ];
-        for filter in &asked {
+        for filter in &filters {
             assert_eq!(ids(&db, filter.clone()).await, [""; 0], "{filter:?}");
         }
         let holder = Entry {
@@ -670,7 +670,7 @@ pub async fn json_bodies(fixture: Fixture) {
         };
         db.insert(holder.clone()).await.unwrap();
         assert_eq!(db.get::<Entry>("holder").await.unwrap(), holder);
-        for filter in &asked {
+        for filter in &filters {
             assert_eq!(ids(&db, filter.clone()).await, ["holder"], "{filter:?}");
         }
         db.update::<Entry>("victim")
@@ -730,8 +730,8 @@ fn f() -> odm::Fields<Entry> {
     <Entry as Document>::fields()
 }
 
-/// A key is part of a path: those that could be another path or an operator are refused by every entry, before anything is
-/// sent.
+/// A map key becomes part of a path. Every entry point refuses a key that could be another path or an operator, before any
+/// request is sent.
 pub async fn keys_of_maps(fixture: Fixture) {
     let db = database(&fixture).await;
     let before = db.get::<Entry>("victim").await.unwrap();
@@ -871,7 +871,7 @@ pub async fn keys_of_maps(fixture: Fixture) {
         }
         assert_eq!(db.get::<Entry>("victim").await.unwrap(), before, "{key:?}");
     }
-    // Others are keys, whatever they look like.
+    // All other keys are valid, including keys that look special.
     for key in [
         "a$b",
         "0",

@@ -37,7 +37,7 @@ struct Room {
     cleaned: Option<time::OffsetDateTime>,
 }
 
-/// Which meals there were; the latest stand in the document.
+/// A bill that keeps the latest meals in the document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "bills")]
 struct Bill {
@@ -54,7 +54,7 @@ struct Meal {
     number: i64,
 }
 
-/// Each kind of field that another document or other fields decide, beside timestamps of each library.
+/// Defines models with every kind of derived field, and with timestamps of each date library.
 macro_rules! visits {
     ($($model:ident $collection:literal $time:ty;)*) => {$(
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -99,13 +99,13 @@ visits! {
 struct Hotel;
 type Db = odm::Database<Hotel>;
 
-/// The second of January 2026, at a time that BSON's dates cannot hold.
+/// Returns a time on 2 January 2026, with nanoseconds that a BSON date cannot store.
 fn arrival() -> DateTime<Utc> {
     Utc.timestamp_nanos(1_767_312_000_123_456_789)
 }
 
-/// The same, to the millisecond.
-const MILLIS: i64 = 1_767_312_000_123;
+/// The time of `arrival` in milliseconds.
+const ARRIVAL_MILLIS: i64 = 1_767_312_000_123;
 
 fn stay(id: i64) -> NewStay {
     NewStay {
@@ -123,45 +123,48 @@ fn stay(id: i64) -> NewStay {
     }
 }
 
-async fn stored(db: &Db, collection: &'static str) -> RawDocumentBuf {
-    let find = odm::backend::operation::Find {
+async fn read_raw(db: &Db, collection: &'static str) -> RawDocumentBuf {
+    let find = odm::backend::operation::FindOperation {
         collection: collection.into(),
         filter: RawDocumentBuf::new(),
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let cursor = db.backend().find(find).await.unwrap();
-    odm::backend::drain(cursor).await.unwrap().remove(0)
+    odm::backend::read_to_end(cursor).await.unwrap().remove(0)
 }
 
-pub async fn they_are_stored_as_bsons_own(fixture: Fixture) {
+pub async fn native_types_are_stored_as_bson_types(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let inserted = db.insert(stay(1)).await.unwrap();
-    let raw = stored(&db, "stays").await;
+    let raw = read_raw(&db, "stays").await;
     let date = |millis| RawBson::DateTime(bson::DateTime::from_millis(millis));
-    let of = |name: &str| RawBson::from(raw.get(name).unwrap().unwrap());
-    assert_eq!(of("from"), date(MILLIS));
-    assert_eq!(of("until"), RawBson::Null);
-    // A nanosecond before 1970 is in the last millisecond before it.
-    assert_eq!(of("calls"), bson::rawbson!([date(-1)]));
-    assert_eq!(of("paid"), date(0));
-    assert_eq!(of("costs"), RawBson::Decimal128("120.50".parse().unwrap()));
+    let stored_value = |name: &str| RawBson::from(raw.get(name).unwrap().unwrap());
+    assert_eq!(stored_value("from"), date(ARRIVAL_MILLIS));
+    assert_eq!(stored_value("until"), RawBson::Null);
+    // A nanosecond before 1970 rounds down to the last millisecond before 1970.
+    assert_eq!(stored_value("calls"), bson::rawbson!([date(-1)]));
+    assert_eq!(stored_value("paid"), date(0));
     assert_eq!(
-        of("room"),
+        stored_value("costs"),
+        RawBson::Decimal128("120.50".parse().unwrap())
+    );
+    assert_eq!(
+        stored_value("room"),
         bson::rawbson!({ "number": 7, "cleaned": date(0) })
     );
-    assert!(matches!(of("noted"), RawBson::DateTime(_)));
-    // What an insert gives back is what is stored.
+    assert!(matches!(stored_value("noted"), RawBson::DateTime(_)));
+    // An insert returns the stored values.
     assert_eq!(
         inserted.from.timestamp_nanos_opt(),
-        Some(MILLIS * 1_000_000)
+        Some(ARRIVAL_MILLIS * 1_000_000)
     );
     assert_eq!(db.get::<Stay>(1).await.unwrap(), inserted);
 }
 
-pub async fn timestamps_stand_beside_derived_fields(fixture: Fixture) {
+pub async fn timestamps_combine_with_derived_fields(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(stay(1)).await.unwrap();
     macro_rules! each {
@@ -173,7 +176,7 @@ pub async fn timestamps_stand_beside_derived_fields(fixture: Fixture) {
             assert_eq!(visit.paid, time::OffsetDateTime::UNIX_EPOCH);
             assert_eq!(visit.made, visit.changed);
             assert_eq!(db.get::<$model>(1).await.unwrap(), visit);
-            let raw = stored(&db, $collection).await;
+            let raw = read_raw(&db, $collection).await;
             assert!(matches!(raw.get("made"), Ok(Some(RawBsonRef::DateTime(made))) if made >= begun));
             assert!(matches!(raw.get("gone"), Ok(Some(RawBsonRef::Null))));
             assert!(matches!(raw.get("note"), Ok(None)));
@@ -198,7 +201,7 @@ pub async fn timestamps_stand_beside_derived_fields(fixture: Fixture) {
     }
 }
 
-pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
+pub async fn filters_and_updates_use_stored_values(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert_many([stay(1), stay(2)]).await.unwrap();
     let (later, epoch) = (
@@ -215,14 +218,14 @@ pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
         .await
         .unwrap();
     assert!(done.applied());
-    let left = db
+    let remaining = db
         .find::<Stay>()
         .filter(|s| s.until().lte(later))
         .one()
         .await
         .unwrap();
-    assert_eq!((left.id, left.price), (1, dec!(120.75)));
-    assert_eq!(left.calls.len(), 2);
+    assert_eq!((remaining.id, remaining.price), (1, dec!(120.75)));
+    assert_eq!(remaining.calls.len(), 2);
     let dear = db
         .find::<Stay>()
         .filter(|s| s.price().gt(dec!(120.5)))
@@ -244,7 +247,7 @@ pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
     assert!(now.until.is_none() && now.paid > epoch);
 }
 
-pub async fn an_upsert_gives_back_what_is_stored(fixture: Fixture) {
+pub async fn an_upsert_returns_the_stored_document(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let upsert = || {
         let update = db.update::<Stay>(1).inc(|s| s.price(), dec!(1));
@@ -260,20 +263,20 @@ pub async fn an_upsert_gives_back_what_is_stored(fixture: Fixture) {
     assert_eq!(updated.price, dec!(121.50));
 }
 
-pub async fn a_save_sees_no_change_where_there_is_none(fixture: Fixture) {
+pub async fn a_save_ignores_lost_precision(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(stay(1)).await.unwrap();
-    let before = stored(&db, "stays").await;
+    let before = read_raw(&db, "stays").await;
     let mut edited = db.edit::<Stay>(1).await.unwrap();
     edited.from += chrono::Duration::nanoseconds(5);
     db.save(&mut edited).await.unwrap();
-    assert_eq!(stored(&db, "stays").await, before);
+    assert_eq!(read_raw(&db, "stays").await, before);
     edited.price += dec!(1);
     db.save(&mut edited).await.unwrap();
     assert_eq!(db.get::<Stay>(1).await.unwrap().price, dec!(121.50));
 }
 
-pub async fn a_save_that_rounds_forgets_no_elements(fixture: Fixture) {
+pub async fn a_rounding_save_keeps_spilled_elements(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let bill = Bill {
@@ -290,7 +293,7 @@ pub async fn a_save_that_rounds_forgets_no_elements(fixture: Fixture) {
     assert_eq!((edited.meals.len(), edited.meals.has_more()), (7, true));
 }
 
-pub async fn what_a_type_cannot_hold_is_an_error(fixture: Fixture) {
+pub async fn unrepresentable_values_are_decode_errors(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let date = |millis| RawBson::DateTime(bson::DateTime::from_millis(millis));
     let good = || {
@@ -322,7 +325,7 @@ pub async fn what_a_type_cannot_hold_is_an_error(fixture: Fixture) {
     for (id, document) in (0_i64..).zip(&mut documents) {
         document.append(bson::raw::cstr!("_id"), id);
     }
-    let insert = odm::backend::operation::Insert {
+    let insert = odm::backend::operation::InsertOperation {
         collection: "stays".into(),
         documents,
         ordered: true,

@@ -1,16 +1,16 @@
-//! References with rules inside of embedded structs: in one, in arrays of them, at any depth.
+//! References with delete rules inside embedded structs and arrays, at any depth.
 
 use odm::{
     ErrorKind, Filter,
     action::BulkResult,
-    backend::operation::{Change, Direction, Insert, Update},
+    backend::operation::{Direction, DocumentChange, InsertOperation, UpdateOperation},
     bson::{self, RawDocumentBuf, rawdoc},
-    check::{Fault, RepairOutcome},
+    check::{FindingKind, RepairOutcome},
     prelude::*,
 };
 
 use crate::Fixture;
-use crate::crash::{Crashes, Write};
+use crate::crash::{CrashTest, Write};
 
 macro_rules! things {
     ($($thing:ident in $collection:literal)*) => {$(
@@ -41,7 +41,7 @@ struct Order {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Line {
-    /// It is not deleted while an order has it.
+    /// The product cannot be deleted while an order line references the product.
     #[serde(rename = "sku")]
     #[reference(on_delete = restrict)]
     product: Ref<Product>,
@@ -50,7 +50,7 @@ struct Line {
     extras: Vec<Extra>,
 }
 
-/// It goes with its service.
+/// An extra of an order line. Deleting the service pulls the extra.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Extra {
     #[embed]
@@ -72,7 +72,7 @@ struct Delivery {
     stops: Vec<Ref<Stop>>,
     #[reference(on_delete = keep)]
     was: Option<Ref<Carrier>>,
-    /// Nothing is asked of it.
+    /// A reference without a rule: writes do not check the target.
     #[reference]
     plain: Option<Ref<Town>>,
 }
@@ -83,7 +83,7 @@ struct Parcel {
     delivery: Delivery,
 }
 
-/// It goes with what it is about.
+/// A manual. Deleting a referenced service cascades to the manual.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "manuals")]
 struct Manual {
@@ -99,7 +99,7 @@ struct About {
     parts: Vec<PartOf<Service>>,
 }
 
-/// Whatever it is part of.
+/// A part of any model, with a cascading reference to the whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[serde(bound = "")]
 struct PartOf<T: Document + Clone + PartialEq + std::fmt::Debug>
@@ -217,7 +217,7 @@ fn stops(order: &Order) -> Vec<Vec<i64>> {
         .collect()
 }
 
-pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
+pub async fn deletes_apply_nested_rules(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let error = db.delete::<Product>(2).await.unwrap_err();
@@ -227,19 +227,19 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     );
     let text = error.to_string();
     assert!(
-        text.contains("2 documents of orders refer to it by `lines.product`"),
+        text.contains("2 documents in `orders` reference the document by `lines.product`"),
         "{text}"
     );
-    // No element refers to it.
+    // No element references product 3.
     assert_eq!(db.delete::<Product>(3).await.unwrap().deleted, 1);
-    // Once the element is gone.
+    // Product 1 can be deleted after the referencing element is gone.
     db.update::<Order>(1)
         .pull_where(|o| o.lines(), |l| l.product().eq(Ref::new(1)))
         .await
         .unwrap();
     assert_eq!(db.delete::<Product>(1).await.unwrap().deleted, 1);
 
-    // `pull` takes the elements, `cascade` the documents.
+    // `pull` removes array elements. `cascade` deletes documents.
     let dry = db.delete::<Service>(1).dry_run().await.unwrap();
     assert_eq!(
         dry.to_string(),
@@ -252,7 +252,7 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     assert_eq!(manuals(&db).await, [2]);
     assert_clean(&db).await;
 
-    // `nullify` empties each element that had it, and the struct that is in no array.
+    // `nullify` clears the reference in each array element, and in the struct outside of arrays.
     let version = one.version;
     assert_eq!(db.delete::<Carrier>(1).await.unwrap().deleted, 1);
     let one = db.get::<Order>(1).await.unwrap();
@@ -264,18 +264,18 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
         "`keep` keeps it"
     );
 
-    // A reference leaves its own array, the struct around it stays.
+    // `pull` removes the reference from the innermost array. The surrounding struct stays.
     let gone = db.delete_many::<Stop>(|s| s.id().gte(2)).await.unwrap();
     assert_eq!(gone.deleted, 2);
     let one = db.get::<Order>(1).await.unwrap();
     assert_eq!(stops(&one), [vec![1], vec![], vec![]]);
     assert_eq!(carriers(&one), [None, None, Some(2)]);
     assert_clean(&db).await;
-    assert_eq!(db.settle().await.unwrap(), 0);
+    assert_eq!(db.run_pending().await.unwrap(), 0);
 }
 
-/// A document without arrays or structs on the way, and one with null there.
-pub async fn what_is_missing_on_the_way_is_left_alone(fixture: Fixture) {
+/// Deletes skip missing structs, missing arrays and null elements.
+pub async fn deletes_skip_missing_structs(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let bare = NewOrder {
@@ -285,11 +285,11 @@ pub async fn what_is_missing_on_the_way_is_left_alone(fixture: Fixture) {
         parcels: Vec::new(),
     };
     db.insert(bare).await.unwrap();
-    // As an older application may have left it.
-    let older = Update {
+    // An older application version could have stored this document.
+    let older = UpdateOperation {
         collection: "orders".into(),
         filter: rawdoc! { "_id": 3 },
-        change: Change::operators(rawdoc! {
+        change: DocumentChange::operators(rawdoc! {
             "$unset": { "parcels": true },
             "$push": { "items": { "$each": [null, { "sku": 2_i64, "quantity": 3 }] } },
         }),
@@ -309,17 +309,17 @@ pub async fn what_is_missing_on_the_way_is_left_alone(fixture: Fixture) {
     assert_eq!(stops(&one), [Vec::<i64>::new(), Vec::new(), Vec::new()]);
 }
 
-/// Each way by which a write can bring a reference into an embedded struct.
-pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
+/// Every kind of write rejects a dangling reference inside an embedded struct.
+pub async fn dangling_references_are_rejected(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let before = db.get::<Order>(1).await.unwrap();
-    let refused = |what: &str, done: odm::Result<()>| {
-        let error = done.expect_err(what);
+    let refused = |message: &str, done: odm::Result<()>| {
+        let error = done.expect_err(message);
         assert_eq!(
             (error.kind(), error.id()),
             (ErrorKind::Dangling, Some(&9_i64.into())),
-            "{what}: {error}"
+            "{message}: {error}"
         );
     };
     let nowhere = || line(9, &[]);
@@ -402,7 +402,7 @@ pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
         (after.parcels, after.delivery),
         (before.parcels, before.delivery)
     );
-    // Without a rule nothing is asked, and what leads somewhere is written as ever.
+    // A reference without a rule is not checked. Valid references are accepted.
     update()
         .set(|o| o.delivery().plain(), Some(Ref::new(9)))
         .set(|o| o.lines().at(0).quantity(), 7)
@@ -413,21 +413,21 @@ pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
         .set(|o| o.lines().at(0).product(), Ref::new(3))
         .await
         .unwrap();
-    let held = db.delete::<Product>(3).await.unwrap_err();
-    assert_eq!(held.kind(), ErrorKind::Restricted);
+    let error = db.delete::<Product>(3).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Restricted);
     assert_clean(&db).await;
-    assert_eq!(db.settle().await.unwrap(), 0);
+    assert_eq!(db.run_pending().await.unwrap(), 0);
 }
 
 pub async fn the_index_is_declared(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
-    let of = async |collection: &str| {
+    let index_keys = async |collection: &str| {
         let indexes = fixture.backend().list_indexes(collection).await.unwrap();
         let keys = indexes.into_iter().map(|index| index.keys);
         keys.collect::<Vec<_>>()
     };
-    let orders = of("orders").await;
+    let orders = index_keys("orders").await;
     for field in [
         "items.sku",
         "items.extras.of.service",
@@ -435,24 +435,24 @@ pub async fn the_index_is_declared(fixture: Fixture) {
         "delivery.stops",
         "parcels.delivery.carrier",
         "parcels.delivery.stops",
-        "_odm.due",
+        "_odm.lease",
     ] {
         let keys = vec![(field.to_owned(), Direction::Ascending)];
         assert!(orders.contains(&keys), "{field}: {orders:?}");
     }
     let keys = vec![("about.parts.whole".to_owned(), Direction::Ascending)];
-    assert!(of("manuals").await.contains(&keys));
+    assert!(index_keys("manuals").await.contains(&keys));
 }
 
-/// Faults that nobody can make through the typed language.
-pub async fn what_dangles_is_found_and_mended(fixture: Fixture) {
+/// Check and repair handle dangling references that the typed API cannot create.
+pub async fn dangling_references_are_found_and_repaired(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let plant = async |collection: &'static str, id: i64, set: RawDocumentBuf| {
-        let update = Update {
+        let update = UpdateOperation {
             collection: collection.into(),
             filter: rawdoc! { "_id": id },
-            change: Change::operators(rawdoc! { "$set": set }),
+            change: DocumentChange::operators(rawdoc! { "$set": set }),
             multi: false,
             upsert: false,
         };
@@ -485,7 +485,7 @@ pub async fn what_dangles_is_found_and_mended(fixture: Fixture) {
         .findings
         .iter()
         .map(|finding| {
-            let Fault::Dangling { id, .. } = &finding.fault else {
+            let FindingKind::Dangling { id, .. } = &finding.kind else {
                 panic!("{finding}");
             };
             (finding.path.as_str(), id.as_i64().unwrap())
@@ -508,7 +508,7 @@ pub async fn what_dangles_is_found_and_mended(fixture: Fixture) {
         .iter()
         .filter(|step| matches!(step.outcome, RepairOutcome::Impossible { .. }));
     let impossible: Vec<_> = impossible.map(|step| step.finding.path.as_str()).collect();
-    // What must not have been deleted is nobody's to take away.
+    // Repair does not remove a reference with `restrict`.
     assert_eq!(impossible, ["items.1.sku"]);
     let one = db.get::<Order>(1).await.unwrap();
     assert_eq!(services(&one), [vec![1, 1], vec![1, 2, 1]]);
@@ -519,8 +519,8 @@ pub async fn what_dangles_is_found_and_mended(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
-/// A field that takes the place of a struct with references brings these along.
-pub async fn what_is_renamed_leads_somewhere(fixture: Fixture) {
+/// A rename into a checked reference field checks the reference.
+pub async fn renamed_references_are_checked(fixture: Fixture) {
     let db = odm::Database::<Moves>::with_backend(fixture.backend());
     db.insert(Product { id: 1 }).await.unwrap();
     let spot = |product: i64| Spot {
@@ -546,8 +546,8 @@ pub async fn what_is_renamed_leads_somewhere(fixture: Fixture) {
     );
     let two = db.get::<Shelf>(2).await.unwrap();
     assert_eq!((two.plain, two.first), (Some(Ref::new(9)), None));
-    let held = db.delete::<Product>(1).await.unwrap_err();
-    assert_eq!(held.kind(), ErrorKind::Restricted);
+    let error = db.delete::<Product>(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Restricted);
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
@@ -573,8 +573,8 @@ struct Shelf {
 #[schema(models(Shelf, Product))]
 struct Moves;
 
-/// Orders are written, and what they refer to is deleted and comes again.
-pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
+/// Concurrent writes of orders, and deletes and inserts of their targets, leave no dangling references.
+pub async fn concurrent_writes_leave_no_dangling_references(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let workers = (0..6_i64).map(|worker| {
@@ -587,7 +587,7 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
                     .wrapping_add(1_442_695_040_888_963_407);
                 let number = (random >> 33).cast_signed();
                 let (id, other) = (1 + number % 3, 1 + number / 3 % 3);
-                let own = 10 + worker * 1_000 + n;
+                let new_id = 10 + worker * 1_000 + n;
                 let done = match number / 9 % 12 {
                     0 => db.insert(Product { id }).await.map(drop),
                     1 => db.insert(Service { id }).await.map(drop),
@@ -595,7 +595,7 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
                     3 => db.delete::<Product>(id).await.map(drop),
                     4 | 5 => db.delete::<Service>(id).await.map(drop),
                     6 => db.delete::<Carrier>(id).await.map(drop),
-                    7 => db.insert(order(own, &[id, other])).await.map(drop),
+                    7 => db.insert(order(new_id, &[id, other])).await.map(drop),
                     8 => {
                         let push = db.update::<Order>(other);
                         push.push(|o| o.lines(), line(id, &[other])).await.map(drop)
@@ -609,7 +609,7 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
                         .await
                         .map(drop)
                     }
-                    10 => db.insert(manual(own, &[id, other])).await.map(drop),
+                    10 => db.insert(manual(new_id, &[id, other])).await.map(drop),
                     _ => {
                         let modify = db.modify::<Order>(2, |order| {
                             order.lines.truncate(1);
@@ -639,10 +639,10 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
         worker.await.unwrap();
     }
     assert_clean(&db).await;
-    assert_eq!(db.settle().await.unwrap(), 0);
+    assert_eq!(db.run_pending().await.unwrap(), 0);
 }
 
-/// One of every kind of write.
+/// A sample of each kind of write.
 const WRITES: &[Write<Shop>] = &[
     ("insert", |db| {
         Box::pin(async move { db.insert(order(9, &[1])).await.map(drop) })
@@ -674,15 +674,15 @@ const WRITES: &[Write<Shop>] = &[
     }),
 ];
 
-pub async fn wherever_a_write_dies_nothing_dangles(fixture: Fixture) {
-    let crashes = Crashes {
+pub async fn crashes_leave_no_dangling_references(fixture: Fixture) {
+    let crashes = CrashTest {
         writes: WRITES,
         begin: |db| Box::pin(shop(db)),
         may_find: |_| false,
         agrees: |db, when| {
             Box::pin(async move {
-                assert_eq!(db.settle().await.unwrap(), 0, "{when}");
-                // Everything can be written again.
+                assert_eq!(db.run_pending().await.unwrap(), 0, "{when}");
+                // The crash blocks no later write.
                 db.delete_many::<Service>(|_| Filter::all()).await.unwrap();
                 assert_eq!(manuals(db).await, Vec::<i64>::new(), "{when}");
                 for order in db.find::<Order>().all().await.unwrap() {
@@ -696,25 +696,25 @@ pub async fn wherever_a_write_dies_nothing_dangles(fixture: Fixture) {
     crashes.run(&fixture).await;
 }
 
-/// What is said of a write that is not finished is a document of ids, where the references are.
-pub async fn a_promise_is_found_by_what_it_wants(fixture: Fixture) {
+/// An intent record stores the new ids under the paths of the references. So a delete finds the unfinished write.
+pub async fn deletes_find_unfinished_writes(fixture: Fixture) {
     if fixture.backend().capabilities().transactions {
         return;
     }
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
-    let promise = rawdoc! { "$set": {
-        "_odm.link": {
+    let intent = rawdoc! { "$set": {
+        "_odm.intent": {
             "token": ObjectId::new(),
-            "before": {},
-            "wanted": { "items": { "sku": [3_i64] } },
+            "old": {},
+            "new": { "items": { "sku": [3_i64] } },
         },
-        "_odm.due": DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000),
+        "_odm.lease": DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000),
     } };
-    let update = Update {
+    let update = UpdateOperation {
         collection: "orders".into(),
         filter: rawdoc! { "_id": 2 },
-        change: Change::operators(promise),
+        change: DocumentChange::operators(intent),
         multi: false,
         upsert: false,
     };
@@ -732,7 +732,7 @@ struct Writer {
     papers: Vec<Ref<Paper>>,
 }
 
-/// Its author was a mere number once.
+/// A paper. Schema version 1 stored the author as a plain number in `by`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "papers", schema_version = 2, upgrade = with_author)]
 struct Paper {
@@ -755,19 +755,19 @@ fn with_author(_: u32, paper: &mut bson::Document) -> odm::Result<()> {
 #[schema(models(Writer, Paper, Product))]
 struct Press;
 
-/// What an upgrade refers to is there, and knows of it, as with any other write.
-pub async fn an_upgrade_enters_what_it_refers_to(fixture: Fixture) {
+/// An upgrade checks references and adds to inverses, like any write.
+pub async fn an_upgrade_adds_to_inverses(fixture: Fixture) {
     let db = odm::Database::<Press>::with_backend(fixture.backend());
     db.insert(NewWriter { id: 1 }).await.unwrap();
     db.insert(Product { id: 1 }).await.unwrap();
     let older = |id: i64, by: i64| rawdoc! { "_id": id, "by": by, "about": { "product": 1_i64 } };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "papers".into(),
         documents: vec![older(1, 1), older(2, 9), older(3, 1)],
         ordered: true,
     };
     fixture.backend().insert(insert).await.unwrap();
-    // By a write that meets it, and by all of them.
+    // An update upgrades document 3. `upgrade` upgrades the rest.
     let update = db.update::<Paper>(3);
     let update = update.set(|p| p.about().product(), Ref::new(1)).await;
     if !fixture.backend().capabilities().transactions {
@@ -797,7 +797,7 @@ pub async fn an_upgrade_enters_what_it_refers_to(fixture: Fixture) {
     assert_eq!(db.upgrade::<Paper>().await.unwrap().upgraded, 1);
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
-    let held = db.delete::<Writer>(9).await.unwrap_err();
-    assert_eq!(held.kind(), ErrorKind::Restricted);
-    assert_eq!(db.settle().await.unwrap(), 0);
+    let error = db.delete::<Writer>(9).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Restricted);
+    assert_eq!(db.run_pending().await.unwrap(), 0);
 }

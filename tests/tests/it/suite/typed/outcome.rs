@@ -1,10 +1,10 @@
-//! Writes on a condition that give the document back, in the same step.
+//! Conditional writes that return the document in the same operation.
 
 use std::sync::Arc;
 
 use odm::{
     ErrorKind, Filter,
-    backend::{Recorder, operation::Insert},
+    backend::{Recorder, operation::InsertOperation},
     bson::rawdoc,
     prelude::*,
 };
@@ -20,7 +20,7 @@ struct Votes {
     votes: i64,
 }
 
-async fn blog(fixture: &Fixture) -> Db {
+async fn insert_blog(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     let posts = (1..=3).map(|id| Post {
         votes: id,
@@ -30,9 +30,9 @@ async fn blog(fixture: &Fixture) -> Db {
     db
 }
 
-pub async fn the_document_before_or_after(fixture: Fixture) {
+pub async fn update_returns_the_document_before_or_after(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
-    blog(&fixture).await;
+    insert_blog(&fixture).await;
     let db = Db::with_backend(recorder.clone());
     let inc = |id: i64| db.update::<Post>(id).inc(|p| p.votes(), 10);
 
@@ -48,12 +48,12 @@ pub async fn the_document_before_or_after(fixture: Fixture) {
         (missing.kind(), missing.id(), missing.model()),
         (ErrorKind::NotFound, Some(&9_i64.into()), Some("Post"))
     );
-    // One operation each, beside the read.
+    // Each write is a single operation. The query is the read.
     assert_eq!((recorder.writes(), recorder.queries()), (4, 1));
 }
 
 pub async fn a_condition_gives_an_outcome(fixture: Fixture) {
-    let db = blog(&fixture).await;
+    let db = insert_blog(&fixture).await;
     let spend = |id: i64| {
         let update = db.update::<Post>(id).when(|p| p.votes().gte(3));
         update.inc(|p| p.votes(), -3).returning_after()
@@ -63,7 +63,7 @@ pub async fn a_condition_gives_an_outcome(fixture: Fixture) {
     };
     assert_eq!(post.votes, 0);
     assert_eq!(spend(3).await.unwrap(), NotApplied);
-    // One that is not there does not meet the condition either.
+    // A missing document does not match the condition.
     assert_eq!(spend(9).await.unwrap().applied(), None);
     let refused = spend(3).await.unwrap().expect_applied().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotApplied);
@@ -78,8 +78,8 @@ pub async fn a_condition_gives_an_outcome(fixture: Fixture) {
     assert_eq!(votes.map(|post| post.votes), Applied(2));
 }
 
-pub async fn an_array_without_room_is_an_error(fixture: Fixture) {
-    let db = blog(&fixture).await;
+pub async fn a_push_to_a_full_array_fails(fixture: Fixture) {
+    let db = insert_blog(&fixture).await;
     let push = |id: i64| db.update::<Post>(id).push(|p| p.voters(), "x");
     for _ in 0..3 {
         let _ = push(1).returning_after().await.unwrap();
@@ -91,7 +91,7 @@ pub async fn an_array_without_room_is_an_error(fixture: Fixture) {
     );
     let full = push(1).when(|p| p.votes().eq(1)).returning_after().await;
     assert_eq!(full.unwrap_err().kind(), ErrorKind::TooManyElements);
-    // It is passed over where another one will do.
+    // `update_first` skips a full array, if a second document matches.
     let first = || {
         db.update_first::<Post>(|p| p.id().lte(2))
             .sort(|p| p.id().asc())
@@ -106,8 +106,8 @@ pub async fn an_array_without_room_is_an_error(fixture: Fixture) {
     );
 }
 
-pub async fn the_first_in_order(fixture: Fixture) {
-    let db = blog(&fixture).await;
+pub async fn update_first_follows_the_sort_order(fixture: Fixture) {
+    let db = insert_blog(&fixture).await;
     let first = db
         .update_first::<Post>(|p| p.votes().lt(3))
         .sort(|p| p.votes().desc())
@@ -143,8 +143,8 @@ pub async fn the_first_in_order(fixture: Fixture) {
     assert_eq!(db.find::<Post>().count().await.unwrap(), 1);
 }
 
-/// A queue: each job is taken once, and the most urgent ones first.
-pub async fn nobody_takes_the_same_job(fixture: Fixture) {
+/// A queue: workers take each job once, and take the most urgent jobs first.
+pub async fn concurrent_workers_take_different_jobs(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let jobs = (0..60).map(|id| Post {
         votes: id % 3,
@@ -152,7 +152,7 @@ pub async fn nobody_takes_the_same_job(fixture: Fixture) {
     });
     db.insert_many(jobs).await.unwrap();
     let worker = |db: Db| async move {
-        let mut taken = Vec::new();
+        let mut jobs = Vec::new();
         loop {
             let next = db
                 .update_first::<Post>(|j| j.author().eq("ready"))
@@ -160,24 +160,24 @@ pub async fn nobody_takes_the_same_job(fixture: Fixture) {
                 .set(|j| j.author(), "running")
                 .returning_after();
             let Applied(job) = next.await.unwrap() else {
-                return taken;
+                return jobs;
             };
-            taken.push(job);
+            jobs.push(job);
         }
     };
     let workers: Vec<_> = (0..8).map(|_| tokio::spawn(worker(db.clone()))).collect();
     let mut all = Vec::new();
     for worker in workers {
-        let taken = worker.await.unwrap();
-        assert!(taken.iter().rev().map(|job| job.votes).is_sorted());
-        all.extend(taken.into_iter().map(|job| job.id));
+        let jobs = worker.await.unwrap();
+        assert!(jobs.iter().rev().map(|job| job.votes).is_sorted());
+        all.extend(jobs.into_iter().map(|job| job.id));
     }
     all.sort_unstable();
     assert_eq!(all, (0..60).collect::<Vec<_>>());
 }
 
-pub async fn a_deleted_document_is_given_back(fixture: Fixture) {
-    let db = blog(&fixture).await;
+pub async fn delete_returns_the_document(fixture: Fixture) {
+    let db = insert_blog(&fixture).await;
     let refused = db.delete::<Post>(1).when(|p| p.votes().gt(5));
     assert_eq!(refused.returning().await.unwrap(), NotApplied);
     let refused = db
@@ -188,15 +188,15 @@ pub async fn a_deleted_document_is_given_back(fixture: Fixture) {
     assert!(!refused.applied());
     let refused = refused.expect_applied().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotApplied);
-    let gone = db.delete::<Post>(1).when(|p| p.votes().eq(1)).returning();
-    assert_eq!(gone.await.unwrap().applied().map(|p| p.id), Some(1));
-    let gone = db.delete::<Post>(2).returning().select::<Votes>().await;
-    assert_eq!(gone.unwrap(), Applied(Votes { votes: 2 }));
+    let delete = db.delete::<Post>(1).when(|p| p.votes().eq(1)).returning();
+    assert_eq!(delete.await.unwrap().applied().map(|p| p.id), Some(1));
+    let delete = db.delete::<Post>(2).returning().select::<Votes>().await;
+    assert_eq!(delete.unwrap(), Applied(Votes { votes: 2 }));
     assert!(!db.delete::<Post>(2).returning().await.unwrap().is_applied());
     assert!(db.delete::<Post>(3).await.unwrap().applied());
 }
 
-pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
+pub async fn managed_fields_are_updated(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let task = NewTask {
         id: 1,
@@ -220,10 +220,10 @@ pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
     assert_eq!(db.get::<Task>(1).await.unwrap().revision, 3);
 }
 
-/// The write cannot be taken back then, so the error says that it happened.
-pub async fn what_cannot_be_read_was_written(fixture: Fixture) {
+/// The write is complete before the decode fails, so the error says that the write succeeded.
+pub async fn an_undecodable_result_reports_the_write(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "makers".into(),
         documents: vec![rawdoc! { "_id": "acme", "country": 7 }],
         ordered: true,
@@ -237,13 +237,13 @@ pub async fn what_cannot_be_read_was_written(fixture: Fixture) {
     assert!(error.is_decode());
     assert_eq!(error.path(), Some("country"));
     let text = error.to_string();
-    assert!(text.starts_with("the write was carried out"), "{text}");
-    let left = db.find::<crate::models::Maker>().count().await.unwrap();
-    assert_eq!(left, 0);
+    assert!(text.starts_with("the write succeeded"), "{text}");
+    let remaining = db.find::<crate::models::Maker>().count().await.unwrap();
+    assert_eq!(remaining, 0);
 }
 
-pub async fn a_transaction_takes_the_same(fixture: Fixture) {
-    let db = blog(&fixture).await;
+pub async fn outcomes_in_a_transaction(fixture: Fixture) {
+    let db = insert_blog(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -269,8 +269,8 @@ pub async fn a_transaction_takes_the_same(fixture: Fixture) {
     assert_eq!(votes, [1, 2, 3]);
 }
 
-/// S12: many spend from one account at the same time, and nobody what is not there.
-pub async fn concurrent_spenders(fixture: Fixture) {
+/// Concurrent writers spend from a single account, and never overdraw the account.
+pub async fn concurrent_spenders_never_overdraw(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let account = Post {
         votes: 100,
@@ -299,8 +299,8 @@ pub async fn concurrent_spenders(fixture: Fixture) {
     assert_eq!((spent, account.votes, account.flags), (98, 2, 98));
 }
 
-/// S14: each voter is counted once, whatever the number of voters and of attempts.
-pub async fn concurrent_voters(fixture: Fixture) {
+/// Each voter is counted once, for any number of voters and attempts.
+pub async fn concurrent_voters_count_once(fixture: Fixture) {
     #[derive(Debug, Clone, Serialize, Deserialize, Document)]
     #[document(collection = "ballots")]
     struct Ballot {

@@ -1,4 +1,4 @@
-//! Arrays that overflow: the first elements are in their document, the others in documents of another collection.
+//! Overflow arrays: resident elements in the owner document, spilled elements in chunk documents.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,16 +6,16 @@ use odm::{
     ErrorKind, Filter, Session,
     backend::{
         Recorder,
-        operation::{Find, Operation},
+        operation::{FindOperation, Operation},
     },
     bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
 
-use super::is_clean;
+use super::assert_clean;
 use crate::Fixture;
 
-/// S10, with fewer customers.
+/// A model with an overflow array of scalar values: the customers of a book.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "sales")]
 pub(super) struct Book {
@@ -27,7 +27,7 @@ pub(super) struct Book {
     pub(super) customers_purchased: Overflow<String>,
 }
 
-/// Of embedded structs, and by other names.
+/// A model with an overflow array of embedded structs, and custom names for the fields and the collection of the chunks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "posts", timestamps)]
 #[serde(rename_all = "camelCase")]
@@ -53,7 +53,7 @@ struct Comment {
     votes: i64,
 }
 
-/// Of tenants, and deleted by a mark.
+/// A model with scopes, soft delete and versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "threads", scope = tenant, soft_delete, version)]
 struct Thread {
@@ -89,7 +89,7 @@ pub(super) fn users(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
     numbers.into_iter().map(user).collect()
 }
 
-pub(super) async fn fresh(fixture: &Fixture) -> Db {
+pub(super) async fn open_shop(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db
@@ -100,18 +100,18 @@ pub(super) async fn customers(db: &Db, id: i64) -> Vec<String> {
     all.all().await.unwrap()
 }
 
-pub(super) async fn raw(
+pub(super) async fn stored_documents(
     fixture: &Fixture,
     collection: &'static str,
     sort: RawDocumentBuf,
 ) -> Vec<BsonDocument> {
-    let find = Find {
+    let find = FindOperation {
         collection: collection.into(),
         filter: rawdoc! {},
         projection: None,
         sort: Some(sort),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = fixture.backend().find_all(find).await.unwrap();
     let found = found
@@ -120,40 +120,40 @@ pub(super) async fn raw(
     found.collect()
 }
 
-pub(super) async fn extras(fixture: &Fixture) -> Vec<BsonDocument> {
-    raw(fixture, "extra_sales", rawdoc! { "book_id": 1, "seq": 1 }).await
+pub(super) async fn chunk_documents(fixture: &Fixture) -> Vec<BsonDocument> {
+    stored_documents(fixture, "extra_sales", rawdoc! { "book_id": 1, "seq": 1 }).await
 }
 
-pub async fn the_layout_is_that_of_the_manual(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn stored_layout_matches_the_book(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     let inserted = db
         .insert_many([book(1, 0..3), book(2, 0..130)])
         .await
         .unwrap();
     let lens = inserted.iter().map(|book| {
-        let own = &book.customers_purchased;
-        (own.resident().len(), own.len(), own.has_more())
+        let array = &book.customers_purchased;
+        (array.resident().len(), array.len(), array.has_more())
     });
     assert_eq!(lens.collect::<Vec<_>>(), [(3, 3, false), (3, 130, true)]);
-    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
-    // A typical document carries nothing extra.
+    let stored = stored_documents(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    // A document without spilled elements has no metadata.
     let typical = doc! { "_id": 1_i64, "title": "book 1", "copies": 0_i64, "customers_purchased": ["u0", "u1", "u2"] };
     assert_eq!(stored[0], typical);
     let mut outlier = stored[1].clone();
-    let own = outlier.remove("_odm").unwrap();
+    let metadata = outlier.remove("_odm").unwrap();
     let shown = doc! {
         "_id": 2_i64, "title": "book 2", "copies": 0_i64, "customers_purchased": ["u0", "u1", "u2"],
         "has_extras": true,
     };
     assert_eq!(outlier, shown);
-    let own = own.as_document().unwrap();
-    let header = own.get_document("overflow").unwrap();
-    let header = header.get_document("customers_purchased").unwrap();
-    assert_eq!(header.get_i64("count").ok(), Some(127));
-    assert!(!header.contains_key("work"), "{header}");
-    let extras = extras(&fixture).await;
+    let metadata = metadata.as_document().unwrap();
+    let manifests = metadata.get_document("overflow").unwrap();
+    let manifest = manifests.get_document("customers_purchased").unwrap();
+    assert_eq!(manifest.get_i64("count").ok(), Some(127));
+    assert!(!manifest.contains_key("work"), "{manifest}");
+    let chunks = chunk_documents(&fixture).await;
     let mut all = Vec::new();
-    for (number, document) in (0..).zip(&extras) {
+    for (number, document) in (0..).zip(&chunks) {
         assert_eq!(document.get_i64("book_id").ok(), Some(2));
         assert_eq!(document.get_i64("seq").ok(), Some(number));
         all.extend(
@@ -168,22 +168,22 @@ pub async fn the_layout_is_that_of_the_manual(fixture: Fixture) {
     assert_eq!(all, expected.collect::<Vec<_>>());
     assert_eq!(customers(&db, 1).await, users(0..3));
     assert_eq!(customers(&db, 2).await, users(0..130));
-    is_clean(&db).await;
-    // Other names.
+    assert_clean(&db).await;
+    // Custom names for the fields and the collection of the chunks.
     let post = NewPost {
         id: 1,
         all_comments: (0..5).map(comment).collect(),
     };
     let post = db.insert(post).await.unwrap();
     assert_eq!(post.all_comments.len(), 5);
-    let stored = raw(&fixture, "posts", rawdoc! { "_id": 1 }).await;
+    let stored = stored_documents(&fixture, "posts", rawdoc! { "_id": 1 }).await;
     assert_eq!(stored[0].get_bool("more").ok(), Some(true));
     assert_eq!(stored[0].get_array("allComments").unwrap().len(), 2);
-    let rest = raw(&fixture, "moreComments", rawdoc! { "_id": 1 }).await;
+    let rest = stored_documents(&fixture, "moreComments", rawdoc! { "_id": 1 }).await;
     assert_eq!(rest[0].get_i64("post").ok(), Some(1));
     assert_eq!(rest[0].get_i64("number").ok(), Some(0));
     assert_eq!(rest[0].get_array("rest").unwrap().len(), 3);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
 fn comment(number: usize) -> Comment {
@@ -194,7 +194,7 @@ fn comment(number: usize) -> Comment {
 }
 
 pub async fn pushes_overflow(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert(book(1, [])).await.unwrap();
     let mut expected = Vec::new();
     for number in 0..180 {
@@ -205,15 +205,15 @@ pub async fn pushes_overflow(fixture: Fixture) {
         expected.push(user(number));
         if [2, 3, 4, 10, 11, 12, 19, 110].contains(&number) {
             assert_eq!(customers(&db, 1).await, expected, "after {number}");
-            let own = db.get::<Book>(1).await.unwrap().customers_purchased;
-            assert_eq!(own.len(), expected.len() as u64);
-            assert_eq!(own.has_more(), number > 2);
-            assert_eq!(own.resident(), &expected[..expected.len().min(3)]);
-            is_clean(&db).await;
+            let array = db.get::<Book>(1).await.unwrap().customers_purchased;
+            assert_eq!(array.len(), expected.len() as u64);
+            assert_eq!(array.has_more(), number > 2);
+            assert_eq!(array.resident(), &expected[..expected.len().min(3)]);
+            assert_clean(&db).await;
         }
     }
     assert_eq!(customers(&db, 1).await, expected);
-    // Some of several have room in the document.
+    // Some of the pushed elements fit into the document.
     db.insert(book(2, 0..2)).await.unwrap();
     let push = db
         .update::<Book>(2)
@@ -228,7 +228,7 @@ pub async fn pushes_overflow(fixture: Fixture) {
             .resident(),
         users(0..3)
     );
-    // More than what waits in the document holds.
+    // The push has more elements than the tail can hold.
     let push = db
         .update::<Book>(2)
         .push_each(|b| b.customers_purchased(), users(10..2_000));
@@ -248,8 +248,8 @@ pub async fn pushes_overflow(fixture: Fixture) {
             .resident(),
         users(0..3)
     );
-    is_clean(&db).await;
-    // A document is a document before all.
+    assert_clean(&db).await;
+    // A push does not insert the owner document.
     let missing = db
         .update::<Book>(9)
         .push(|b| b.customers_purchased(), "u0")
@@ -258,7 +258,7 @@ pub async fn pushes_overflow(fixture: Fixture) {
 }
 
 pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..1), book(2, 0..60)])
         .await
         .unwrap();
@@ -291,7 +291,7 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
             (2, before + 2)
         );
     }
-    // The first is the first whether it has room or not.
+    // `update_first` follows the sort order, whether the first array has spilled elements or not.
     let first = db
         .update_first::<Book>(|b| b.copies().eq(2))
         .sort(|b| b.id().desc())
@@ -308,8 +308,8 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
     assert_eq!(customers(&db, 1).await, ["u0", "x", "y", "all"]);
     assert_eq!(customers(&db, 2).await.last().unwrap(), "all");
     assert_eq!(customers(&db, 2).await.len(), 64);
-    is_clean(&db).await;
-    // In a bulk each has its own way.
+    assert_clean(&db).await;
+    // A bulk mixes updates and inserts of overflow arrays.
     let bulk = db
         .bulk()
         .add(
@@ -322,7 +322,7 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
     assert!(bulk.is_ok(), "{bulk:?}");
     assert_eq!(customers(&db, 1).await.last().unwrap(), "bulk");
     assert_eq!(customers(&db, 3).await, users(0..100));
-    // An upsert inserts what overflows.
+    // An upsert inserts a document with spilled elements.
     let upserted = db
         .update::<Book>(4)
         .push(|b| b.customers_purchased(), "once")
@@ -331,15 +331,15 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
         .unwrap();
     assert!(upserted.is_inserted(), "{upserted:?}");
     assert_eq!(customers(&db, 4).await, users(0..70));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn pull_removes_resident_and_spilled_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..60), book(3, 0..3)])
         .await
         .unwrap();
-    // One in what waits in the document.
+    // A pushed element waits in the tail.
     db.update::<Book>(2)
         .push(|b| b.customers_purchased(), "u90")
         .await
@@ -356,10 +356,10 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
         assert_eq!(customers(&db, 2).await, expected);
         let len = db.get::<Book>(2).await.unwrap().customers_purchased.len();
         assert_eq!(len, expected.len() as u64);
-        is_clean(&db).await;
+        assert_clean(&db).await;
     }
     assert_eq!(customers(&db, 1).await, ["u0"]);
-    // By a condition, with something else.
+    // A pull by a condition, combined with a change of a second field.
     let pull = db
         .update::<Book>(2)
         .pull_where(
@@ -378,7 +378,7 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
     expected.retain(|other| !other.starts_with("u1"));
     assert_eq!(customers(&db, 2).await, expected);
     assert_eq!(db.get::<Book>(2).await.unwrap().copies, 7);
-    // What is pushed comes behind those outside though there is room in the document.
+    // A push appends after the spilled elements, though the document has space for a resident element.
     db.update::<Book>(2)
         .push(|b| b.customers_purchased(), "last")
         .await
@@ -393,18 +393,18 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
             .len(),
         2
     );
-    // All of several.
+    // Pull values from all documents.
     let pull = db
         .update_many::<Book>(|_| Filter::all())
         .pull_all(|b| b.customers_purchased(), users(0..100));
     assert_eq!(pull.await.unwrap().matched, 3);
     assert_eq!(customers(&db, 2).await, ["last"]);
     assert!(customers(&db, 1).await.is_empty() && customers(&db, 3).await.is_empty());
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-pub async fn elements_change_wherever_they_are(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn update_changes_resident_and_spilled_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     let post = |id, comments| NewPost {
         id,
         all_comments: comments,
@@ -471,11 +471,11 @@ pub async fn elements_change_wherever_they_are(fixture: Fixture) {
             .unwrap(),
         54
     );
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
 pub async fn an_array_is_replaced(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..60)])
         .await
         .unwrap();
@@ -486,21 +486,24 @@ pub async fn an_array_is_replaced(fixture: Fixture) {
                 .set(|b| b.customers_purchased(), users(7..7 + len));
             set.inc(|b| b.copies(), 1).await.unwrap();
             assert_eq!(customers(&db, id).await, users(7..7 + len), "{len}");
-            let own = db.get::<Book>(id).await.unwrap().customers_purchased;
-            assert_eq!((own.len(), own.resident().len()), (len as u64, len.min(3)));
-            is_clean(&db).await;
-            let not = db.update::<Book>(id).when(|b| b.copies().lt(0));
-            let not = not
+            let array = db.get::<Book>(id).await.unwrap().customers_purchased;
+            assert_eq!(
+                (array.len(), array.resident().len()),
+                (len as u64, len.min(3))
+            );
+            assert_clean(&db).await;
+            let unmatched = db.update::<Book>(id).when(|b| b.copies().lt(0));
+            let unmatched = unmatched
                 .set(|b| b.customers_purchased(), users(0..90))
                 .await
                 .unwrap();
-            assert!(!not.applied());
+            assert!(!unmatched.applied());
         }
         assert_eq!(db.get::<Book>(id).await.unwrap().copies, 8);
     }
-    // Nothing is left of what was there.
-    assert_eq!(extras(&fixture).await, []);
-    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    // No chunk documents and no metadata are left.
+    assert_eq!(chunk_documents(&fixture).await, []);
+    let stored = stored_documents(&fixture, "sales", rawdoc! { "_id": 1 }).await;
     for (id, document) in [1_i64, 2].into_iter().zip(stored) {
         let title = format!("book {id}");
         let plain = doc! { "_id": id, "title": title, "copies": 8_i64, "customers_purchased": [] };
@@ -509,7 +512,7 @@ pub async fn an_array_is_replaced(fixture: Fixture) {
 }
 
 pub async fn all_elements_are_read(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..1_300), book(3, [])])
         .await
         .unwrap();
@@ -519,12 +522,12 @@ pub async fn all_elements_are_read(fixture: Fixture) {
             .await
             .unwrap();
     }
-    let of = |id| db.get::<Book>(id).elements(|b| b.customers_purchased());
+    let elements = |id| db.get::<Book>(id).elements(|b| b.customers_purchased());
     for (id, len) in [(1, 2), (2, 1_360), (3, 0)] {
-        assert_eq!(of(id).len().await.unwrap(), len as u64);
-        assert_eq!(of(id).is_empty().await.unwrap(), len == 0);
-        assert_eq!(of(id).all().await.unwrap(), users(0..len));
-        let mut stream = of(id).stream();
+        assert_eq!(elements(id).len().await.unwrap(), len as u64);
+        assert_eq!(elements(id).is_empty().await.unwrap(), len == 0);
+        assert_eq!(elements(id).all().await.unwrap(), users(0..len));
+        let mut stream = elements(id).stream();
         let mut all = Vec::new();
         while let Some(one) = stream.next().await {
             all.push(one.unwrap());
@@ -532,26 +535,26 @@ pub async fn all_elements_are_read(fixture: Fixture) {
         assert_eq!(all, users(0..len));
         let mut paged = Vec::new();
         loop {
-            let page = of(id).page(paged.len() as u64, 97).await.unwrap();
+            let page = elements(id).page(paged.len() as u64, 97).await.unwrap();
             if page.is_empty() {
                 break;
             }
             paged.extend(page);
         }
         assert_eq!(paged, users(0..len));
-        let rest = of(id).page(4, usize::MAX).await.unwrap();
+        let rest = elements(id).page(4, usize::MAX).await.unwrap();
         assert_eq!(rest, users(4.min(len)..len));
         for position in [
             0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000,
         ] {
-            let one = of(id).get(position as u64).await.unwrap();
+            let one = elements(id).get(position as u64).await.unwrap();
             assert_eq!(one, (position < len).then(|| user(position)), "{position}");
         }
         for number in [0, 1, 2, 3, 600, 1_299, 1_300, 1_305, 1_359, 1_360] {
-            let has = of(id).contains(user(number)).await.unwrap();
-            assert_eq!(has, number < len, "{number}");
+            let contains_element = elements(id).contains(user(number)).await.unwrap();
+            assert_eq!(contains_element, number < len, "{number}");
         }
-        let found = of(id)
+        let found = elements(id)
             .filter(|c| c.starts_with("u135") | c.eq("u1"))
             .await
             .unwrap();
@@ -563,13 +566,25 @@ pub async fn all_elements_are_read(fixture: Fixture) {
         );
         assert_eq!(found, expected);
     }
-    assert_eq!(of(9).all().await.unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(of(9).len().await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(
-        of(9).stream().next().await.unwrap().unwrap_err().kind(),
+        elements(9).all().await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    // Documents are found by what is in them, and by whether there is more.
+    assert_eq!(
+        elements(9).len().await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        elements(9)
+            .stream()
+            .next()
+            .await
+            .unwrap()
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotFound
+    );
+    // Queries find documents by resident elements, and by the existence of spilled elements.
     let found = db
         .find::<Book>()
         .filter(|b| b.customers_purchased().has_more())
@@ -577,17 +592,17 @@ pub async fn all_elements_are_read(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(found.iter().map(|book| book.id).collect::<Vec<_>>(), [2]);
-    let by = |name: &'static str| {
+    let bought_by = |name: &'static str| {
         db.find::<Book>()
             .filter(move |b| b.customers_purchased().resident().contains(name))
     };
-    assert_eq!(by("u1").count().await.unwrap(), 2);
-    assert_eq!(by("u700").count().await.unwrap(), 0);
+    assert_eq!(bought_by("u1").count().await.unwrap(), 2);
+    assert_eq!(bought_by("u700").count().await.unwrap(), 0);
 }
 
-pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) {
-    let db = fresh(&fixture).await;
-    // In the document; in the extras; waiting behind them.
+pub async fn any_finds_resident_and_spilled_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
+    // The element is resident in document 1, spilled in document 2, and in the tail of document 3.
     db.insert_many([book(1, 0..2), book(2, 0..700), book(3, 5..9), book(4, [])])
         .await
         .unwrap();
@@ -611,7 +626,7 @@ pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) 
     assert_eq!(ids(bought(8).await).await, [2, 3]);
     assert_eq!(ids(bought(700).await).await, [0; 0]);
     assert_eq!(ids(!bought(1).await).await, [4]);
-    // It is a condition like any other.
+    // The condition combines with further conditions of a filter.
     let one = bought(1).await;
     let found = db.find::<Book>().filter(|b| one & b.title().eq("book 3"));
     assert_eq!(found.count().await.unwrap(), 1);
@@ -619,7 +634,7 @@ pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) 
     let copied = db.update_many::<Book>(|_| some).inc(|b| b.copies(), 1);
     assert_eq!(copied.await.unwrap().matched, 1);
     assert_eq!(db.get::<Book>(2).await.unwrap().copies, 1);
-    // What is gone is not found, however it went.
+    // Removed elements are not found after a pull, a replacement or a delete.
     db.update::<Book>(2)
         .pull(|b| b.customers_purchased(), user(600))
         .await
@@ -636,7 +651,7 @@ pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) 
     assert_eq!(ids(bought(1_999).await).await, [3]);
     db.delete::<Book>(3).await.unwrap();
     assert_eq!(ids(bought(1_999).await).await, [0; 0]);
-    // What comes back is.
+    // Elements are found after a pull, and after a fold.
     db.update::<Book>(2)
         .pull_where(|b| b.customers_purchased(), |c| c.not_in(users(690..692)))
         .await
@@ -644,9 +659,9 @@ pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) 
     assert_eq!(ids(bought(691).await).await, [2]);
     db.arrays::<Book>().fold().await.unwrap();
     assert_eq!(ids(bought(691).await).await, [2]);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 
-    // One and the same element meets all of the condition.
+    // A single element must match the whole condition.
     let few = |id, comments: usize| NewPost {
         id,
         all_comments: (0..comments).map(comment).collect(),
@@ -668,16 +683,16 @@ pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) 
     assert_eq!(by(30, far.votes + 1).await, 0);
 }
 
-pub async fn documents_take_their_elements_along(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn delete_removes_chunks(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many((1..=6).map(|id| book(id, 0..60 * (id as usize % 2))))
         .await
         .unwrap();
     assert!(db.delete::<Book>(1).await.unwrap().deleted == 1);
     assert!(db.delete::<Book>(2).await.unwrap().deleted == 1);
     let owners = async || {
-        let extras = extras(&fixture).await;
-        let owners = extras.iter().map(|extra| extra.get_i64("book_id").unwrap());
+        let chunks = chunk_documents(&fixture).await;
+        let owners = chunks.iter().map(|chunk| chunk.get_i64("book_id").unwrap());
         owners
             .collect::<BTreeSet<_>>()
             .into_iter()
@@ -704,24 +719,24 @@ pub async fn documents_take_their_elements_along(fixture: Fixture) {
     let deleted = db.delete_many::<Book>(|_| Filter::all()).await.unwrap();
     assert_eq!(deleted.deleted, 2);
     assert!(owners().await.is_empty());
-    // One that comes again begins without them.
+    // A new document with the `_id` of a deleted document has no old elements.
     db.insert(book(1, 0..1)).await.unwrap();
     assert_eq!(customers(&db, 1).await, ["u0"]);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-pub async fn a_transaction_is_whole(fixture: Fixture) {
+pub async fn array_updates_are_atomic_in_transactions(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..3), book(2, 0..60)])
         .await
         .unwrap();
     let before = (
         customers(&db, 1).await,
         customers(&db, 2).await,
-        extras(&fixture).await,
+        chunk_documents(&fixture).await,
     );
     let undone = db.transaction(|tx| async move {
         for number in 100..170 {
@@ -758,7 +773,7 @@ pub async fn a_transaction_is_whole(fixture: Fixture) {
         (
             customers(&db, 1).await,
             customers(&db, 2).await,
-            extras(&fixture).await
+            chunk_documents(&fixture).await
         ),
         before
     );
@@ -787,7 +802,7 @@ pub async fn a_transaction_is_whole(fixture: Fixture) {
         users((0..200).filter(|number| *number != 50))
     );
     assert_eq!(customers(&db, 3).await, users(0..99));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
 #[derive(Debug, PartialEq, Deserialize, Projection)]
@@ -804,7 +819,7 @@ struct Title {
 }
 
 pub async fn a_projection_knows_whether_there_is_more(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..60)])
         .await
         .unwrap();
@@ -842,7 +857,7 @@ pub async fn a_projection_knows_whether_there_is_more(fixture: Fixture) {
 }
 
 pub async fn an_edited_document_leaves_the_array_alone(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..60)])
         .await
         .unwrap();
@@ -860,12 +875,12 @@ pub async fn an_edited_document_leaves_the_array_alone(fixture: Fixture) {
             .await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// Neither another tenant's elements nor those of what is deleted are reached by any way.
-pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// No action reaches the elements of a second tenant, or the elements of a soft-deleted document.
+pub async fn hidden_arrays_are_unreachable(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     let (acme, globex) = (db.scope("acme"), db.scope("globex"));
     let thread = |id, replies: usize| NewThread {
         id,
@@ -898,9 +913,13 @@ pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
         let found = found.unwrap();
         assert_eq!(found.iter().map(|t| t.id).collect::<Vec<_>>(), [id]);
     }
-    let own = acme.update_many::<Thread>(|_| Filter::all());
+    let update = acme.update_many::<Thread>(|_| Filter::all());
     assert_eq!(
-        own.pull(|t| t.replies(), user(30)).await.unwrap().matched,
+        update
+            .pull(|t| t.replies(), user(30))
+            .await
+            .unwrap()
+            .matched,
         1
     );
     let replies = |session: Session<Shop, String>, id| async move {
@@ -912,7 +931,7 @@ pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
     assert_eq!(replies(acme.clone(), 1).await, others);
     assert_eq!(replies(acme.clone(), 2).await, all);
     assert_eq!(replies(globex, 3).await, all);
-    // What comes back has all of them, and what goes for good none.
+    // A restored document has all its elements. A permanent delete also deletes the chunks.
     acme.restore::<Thread>(2).await.unwrap();
     let push = acme.update::<Thread>(2).push(|t| t.replies(), "last");
     push.await.unwrap();
@@ -920,21 +939,25 @@ pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
     for id in [1, 2] {
         acme.delete::<Thread>(id).permanently().await.unwrap();
     }
-    db.settled().await.unwrap();
-    let left = raw(&fixture, "more_replies", rawdoc! { "seq": 1 }).await;
-    assert!(left.iter().all(|part| part.get_i64("thread").unwrap() == 3));
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    let chunks = stored_documents(&fixture, "more_replies", rawdoc! { "seq": 1 }).await;
+    assert!(
+        chunks
+            .iter()
+            .all(|part| part.get_i64("thread").unwrap() == 3)
+    );
+    assert_clean(&db).await;
 }
 
-/// What writes cost, by what a recorder saw of them.
-pub async fn what_is_read_and_written_costs(fixture: Fixture) {
+/// The operations of reads and writes, counted by a recorder.
+pub async fn operations_per_read_and_write(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
-    fresh(&fixture).await;
+    open_shop(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
-    let told = || {
+    let take_operations = || {
         let operations = recorder.operations();
-        let told = operations.iter().map(|operation| match operation {
+        let summary = operations.iter().map(|operation| match operation {
             Operation::Find(find) => format!("find {}", find.collection),
             Operation::Insert(insert) => format!("insert {}", insert.collection),
             Operation::Update(update) => format!("update {}", update.collection),
@@ -945,19 +968,19 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
             Operation::Commit => "commit".to_owned(),
             other => panic!("{other:?}"),
         });
-        let told: Vec<_> = told.collect();
+        let summary: Vec<_> = summary.collect();
         recorder.clear();
-        told.join(", ")
+        summary.join(", ")
     };
     db.insert_many([book(1, []), book(2, [])]).await.unwrap();
-    assert_eq!(told(), "insert sales");
-    // A typical document is one round trip, whatever else the update does.
+    assert_eq!(take_operations(), "insert sales");
+    // A document without spilled elements needs a single round trip, for any further changes of the update.
     let push = db.update::<Book>(1).when(|b| b.copies().eq(0));
     push.push(|b| b.customers_purchased(), "u0")
         .inc(|b| b.copies(), 1)
         .await
         .unwrap();
-    assert_eq!(told(), "update sales");
+    assert_eq!(take_operations(), "update sales");
     db.update::<Book>(1)
         .add_to_set(|b| b.customers_purchased(), "u1")
         .await
@@ -973,82 +996,88 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
         )
         .await
         .unwrap();
-    assert_eq!(told(), "update sales, update sales, update sales");
+    assert_eq!(
+        take_operations(),
+        "update sales, update sales, update sales"
+    );
     db.get::<Book>(1)
         .elements(|b| b.customers_purchased())
         .all()
         .await
         .unwrap();
-    assert_eq!(told(), "find sales");
+    assert_eq!(take_operations(), "find sales");
     db.get::<Book>(1)
         .elements(|b| b.customers_purchased())
         .contains("u7")
         .await
         .unwrap();
-    assert_eq!(told(), "find sales");
-    // Elements anywhere: those on their way, those outside, and whose these are.
+    assert_eq!(take_operations(), "find sales");
+    // The `any` condition reads the tails, the chunks, and the owners of the matching chunks.
     let bought = async |customer: &'static str| {
         let arrays = db.arrays::<Book>();
         let any = arrays.any(|b| b.customers_purchased(), |c| c.eq(customer));
         any.await.unwrap()
     };
     drop(bought("u7").await);
-    assert_eq!(told(), "find sales, aggregate extra_sales");
+    assert_eq!(take_operations(), "find sales, aggregate extra_sales");
     if has_transactions {
         db.delete::<Book>(1).await.unwrap();
-        assert_eq!(told(), "delete sales");
+        assert_eq!(take_operations(), "delete sales");
     }
-    // An outlier is two.
+    // A push to a document with spilled elements needs two operations.
     db.update::<Book>(2)
         .push_each(|b| b.customers_purchased(), users(0..3))
         .await
         .unwrap();
-    told();
+    take_operations();
     for number in 3..11 {
         db.update::<Book>(2)
             .push(|b| b.customers_purchased(), user(number))
             .await
             .unwrap();
-        assert_eq!(told(), "update sales, update sales");
+        assert_eq!(take_operations(), "update sales, update sales");
     }
-    // One of many makes room for those behind it.
+    // A push to a full tail first moves the tail into the chunks.
     db.update::<Book>(2)
         .push(|b| b.customers_purchased(), "u11")
         .await
         .unwrap();
     assert_eq!(
-        told(),
+        take_operations(),
         "update sales, update sales, find sales, modify sales, update extra_sales, update sales, update extra_sales, \
          update sales"
     );
     db.get::<Book>(2).await.unwrap();
-    assert_eq!(told(), "find sales");
+    assert_eq!(take_operations(), "find sales");
     db.get::<Book>(2)
         .elements(|b| b.customers_purchased())
         .len()
         .await
         .unwrap();
-    assert_eq!(told(), "find sales");
+    assert_eq!(take_operations(), "find sales");
     db.get::<Book>(2)
         .elements(|b| b.customers_purchased())
         .all()
         .await
         .unwrap();
-    assert_eq!(told(), "find sales, find extra_sales");
+    assert_eq!(take_operations(), "find sales, find extra_sales");
     drop(bought("u7").await);
-    assert_eq!(told(), "find sales, aggregate extra_sales, find sales");
+    assert_eq!(
+        take_operations(),
+        "find sales, aggregate extra_sales, find sales"
+    );
 }
 
-/// A deletion of an outlier reads what leads to its elements, and none of these.
-pub async fn a_deletion_reads_no_elements(fixture: Fixture) {
+/// A delete of a document with spilled elements reads the manifest, but no elements.
+pub async fn a_delete_reads_no_elements(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
-    fresh(&fixture).await;
+    open_shop(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(book(1, 0..60)).await.unwrap();
     recorder.clear();
     db.delete::<Book>(1).await.unwrap();
-    let mut looked = 0;
+    let mut reads = 0;
     for operation in recorder.operations() {
         let Operation::Find(find) = operation else {
             continue;
@@ -1057,10 +1086,10 @@ pub async fn a_deletion_reads_no_elements(fixture: Fixture) {
             continue;
         };
         let asks = |name: &str| projection.get(name).unwrap().is_some();
-        looked += usize::from(asks("_odm.overflow.customers_purchased.generation"));
-        // A deletion that is no transaction reads what else it has promised.
+        reads += usize::from(asks("_odm.overflow.customers_purchased.generation"));
+        // A delete without a transaction also reads the pending work.
         assert!(!has_transactions || !asks("_odm"), "{projection:?}");
     }
-    assert_eq!(looked, 1);
-    assert!(extras(&fixture).await.is_empty());
+    assert_eq!(reads, 1);
+    assert!(chunk_documents(&fixture).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Arrays that overflow when many write at once, when a process dies, when a server refuses something, and when others have changed what is stored.
+//! Tests of overflow arrays with concurrent writers, crashed processes, refused operations, and changes from outside of odm.
 
 use std::{
     collections::BTreeSet,
@@ -13,24 +13,24 @@ use odm::{
     Hooks,
     backend::{
         Fault as CrashFault, Faults,
-        operation::{Change, Delete, Insert, Operation, Update},
+        operation::{DeleteOperation, DocumentChange, InsertOperation, Operation, UpdateOperation},
     },
     bson::{Bson, RawDocumentBuf, doc, rawdoc},
-    check::{Fault, RepairOutcome},
+    check::{FindingKind, RepairOutcome},
     prelude::*,
 };
 
-use super::overflow_jobs::{back, later};
+use super::overflow_maintenance::{inline_again, larger_limit};
 use super::{
-    is_clean,
-    overflow::{Book, Shop, book, customers, fresh, raw, user, users},
+    assert_clean,
+    overflow::{Book, Shop, book, customers, open_shop, stored_documents, user, users},
 };
 use crate::Fixture;
-use crate::crash::{Crashes, Write};
+use crate::crash::{CrashTest, Write};
 
-/// Many at once, at the threshold and beyond it.
-pub async fn many_at_once_lose_nothing(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Concurrent writers lose no element, around the threshold and above the threshold.
+pub async fn concurrent_writes_lose_no_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, []), book(2, []), book(3, 0..60)])
         .await
         .unwrap();
@@ -44,18 +44,18 @@ pub async fn many_at_once_lose_nothing(fixture: Fixture) {
                     let push = db
                         .update::<Book>(id)
                         .push(|b| b.customers_purchased(), user(number));
-                    patiently(push).await;
+                    retry_conflicts(push).await;
                 }
-                // All of them add the same.
+                // All tasks add the same elements to the set of book 2.
                 let add = db
                     .update::<Book>(2)
                     .add_to_set(|b| b.customers_purchased(), user(nth));
-                patiently(add).await;
+                retry_conflicts(add).await;
                 if nth % 8 == 7 {
                     let pull = db
                         .update::<Book>(3)
                         .pull(|b| b.customers_purchased(), user(number - 3));
-                    patiently(pull).await;
+                    retry_conflicts(pull).await;
                 }
             }
         })
@@ -63,17 +63,20 @@ pub async fn many_at_once_lose_nothing(fixture: Fixture) {
     for task in running.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(30))
+        .await
+        .unwrap();
     let all: Vec<_> = (1_000..1_000 + tasks * each).collect();
     let mut pushed = customers(&db, 1).await;
-    // Each task's own are in its order.
+    // The elements of a task keep their order.
     for task in 0..tasks {
-        let own = |name: &&String| {
+        let is_of_task = |name: &&String| {
             let number: usize = name[1..].parse().unwrap();
             (number - 1_000) / each == task
         };
-        let own: Vec<_> = pushed.iter().filter(own).cloned().collect();
-        assert_eq!(own, users(all[task * each..][..each].iter().copied()));
+        let elements: Vec<_> = pushed.iter().filter(is_of_task).cloned().collect();
+        assert_eq!(elements, users(all[task * each..][..each].iter().copied()));
     }
     pushed.sort();
     assert_eq!(pushed, users(all.iter().copied()));
@@ -82,17 +85,17 @@ pub async fn many_at_once_lose_nothing(fixture: Fixture) {
     let mut expected = users(0..each);
     expected.sort();
     assert_eq!(set, expected);
-    let mut left = customers(&db, 3).await;
-    left.sort();
+    let mut remaining = customers(&db, 3).await;
+    remaining.sort();
     let stays = |number: &usize| (number - 1_000) % each % 8 != 4;
     let mut expected = users((0..60).chain(all.into_iter().filter(stays)));
     expected.sort();
-    assert_eq!(left, expected);
-    is_clean(&db).await;
+    assert_eq!(remaining, expected);
+    assert_clean(&db).await;
 }
 
-/// Others may write to the same document more often than a write waits for.
-async fn patiently(update: odm::action::Update<Book>) {
+/// Repeats an update while the update fails with a conflict.
+async fn retry_conflicts(update: odm::action::Update<Book>) {
     loop {
         match update.clone().await {
             Ok(_) => return,
@@ -102,54 +105,54 @@ async fn patiently(update: odm::action::Update<Book>) {
     }
 }
 
-async fn around(
+async fn update_raw(
     fixture: &Fixture,
     collection: &'static str,
     filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) {
-    let update = Update {
+    let update = UpdateOperation {
         collection: collection.into(),
         filter,
-        change: Change::operators(change),
+        change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
     };
     assert!(fixture.backend().update(update).await.unwrap().matched > 0);
 }
 
-pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn the_check_finds_changed_array_metadata(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many((1..=7).map(|id| book(id, 0..1_200)))
         .await
         .unwrap();
     db.insert_many([book(8, 0..2), book(9, 0..1_200)])
         .await
         .unwrap();
-    is_clean(&db).await;
-    let by = |id: i64| rawdoc! { "_id": id };
-    let header = "_odm.overflow.customers_purchased";
-    around(
+    assert_clean(&db).await;
+    let by_id = |id: i64| rawdoc! { "_id": id };
+    let manifest = "_odm.overflow.customers_purchased";
+    update_raw(
         &fixture,
         "sales",
-        by(1),
+        by_id(1),
         rawdoc! { "$unset": { "has_extras": "" } },
     )
     .await;
-    around(
+    update_raw(
         &fixture,
         "sales",
-        by(8),
+        by_id(8),
         rawdoc! { "$set": { "has_extras": true } },
     )
     .await;
     let count =
-        RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
-    around(&fixture, "sales", by(2), count).await;
-    let next = doc! { "$set": { format!("{header}.next"): 1_000_000_000_i64 } };
+        RawDocumentBuf::try_from(&doc! { "$set": { format!("{manifest}.count"): 7_i64 } }).unwrap();
+    update_raw(&fixture, "sales", by_id(2), count).await;
+    let next = doc! { "$set": { format!("{manifest}.next"): 1_000_000_000_i64 } };
     let next = RawDocumentBuf::try_from(&next).unwrap();
-    around(&fixture, "sales", by(9), next).await;
-    let lost = Delete {
+    update_raw(&fixture, "sales", by_id(9), next).await;
+    let lost = DeleteOperation {
         collection: "extra_sales".into(),
         filter: rawdoc! { "book_id": 9_i64, "seq": { "$lt": 2_i64 } },
         multi: true,
@@ -159,14 +162,14 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         &doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } },
     )
     .unwrap();
-    around(&fixture, "sales", by(3), longer).await;
-    let lost = Delete {
+    update_raw(&fixture, "sales", by_id(3), longer).await;
+    let lost = DeleteOperation {
         collection: "extra_sales".into(),
         filter: rawdoc! { "book_id": 4_i64, "seq": 1_i64 },
         multi: false,
     };
     fixture.backend().delete(lost).await.unwrap();
-    around(
+    update_raw(
         &fixture,
         "extra_sales",
         rawdoc! { "book_id": 5_i64, "seq": 2_i64 },
@@ -175,7 +178,7 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     .await;
     let orphan = rawdoc! { "_id": "lost", "book_id": 6_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
     let nobodys = rawdoc! { "_id": "nobody's", "book_id": 99_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "extra_sales".into(),
         documents: vec![orphan, nobodys],
         ordered: true,
@@ -185,27 +188,21 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let found: Vec<_> = report
         .findings
         .iter()
-        .map(|finding| {
-            (
-                finding.collection,
-                finding.id.clone(),
-                finding.fault.clone(),
-            )
-        })
+        .map(|finding| (finding.collection, finding.id.clone(), finding.kind.clone()))
         .collect();
     let of = "extra_sales";
-    let miscounted = |holds: i64, is: i64| Fault::Miscounted {
+    let miscounted = |actual: i64, expected: i64| FindingKind::WrongCount {
         of,
-        holds: Box::new(Bson::Int64(holds)),
-        is: Box::new(Bson::Int64(is)),
+        actual: Box::new(Bson::Int64(actual)),
+        expected: Box::new(Bson::Int64(expected)),
     };
-    let misflagged = |holds| Fault::Misflagged {
+    let misflagged = |actual| FindingKind::WrongFlag {
         flag: "has_extras",
-        holds,
+        actual,
     };
-    let run = |seq, to, times| Fault::OutOfSequence { of, seq, to, times };
+    let run = |seq, to, times| FindingKind::OutOfSequence { of, seq, to, times };
     let sequence = |seq, times| run(seq, seq, times);
-    let orphaned = |owner: i64| Fault::Orphaned {
+    let orphaned = |owner: i64| FindingKind::Orphaned {
         of: "sales",
         owner: Bson::Int64(owner),
         seq: 0,
@@ -216,17 +213,14 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         (
             "sales",
             Bson::Int64(3),
-            Fault::TooManyInside {
-                holds: 13,
-                after: 3,
-            },
+            FindingKind::TooManyResident { actual: 13, max: 3 },
         ),
         ("sales", Bson::Int64(4), miscounted(1_197, 697)),
         ("sales", Bson::Int64(4), sequence(1, 0)),
         ("sales", Bson::Int64(5), sequence(1, 2)),
         ("sales", Bson::Int64(5), sequence(2, 0)),
         ("sales", Bson::Int64(8), misflagged(true)),
-        // Numbers in a row are one finding, however many.
+        // Adjacent missing numbers are a single finding, regardless of how many.
         ("sales", Bson::Int64(9), miscounted(1_197, 197)),
         ("sales", Bson::Int64(9), run(0, 1, 0)),
         ("sales", Bson::Int64(9), run(3, 999_999_999, 0)),
@@ -242,7 +236,7 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
             .iter()
             .any(|step| step.outcome == RepairOutcome::Done)
     );
-    is_clean(&db).await;
+    assert_clean(&db).await;
     assert_eq!(customers(&db, 1).await, users(0..1_200));
     assert_eq!(customers(&db, 2).await, users(0..1_200));
     let expected = (0..3).chain(2_000..2_010).chain(3..1_200);
@@ -253,8 +247,8 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(customers(&db, 9).await.len(), 200);
 }
 
-/// What the server refuses outside of a document keeps nothing from the array behind it.
-pub async fn a_change_that_is_refused_is_over(fixture: Fixture) {
+/// An operation on chunk documents that the server refuses does not block later writes to the array.
+pub async fn a_rejected_change_leaves_no_pending_work(fixture: Fixture) {
     let db = odm::Database::<Polls>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let options = (0..80).map(|number| PollOption {
@@ -270,8 +264,8 @@ pub async fn a_change_that_is_refused_is_over(fixture: Fixture) {
     let votes = db.update::<Poll>(1).inc(|p| p.options().all().votes(), 1);
     let error = votes.await.unwrap_err();
     assert!(!error.is_conflict(), "{error}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
+    let pending = db.pending().await.unwrap();
+    assert!(pending.is_empty(), "{pending}");
     let pull = db
         .update::<Poll>(1)
         .pull_where(|p| p.options(), |option| option.number().eq(60));
@@ -292,7 +286,7 @@ pub async fn a_change_that_is_refused_is_over(fixture: Fixture) {
     assert!(db.check().await.unwrap().is_clean());
 }
 
-/// Asked, and answered.
+/// A poll with options and votes.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "polls")]
 struct Poll {
@@ -407,9 +401,9 @@ const WRITES: &[Write<Shop>] = &[
     }),
 ];
 
-/// `copies` is as many as there are customers: what an update does beside happens with it or not at all.
-pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
-    let crashes = Crashes {
+/// The field `copies` counts the customers: an update changes both the array and the count, or changes neither.
+pub async fn crashed_writes_lose_no_elements(fixture: Fixture) {
+    let crashes = CrashTest {
         writes: WRITES,
         begin: |db| {
             Box::pin(async move {
@@ -433,8 +427,8 @@ pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
         may_find: |_| false,
         agrees: |db, when| {
             Box::pin(async move {
-                let owed = db.owed().await.unwrap();
-                assert!(owed.is_empty(), "{when}: {owed}");
+                let pending = db.pending().await.unwrap();
+                assert!(pending.is_empty(), "{when}: {pending}");
                 for found in db.find::<Book>().all().await.unwrap() {
                     let all = customers(db, found.id).await;
                     assert_eq!(found.customers_purchased.len(), all.len() as u64, "{when}");
@@ -453,13 +447,13 @@ pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
     crashes.run(&fixture).await;
 }
 
-/// While an array is written anew by one that has died, a transaction would see that as long as it looks: it begins anew.
-pub async fn a_transaction_begins_anew_for_what_is_written_anew(fixture: Fixture) {
+/// A transaction cannot see the end of a spill that a crashed process left. Therefore odm restarts the transaction.
+pub async fn a_transaction_restarts_during_a_spill(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let db = fresh(&fixture).await;
-    written_anew_by_one_that_died(&fixture).await;
+    let db = open_shop(&fixture).await;
+    leave_abandoned_spill(&fixture).await;
     let begun = Arc::new(AtomicU32::new(0));
     let done = db.transaction(|tx| {
         begun.fetch_add(1, Ordering::Relaxed);
@@ -474,10 +468,10 @@ pub async fn a_transaction_begins_anew_for_what_is_written_anew(fixture: Fixture
     assert_eq!(customers(&db, 1).await, users(0..60));
 }
 
-/// In a transaction of its own it waits outside of that.
-pub async fn a_write_waits_for_what_is_written_anew(fixture: Fixture) {
-    let db = fresh(&fixture).await;
-    written_anew_by_one_that_died(&fixture).await;
+/// A write without an explicit transaction waits for the pending spill before the write begins a transaction.
+pub async fn a_write_waits_for_a_pending_spill(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
+    leave_abandoned_spill(&fixture).await;
     db.update::<Book>(1)
         .push_each(|b| b.customers_purchased(), users(40..60))
         .await
@@ -489,10 +483,10 @@ pub async fn a_write_waits_for_what_is_written_anew(fixture: Fixture) {
     let expected = users(0..50).into_iter().chain(users(51..60));
     assert!(customers(&db, 1).await.into_iter().eq(expected));
     db.arrays::<Book>().spill().await.unwrap();
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// A star, and whom fans follow one by one.
+/// A star with an inverse of fans.
 #[derive(Debug, Serialize, Deserialize, Document)]
 #[document(collection = "stars")]
 struct Star {
@@ -519,8 +513,9 @@ impl Hooks for Fan {
     type Schema = Fame;
 }
 
-/// What a save or a change in a transaction leads to may be written anew by another: it is saved, or an error says that it is not.
-pub async fn what_leads_to_what_is_written_anew_is_saved_or_an_error(fixture: Fixture) {
+/// A save or a modify in a transaction may change an inverse while a different process spills the array. The document is saved,
+/// or an error reports that the document is not saved.
+pub async fn saves_during_a_spill_succeed_or_conflict(fixture: Fixture) {
     let db = odm::Database::<Fame>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert_many([NewStar { id: 1 }, NewStar { id: 2 }])
@@ -532,13 +527,13 @@ pub async fn what_leads_to_what_is_written_anew_is_saved_or_an_error(fixture: Fi
     });
     db.insert_many(fans.collect::<Vec<_>>()).await.unwrap();
     let written_anew = async || {
-        let due = DateTime::from_millis(DateTime::now().timestamp_millis() + 2_000);
-        let work = doc! { "key": ObjectId::new(), "due": due, "kind": "stage" };
+        let lease = DateTime::from_millis(DateTime::now().timestamp_millis() + 2_000);
+        let work = doc! { "token": ObjectId::new(), "lease": lease, "kind": "stage" };
         let set = doc! { "$set": { "_odm.overflow.fans.work": work } };
-        let update = Update {
+        let update = UpdateOperation {
             collection: "stars".into(),
             filter: rawdoc! { "_id": 1_i64 },
-            change: Change::operators(RawDocumentBuf::try_from(&set).unwrap()),
+            change: DocumentChange::operators(RawDocumentBuf::try_from(&set).unwrap()),
             multi: false,
             upsert: false,
         };
@@ -557,7 +552,7 @@ pub async fn what_leads_to_what_is_written_anew_is_saved_or_an_error(fixture: Fi
     }
 
     if fixture.backend().capabilities().transactions {
-        db.settled().await.unwrap();
+        db.wait_for_pending().await.unwrap();
         written_anew().await;
         db.transaction(|tx| async move { tx.modify::<Fan>(31, |fan| fan.of = Ref::new(2)).await })
             .await
@@ -567,22 +562,22 @@ pub async fn what_leads_to_what_is_written_anew_is_saved_or_an_error(fixture: Fi
     db.modify::<Fan>(32, |fan| fan.of = Ref::new(2))
         .await
         .unwrap();
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
-/// Without transactions some may be pulled when a server refuses the rest: the count is of those that are left.
-pub async fn what_was_pulled_before_a_refusal_is_counted(fixture: Fixture) {
+/// Without transactions, a server may refuse the rest of a pull. The length then counts the remaining elements.
+pub async fn a_partial_pull_updates_the_length(fixture: Fixture) {
     if fixture.backend().capabilities().transactions {
         return;
     }
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert(book(1, 0..60)).await.unwrap();
     let faults = Faults::new(fixture.backend());
     let refused = odm::Database::<Shop>::with_backend(Arc::new(faults.clone()));
     let is_outside = |operation: &Operation| matches!(operation, Operation::Update(update) if update.collection == "extra_sales");
     let error = odm::Error::new(odm::ErrorKind::Invalid, "no");
-    faults.inject(1, is_outside, CrashFault::After(error));
+    faults.inject(1, is_outside, CrashFault::FailAfter(error));
     let pull = refused
         .update::<Book>(1)
         .pull(|b| b.customers_purchased(), "u50")
@@ -595,71 +590,75 @@ pub async fn what_was_pulled_before_a_refusal_is_counted(fixture: Fixture) {
         .elements(|b| b.customers_purchased())
         .len();
     assert_eq!(len.await.unwrap(), 59);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 
-    // What only keeps a server from it is done by the next one.
+    // After a temporary server error, the next process completes the pull.
     let error = odm::Error::new(odm::ErrorKind::Backend, "operation was interrupted");
-    faults.inject(1, is_outside, CrashFault::Before(error.with_code(11_601)));
+    faults.inject(
+        1,
+        is_outside,
+        CrashFault::FailBefore(error.with_code(11_601)),
+    );
     let pull = refused
         .update::<Book>(1)
         .pull(|b| b.customers_purchased(), "u51")
         .await;
     assert_eq!(pull.unwrap_err().kind(), odm::ErrorKind::Backend);
-    db.settled().await.unwrap();
+    db.wait_for_pending().await.unwrap();
     assert_eq!(customers(&db, 1).await.len(), 58);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// An array whose elements are on their way to documents of their own.
-async fn written_anew_by_one_that_died(fixture: &Fixture) {
-    let long = later::Book {
+/// Leaves an array with an abandoned spill in progress.
+async fn leave_abandoned_spill(fixture: &Fixture) {
+    let long = larger_limit::Book {
         id: 1,
         title: "long".into(),
         copies: 0,
         customers_purchased: users(0..40).into(),
     };
-    let before = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    let before = odm::Database::<larger_limit::Shop>::with_backend(fixture.backend());
     before.insert(long).await.unwrap();
     let faults = Faults::new(fixture.backend());
     let dying = odm::Database::<Shop>::with_backend(Arc::new(faults.clone()));
     faults.inject(1, Operation::is_write, CrashFault::HangAfter);
     let died = tokio::spawn(async move { dying.arrays::<Book>().spill().await });
-    while faults.pending() > 0 || !is_written_anew(fixture).await {
+    while faults.pending() > 0 || !has_pending_spill(fixture).await {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     died.abort();
 }
 
-async fn is_written_anew(fixture: &Fixture) -> bool {
-    let stored = raw(fixture, "sales", rawdoc! { "_id": 1 }).await;
-    let own = stored[0].get_document("_odm");
-    own.is_ok_and(|own| own.to_string().contains("stage"))
+async fn has_pending_spill(fixture: &Fixture) -> bool {
+    let stored = stored_documents(fixture, "sales", rawdoc! { "_id": 1 }).await;
+    let metadata = stored[0].get_document("_odm");
+    metadata.is_ok_and(|metadata| metadata.to_string().contains("stage"))
 }
 
-const MENDING: &[Write<Shop>] = &[
+const MAINTENANCE_WRITES: &[Write<Shop>] = &[
     ("spill", |db| {
         Box::pin(async move { db.arrays::<Book>().spill().await.map(drop) })
     }),
     ("repair", |db| {
         Box::pin(async move { db.repair().apply().await.map(drop) })
     }),
-    ("gather", |db| {
+    ("inline", |db| {
         Box::pin(async move {
-            let back = odm::Database::<back::Shop>::with_backend(db.backend().clone());
-            back.arrays::<back::Book>().fold().await.map(drop)
+            let back = odm::Database::<inline_again::Shop>::with_backend(db.backend().clone());
+            back.arrays::<inline_again::Book>().fold().await.map(drop)
         })
     }),
 ];
 
-/// What is too long, and what is counted wrong, is mended by whoever comes behind one that dies at it.
-pub async fn wherever_mending_dies_nothing_is_lost(fixture: Fixture) {
-    let crashes = Crashes {
-        writes: MENDING,
+/// A process that crashes during a spill, a repair or a fold loses no element. A later repair finishes the work.
+pub async fn crashed_maintenance_loses_no_elements(fixture: Fixture) {
+    let crashes = CrashTest {
+        writes: MAINTENANCE_WRITES,
         begin: |db| {
             Box::pin(async move {
                 let backend = db.backend().clone();
-                let others = odm::Database::<later::Shop>::with_backend(backend.clone());
-                let long = later::Book {
+                let others = odm::Database::<larger_limit::Shop>::with_backend(backend.clone());
+                let long = larger_limit::Book {
                     id: 1,
                     title: "long".into(),
                     copies: 0,
@@ -668,10 +667,10 @@ pub async fn wherever_mending_dies_nothing_is_lost(fixture: Fixture) {
                 others.insert(long).await.unwrap();
                 db.insert(book(2, 0..40)).await.unwrap();
                 let count = doc! { "$set": { "_odm.overflow.customers_purchased.count": 7_i64 } };
-                let update = Update {
+                let update = UpdateOperation {
                     collection: "sales".into(),
                     filter: rawdoc! { "_id": 2_i64 },
-                    change: Change::operators(RawDocumentBuf::try_from(&count).unwrap()),
+                    change: DocumentChange::operators(RawDocumentBuf::try_from(&count).unwrap()),
                     multi: false,
                     upsert: false,
                 };
@@ -681,13 +680,13 @@ pub async fn wherever_mending_dies_nothing_is_lost(fixture: Fixture) {
         may_find: |fault| {
             matches!(
                 fault,
-                Fault::TooManyInside { .. } | Fault::Miscounted { .. }
+                FindingKind::TooManyResident { .. } | FindingKind::WrongCount { .. }
             )
         },
         agrees: |db, when| {
             Box::pin(async move {
                 db.repair().apply().await.unwrap();
-                is_clean(db).await;
+                assert_clean(db).await;
                 for id in [1, 2] {
                     assert_eq!(customers(db, id).await, users(0..40), "{when}");
                 }

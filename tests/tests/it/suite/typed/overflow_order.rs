@@ -1,4 +1,4 @@
-//! Arrays that overflow, in the order of a field of their elements: the first or the latest are in the document.
+//! Sorted overflow arrays: the resident elements are the first or the latest by a field.
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
@@ -6,20 +6,20 @@ use odm::{
     ErrorKind,
     backend::{
         Recorder,
-        operation::{Find, Insert, Operation},
+        operation::{FindOperation, InsertOperation, Operation},
     },
     bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
-    check::Fault,
+    check::FindingKind,
     prelude::*,
 };
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use super::is_clean;
+use super::assert_clean;
 use crate::Fixture;
-use crate::crash::{Crashes, Write};
+use crate::crash::{CrashTest, Write};
 
-/// The latest lines of a host are with it.
+/// A host with its latest lines as resident elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
 struct Host {
@@ -44,7 +44,7 @@ struct Card {
     lines: Overflow<Line>,
 }
 
-/// The best times are with a race.
+/// A race with its best times as resident elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "races")]
 struct Race {
@@ -98,25 +98,25 @@ fn times(lines: &[Line]) -> Vec<i64> {
         .collect()
 }
 
-async fn fresh(fixture: &Fixture) -> Db {
+async fn open_with_indexes(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db
 }
 
-async fn all(db: &Db, id: i64) -> Vec<i64> {
+async fn all_times(db: &Db, id: i64) -> Vec<i64> {
     let all = db.get::<Host>(id).elements(|h| h.lines()).all();
     times(&all.await.unwrap())
 }
 
-async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
-    let find = Find {
+async fn stored_documents(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
+    let find = FindOperation {
         collection: collection.into(),
         filter: rawdoc! {},
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = fixture.backend().find_all(find).await.unwrap();
     let found = found
@@ -125,9 +125,9 @@ async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument
     found.collect()
 }
 
-/// Whatever is pushed, and in which order, the latest are in the document.
+/// The latest elements are resident, regardless of the order of the pushes.
 pub async fn the_latest_are_in_the_document(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_with_indexes(&fixture).await;
     let inserted = db.insert(host(1, [3, 1, 2])).await.unwrap();
     assert_eq!(times(inserted.lines.resident()), [3, 2, 1]);
     let inserted = db.insert(host(2, [5, 9, 1, 7, 3, 8])).await.unwrap();
@@ -138,9 +138,9 @@ pub async fn the_latest_are_in_the_document(fixture: Fixture) {
         assert_eq!(times(read.lines.resident()), expected);
         assert_eq!(read.lines.has_more(), id == 2);
     }
-    assert_eq!(all(&db, 2).await, [9, 8, 7, 5, 3, 1]);
+    assert_eq!(all_times(&db, 2).await, [9, 8, 7, 5, 3, 1]);
 
-    // A later one is, and one that is earlier than these is not.
+    // A later element becomes resident. An element earlier than all resident elements is spilled.
     let push = |id, at: Vec<i64>| {
         let push = db.update::<Host>(id).push_each(|h| h.lines(), lines(at));
         push.inc(|h| h.pushed(), 1)
@@ -151,7 +151,7 @@ pub async fn the_latest_are_in_the_document(fixture: Fixture) {
     let read = db.get::<Host>(2).await.unwrap();
     assert_eq!(times(read.lines.resident()), [11, 10, 9, 8]);
     assert_eq!((read.lines.len(), read.pushed), (10, 3));
-    // What is changed beside it leaves it alone, and what would change it is refused.
+    // Writes of other fields leave the array unchanged. Replacing the array in a save is refused.
     let edited = db.modify::<Host>(2, |host| host.pushed = 4).await;
     assert_eq!(edited.unwrap().lines, read.lines);
     let refused = db.modify::<Host>(2, |host| host.lines = lines([1]).into());
@@ -159,21 +159,21 @@ pub async fn the_latest_are_in_the_document(fixture: Fixture) {
     let card = db.find::<Host>().filter(|h| h.id().eq(2)).select::<Card>();
     let card = card.one().await.unwrap();
     assert_eq!((card.pushed, card.lines), (4, read.lines));
-    assert_eq!(all(&db, 2).await, [11, 10, 9, 8, 7, 6, 5, 4, 3, 1]);
+    assert_eq!(all_times(&db, 2).await, [11, 10, 9, 8, 7, 6, 5, 4, 3, 1]);
 
-    // One at a time, and many at once.
+    // Push single elements, then many at once.
     for at in 12..60 {
         push(1, vec![at]).await.unwrap();
     }
     push(1, (60..200).rev().step_by(2).collect()).await.unwrap();
     push(1, (60..200).step_by(2).collect()).await.unwrap();
     let expected: Vec<_> = (12..200).rev().chain([3, 2, 1]).collect();
-    assert_eq!(all(&db, 1).await, expected);
+    assert_eq!(all_times(&db, 1).await, expected);
     let read = db.get::<Host>(1).await.unwrap();
     assert_eq!(times(read.lines.resident()), [199, 198, 197, 196]);
     assert_eq!(read.lines.len(), 191);
 
-    // Every way to read them has the same order.
+    // Every kind of read returns the same order.
     let elements = || db.get::<Host>(1).elements(|h| h.lines());
     let mut stream = elements().stream();
     let mut streamed = Vec::new();
@@ -195,18 +195,18 @@ pub async fn the_latest_are_in_the_document(fixture: Fixture) {
     let filtered = elements().filter(|l| l.at().lt(DateTime::from_millis(15)));
     assert_eq!(times(&filtered.await.unwrap()), [14, 13, 12, 3, 2, 1]);
     assert!(elements().contains(line(13)).await.unwrap());
-    is_clean(&db).await;
+    assert_clean(&db).await;
 
-    // What there is to see in the database: some more than four may be in the document until these go, all of them later than the others.
-    for document in stored(&fixture, "hosts").await {
-        let inside = document.get_array("lines").unwrap();
-        assert!((4..=8).contains(&inside.len()), "{document}");
+    // The stored array may hold up to eight elements before a spill, and all are later than the spilled elements.
+    for document in stored_documents(&fixture, "hosts").await {
+        let resident = document.get_array("lines").unwrap();
+        assert!((4..=8).contains(&resident.len()), "{document}");
     }
 }
 
-/// By a field in a struct in the elements, the least first, and those without it before all.
+/// Sorts by a nested field, ascending. An element without the field comes first.
 pub async fn the_first_are_in_the_document(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_with_indexes(&fixture).await;
     let time = |seconds: Option<f64>| Time {
         who: format!("{seconds:?}"),
         took: Took { seconds },
@@ -217,24 +217,30 @@ pub async fn the_first_are_in_the_document(fixture: Fixture) {
         times: seconds.map(time).into(),
     };
     let inserted = db.insert(race).await.unwrap();
-    let of = |times: &[Time]| times.iter().map(|t| t.took.seconds).collect::<Vec<_>>();
-    assert_eq!(of(inserted.times.resident()), [1.0, 2.0, 3.0].map(Some));
+    let seconds_of = |times: &[Time]| times.iter().map(|t| t.took.seconds).collect::<Vec<_>>();
+    assert_eq!(
+        seconds_of(inserted.times.resident()),
+        [1.0, 2.0, 3.0].map(Some)
+    );
     for seconds in [Some(2.5), None, Some(f64::INFINITY), Some(8.0)] {
         let push = db.update::<Race>(1).push(|r| r.times(), time(seconds));
         push.await.unwrap();
     }
     let read = db.get::<Race>(1).await.unwrap();
-    assert_eq!(of(read.times.resident()), [None, Some(1.0), Some(2.0)]);
+    assert_eq!(
+        seconds_of(read.times.resident()),
+        [None, Some(1.0), Some(2.0)]
+    );
     let elements = db.get::<Race>(1).elements(|r| r.times());
     let expected = [1.0, 2.0, 2.5, 3.0, 7.5, 8.0, 9.5, 12.25, f64::INFINITY];
     let expected: Vec<_> = [None].into_iter().chain(expected.map(Some)).collect();
-    assert_eq!(of(&elements.all().await.unwrap()), expected);
-    is_clean(&db).await;
+    assert_eq!(seconds_of(&elements.all().await.unwrap()), expected);
+    assert_clean(&db).await;
 }
 
-/// Beside a list that is sorted: pushes, sets, pulls, replacements and folds at random.
-pub async fn it_is_as_if_all_were_sorted(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Random pushes, sets, pulls, replacements and folds, compared with a sorted list.
+pub async fn random_writes_match_a_sorted_list(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     let mut random = ChaCha8Rng::seed_from_u64(7);
     for id in 1..=4 {
         let mut expected: BTreeSet<Reverse<i64>> = BTreeSet::new();
@@ -266,7 +272,7 @@ pub async fn it_is_as_if_all_were_sorted(fixture: Fixture) {
                     update.push_each(|h| h.lines(), lines(at)).await.unwrap();
                 }
                 5..=6 => {
-                    // Sometimes more than a tail holds.
+                    // A count of 120 exceeds the tail.
                     let count = [2, 2, 2, 120][random.random_range(0..4)];
                     let mut at = fresh(&mut random, &expected, count);
                     at.extend(expected.iter().take(1).map(|at| at.0));
@@ -301,27 +307,27 @@ pub async fn it_is_as_if_all_were_sorted(fixture: Fixture) {
                 }
             }
             let sorted: Vec<_> = expected.iter().map(|at| at.0).collect();
-            assert_eq!(all(&db, id).await, sorted);
+            assert_eq!(all_times(&db, id).await, sorted);
             let read = db.get::<Host>(id).await.unwrap();
             assert_eq!(read.lines.len(), sorted.len() as u64);
-            let inside = times(read.lines.resident());
-            assert_eq!(inside, sorted[..inside.len()]);
+            let resident = times(read.lines.resident());
+            assert_eq!(resident, sorted[..resident.len()]);
             let from = random.random_range(0..=sorted.len());
             let page = db.get::<Host>(id).elements(|h| h.lines());
             let page = times(&page.page(from as u64, 7).await.unwrap());
             assert_eq!(page, sorted[from..sorted.len().min(from + 7)]);
         }
-        is_clean(&db).await;
-        // After pulls there may be fewer inside than could be: folding fills up.
+        assert_clean(&db).await;
+        // Pulls can leave free places in the document. A fold fills the places.
         db.arrays::<Host>().fold().await.unwrap();
         let read = db.get::<Host>(id).await.unwrap();
         assert!(read.lines.resident().len() as u64 >= read.lines.len().min(3));
     }
 }
 
-/// What there was before it had an order.
-pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Arrays that were stored before the declaration of an order.
+pub async fn existing_arrays_are_sorted(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     let raw = |id: i64, at: Vec<i64>| {
         let lines = at.into_iter().map(|at| {
             doc! { "at": DateTime::from_millis(at), "text": format!("line {at}"), "seen": 0_i64 }
@@ -331,7 +337,7 @@ pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
         RawDocumentBuf::try_from(&document).unwrap()
     };
     let long: Vec<_> = (0..90).map(|n| n * 37 % 90).collect();
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "hosts".into(),
         documents: vec![
             raw(1, vec![1, 3, 2]),
@@ -347,24 +353,24 @@ pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
     let wrong = report
         .findings
         .iter()
-        .map(|finding| (finding.id.clone(), &finding.fault));
+        .map(|finding| (finding.id.clone(), &finding.kind));
     let wrong: Vec<_> = wrong
-        .filter(|(_, fault)| matches!(fault, Fault::OutOfOrder))
+        .filter(|(_, fault)| matches!(fault, FindingKind::OutOfOrder))
         .map(|(id, _)| id)
         .collect();
     assert_eq!(wrong, [1, 3, 5].map(Bson::Int64));
-    // A push does not wait for it.
+    // A push does not wait until the array is sorted.
     let push = db.update::<Host>(5).push(|h| h.lines(), line(90));
     push.await.unwrap();
-    assert_eq!(all(&db, 5).await, (0..=90).rev().collect::<Vec<_>>());
+    assert_eq!(all_times(&db, 5).await, (0..=90).rev().collect::<Vec<_>>());
     assert_eq!(db.arrays::<Host>().spill().await.unwrap(), 2);
     assert_eq!(db.arrays::<Host>().spill().await.unwrap(), 0);
-    assert_eq!(all(&db, 1).await, [3, 2, 1]);
-    assert_eq!(all(&db, 2).await, [3, 2, 1]);
-    assert_eq!(all(&db, 3).await, (0..90).rev().collect::<Vec<_>>());
-    is_clean(&db).await;
-    // An old document may not have the array at all.
-    let insert = Insert {
+    assert_eq!(all_times(&db, 1).await, [3, 2, 1]);
+    assert_eq!(all_times(&db, 2).await, [3, 2, 1]);
+    assert_eq!(all_times(&db, 3).await, (0..90).rev().collect::<Vec<_>>());
+    assert_clean(&db).await;
+    // An old document may lack the array.
+    let insert = InsertOperation {
         collection: "hosts".into(),
         documents: vec![rawdoc! { "_id": 6_i64, "pushed": 0_i64 }],
         ordered: true,
@@ -374,13 +380,13 @@ pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
         .update::<Host>(6)
         .push_each(|h| h.lines(), (0..10).map(line));
     push.await.unwrap();
-    assert_eq!(all(&db, 6).await, (0..10).rev().collect::<Vec<_>>());
-    is_clean(&db).await;
+    assert_eq!(all_times(&db, 6).await, (0..10).rev().collect::<Vec<_>>());
+    assert_clean(&db).await;
 }
 
-/// Another field of an element is changed as ever, and what it is ordered by is not.
-pub async fn the_order_does_not_change_in_place(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// An update may change any field of an element except the sort field.
+pub async fn the_sort_field_cannot_be_updated(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     db.insert_many([host(1, 0..2), host(2, 0..40)])
         .await
         .unwrap();
@@ -393,18 +399,18 @@ pub async fn the_order_does_not_change_in_place(fixture: Fixture) {
             early,
         );
         let error = matching.await.unwrap_err();
-        assert!(error.to_string().contains("ordered by"), "{error}");
+        assert!(error.to_string().contains("sort field"), "{error}");
         let seen = db.update::<Host>(id).inc(|h| h.lines().all().seen(), 1);
         seen.await.unwrap();
         let all = db.get::<Host>(id).elements(|h| h.lines()).all();
         assert!(all.await.unwrap().iter().all(|line| line.seen == 1));
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// Sixteen push at once, single ones and several, earlier and later ones.
-pub async fn many_at_once_stay_in_order(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Sixteen tasks push earlier and later elements concurrently.
+pub async fn concurrent_pushes_stay_in_order(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     db.insert(host(1, [])).await.unwrap();
     let tasks = (0..16_i64).map(|task| {
         let db = db.clone();
@@ -426,17 +432,16 @@ pub async fn many_at_once_stay_in_order(fixture: Fixture) {
     let late = (0..96).filter(|at| at % 2 == 1).map(|at| 10_000 - at);
     let mut expected: Vec<_> = early.chain(late).collect();
     expected.sort_by_key(|at| Reverse(*at));
-    assert_eq!(all(&db, 1).await, expected);
+    assert_eq!(all_times(&db, 1).await, expected);
     let read = db.get::<Host>(1).await.unwrap();
     assert_eq!(read.pushed, 96);
     assert_eq!(times(read.lines.resident()), expected[..4]);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// Round trips: one as long as all of them are in the document, and two more behind that.
-/// What does not come back because it is too large is not tried again and again.
-pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// A fold does not retry elements that stay spilled because of their size.
+pub async fn elements_spilled_by_size_stay_spilled(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
     let large = |at| Line {
         text: "x".repeat(100_000),
         ..line(at)
@@ -464,7 +469,7 @@ pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
         "{operations:?}"
     );
 
-    // With smaller ones there is room for more.
+    // A fold replaces the pulled resident elements.
     let pull = db.update::<Host>(1).pull_where(
         |h| h.lines(),
         |line| line.at().gte(DateTime::from_millis(6)),
@@ -476,7 +481,7 @@ pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
     let page = db.get::<Host>(1).elements(|h| h.lines()).page(u64::MAX, 1);
     assert_eq!(page.await.unwrap(), []);
 
-    // Though no more are left than could be in the document by their number.
+    // The three remaining elements are below the limit of four. The size limit still allows only two resident elements.
     let pull = db.update::<Host>(1).pull_where(
         |h| h.lines(),
         |line| line.at().gte(DateTime::from_millis(3)),
@@ -486,28 +491,29 @@ pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
     others.arrays::<Host>().fold().await.unwrap();
     let first = db.get::<Host>(1).await.unwrap();
     assert_eq!((first.lines.resident().len(), first.lines.len()), (2, 3));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-pub async fn what_a_push_among_others_costs(fixture: Fixture) {
+/// A push needs one operation while all elements are resident. A push to an array with spilled elements needs three.
+pub async fn operations_of_ordered_pushes(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.sync_indexes().await.unwrap();
     db.insert_many([host(1, 0..2), host(2, 0..30)])
         .await
         .unwrap();
-    db.settled().await.unwrap();
-    let told = || {
+    db.wait_for_pending().await.unwrap();
+    let take_operations = || {
         let operations = recorder.operations();
-        let told = operations.iter().map(|operation| match operation {
+        let summary = operations.iter().map(|operation| match operation {
             Operation::Find(find) => format!("find {}", find.collection),
             Operation::Update(update) => format!("update {}", update.collection),
             Operation::FindAndModify(modify) => format!("modify {}", modify.collection),
             other => panic!("{other:?}"),
         });
-        let told: Vec<_> = told.collect();
+        let summary: Vec<_> = summary.collect();
         recorder.clear();
-        told.join(", ")
+        summary.join(", ")
     };
     recorder.clear();
     let push = async |id, at| {
@@ -515,24 +521,24 @@ pub async fn what_a_push_among_others_costs(fixture: Fixture) {
         push.await.unwrap();
     };
     push(1, 100).await;
-    assert_eq!(told(), "update hosts");
+    assert_eq!(take_operations(), "update hosts");
     push(2, 100).await;
-    assert_eq!(told(), "update hosts, find hosts, update hosts");
+    assert_eq!(take_operations(), "update hosts, find hosts, update hosts");
     push(2, -1).await;
-    assert_eq!(told(), "update hosts, find hosts, update hosts");
-    // What is displaced goes together, and sometimes what waits to go elsewhere does.
+    assert_eq!(take_operations(), "update hosts, find hosts, update hosts");
+    // A push that spills needs eight operations, any other push three.
     let mut counts = Vec::new();
     for at in 200..240 {
         push(2, at).await;
-        counts.push(told().split(", ").count());
+        counts.push(take_operations().split(", ").count());
     }
-    let of = |count: usize| counts.iter().filter(|other| **other == count).count();
-    assert_eq!(of(3) + of(8), counts.len(), "{counts:?}");
-    // Of four more than stay, and the one that is too many, all five go together.
-    assert!((1..=8).contains(&of(8)), "{counts:?}");
+    let number_of = |count: usize| counts.iter().filter(|other| **other == count).count();
+    assert_eq!(number_of(3) + number_of(8), counts.len(), "{counts:?}");
+    // A spill moves five elements at once: the four above the limit and the newly displaced element.
+    assert!((1..=8).contains(&number_of(8)), "{counts:?}");
 }
 
-fn crashing() -> &'static [Write<Net>] {
+fn crash_writes() -> &'static [Write<Net>] {
     &[
         ("push a later one", |db| {
             Box::pin(async move {
@@ -562,14 +568,14 @@ fn crashing() -> &'static [Write<Net>] {
     ]
 }
 
-pub async fn wherever_a_push_dies_the_order_stays(fixture: Fixture) {
-    let crashes = Crashes {
-        writes: crashing(),
+pub async fn order_survives_a_crash_at_every_operation(fixture: Fixture) {
+    let crashes = CrashTest {
+        writes: crash_writes(),
         begin: |db| {
             Box::pin(async move {
                 db.sync_indexes().await.unwrap();
                 db.insert(host(1, 0..40)).await.unwrap();
-                // It is full.
+                // Fill the document up to the spill threshold.
                 db.insert(host(2, [])).await.unwrap();
                 for at in 0..8 {
                     let push = db.update::<Host>(2).push(|h| h.lines(), line(at * 10));
@@ -582,10 +588,10 @@ pub async fn wherever_a_push_dies_the_order_stays(fixture: Fixture) {
             Box::pin(async move {
                 for (id, before) in [(1, 40), (2, 8)] {
                     let read = db.get::<Host>(id).await.unwrap();
-                    let all = all(db, id).await;
+                    let all = all_times(db, id).await;
                     assert!(all.is_sorted_by(|a, b| a > b), "{name}: {all:?}");
-                    let inside = times(read.lines.resident());
-                    assert_eq!(inside, all[..inside.len()], "{name}");
+                    let resident = times(read.lines.resident());
+                    assert_eq!(resident, all[..resident.len()], "{name}");
                     assert_eq!(all.len() as i64, before + read.pushed, "{name}");
                 }
             })

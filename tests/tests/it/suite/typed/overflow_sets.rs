@@ -1,12 +1,12 @@
-//! Elements that are added to arrays that overflow if they are not there, and documents that are asked whether they have any outside.
+//! Sets in overflow arrays: elements that are added if absent, and the condition `has_more` on spilled elements.
 
 use std::collections::BTreeSet;
 
 use odm::{ErrorKind, prelude::*};
 
 use super::{
-    is_clean,
-    overflow::{Book, book, customers, fresh, user, users},
+    assert_clean,
+    overflow::{Book, book, customers, open_shop, user, users},
 };
 use crate::Fixture;
 
@@ -26,7 +26,7 @@ struct Series {
 struct Lab;
 type Db = odm::Database<Lab>;
 
-async fn lab(fixture: &Fixture, series: i64) -> Db {
+async fn insert_series(fixture: &Fixture, series: i64) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let empty = (1..=series).map(|id| Series {
@@ -43,21 +43,21 @@ async fn points(db: &Db, id: i64) -> Vec<f64> {
     all.unwrap()
 }
 
-/// In the document, outside of it and on the way there, what is no number is one, and so are both zeros.
-pub async fn elements_are_the_same_as_the_server_compares_them(fixture: Fixture) {
-    let db = lab(&fixture, 2).await;
+/// In resident elements, in spilled elements and in the tail, all NaN values are equal, and both zeros are equal.
+pub async fn sets_compare_elements_like_the_server(fixture: Fixture) {
+    let db = insert_series(&fixture, 2).await;
     let add = async |id, points: Vec<f64>| {
         let add = db
             .update::<Series>(id)
             .add_each_to_set(|s| s.points(), points);
         assert_eq!(add.await.unwrap().matched, 1);
     };
-    let whole: Vec<_> = (1..=30).map(f64::from).collect();
+    let numbers: Vec<_> = (1..=30).map(f64::from).collect();
     for first in [0.0, f64::NAN] {
         for id in [1, 2] {
             let begin = [first]
                 .into_iter()
-                .chain(if id == 1 { vec![] } else { whole.clone() });
+                .chain(if id == 1 { vec![] } else { numbers.clone() });
             db.update::<Series>(id)
                 .set(|s| s.points(), begin.collect::<Vec<_>>())
                 .await
@@ -66,9 +66,9 @@ pub async fn elements_are_the_same_as_the_server_compares_them(fixture: Fixture)
             add(id, vec![first, -first]).await;
             add(id, vec![-first]).await;
             assert_eq!(points(&db, id).await.len(), before, "{first}");
-            // It is outside now, and in the tail then.
+            // The equal element is now outside the resident elements: spilled, or in the tail.
             let far = [f64::MAX, -first, f64::MAX];
-            let late: Vec<_> = whole.iter().copied().chain(far).collect();
+            let late: Vec<_> = numbers.iter().copied().chain(far).collect();
             db.update::<Series>(id)
                 .set(|s| s.points(), late.clone())
                 .await
@@ -82,12 +82,12 @@ pub async fn elements_are_the_same_as_the_server_compares_them(fixture: Fixture)
             assert!(contains.contains(-first).await.unwrap());
         }
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// A set gets more than a request holds, and once only.
-pub async fn more_than_a_request_holds_is_added_once(fixture: Fixture) {
-    let db = lab(&fixture, 1).await;
+/// A set receives more elements than a request holds, and stores each element once.
+pub async fn large_additions_to_sets_add_once(fixture: Fixture) {
+    let db = insert_series(&fixture, 1).await;
     let note = |n: usize| format!("{n:05}{}", "x".repeat(60_000));
     let notes: Vec<_> = (0..320).map(note).collect();
     let total: usize = notes.iter().map(String::len).sum();
@@ -107,12 +107,12 @@ pub async fn more_than_a_request_holds_is_added_once(fixture: Fixture) {
         .await
         .unwrap();
     assert!(all == notes, "they are in the order in which they came");
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// The condition holds until there is something outside, whatever was begun before.
-pub async fn what_has_nothing_outside_yet_gets_more_than_a_tail(fixture: Fixture) {
-    let db = lab(&fixture, 3).await;
+/// `!has_more` selects a document until an element is spilled, and a selected document receives the whole update.
+pub async fn has_more_filter_selects_until_the_spill(fixture: Fixture) {
+    let db = insert_series(&fixture, 3).await;
     let many = |from: i32| (from..from + 40).map(f64::from).collect::<Vec<_>>();
     let push = |from| {
         let without = db.update_many::<Series>(|s| !s.points().has_more());
@@ -146,11 +146,11 @@ pub async fn what_has_nothing_outside_yet_gets_more_than_a_tail(fixture: Fixture
             .collect::<Vec<_>>(),
         [1]
     );
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-pub async fn sets_are_over_both_parts(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+pub async fn sets_include_resident_and_spilled_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, []), book(2, 0..80)]).await.unwrap();
     for id in [1, 2] {
         for round in 0..2 {
@@ -160,11 +160,11 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
                     .add_to_set(|b| b.customers_purchased(), user(number));
                 add.inc(|b| b.copies(), 1).await.unwrap();
             }
-            let mut own = customers(&db, id).await;
-            let count = own.len();
-            own.sort();
-            own.dedup();
-            assert_eq!(own.len(), count, "round {round}: {own:?}");
+            let mut names = customers(&db, id).await;
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "round {round}: {names:?}");
             assert_eq!(count, if id == 1 { 8 } else { 82 });
         }
         assert_eq!(db.get::<Book>(id).await.unwrap().copies, 16);
@@ -177,16 +177,16 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
             users([300, 301])
         );
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// More than are pushed at once: what the set has stays where it is, and the rest comes behind, each once.
-pub async fn many_are_added_to_a_set(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Adds more elements than a single push sends. Existing elements stay in place, and each new element is appended once.
+pub async fn large_additions_append_new_elements(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, []), book(2, 0..2), book(3, 0..80)])
         .await
         .unwrap();
-    // One in what waits in the document.
+    // An element in the tail.
     db.update::<Book>(3)
         .push(|b| b.customers_purchased(), "u500")
         .await
@@ -210,24 +210,24 @@ pub async fn many_are_added_to_a_set(fixture: Fixture) {
             assert_eq!(read.customers_purchased.len(), all.len() as u64);
         }
         assert_eq!(db.get::<Book>(id).await.unwrap().copies, 4);
-        is_clean(&db).await;
+        assert_clean(&db).await;
     }
     let nobody = db
         .update::<Book>(9)
         .add_each_to_set(|b| b.customers_purchased(), users(0..300));
     assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
-    // Whose title it was not at the time is left as it is.
+    // No document has the title, so no document changes.
     let other = db.update_many::<Book>(|b| b.title().eq("another"));
     let added = other
         .add_each_to_set(|b| b.customers_purchased(), users(2_000..2_300))
         .await;
     assert_eq!(added.unwrap().matched, 0);
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// Eight tasks add overlapping hundreds, some at once and some one by one: none is there twice, and none is missing.
-pub async fn many_add_the_same_to_a_set(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Eight tasks add overlapping ranges of 100 elements, in requests of 100 and of 3 elements. No element is duplicated or missing.
+pub async fn concurrent_additions_store_elements_once(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, []), book(2, 1_000..1_080)])
         .await
         .unwrap();
@@ -263,5 +263,5 @@ pub async fn many_add_the_same_to_a_set(fixture: Fixture) {
             .chain(users(1_000..if id == 1 { 1_000 } else { 1_080 }));
         assert_eq!(distinct, expected.collect());
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }

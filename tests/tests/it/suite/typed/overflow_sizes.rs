@@ -1,4 +1,4 @@
-//! How large documents become by arrays that overflow: never as large as a document can be.
+//! Document sizes with overflow arrays: no stored document reaches the size limit of MongoDB.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,20 +8,22 @@ use odm::{
     bson::{RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
-use odm_tests::scales::Scales;
+use odm_tests::scales::DocumentSizeRecorder;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    is_clean,
-    overflow::{Book, Db, book, customers, extras, fresh, raw, user, users},
+    assert_clean,
+    overflow::{
+        Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
+    },
 };
 use crate::Fixture;
 
-/// What is below it is far from what a document can hold.
+/// The maximum size of a stored document in these tests: a sixteenth of MongoDB's limit.
 const MIB: u64 = 1024 * 1024;
 
-/// Its name is as long as a paragraph.
+/// A word with an `_id` of about 3,000 bytes.
 #[derive(Debug, Serialize, Deserialize, Document)]
 #[document(collection = "words")]
 struct Word {
@@ -51,10 +53,10 @@ fn words(numbers: std::ops::Range<usize>) -> Vec<Ref<Word>> {
     names.map(Ref::new).collect()
 }
 
-/// Without transactions what a write takes out is said in the document first, which is to stay small; of many that are named others are
-/// told that they are still being seen to.
-pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) {
-    let scales = Arc::new(Scales::new(fixture.backend()));
+/// On a standalone server, an update stores the references that it changes in an intent record of limited size. Larger updates
+/// return `Unsupported`, so the test removes the references in parts.
+pub async fn long_references_are_removed_in_batches(fixture: Fixture) {
+    let scales = Arc::new(DocumentSizeRecorder::new(fixture.backend()));
     let db = odm::Database::<Dictionary>::with_backend(scales.clone());
     db.sync_indexes().await.unwrap();
     let all = words(0..150);
@@ -73,7 +75,7 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
         .push_each(|t| t.words(), words(105..150))
         .await
         .unwrap();
-    let held = async || {
+    let read_words = async || {
         db.get::<Text>(1)
             .elements(|t| t.words())
             .all()
@@ -86,10 +88,10 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
             .filter(|w| w.used_in().resident().contains(Ref::new(1)));
         used.count().await.unwrap()
     };
-    assert_eq!((held().await, used().await), (all.clone(), 150));
+    assert_eq!((read_words().await, used().await), (all.clone(), 150));
 
     let can = fixture.backend().capabilities().transactions;
-    // So is what is said of another array of the same update.
+    // The limit includes the references of a second array in the same update.
     let both = db
         .update::<Text>(1)
         .add_to_set(|t| t.words(), words(0..1).remove(0))
@@ -102,11 +104,11 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
     let cleared = db.update::<Text>(1).set(|t| t.words(), none).await;
     if can {
         cleared.unwrap();
-        let again = db.update::<Text>(1).push_each(|t| t.words(), all.clone());
-        again.await.unwrap();
+        let second = db.update::<Text>(1).push_each(|t| t.words(), all.clone());
+        second.await.unwrap();
     } else {
         assert_eq!(cleared.unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!((held().await, used().await), (all.clone(), 150));
+        assert_eq!((read_words().await, used().await), (all.clone(), 150));
     }
     let last = || words(149..150);
     let pull = db
@@ -117,26 +119,26 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
         pulled.unwrap();
     } else {
         assert_eq!(pulled.unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!((held().await, used().await), (all.clone(), 150));
-        // Those that it names are said, and no others.
+        assert_eq!((read_words().await, used().await), (all.clone(), 150));
+        // The intent record of a pull by id contains only the named ids.
         for some in all[..149].chunks(20) {
             let pull = db.update::<Text>(1).pull_all(|t| t.words(), some.to_vec());
             pull.await.unwrap();
         }
     }
-    assert_eq!((held().await, used().await), (last(), 1));
-    // They are fewer now.
+    assert_eq!((read_words().await, used().await), (last(), 1));
+    // A single reference is left, so the intent record is small enough to clear the array.
     let none: [Ref<Word>; 0] = [];
     db.update::<Text>(1).set(|t| t.words(), none).await.unwrap();
-    assert_eq!((held().await.len(), used().await), (0, 0));
+    assert_eq!((read_words().await.len(), used().await), (0, 0));
     for collection in ["texts", "more_words", "words"] {
-        let most = scales.most(collection);
+        let most = scales.max_document_bytes(collection);
         assert!((3_000..MIB).contains(&most), "{collection}: {most}");
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// A page, and what leads to it from elsewhere by long addresses.
+/// A page. Its inverse lists links with long ids.
 #[derive(Debug, Serialize, Deserialize, Document)]
 #[document(collection = "pages")]
 struct Page {
@@ -159,8 +161,8 @@ struct Link {
 #[schema(models(Page, Link))]
 struct Web;
 
-/// As many as there are leave at once, however long what they are named by.
-pub async fn many_with_long_ids_leave_by_parts(fixture: Fixture) {
+/// An `update_many` moves 300 referrers with ids of about 1,000 bytes, and a `delete_many` deletes 200 referrers.
+pub async fn referrers_with_long_ids_are_removed_in_batches(fixture: Fixture) {
     let db = odm::Database::<Web>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert_many([NewPage { id: 1 }, NewPage { id: 2 }])
@@ -179,14 +181,14 @@ pub async fn many_with_long_ids_leave_by_parts(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!((listed(1).await, listed(2).await), (0, 300));
-    let gone = db.delete_many::<Link>(|l| l.id().gte("1"));
-    gone.await.unwrap();
+    let delete = db.delete_many::<Link>(|l| l.id().gte("1"));
+    delete.await.unwrap();
     assert_eq!((listed(1).await, listed(2).await), (0, 100));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// The same models on their way back.
-mod back {
+/// The same models with `overflow(inline)`.
+mod inline_models {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
@@ -194,7 +196,7 @@ mod back {
     pub(super) struct Word {
         #[serde(rename = "_id")]
         id: String,
-        #[reference(inverse_of = words, overflow(gather, into = "more_used_in"))]
+        #[reference(inverse_of = words, overflow(inline, into = "more_used_in"))]
         pub(super) used_in: Overflow<Ref<Text>>,
     }
 
@@ -203,9 +205,9 @@ mod back {
     pub(super) struct Text {
         #[serde(rename = "_id")]
         id: i64,
-        #[reference(inverse = used_in, overflow(gather, into = "more_words"))]
+        #[reference(inverse = used_in, overflow(inline, into = "more_words"))]
         pub(super) words: Overflow<Ref<Word>>,
-        #[reference(exists, overflow(gather, into = "more_seen", flag = "has_seen"))]
+        #[reference(exists, overflow(inline, into = "more_seen", flag = "has_seen"))]
         seen: Overflow<Ref<Word>>,
     }
 
@@ -214,8 +216,8 @@ mod back {
     pub(super) struct Dictionary;
 }
 
-/// Two sides that are gathered agree as before.
-pub async fn long_references_on_their_way_back_follow(fixture: Fixture) {
+/// References with `overflow(inline)` agree with their inverse after a fold.
+pub async fn long_references_keep_inverses_after_fold(fixture: Fixture) {
     let db = odm::Database::<Dictionary>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let all = words(0..240);
@@ -231,33 +233,33 @@ pub async fn long_references_on_their_way_back_follow(fixture: Fixture) {
             .await
             .unwrap();
     }
-    let db = odm::Database::<back::Dictionary>::with_backend(fixture.backend());
-    assert_eq!(db.arrays::<back::Text>().fold().await.unwrap(), 1);
-    let text = || db.get::<back::Text>(1);
+    let db = odm::Database::<inline_models::Dictionary>::with_backend(fixture.backend());
+    assert_eq!(db.arrays::<inline_models::Text>().fold().await.unwrap(), 1);
+    let text = || db.get::<inline_models::Text>(1);
     assert!(!text().await.unwrap().words.has_more());
-    let word = |n: usize| Ref::<back::Word>::new(all[n].id().clone());
+    let word = |n: usize| Ref::<inline_models::Word>::new(all[n].id().clone());
     let used = async |n: usize| {
-        let word = db.get::<back::Word>(word(n)).await.unwrap();
+        let word = db.get::<inline_models::Word>(word(n)).await.unwrap();
         word.used_in.len()
     };
-    db.update::<back::Text>(1)
+    db.update::<inline_models::Text>(1)
         .push(|t| t.words(), word(239))
         .await
         .unwrap();
-    db.update::<back::Text>(1)
+    db.update::<inline_models::Text>(1)
         .pull(|t| t.words(), word(7))
         .await
         .unwrap();
     assert_eq!((used(7).await, used(8).await, used(239).await), (0, 1, 1));
     assert_eq!(text().await.unwrap().words.resident().len(), 239);
-    db.delete::<back::Text>(1).await.unwrap();
+    db.delete::<inline_models::Text>(1).await.unwrap();
     assert_eq!((used(8).await, used(239).await), (0, 0));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// Two of the largest elements that there can be are too many for what waits in a document, by a few bytes.
+/// Two elements of the maximum size exceed the maximum size of the tail by a few bytes.
 pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+    let db = open_shop(&fixture).await;
     db.insert_many([book(1, 0..2), book(2, 0..8)])
         .await
         .unwrap();
@@ -278,78 +280,81 @@ pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
             .push(|b| b.customers_purchased(), format!("{largest}x"));
         assert_eq!(larger.await.unwrap_err().kind(), ErrorKind::Invalid);
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// As the table of the guide says, whatever the length.
+/// The number of round trips equals the table in `book/src/overflow.md`, for any length of the array.
 pub async fn round_trips_do_not_grow_with_the_array(fixture: Fixture) {
-    fresh(&fixture).await;
+    open_shop(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
-    let taken = || {
+    let count_operations = || {
         let operations = recorder.operations();
         recorder.clear();
         let is_one =
             |operation: &&Operation| !matches!(operation, Operation::Begin | Operation::Commit);
         operations.iter().filter(is_one).count()
     };
-    // What is whole in its document, and overflows now.
+    // A push to an array without spilled elements makes the array overflow.
     db.insert(book(3, 0..2)).await.unwrap();
-    taken();
+    count_operations();
     let push = db.update::<Book>(3);
     push.push_each(|b| b.customers_purchased(), users(2..100))
         .await
         .unwrap();
-    assert!((6..=9).contains(&taken()), "push of many to a whole array");
+    assert!(
+        (6..=9).contains(&count_operations()),
+        "push of many to a resident array"
+    );
     for (id, len) in [(1, 60), (2, 6_000)] {
         db.insert(book(id, 0..len)).await.unwrap();
         let elements = || db.get::<Book>(id).elements(|b| b.customers_purchased());
         let update = || db.update::<Book>(id);
-        taken();
+        count_operations();
         assert_eq!(elements().all().await.unwrap(), users(0..len));
-        assert_eq!(taken(), 2, "all");
+        assert_eq!(count_operations(), 2, "all");
         assert!(elements().contains(format!("u{}", len - 1)).await.unwrap());
-        assert_eq!(taken(), 2, "contains");
+        assert_eq!(count_operations(), 2, "contains");
         assert!(!elements().contains("nobody").await.unwrap());
-        assert_eq!(taken(), 3, "contains, of what is not there");
+        assert_eq!(count_operations(), 3, "contains, for a missing element");
         assert_eq!(elements().page(50, 5).await.unwrap(), users(50..55));
-        assert_eq!(taken(), 3, "page");
+        assert_eq!(count_operations(), 3, "page");
         let found = elements().filter(|c| c.starts_with("u5")).await.unwrap();
         assert!(found.len() > 10);
-        assert_eq!(taken(), 3, "filter");
+        assert_eq!(count_operations(), 3, "filter");
         update()
             .pull(|b| b.customers_purchased(), "u50")
             .await
             .unwrap();
-        assert_eq!(taken(), 6, "pull");
+        assert_eq!(count_operations(), 6, "pull");
         let set = update().set(
             |b| b.customers_purchased().matching(|c| c.eq("u51")),
             "someone",
         );
         set.await.unwrap();
-        assert_eq!(taken(), 9, "set of elements");
+        assert_eq!(count_operations(), 9, "set of elements");
         update()
             .push_each(|b| b.customers_purchased(), users(7_000..7_100))
             .await
             .unwrap();
-        assert_eq!(taken(), 7, "push of many");
+        assert_eq!(count_operations(), 7, "push of many");
         update()
             .set(|b| b.customers_purchased(), users(0..100))
             .await
             .unwrap();
-        assert_eq!(taken(), 8, "set");
+        assert_eq!(count_operations(), 8, "set");
         update()
             .set(|b| b.customers_purchased(), Overflow::new())
             .await
             .unwrap();
-        assert_eq!(taken(), 6, "set to nothing");
+        assert_eq!(count_operations(), 6, "set to nothing");
     }
 }
 
-/// Between two operations of a write, too, and while others write behind one that has died.
-pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
-    fresh(&fixture).await;
-    let scales = Arc::new(Scales::new(fixture.backend()));
+/// Documents stay small between two operations of a write, and while later writes complete an abandoned write.
+pub async fn documents_stay_small_during_writes(fixture: Fixture) {
+    open_shop(&fixture).await;
+    let scales = Arc::new(DocumentSizeRecorder::new(fixture.backend()));
     let db = Db::with_backend(scales.clone());
     db.insert(book(1, 0..0)).await.unwrap();
     let can = fixture.backend().capabilities().transactions;
@@ -360,7 +365,7 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
     let mut expected = Vec::new();
     for step in 0..40 {
         let update = || dying.update::<Book>(1);
-        // What is said of a change is nearly as long as it can be, and what is pushed as well.
+        // The size of the change and of the pushed values is close to the maximum.
         let change = update().set(
             |b| {
                 b.customers_purchased()
@@ -372,7 +377,7 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
         let values = (0..count).map(|n| long(step * 10 + n, random.random_range(70_000..84_000)));
         let push = update().push_each(|b| b.customers_purchased(), values);
         let is_change = step % 4 == 2;
-        // In a transaction nothing of it is left.
+        // A change in a transaction leaves no pending work, so it gets no fault.
         if !(is_change && can) {
             let is_write = |operation: &Operation| operation.is_write();
             faults.inject(random.random_range(1..6), is_write, Fault::HangAfter);
@@ -396,19 +401,22 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
         let push = db.update::<Book>(1);
         push.push(|b| b.customers_purchased(), more).await.unwrap();
     }
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
     let all = customers(&db, 1).await;
-    let held = all.iter().filter(|one| expected.contains(one));
-    assert!(held.eq(&expected));
-    let (most, most_outside) = (scales.most("sales"), scales.most("extra_sales"));
+    let stored = all.iter().filter(|one| expected.contains(one));
+    assert!(stored.eq(&expected));
+    let (most, most_outside) = (
+        scales.max_document_bytes("sales"),
+        scales.max_document_bytes("extra_sales"),
+    );
     assert!((MIB / 2..MIB).contains(&most), "{most}");
     assert!((MIB / 8..MIB / 2).contains(&most_outside), "{most_outside}");
 }
 
-/// What is large, and what is too large.
-pub async fn documents_stay_small(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// Large elements are stored in small documents. Elements above the maximum size are rejected.
+pub async fn large_elements_keep_documents_small(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     let large = "x".repeat(100_000);
     let too_large = "x".repeat(200_000);
     for size in [1, 4] {
@@ -437,7 +445,7 @@ pub async fn documents_stay_small(fixture: Fixture) {
         .await;
     assert_eq!(set.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(customers(&db, 1).await.is_empty());
-    assert!(extras(&fixture).await.is_empty());
+    assert!(chunk_documents(&fixture).await.is_empty());
     for _ in 0..9 {
         db.update::<Book>(1)
             .push(|b| b.customers_purchased(), &large)
@@ -456,17 +464,18 @@ pub async fn documents_stay_small(fixture: Fixture) {
         assert_eq!(all.len(), if id == 1 { 18 } else { 12 });
         assert!(all.iter().all(|one| *one == large));
     }
-    let sales = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
-    for document in sales.iter().chain(&extras(&fixture).await) {
+    let sales = stored_documents(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for document in sales.iter().chain(&chunk_documents(&fixture).await) {
         let size = RawDocumentBuf::try_from(document).unwrap().as_bytes().len();
         assert!(size < 1024 * 1024, "{size} bytes");
     }
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// What a change of the elements outside says stands in the document until it is done, so it is no longer than there is room for.
-pub async fn long_conditions_of_changes_are_refused(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// The owner document stores a change of spilled elements until all chunks are changed. So a change above the maximum size is
+/// rejected.
+pub async fn changes_with_long_conditions_are_rejected(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert(book(1, 0..60)).await.unwrap();
     let long = || users(0..40_000);
     let set = db.update::<Book>(1).set(
@@ -479,11 +488,11 @@ pub async fn long_conditions_of_changes_are_refused(fixture: Fixture) {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
     }
     assert_eq!(customers(&db, 1).await, users(0..60));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }
 
-/// What elements can become in place is bounded by what a document can hold.
-pub async fn elements_that_grow_stay_small(fixture: Fixture) {
+/// Elements grow in place only while their document has space.
+pub async fn growing_elements_are_limited(fixture: Fixture) {
     let db = odm::Database::<Boards>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let board = |id, notes: i64| Board {
@@ -511,7 +520,7 @@ pub async fn elements_that_grow_stay_small(fixture: Fixture) {
             assert_eq!(all.await.unwrap_err().kind(), kind);
         }
         assert_eq!(texts(id).await, vec![String::new(); len]);
-        // One after the other, wherever they are: some have room, and then none.
+        // Elements grow in turn in the owner document, in the chunks and in the tail, until the space is used up.
         for from in [0, 150, 600] {
             let mut refused = 0;
             let mut expected = texts(id).await;
@@ -537,7 +546,7 @@ pub async fn elements_that_grow_stay_small(fixture: Fixture) {
         }
     }
     for collection in ["boards", "more_notes"] {
-        for document in raw(&fixture, collection, rawdoc! { "_id": 1 }).await {
+        for document in stored_documents(&fixture, collection, rawdoc! { "_id": 1 }).await {
             let size = RawDocumentBuf::try_from(&document)
                 .unwrap()
                 .as_bytes()
@@ -545,9 +554,9 @@ pub async fn elements_that_grow_stay_small(fixture: Fixture) {
             assert!(size < 1024 * 1024, "{size} bytes");
         }
     }
-    // What needs no more room than it has is as ever.
-    let less = db.update::<Board>(2).set(|b| b.notes().all().seen(), true);
-    less.await.unwrap();
+    // A change that needs no additional space succeeds.
+    let update = db.update::<Board>(2).set(|b| b.notes().all().seen(), true);
+    update.await.unwrap();
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
 }
@@ -580,7 +589,7 @@ struct Note {
 #[schema(models(Board, Twin))]
 struct Boards;
 
-/// Two arrays of one document.
+/// A document with two overflow arrays.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "twins")]
 struct Twin {
@@ -592,8 +601,8 @@ struct Twin {
     right: Overflow<String>,
 }
 
-/// Together they are no larger than one.
-pub async fn two_arrays_share_the_room(fixture: Fixture) {
+/// Two overflow arrays share the space of a document.
+pub async fn two_arrays_share_the_size_limit(fixture: Fixture) {
     let db = odm::Database::<Boards>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let (left, right) = (Overflow::new(), Overflow::new());
@@ -606,7 +615,7 @@ pub async fn two_arrays_share_the_room(fixture: Fixture) {
         let twin = || db.update::<Twin>(1);
         twin().push(|t| t.left(), &large).await.unwrap();
         twin().push(|t| t.right(), &large).await.unwrap();
-        let stored = raw(&fixture, "twins", rawdoc! { "_id": 1 }).await;
+        let stored = stored_documents(&fixture, "twins", rawdoc! { "_id": 1 }).await;
         let size = RawDocumentBuf::try_from(&stored[0]).unwrap();
         let size = size.as_bytes().len();
         assert!(size < 540_000, "{size} bytes");
@@ -621,9 +630,9 @@ pub async fn two_arrays_share_the_room(fixture: Fixture) {
     assert!(report.is_clean(), "{report}");
 }
 
-/// Values that an update names stand in the document until it is carried out.
-pub async fn a_pull_of_too_much_is_refused(fixture: Fixture) {
-    let db = fresh(&fixture).await;
+/// The owner document stores the values of a pull until all chunks are changed, so values above the maximum size are rejected.
+pub async fn a_pull_of_large_values_is_rejected(fixture: Fixture) {
+    let db = open_shop(&fixture).await;
     db.insert(book(1, 0..60)).await.unwrap();
     let many = (0..3).map(|n| format!("{n}{}", "x".repeat(100_000)));
     let pull = db
@@ -631,5 +640,5 @@ pub async fn a_pull_of_too_much_is_refused(fixture: Fixture) {
         .pull_all(|b| b.customers_purchased(), many.chain([user(50)]));
     assert_eq!(pull.await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(customers(&db, 1).await, users(0..60));
-    is_clean(&db).await;
+    assert_clean(&db).await;
 }

@@ -1,4 +1,4 @@
-//! Arrays that overflow whose elements have snapshots: these are taken when an element is written, wherever it goes.
+//! Snapshots in the elements of overflow arrays. A snapshot is taken when the element is written, resident or spilled.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -9,8 +9,8 @@ use odm::{
     prelude::*,
 };
 
-use super::is_clean;
-use crate::{Fixture, crash::Crashes};
+use super::assert_clean;
+use crate::{Fixture, crash::CrashTest};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "products")]
@@ -30,7 +30,7 @@ struct Line {
     quantity: i64,
 }
 
-/// Something that is said once.
+/// A remark. The snapshot keeps the text of the insert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Remark {
     #[snapshot]
@@ -39,7 +39,7 @@ struct Remark {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "orders", companion)]
+#[document(collection = "orders", insert_struct)]
 struct Order {
     #[serde(rename = "_id")]
     id: i64,
@@ -63,9 +63,9 @@ struct Order {
     remarks: Overflow<Remark>,
 }
 
-/// The dearest stand in the document.
+/// A cart that keeps the most expensive items in the document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "carts", companion, schema_version = 2, upgrade = none_is_older)]
+#[document(collection = "carts", insert_struct, schema_version = 2, upgrade = no_upgrade_expected)]
 struct Cart {
     #[serde(rename = "_id")]
     id: i64,
@@ -73,8 +73,8 @@ struct Cart {
     items: Overflow<Line>,
 }
 
-/// What is inserted is of today.
-fn none_is_older(version: u32, _: &mut bson::Document) -> odm::Result<()> {
+/// Fails the test: inserted carts have the current schema version.
+fn no_upgrade_expected(version: u32, _: &mut bson::Document) -> odm::Result<()> {
     panic!("a cart of version {version}");
 }
 
@@ -83,14 +83,14 @@ fn none_is_older(version: u32, _: &mut bson::Document) -> odm::Result<()> {
 struct Shop;
 type Db = odm::Database<Shop>;
 
-/// Products 1 to 9, each at a hundred times its number.
+/// Inserts products 1 to 9. The price of a product is a hundred times the id.
 async fn shop(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
-    fill(&db).await;
+    insert_products(&db).await;
     db
 }
 
-async fn fill(db: &Db) {
+async fn insert_products(db: &Db) {
     db.sync_indexes().await.unwrap();
     let product = |id: i64| Product {
         id,
@@ -120,7 +120,7 @@ fn order(id: i64, products: impl IntoIterator<Item = i64>) -> NewOrder {
     }
 }
 
-async fn costs(db: &Db, id: i64) -> Vec<(i64, i64)> {
+async fn prices_of_order(db: &Db, id: i64) -> Vec<(i64, i64)> {
     let all = db.get::<Order>(id).elements(|o| o.lines()).all();
     let all = all.await.unwrap();
     all.iter()
@@ -128,47 +128,47 @@ async fn costs(db: &Db, id: i64) -> Vec<(i64, i64)> {
         .collect()
 }
 
-async fn dearer(db: &Db, id: i64, price: i64) {
+async fn set_price(db: &Db, id: i64, price: i64) {
     let dearer = db.update::<Product>(id).set(|p| p.price(), price);
     dearer.await.unwrap();
 }
 
-/// Where snapshots have drifted, with what was taken, what there is now, and whether it is known when.
-async fn drift(
+/// Returns the drifted snapshots: the path, the snapshot, the current value, and whether the time of the snapshot is known.
+async fn drifted_snapshots(
     of: impl IntoFuture<Output = odm::Result<Vec<odm::action::Drift>>>,
 ) -> Vec<(String, i64, Option<i64>, bool)> {
     let drift = of.await.unwrap();
     let number = |value: &Bson| value.as_i64().unwrap();
     let drift = drift.iter().map(|drift| {
-        let now = drift.now.as_ref().map(number);
-        let (path, taken) = (drift.path.clone(), number(&drift.taken));
-        (path, taken, now, drift.taken_at.is_some())
+        let now = drift.current.as_ref().map(number);
+        let (path, taken) = (drift.path.clone(), number(&drift.snapshot));
+        (path, taken, now, drift.snapshot_at.is_some())
     });
     drift.collect()
 }
 
-pub(crate) async fn snapshots_are_taken_wherever_elements_go(fixture: Fixture) {
+pub(crate) async fn resident_and_spilled_elements_have_snapshots(fixture: Fixture) {
     let db = shop(&fixture).await;
-    // Two stay, or three, and the others are outside at once.
+    // Three lines are resident, and the insert spills the rest.
     let inserted = db.insert(order(1, [1, 2, 3, 4, 5])).await.unwrap();
-    let inside = inserted.lines.resident().iter();
-    let inside: Vec<_> = inside.map(|line| line.price).collect();
-    assert_eq!((inside, inserted.lines.len()), (vec![100, 200, 300], 5));
+    let resident = inserted.lines.resident().iter();
+    let resident: Vec<_> = resident.map(|line| line.price).collect();
+    assert_eq!((resident, inserted.lines.len()), (vec![100, 200, 300], 5));
     assert_eq!(inserted.name, "product 1");
     assert_eq!(
-        costs(&db, 1).await,
+        prices_of_order(&db, 1).await,
         [(1, 100), (2, 200), (3, 300), (4, 400), (5, 500)]
     );
 
-    dearer(&db, 4, 444).await;
-    dearer(&db, 1, 111).await;
+    set_price(&db, 4, 444).await;
+    set_price(&db, 1, 111).await;
     let push = db.update::<Order>(1).push(|o| o.lines(), line(4));
     push.await.unwrap();
     let many = db
         .update::<Order>(1)
         .push_each(|o| o.lines(), lines((0..40).map(|n| n % 9 + 1)));
     many.await.unwrap();
-    let all = costs(&db, 1).await;
+    let all = prices_of_order(&db, 1).await;
     assert_eq!(
         all[..6],
         [(1, 100), (2, 200), (3, 300), (4, 400), (5, 500), (4, 444)]
@@ -182,49 +182,49 @@ pub(crate) async fn snapshots_are_taken_wherever_elements_go(fixture: Fixture) {
     assert!(
         all[6..]
             .iter()
-            .all(|(product, taken)| *taken == price(*product)),
+            .all(|(product, snapshot)| *snapshot == price(*product)),
         "{all:?}"
     );
 
-    // A write in place leaves them, and a new array has new ones.
+    // Updates of elements and pulls keep the snapshots.
     let more = db.update::<Order>(1).inc(|o| o.lines().all().quantity(), 1);
     more.await.unwrap();
-    assert_eq!(costs(&db, 1).await, all);
+    assert_eq!(prices_of_order(&db, 1).await, all);
     let pull = db
         .update::<Order>(1)
         .pull_where(|o| o.lines(), |l| l.price().gt(150));
     pull.await.unwrap();
-    let left = costs(&db, 1).await;
+    let remaining = prices_of_order(&db, 1).await;
     assert!(
-        left.iter().all(|(product, _)| *product == 1) && left.len() == 6,
-        "{left:?}"
+        remaining.iter().all(|(product, _)| *product == 1) && remaining.len() == 6,
+        "{remaining:?}"
     );
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 
     db.arrays::<Order>().fold().await.unwrap();
-    assert_eq!(costs(&db, 1).await, left);
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    assert_eq!(prices_of_order(&db, 1).await, remaining);
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
-pub(crate) async fn what_others_do_beside_it_is_filled_too(fixture: Fixture) {
+pub(crate) async fn updates_of_many_fill_snapshots(fixture: Fixture) {
     let db = shop(&fixture).await;
     db.insert_many([order(1, [1]), order(2, [1, 2, 3, 4])])
         .await
         .unwrap();
-    dearer(&db, 3, 333).await;
-    // Of several documents, in a bulk, and in a transaction.
+    set_price(&db, 3, 333).await;
+    // An update of several documents fills snapshots.
     let both = db
         .update_many::<Order>(|o| o.id().gte(1))
         .push_each(|o| o.lines(), lines([3, 4, 5]));
     both.await.unwrap();
     assert_eq!(
-        costs(&db, 1).await,
+        prices_of_order(&db, 1).await,
         [(1, 100), (3, 333), (4, 400), (5, 500)]
     );
     assert_eq!(
-        costs(&db, 2).await[3..],
+        prices_of_order(&db, 2).await[3..],
         [(4, 400), (3, 333), (4, 400), (5, 500)]
     );
     let upsert = db.update::<Order>(2).push(|o| o.lines(), line(3));
@@ -248,8 +248,8 @@ pub(crate) async fn what_others_do_beside_it_is_filled_too(fixture: Fixture) {
         .unwrap();
     let remarks: Vec<_> = remarks.iter().map(|r| (r.text.as_str(), r.likes)).collect();
     assert_eq!(remarks, [("first", 1), ("second", 1), ("third", 1)]);
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
 fn remark(text: &str) -> Remark {
@@ -259,7 +259,7 @@ fn remark(text: &str) -> Remark {
     }
 }
 
-pub(crate) async fn the_dearest_are_in_the_document(fixture: Fixture) {
+pub(crate) async fn the_most_expensive_stay_resident(fixture: Fixture) {
     let db = shop(&fixture).await;
     let new = NewCart {
         id: 1,
@@ -268,7 +268,7 @@ pub(crate) async fn the_dearest_are_in_the_document(fixture: Fixture) {
     let cart = db.insert(new).await.unwrap();
     let prices = |lines: &[Line]| lines.iter().map(|line| line.price).collect::<Vec<_>>();
     assert_eq!(prices(cart.items.resident()), [500, 300]);
-    dearer(&db, 2, 1_000).await;
+    set_price(&db, 2, 1_000).await;
     let push = db
         .update::<Cart>(1)
         .push_each(|c| c.items(), lines([2, 4, 1]));
@@ -284,11 +284,11 @@ pub(crate) async fn the_dearest_are_in_the_document(fixture: Fixture) {
     let mut expected = vec![1_000, 500, 400, 300, 100, 100];
     expected.sort_by_key(|price| Reverse(*price));
     assert_eq!(prices(&all), expected);
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
-pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
+pub(crate) async fn drift_of_spilled_elements_is_found(fixture: Fixture) {
     let db = shop(&fixture).await;
     db.insert(order(1, [1, 2, 3, 4, 5, 1])).await.unwrap();
     db.insert(order(2, [2])).await.unwrap();
@@ -296,9 +296,9 @@ pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
         .update::<Order>(1)
         .push_each(|o| o.lines(), lines([2, 5]));
     push.await.unwrap();
-    assert_eq!(drift(db.find::<Order>().drift()).await, []);
-    dearer(&db, 5, 555).await;
-    dearer(&db, 2, 222).await;
+    assert_eq!(drifted_snapshots(db.find::<Order>().drift()).await, []);
+    set_price(&db, 5, 555).await;
+    set_price(&db, 2, 222).await;
     db.delete::<Product>(4).await.unwrap();
     let at = |path: &str, taken, now| (path.to_owned(), taken, now, true);
     let expected = [
@@ -309,9 +309,12 @@ pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
         at("lines.7.price", 500, Some(555)),
         at("lines.0.price", 200, Some(222)),
     ];
-    assert_eq!(drift(db.find::<Order>().drift()).await, expected);
+    assert_eq!(
+        drifted_snapshots(db.find::<Order>().drift()).await,
+        expected
+    );
 
-    // By their positions in the order too, where some are not in the extras yet.
+    // Paths contain the positions in the array order, although some elements are not in chunk documents yet.
     let items = [1, 2, 3, 5, 6, 7, 8, 9];
     let cart = NewCart {
         id: 1,
@@ -320,19 +323,20 @@ pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
     db.insert(cart).await.unwrap();
     let push = db.update::<Cart>(1).push(|c| c.items(), line(6));
     push.await.unwrap();
-    assert_eq!(drift(db.find::<Cart>().drift()).await, []);
-    dearer(&db, 6, 666).await;
-    dearer(&db, 3, 333).await;
+    assert_eq!(drifted_snapshots(db.find::<Cart>().drift()).await, []);
+    set_price(&db, 6, 666).await;
+    set_price(&db, 3, 333).await;
     let expected = [
         at("items.3.price", 600, Some(666)),
         at("items.4.price", 600, Some(666)),
         at("items.6.price", 300, Some(333)),
     ];
-    assert_eq!(drift(db.find::<Cart>().drift()).await, expected);
+    assert_eq!(drifted_snapshots(db.find::<Cart>().drift()).await, expected);
 }
 
-/// There is nothing to take a price of, or nobody can say whether it is new.
-pub(crate) async fn nothing_is_written_without_a_snapshot(fixture: Fixture) {
+/// A write is rejected if the source of a snapshot is missing. `add_to_set` is unsupported, because new elements have no snapshot
+/// to compare.
+pub(crate) async fn writes_without_a_snapshot_are_rejected(fixture: Fixture) {
     let db = shop(&fixture).await;
     let refused = db.insert(order(1, [1, 2, 3, 4, 77])).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Dangling, "{refused}");
@@ -346,13 +350,13 @@ pub(crate) async fn nothing_is_written_without_a_snapshot(fixture: Fixture) {
     let add = db.update::<Order>(1).add_to_set(|o| o.lines(), line(5));
     let refused = add.await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
-    assert_eq!(costs(&db, 1).await.len(), 4);
-    db.settled().await.unwrap();
-    is_clean(&db).await;
+    assert_eq!(prices_of_order(&db, 1).await.len(), 4);
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
-/// Beside what a push to an outlier is without snapshots, it is one query for each model that they are of, however many there are.
-pub(crate) async fn what_snapshots_of_elements_cost(fixture: Fixture) {
+/// A push with snapshots costs a single query more than a push without snapshots, for any number of elements.
+pub(crate) async fn snapshots_cost_a_single_query(fixture: Fixture) {
     let db = shop(&fixture).await;
     db.insert(order(1, [1, 2, 3, 4])).await.unwrap();
     let remarks = ["a", "b", "c"].map(remark);
@@ -376,9 +380,9 @@ pub(crate) async fn what_snapshots_of_elements_cost(fixture: Fixture) {
     }
 }
 
-/// Whatever there is of an array has the price of its time.
-pub(crate) async fn wherever_a_write_dies_elements_have_their_snapshots(fixture: Fixture) {
-    let crashes = Crashes {
+/// After a crash, every stored line has the price of the product.
+pub(crate) async fn crashes_lose_no_snapshots(fixture: Fixture) {
+    let crashes = CrashTest {
         writes: &[
             ("an insert", |db: Db| {
                 Box::pin(async move { db.insert(order(2, 1..=9)).await.map(drop) })
@@ -402,7 +406,7 @@ pub(crate) async fn wherever_a_write_dies_elements_have_their_snapshots(fixture:
         ],
         begin: |db| {
             Box::pin(async move {
-                fill(db).await;
+                insert_products(db).await;
                 db.insert(order(1, [1, 2, 3, 4, 5, 6])).await.unwrap();
             })
         },
@@ -410,7 +414,7 @@ pub(crate) async fn wherever_a_write_dies_elements_have_their_snapshots(fixture:
         agrees: |db, name| {
             Box::pin(async move {
                 for order in db.find::<Order>().all().await.unwrap() {
-                    let all = costs(db, order.id).await;
+                    let all = prices_of_order(db, order.id).await;
                     assert_eq!(all.len() as u64, order.lines.len(), "{name}");
                     let mut all = all.iter();
                     assert!(

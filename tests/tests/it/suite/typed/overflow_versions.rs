@@ -1,4 +1,4 @@
-//! Arrays that overflow, in models that change.
+//! Overflow arrays of models that change between versions.
 
 use odm::{
     ErrorKind,
@@ -6,10 +6,10 @@ use odm::{
     prelude::*,
 };
 
-use super::is_clean;
+use super::assert_clean;
 use crate::Fixture;
 
-/// The model of today.
+/// The current model.
 #[derive(Debug, Serialize, Deserialize, Document)]
 #[document(collection = "books")]
 struct Book {
@@ -23,11 +23,11 @@ struct Book {
 #[schema(models(Book))]
 struct Shop;
 
-mod next {
+mod renamed_array {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
-    #[document(collection = "books", schema_version = 2, upgrade = renamed)]
+    #[document(collection = "books", schema_version = 2, upgrade = rename_array)]
     pub(super) struct Book {
         #[serde(rename = "_id")]
         pub(super) id: i64,
@@ -36,7 +36,7 @@ mod next {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
-    fn renamed(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    fn rename_array(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
         if let Some(customers) = document.remove("customers") {
             document.insert("buyers", customers);
         }
@@ -48,12 +48,12 @@ mod next {
     pub(super) struct Shop;
 }
 
-/// An upgrade that forgets what it does not know.
-mod anew {
+/// A model with an upgrade that drops unknown fields.
+mod dropped_metadata {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
-    #[document(collection = "books", schema_version = 2, upgrade = written_anew)]
+    #[document(collection = "books", schema_version = 2, upgrade = keep_known_fields)]
     pub(super) struct Book {
         #[serde(rename = "_id")]
         pub(super) id: i64,
@@ -62,7 +62,7 @@ mod anew {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
-    fn written_anew(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    fn keep_known_fields(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
         let kept =
             ["_id", "customers"].map(|field| (field.to_owned(), document.get(field).cloned()));
         let kept = kept
@@ -77,12 +77,12 @@ mod anew {
     pub(super) struct Shop;
 }
 
-/// An upgrade that changes elements.
-mod louder {
+/// A model with an upgrade that changes elements.
+mod changed_elements {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
-    #[document(collection = "books", schema_version = 2, upgrade = in_capitals)]
+    #[document(collection = "books", schema_version = 2, upgrade = uppercase_elements)]
     pub(super) struct Book {
         #[serde(rename = "_id")]
         pub(super) id: i64,
@@ -91,7 +91,7 @@ mod louder {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
-    fn in_capitals(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    fn uppercase_elements(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
         for customer in document.get_array_mut("customers").into_iter().flatten() {
             if let Bson::String(name) = customer {
                 *name = name.to_uppercase();
@@ -105,7 +105,7 @@ mod louder {
     pub(super) struct Shop;
 }
 
-mod before {
+mod before_overflow {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
@@ -122,7 +122,7 @@ mod before {
     pub(super) struct Shop;
 }
 
-/// One that keeps more in its document than a tail holds.
+/// A shelf with a limit above the capacity of the tail.
 #[derive(Debug, Serialize, Deserialize, Document)]
 #[document(collection = "shelves")]
 struct Shelf {
@@ -142,8 +142,9 @@ fn names(count: usize) -> Vec<String> {
         .collect()
 }
 
-/// The documents of the extras know nothing of the new name, so none of them is lost by it.
-pub async fn a_new_name_loses_no_elements(fixture: Fixture) {
+/// An upgrade that renames an array with spilled elements is an error. Chunk documents keep the old name, so the upgraded model
+/// would lose the elements.
+pub async fn renaming_a_spilled_array_is_an_error(fixture: Fixture) {
     let old = odm::Database::<Shop>::with_backend(fixture.backend());
     old.sync_indexes().await.unwrap();
     for (id, count) in [(1, 2), (2, 5)] {
@@ -151,28 +152,28 @@ pub async fn a_new_name_loses_no_elements(fixture: Fixture) {
         old.insert(Book { id, customers }).await.unwrap();
     }
 
-    let new = odm::Database::<next::Shop>::with_backend(fixture.backend());
-    let typical = new.get::<next::Book>(1).await.unwrap();
+    let new = odm::Database::<renamed_array::Shop>::with_backend(fixture.backend());
+    let typical = new.get::<renamed_array::Book>(1).await.unwrap();
     assert_eq!(typical.buyers.resident(), names(2));
-    new.update::<next::Book>(1)
+    new.update::<renamed_array::Book>(1)
         .push(|b| b.buyers(), "one more")
         .await
         .unwrap();
 
-    let outlier = new.get::<next::Book>(2).await.unwrap_err();
+    let outlier = new.get::<renamed_array::Book>(2).await.unwrap_err();
     assert_eq!(
         (outlier.kind(), outlier.path()),
         (ErrorKind::Invalid, Some("customers"))
     );
     let pushed = new
-        .update::<next::Book>(2)
+        .update::<renamed_array::Book>(2)
         .push(|b| b.buyers(), "one more")
         .await;
     assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Invalid);
-    let report = new.upgrade::<next::Book>().await.unwrap();
+    let report = new.upgrade::<renamed_array::Book>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (0, 1));
 
-    // All of it is there, to whom the array has its old name.
+    // The old model still reads all elements.
     let all = old
         .get::<Book>(2)
         .elements(|b| b.customers())
@@ -182,43 +183,43 @@ pub async fn a_new_name_loses_no_elements(fixture: Fixture) {
     assert_eq!(all, names(5));
 }
 
-/// Nor does an upgrade that gives back less than it has got.
-pub async fn what_an_upgrade_forgets_is_an_error(fixture: Fixture) {
+/// An upgrade that drops the metadata of a spilled array is an error, so no elements are lost.
+pub async fn dropping_array_metadata_is_an_error(fixture: Fixture) {
     let old = odm::Database::<Shop>::with_backend(fixture.backend());
     old.sync_indexes().await.unwrap();
     let customers = names(5).into();
     old.insert(Book { id: 1, customers }).await.unwrap();
 
-    let new = odm::Database::<anew::Shop>::with_backend(fixture.backend());
-    let read = new.get::<anew::Book>(1).await.unwrap_err();
+    let new = odm::Database::<dropped_metadata::Shop>::with_backend(fixture.backend());
+    let read = new.get::<dropped_metadata::Book>(1).await.unwrap_err();
     assert_eq!(
         (read.kind(), read.path()),
         (ErrorKind::Invalid, Some("customers"))
     );
-    let report = new.upgrade::<anew::Book>().await.unwrap();
+    let report = new.upgrade::<dropped_metadata::Book>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (0, 1));
     let all = old.get::<Book>(1).elements(|b| b.customers());
     assert_eq!(all.all().await.unwrap(), names(5));
 }
 
-/// What is not the same as itself is the same as it was.
-pub async fn an_upgrade_leaves_what_is_no_number(fixture: Fixture) {
-    let old = odm::Database::<measured::Lab>::with_backend(fixture.backend());
+/// An upgrade can leave NaN elements unchanged, although NaN is not equal to NaN.
+pub async fn an_upgrade_keeps_nan_elements(fixture: Fixture) {
+    let old = odm::Database::<untitled_series::Lab>::with_backend(fixture.backend());
     old.sync_indexes().await.unwrap();
     let values = [f64::NAN, 1.0, 2.0, f64::NAN, f64::NAN];
-    let series = measured::Series {
+    let series = untitled_series::Series {
         id: 1,
         values: values.into(),
     };
     old.insert(series).await.unwrap();
-    let new = odm::Database::<titled::Lab>::with_backend(fixture.backend());
-    let read = new.get::<titled::Series>(1).await.unwrap();
+    let new = odm::Database::<titled_series::Lab>::with_backend(fixture.backend());
+    let read = new.get::<titled_series::Series>(1).await.unwrap();
     assert_eq!((read.title.as_str(), read.values.len()), ("untitled", 5));
-    let report = new.upgrade::<titled::Series>().await.unwrap();
+    let report = new.upgrade::<titled_series::Series>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (1, 0));
 }
 
-mod measured {
+mod untitled_series {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
@@ -235,11 +236,11 @@ mod measured {
     pub(super) struct Lab;
 }
 
-mod titled {
+mod titled_series {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize, Document)]
-    #[document(collection = "series", schema_version = 2, upgrade = untitled)]
+    #[document(collection = "series", schema_version = 2, upgrade = add_title)]
     pub(super) struct Series {
         #[serde(rename = "_id")]
         pub(super) id: i64,
@@ -249,7 +250,7 @@ mod titled {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
-    fn untitled(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    fn add_title(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
         document.insert("title", "untitled");
         Ok(())
     }
@@ -259,55 +260,60 @@ mod titled {
     pub(super) struct Lab;
 }
 
-/// It does not see those outside: some would be of the new version, and others of the old one.
-pub async fn what_an_upgrade_does_to_elements_is_an_error(fixture: Fixture) {
+/// An upgrade that changes elements of a spilled array is an error. The upgrade does not see spilled elements, so the array would
+/// mix two versions.
+pub async fn changing_spilled_elements_is_an_error(fixture: Fixture) {
     let old = odm::Database::<Shop>::with_backend(fixture.backend());
     old.sync_indexes().await.unwrap();
     for (id, count) in [(1, 2), (2, 5)] {
         let customers = names(count).into();
         old.insert(Book { id, customers }).await.unwrap();
     }
-    let new = odm::Database::<louder::Shop>::with_backend(fixture.backend());
-    let typical = new.get::<louder::Book>(1).await.unwrap();
+    let new = odm::Database::<changed_elements::Shop>::with_backend(fixture.backend());
+    let typical = new.get::<changed_elements::Book>(1).await.unwrap();
     assert_eq!(typical.customers.resident()[0], "CUSTOMER 0");
-    let outlier = new.get::<louder::Book>(2).await.unwrap_err();
+    let outlier = new.get::<changed_elements::Book>(2).await.unwrap_err();
     assert_eq!(
         (outlier.kind(), outlier.path()),
         (ErrorKind::Invalid, Some("customers"))
     );
-    let report = new.upgrade::<louder::Book>().await.unwrap();
+    let report = new.upgrade::<changed_elements::Book>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (1, 1));
     let all = old.get::<Book>(2).elements(|b| b.customers());
     assert_eq!(all.all().await.unwrap(), names(5));
 
-    // As soon as none is outside it is as with any other array, though nothing was folded.
+    // Without spilled elements, the upgrade can change the elements, even before a fold.
     let pull = old.update::<Book>(2).pull_where(
         |b| b.customers(),
         |customer| customer.is_in(["customer 2", "customer 3", "customer 4"]),
     );
     pull.await.unwrap();
-    let report = new.upgrade::<louder::Book>().await.unwrap();
+    let report = new.upgrade::<changed_elements::Book>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (1, 0));
     let push = new
-        .update::<louder::Book>(2)
+        .update::<changed_elements::Book>(2)
         .push(|b| b.customers(), "CUSTOMER 9");
     push.await.unwrap();
-    let all = new.get::<louder::Book>(2).elements(|b| b.customers());
+    let all = new
+        .get::<changed_elements::Book>(2)
+        .elements(|b| b.customers());
     assert_eq!(
         all.all().await.unwrap(),
         ["CUSTOMER 0", "CUSTOMER 1", "CUSTOMER 9"]
     );
-    is_clean(&new).await;
+    assert_clean(&new).await;
 }
 
-/// An array that does not overflow yet is measured before it is said to, and is as long behind it.
-pub async fn what_does_not_overflow_yet_is_measured(fixture: Fixture) {
-    let old = odm::Database::<before::Shop>::with_backend(fixture.backend());
+/// Lengths can be measured before the array is declared to overflow. The spill does not change the lengths.
+pub async fn plain_arrays_can_be_measured(fixture: Fixture) {
+    let old = odm::Database::<before_overflow::Shop>::with_backend(fixture.backend());
     for (id, count) in [(1, 0), (2, 3), (3, 3), (4, 40)] {
         let customers = names(count);
-        old.insert(before::Book { id, customers }).await.unwrap();
+        old.insert(before_overflow::Book { id, customers })
+            .await
+            .unwrap();
     }
-    let arrays = old.arrays::<before::Book>();
+    let arrays = old.arrays::<before_overflow::Book>();
     let measured = arrays.lengths_of(|b| b.customers()).await.unwrap();
     assert_eq!((measured.field(), measured.documents()), ("customers", 4));
     let percentiles = [25.0, 50.0, 75.0, 100.0].map(|percent| measured.percentile(percent));
@@ -338,8 +344,8 @@ pub async fn what_does_not_overflow_yet_is_measured(fixture: Fixture) {
     );
 }
 
-/// What has room in its document stays there, also where it is more than a tail holds: nothing says that there is more.
-pub async fn many_that_have_room_are_added_inside(fixture: Fixture) {
+/// Elements within the limit stay in the document, even beyond the capacity of the tail, and `has_more` stays false.
+pub async fn elements_within_the_limit_stay_resident(fixture: Fixture) {
     let db = odm::Database::<Library>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let titles = names(300).into();

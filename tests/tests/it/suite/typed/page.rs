@@ -10,7 +10,7 @@ use odm::{
 
 use crate::{Fixture, models};
 
-/// What a page can be sorted by.
+/// A model with a sort field of each type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(
     collection = "pictures",
@@ -45,7 +45,7 @@ struct Place {
     city: String,
 }
 
-/// Stored as a text or as a document.
+/// An enum that is stored as a string or as a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 enum Kind {
     Photo,
@@ -62,7 +62,7 @@ struct Title {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Embedded)]
 struct Number(i64);
 
-/// A model whose id is a newtype.
+/// A model with a newtype id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "numbered")]
 struct Numbered {
@@ -75,9 +75,9 @@ struct Numbered {
 struct Board;
 type Db = odm::Database<Board>;
 
-/// A picture whose fields have few different values, so that most of them are equal somewhere.
+/// Returns a picture with few distinct field values, so that many pictures have equal values.
 fn picture(id: i64) -> Picture {
-    // A fixed sequence without a pattern.
+    // A fixed pseudorandom sequence, so that each run sees the same values.
     let dice = |salt: i64, sides: i64| {
         let mixed = (id * 31 + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
         (mixed >> 33).rem_euclid(sides)
@@ -113,7 +113,7 @@ fn picture(id: i64) -> Picture {
     }
 }
 
-async fn board(fixture: &Fixture, pictures: i64) -> Db {
+async fn insert_board(fixture: &Fixture, pictures: i64) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert_many((0..pictures).map(picture)).await.unwrap();
@@ -124,8 +124,11 @@ fn ids(items: &[Picture]) -> Vec<i64> {
     items.iter().map(|picture| picture.id).collect()
 }
 
-/// The ids of all pages one after the other, and back again from the last.
-async fn walk(query: impl Fn() -> Find<Board, Picture>, size: u32) -> (Vec<i64>, Vec<i64>) {
+/// Returns the ids of all pages, read forwards from the first page and backwards from the last page.
+async fn read_all_pages(
+    query: impl Fn() -> Find<Board, Picture>,
+    size: u32,
+) -> (Vec<i64>, Vec<i64>) {
     let mut forwards = Vec::new();
     let mut token = None;
     let mut last: Option<Page<Picture>> = None;
@@ -144,7 +147,7 @@ async fn walk(query: impl Fn() -> Find<Board, Picture>, size: u32) -> (Vec<i64>,
     let mut page = last.unwrap();
     let mut backwards = ids(&page.items);
     while let Some(token) = page.previous {
-        // As it comes back from a URL.
+        // The token makes a round trip through its text form, as in a URL.
         let token: PageToken = token.to_string().parse().unwrap();
         page = query().page(size).before(token).await.unwrap();
         assert!(page.next.is_some());
@@ -153,16 +156,16 @@ async fn walk(query: impl Fn() -> Find<Board, Picture>, size: u32) -> (Vec<i64>,
     (forwards, backwards)
 }
 
-/// The pages of a query in every size are all that it finds, in its order.
-async fn pages_are_the_list(
+/// Asserts that the pages of a query contain all results exactly once, and in the same order for each page size.
+async fn assert_pages_equal_the_list(
     query: impl Fn() -> Find<Board, Picture>,
     sizes: &[u32],
 ) -> Vec<Picture> {
-    // The order of what is equal is the page's own.
+    // Pages order equal documents by `_id`. The plain query does not, so the assertions below compare sorted ids.
     let all = query().all().await.unwrap();
     let mut listed = None;
     for size in sizes {
-        let (forwards, backwards) = walk(&query, *size).await;
+        let (forwards, backwards) = read_all_pages(&query, *size).await;
         assert_eq!(forwards, backwards, "pages of {size}");
         let listed = listed.get_or_insert(forwards.clone());
         assert_eq!(*listed, forwards, "pages of {size}");
@@ -193,64 +196,64 @@ fn rank(rating: Option<f64>) -> (u8, f64) {
     }
 }
 
-fn is_in_order(pictures: &[Picture], order: impl Fn(&Picture, &Picture) -> Ordering) {
+fn assert_sorted(pictures: &[Picture], order: impl Fn(&Picture, &Picture) -> Ordering) {
     for pair in pictures.windows(2) {
         assert_ne!(order(&pair[0], &pair[1]), Ordering::Greater, "{pair:?}");
     }
 }
 
-pub async fn pages_of_every_size_are_the_list(fixture: Fixture) {
-    let db = board(&fixture, 83).await;
+pub async fn pages_of_every_size_equal_the_list(fixture: Fixture) {
+    let db = insert_board(&fixture, 83).await;
     let sizes = &[1, 2, 7, 20, 82, 83, 84];
     let find = || db.find::<Picture>();
-    let of = pages_are_the_list(find, sizes).await;
-    assert_eq!(ids(&of), (0..83).collect::<Vec<_>>());
-    let of = pages_are_the_list(|| find().sort(|p| p.id().desc()), sizes).await;
-    assert_eq!(ids(&of), (0..83).rev().collect::<Vec<_>>());
-    let of = pages_are_the_list(|| find().sort(|p| p.date().desc()), sizes).await;
-    is_in_order(&of, |a, b| (b.date, b.id).cmp(&(a.date, a.id)));
-    let of = pages_are_the_list(
+    let listed = assert_pages_equal_the_list(find, sizes).await;
+    assert_eq!(ids(&listed), (0..83).collect::<Vec<_>>());
+    let listed = assert_pages_equal_the_list(|| find().sort(|p| p.id().desc()), sizes).await;
+    assert_eq!(ids(&listed), (0..83).rev().collect::<Vec<_>>());
+    let listed = assert_pages_equal_the_list(|| find().sort(|p| p.date().desc()), sizes).await;
+    assert_sorted(&listed, |a, b| (b.date, b.id).cmp(&(a.date, a.id)));
+    let listed = assert_pages_equal_the_list(
         || find().filter(|p| p.thread().eq(1)).sort(|p| p.date().asc()),
         sizes,
     )
     .await;
-    is_in_order(&of, |a, b| (a.date, a.id).cmp(&(b.date, b.id)));
-    assert!(of.len() > 10 && of.iter().all(|picture| picture.thread == 1));
+    assert_sorted(&listed, |a, b| (a.date, a.id).cmp(&(b.date, b.id)));
+    assert!(listed.len() > 10 && listed.iter().all(|picture| picture.thread == 1));
     let none = find().filter(|p| p.thread().eq(99)).page(3).await.unwrap();
     assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
 }
 
-pub async fn every_kind_of_value_has_its_place(fixture: Fixture) {
-    let db = board(&fixture, 61).await;
+pub async fn pages_sort_by_every_type(fixture: Fixture) {
+    let db = insert_board(&fixture, 61).await;
     let sizes = &[1, 4, 60];
     let find = || db.find::<Picture>();
-    let of = pages_are_the_list(|| find().sort(|p| p.rating().asc()), sizes).await;
-    is_in_order(&of, |a, b| {
+    let listed = assert_pages_equal_the_list(|| find().sort(|p| p.rating().asc()), sizes).await;
+    assert_sorted(&listed, |a, b| {
         rank(a.rating)
             .partial_cmp(&rank(b.rating))
             .unwrap()
             .then(a.id.cmp(&b.id))
     });
-    let of = pages_are_the_list(|| find().sort(|p| p.rating().desc()), sizes).await;
-    is_in_order(&of, |a, b| {
+    let listed = assert_pages_equal_the_list(|| find().sort(|p| p.rating().desc()), sizes).await;
+    assert_sorted(&listed, |a, b| {
         rank(b.rating)
             .partial_cmp(&rank(a.rating))
             .unwrap()
             .then(b.id.cmp(&a.id))
     });
-    let of = pages_are_the_list(
+    let listed = assert_pages_equal_the_list(
         || find().sort(|p| (p.score().desc(), p.title().asc())),
         sizes,
     )
     .await;
-    is_in_order(&of, |a, b| {
+    assert_sorted(&listed, |a, b| {
         b.score
             .cmp(&a.score)
             .then(a.title.cmp(&b.title))
             .then(a.id.cmp(&b.id))
     });
     let city = |picture: &Picture| picture.place.clone().map(|place| place.city);
-    let of = pages_are_the_list(
+    let listed = assert_pages_equal_the_list(
         || {
             find().sort(|p| {
                 (
@@ -264,7 +267,7 @@ pub async fn every_kind_of_value_has_its_place(fixture: Fixture) {
         sizes,
     )
     .await;
-    is_in_order(&of, |a, b| {
+    assert_sorted(&listed, |a, b| {
         let rating = |picture: &Picture| rank(picture.rating);
         city(a)
             .cmp(&city(b))
@@ -272,21 +275,21 @@ pub async fn every_kind_of_value_has_its_place(fixture: Fixture) {
             .then(rating(a).partial_cmp(&rating(b)).unwrap())
             .then((b.date, b.id).cmp(&(a.date, a.id)))
     });
-    pages_are_the_list(
+    assert_pages_equal_the_list(
         || find().sort(|p| (p.price().desc(), p.hidden().asc())),
         sizes,
     )
     .await;
-    pages_are_the_list(
+    assert_pages_equal_the_list(
         || find().sort(|p| (p.hidden().desc(), p.file().asc())),
         sizes,
     )
     .await;
-    pages_are_the_list(|| find().sort(|p| (p.kind().asc(), p.like().desc())), sizes).await;
-    let of = pages_are_the_list(|| find().sort(|p| p.kind().desc()), sizes).await;
+    assert_pages_equal_the_list(|| find().sort(|p| (p.kind().asc(), p.like().desc())), sizes).await;
+    let listed = assert_pages_equal_the_list(|| find().sort(|p| p.kind().desc()), sizes).await;
     assert!(
-        of[0].kind != Kind::Photo && of[60].kind == Kind::Photo,
-        "documents are behind texts"
+        listed[0].kind != Kind::Photo && listed[60].kind == Kind::Photo,
+        "documents are after texts"
     );
 }
 
@@ -309,15 +312,15 @@ pub async fn an_id_of_any_type(fixture: Fixture) {
     let first = page(None).await;
     let second = page(first.next).await;
     let third = page(second.next).await;
-    let of = |page: &[Numbered]| page.iter().map(|n| n.id.0).collect::<Vec<_>>();
-    assert_eq!(of(&first.items), [8, 7, 6, 5]);
-    assert_eq!(of(&second.items), [4, 3, 2, 1]);
-    assert_eq!(of(&third.items), [0]);
+    let numbers = |page: &[Numbered]| page.iter().map(|n| n.id.0).collect::<Vec<_>>();
+    assert_eq!(numbers(&first.items), [8, 7, 6, 5]);
+    assert_eq!(numbers(&second.items), [4, 3, 2, 1]);
+    assert_eq!(numbers(&third.items), [0]);
 }
 
-/// As many keys and documents for a page far behind as for the first.
-pub async fn depth_costs_nothing(fixture: Fixture) {
-    let db = board(&fixture, 3_000).await;
+/// A late page examines about as many keys and documents as the first page.
+pub async fn late_pages_cost_the_same(fixture: Fixture) {
+    let db = insert_board(&fixture, 3_000).await;
     for (name, query) in [
         ("by date", db.find::<Picture>().sort(|p| p.date().asc())),
         (
@@ -346,7 +349,7 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
     ] {
         let first = query.clone().page(9).explain().await.unwrap();
         assert!(
-            !first.is_scan && !first.is_sorted_afterwards,
+            !first.is_collection_scan && !first.is_sorted_in_memory,
             "{name}: {first:?}"
         );
         assert_eq!(
@@ -367,8 +370,8 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
             if number == 2 || number % 33 == 0 || number == 100 {
                 let explain = query.clone().page(9).after(token).explain().await.unwrap();
                 assert_eq!(explain.indexes, first.indexes, "{name}, page {number}");
-                assert!(!explain.is_sorted_afterwards, "{name}, page {number}");
-                // MongoDB merges a walk for each way to be behind the last document, and each looks at its first one.
+                assert!(!explain.is_sorted_in_memory, "{name}, page {number}");
+                // MongoDB merges an index scan for each alternative of the page condition, and each scan examines its first key.
                 let ahead = if fixture.url().starts_with("mongodb") {
                     3
                 } else {
@@ -381,7 +384,7 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
                     is_about_the_same(explain.keys_examined),
                     "{name}, page {number}: {explain:?}"
                 );
-                // It may fetch a document again behind the merge, where several values are asked for.
+                // MongoDB may fetch a document again after the merge, if the condition has several values.
                 let fetched = if ahead > 0 { 20 + ahead } else { 10 };
                 assert!(
                     (10..=fetched).contains(&explain.documents_examined),
@@ -394,12 +397,12 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
     }
 }
 
-pub async fn what_comes_and_goes_shifts_nobody(fixture: Fixture) {
-    let db = board(&fixture, 40).await;
+pub async fn inserts_and_deletes_do_not_shift_pages(fixture: Fixture) {
+    let db = insert_board(&fixture, 40).await;
     let query = || db.find::<Picture>().sort(|p| p.date().desc());
-    let expected = ids(&walk_all(&query).await);
+    let expected = ids(&read_without_pages(&query).await);
     let first = query().page(5).await.unwrap();
-    // The last of the page goes, another comes with its date, and some before and behind.
+    // Delete the last document of the page. Insert a document with the same date, and documents at both ends of the order.
     let last = first.items.last().unwrap().clone();
     db.delete::<Picture>(last.id).await.unwrap();
     for (id, date) in [
@@ -425,7 +428,7 @@ pub async fn what_comes_and_goes_shifts_nobody(fixture: Fixture) {
     let kept: Vec<_> = seen.into_iter().filter(|id| *id < 1_000).collect();
     assert_eq!(kept, expected);
 
-    // A page whose documents have all gone is empty, and leads on to both sides.
+    // A page is empty after all its documents are deleted. The token in the opposite direction still works.
     let first = query().page(5).await.unwrap();
     let second = query().page(5).after(first.next.clone()).await.unwrap();
     db.delete_many::<Picture>(|p| !p.id().is_in(ids(&first.items)))
@@ -451,13 +454,13 @@ pub async fn what_comes_and_goes_shifts_nobody(fixture: Fixture) {
     );
 }
 
-async fn walk_all(query: &impl Fn() -> Find<Board, Picture>) -> Vec<Picture> {
+async fn read_without_pages(query: &impl Fn() -> Find<Board, Picture>) -> Vec<Picture> {
     query().sort(|p| p.id().desc()).all().await.unwrap()
 }
 
-/// While others insert and delete, who stays is seen, once.
-pub async fn pages_beside_writers(fixture: Fixture) {
-    let db = board(&fixture, 120).await;
+/// Pages during concurrent inserts and deletes return each remaining document exactly once.
+pub async fn pages_during_concurrent_writes(fixture: Fixture) {
+    let db = insert_board(&fixture, 120).await;
     let writer = tokio::spawn({
         let db = db.clone();
         async move {
@@ -478,7 +481,7 @@ pub async fn pages_beside_writers(fixture: Fixture) {
     });
     let query = || db.find::<Picture>().sort(|p| p.date().asc());
     while !writer.is_finished() {
-        let (mut forwards, mut backwards) = walk(query, 11).await;
+        let (mut forwards, mut backwards) = read_all_pages(query, 11).await;
         for seen in [&mut forwards, &mut backwards] {
             seen.retain(|id| *id < 10_000);
             let all = seen.len();
@@ -491,7 +494,7 @@ pub async fn pages_beside_writers(fixture: Fixture) {
 }
 
 pub async fn joins_and_projections_have_pages(fixture: Fixture) {
-    let db = board(&fixture, 30).await;
+    let db = insert_board(&fixture, 30).await;
     let mut token = None;
     let mut seen = Vec::new();
     loop {
@@ -513,7 +516,7 @@ pub async fn joins_and_projections_have_pages(fixture: Fixture) {
             break;
         }
     }
-    let listed = pages_are_the_list(
+    let listed = assert_pages_equal_the_list(
         || {
             db.find::<Picture>()
                 .sort(|p| (p.place().city().desc(), p.score().asc()))
@@ -529,14 +532,14 @@ pub async fn joins_and_projections_have_pages(fixture: Fixture) {
 }
 
 pub async fn a_page_in_a_transaction(fixture: Fixture) {
-    let db = board(&fixture, 10).await;
+    let db = insert_board(&fixture, 10).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let outside = db.find::<Picture>().page(4).await.unwrap();
-    let inside = db
+    let first = db.find::<Picture>().page(4).await.unwrap();
+    let in_transaction = db
         .transaction(|tx| {
-            let token = outside.next.clone();
+            let token = first.next.clone();
             async move {
                 tx.delete::<Picture>(5).await?;
                 tx.find::<Picture>().page(4).after(token).await
@@ -544,21 +547,21 @@ pub async fn a_page_in_a_transaction(fixture: Fixture) {
         })
         .await
         .unwrap();
-    assert_eq!(ids(&inside.items), [4, 6, 7, 8]);
+    assert_eq!(ids(&in_transaction.items), [4, 6, 7, 8]);
 }
 
-pub async fn a_token_goes_with_its_query(fixture: Fixture) {
-    let db = board(&fixture, 10).await;
+pub async fn a_token_is_valid_for_its_query_only(fixture: Fixture) {
+    let db = insert_board(&fixture, 10).await;
     let thread = |thread| {
         db.find::<Picture>()
             .filter(move |p| p.thread().eq(thread))
             .sort(|p| p.date().asc())
     };
     let token = thread(1).page(1).await.unwrap().next.unwrap();
-    // Pages of another size are fine, also of other fields.
+    // A token is valid for pages of any size.
     assert!(thread(1).page(2).after(token.clone()).await.is_ok());
     let find = || db.find::<Picture>();
-    for (what, other) in [
+    for (change, other) in [
         ("another filter", thread(2)),
         ("no filter", find().sort(|p| p.date().asc())),
         (
@@ -581,10 +584,10 @@ pub async fn a_token_goes_with_its_query(fixture: Fixture) {
             .after(token.clone())
             .await
             .unwrap_err();
-        assert!(error.is_invalid_page_token(), "{what}: {error}");
+        assert!(error.is_invalid_page_token(), "{change}: {error}");
         assert_eq!(error.model(), Some("Picture"));
         let error = other.page(1).before(token.clone()).await.unwrap_err();
-        assert!(error.is_invalid_page_token(), "{what}: {error}");
+        assert!(error.is_invalid_page_token(), "{change}: {error}");
     }
     let error = db
         .find::<Numbered>()
@@ -604,8 +607,8 @@ pub async fn a_token_goes_with_its_query(fixture: Fixture) {
     }
 }
 
-/// A token with the right query and a key that somebody else has made up.
-fn forged(token: &PageToken, key: &[RawBson]) -> PageToken {
+/// Returns a token of the same query with a forged key.
+fn forge_token(token: &PageToken, key: &[RawBson]) -> PageToken {
     let mut bytes = decode(&token.to_string());
     bytes.truncate(10);
     let key: bson::RawArrayBuf = key.iter().map(|value| value.as_raw_bson_ref()).collect();
@@ -637,8 +640,8 @@ fn encode(bytes: &[u8]) -> String {
     bytes.chunks(3).map(chunk).collect()
 }
 
-pub async fn a_forged_token_stays_a_value(fixture: Fixture) {
-    let db = board(&fixture, 20).await;
+pub async fn a_forged_token_injects_no_operators(fixture: Fixture) {
+    let db = insert_board(&fixture, 20).await;
     let recorder = Recorder::new(fixture.backend());
     let recorded = Db::with_backend(Arc::new(recorder.clone()));
     let query = || {
@@ -649,7 +652,7 @@ pub async fn a_forged_token_stays_a_value(fixture: Fixture) {
     };
     let token = query().page(1).await.unwrap().next.unwrap();
     assert_eq!(encode(&decode(&token.to_string())), token.to_string());
-    let inside = |page: Page<Picture>| page.items.iter().all(|picture| picture.thread == 1);
+    let is_in_thread = |page: Page<Picture>| page.items.iter().all(|picture| picture.thread == 1);
     for attempt in [
         RawBson::Document(rawdoc! { "$ne": null }),
         RawBson::Document(rawdoc! { "$gt": "" }),
@@ -668,20 +671,24 @@ pub async fn a_forged_token_stays_a_value(fixture: Fixture) {
             vec![RawBson::String("a".into()), attempt.clone()],
         ] {
             recorder.clear();
-            let after = query().page(100).after(forged(&token, &key)).await.unwrap();
-            let before = query()
+            let after = query()
                 .page(100)
-                .before(forged(&token, &key))
+                .after(forge_token(&token, &key))
                 .await
                 .unwrap();
-            // What it leads to are pages of the same query, which together are all of it.
+            let before = query()
+                .page(100)
+                .before(forge_token(&token, &key))
+                .await
+                .unwrap();
+            // The pages after and before the forged key together contain all results of the query.
             assert_eq!(
                 after.items.len() + before.items.len(),
                 query().all().await.unwrap().len(),
                 "{key:?}"
             );
-            assert!(inside(after) && inside(before));
-            // The value stands behind an operator of ours.
+            assert!(is_in_thread(after) && is_in_thread(before));
+            // The forged value is only an operand of the operators of the page condition.
             let Operation::Find(find) = &recorder.operations()[0] else {
                 panic!("a query")
             };
@@ -704,7 +711,7 @@ pub async fn a_forged_token_stays_a_value(fixture: Fixture) {
     for key in [vec![], vec![RawBson::Int64(1)], vec![RawBson::Int64(1); 3]] {
         let error = query()
             .page(1)
-            .after(forged(&token, &key))
+            .after(forge_token(&token, &key))
             .await
             .unwrap_err();
         assert!(error.is_invalid_page_token(), "{key:?}: {error}");
@@ -712,7 +719,7 @@ pub async fn a_forged_token_stays_a_value(fixture: Fixture) {
     drop(db);
 }
 
-pub async fn a_document_that_has_no_place_is_an_error(fixture: Fixture) {
+pub async fn a_sort_by_a_stored_array_fails(fixture: Fixture) {
     let db = models::Db::with_backend(fixture.backend());
     db.insert_many([
         models::Post::new(1, "alex", &["a"]),
@@ -720,7 +727,7 @@ pub async fn a_document_that_has_no_place_is_an_error(fixture: Fixture) {
     ])
     .await
     .unwrap();
-    // Sorted by the first tag: the elements of the array, not the array.
+    // A sort by the first tag compares an element of the array, so a page token is possible.
     let page = db
         .find::<models::Post>()
         .sort(|p| p.tags().at(0).asc())
@@ -735,11 +742,13 @@ pub async fn a_document_that_has_no_place_is_an_error(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(page.items[0].id, 2);
-    // Somebody has stored an array where the model has a number.
-    let change = odm::backend::operation::Update {
+    // The stored value is an array, and the model has a number.
+    let change = odm::backend::operation::UpdateOperation {
         collection: "posts".into(),
         filter: rawdoc! {},
-        change: odm::backend::operation::Change::operators(rawdoc! { "$set": { "votes": [1, 2] } }),
+        change: odm::backend::operation::DocumentChange::operators(
+            rawdoc! { "$set": { "votes": [1, 2] } },
+        ),
         multi: true,
         upsert: false,
     };

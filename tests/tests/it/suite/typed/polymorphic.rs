@@ -1,4 +1,4 @@
-//! Joins along references inside of variants: a reference that leads to documents of one of several models.
+//! Tests of joins along references inside enum variants: the variant decides the model of the target.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct User {
     pub name: String,
 }
 
-/// Its ids are those of users too, so that one taken for the other is found.
+/// A team. Users and teams share ids, so that a mix-up of the two models fails a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "teams")]
 pub struct Team {
@@ -38,30 +38,30 @@ pub struct Contract {
     pub number: String,
 }
 
-/// The users 1 to 4, and the teams 1 to 3, the last of which nobody leads.
-async fn people<S>(fixture: &Fixture) -> (Database<S>, Recorder)
+/// Inserts the users 1 to 4 and the teams 1 to 3. The lead of team 3 does not exist.
+async fn insert_people_and_teams<S>(fixture: &Fixture) -> (Database<S>, Recorder)
 where
     S: Schema + Contains<User> + Contains<Team>,
 {
     let recorder = Recorder::new(fixture.backend());
     let db = Database::<S>::with_backend(Arc::new(recorder.clone()));
-    let user = |id| User {
+    let user_name = |id| User {
         id,
         name: format!("user {id}"),
     };
-    let team = |(id, lead)| Team {
+    let team_name = |(id, lead)| Team {
         id,
         name: format!("team {id}"),
         lead: Ref::new(lead),
     };
-    db.insert_many((1..=4).map(user)).await.unwrap();
+    db.insert_many((1..=4).map(user_name)).await.unwrap();
     let teams = [(1, 2), (2, 1), (3, 99)];
-    db.insert_many(teams.map(team)).await.unwrap();
+    db.insert_many(teams.map(team_name)).await.unwrap();
     recorder.clear();
     (db, recorder)
 }
 
-/// The name of what a link leads to, or its id.
+/// Returns the name of the target, or a text with the id if the target is missing.
 fn user(link: Linked<&User, &Ref<User>>) -> String {
     match link {
         Loaded(user) => user.name.clone(),
@@ -76,19 +76,19 @@ fn team(link: Linked<&Team, &Ref<Team>>) -> String {
     }
 }
 
-fn users(links: &Links<User>) -> Vec<String> {
+fn user_names(links: &Links<User>) -> Vec<String> {
     links.iter().map(user).collect()
 }
 
-fn insert(collection: &'static str, documents: Vec<RawDocumentBuf>) -> operation::Insert {
-    operation::Insert {
+fn insert(collection: &'static str, documents: Vec<RawDocumentBuf>) -> operation::InsertOperation {
+    operation::InsertOperation {
         collection: collection.into(),
         documents,
         ordered: true,
     }
 }
 
-/// A module for each of serde's representations, with the same models and tests.
+/// Generates a module for each serde representation of enums, with the same models and tests.
 macro_rules! representations {
     ($($name:ident: $collection:literal $needs:tt $misfit:tt $($serde:meta)*;)*) => {
         $(mod $name {
@@ -161,7 +161,7 @@ macro_rules! representations {
             }
 
             async fn office(fixture: &Fixture) -> (Db, Recorder) {
-                let (db, recorder) = people::<Office>(fixture).await;
+                let (db, recorder) = insert_people_and_teams::<Office>(fixture).await;
                 let nobody = || Owner::Nobody;
                 db.insert_many([
                     asset(1, of_user(1), Some(of_user(3)), &[of_user(2), of_team(2, None, &[]), nobody(), of_user(1), of_user(2)]),
@@ -182,7 +182,7 @@ macro_rules! representations {
                     .with(|a| a.owner().team(|team| team.id()))
                     .with(|a| a.owner().contract(|contract| contract.with()))
                     .all().await.unwrap();
-                // The assets, the users, and the teams of each of two variants.
+                // Four queries: the assets, the users, and the teams of two variants.
                 assert_eq!(recorder.queries(), 4);
                 let owners: Vec<_> = assets.iter().map(|(asset, u, t, c)| match &asset.owner {
                     Owner::User { .. } => {
@@ -204,7 +204,7 @@ macro_rules! representations {
                 }).collect();
                 assert_eq!(owners, ["user 1", "team 1", "", "no user 97", "team 2"]);
 
-                // Options and arrays in a variant, and an enum that is optional itself.
+                // An optional reference and an array of references in a variant, and an optional enum.
                 recorder.clear();
                 let assets = db.find::<Asset>()
                     .sort(|a| a.id().asc())
@@ -214,15 +214,15 @@ macro_rules! representations {
                     .with(|a| a.second().team(|team| team.id()))
                     .all().await.unwrap();
                 assert_eq!(recorder.queries(), 5);
-                let told: Vec<_> = assets.iter().map(|(_, deputy, members, second, of)| (
+                let joined: Vec<_> = assets.iter().map(|(_, deputy, members, second, of)| (
                     deputy.as_ref().map(|link| user(link.get())),
-                    users(members),
+                    user_names(members),
                     second.as_ref().map(|link| user(link.get())),
                     of.as_ref().map(|link| team(link.get())),
                 )).collect();
                 let text = |text: &str| Some(text.to_owned());
                 let none = (None, vec![], None, None);
-                assert_eq!(told, [
+                assert_eq!(joined, [
                     (None, vec![], text("user 3"), None),
                     (text("user 3"), vec!["user 2".into(), "no user 98".into(), "user 1".into()], None, None),
                     none.clone(),
@@ -241,30 +241,31 @@ macro_rules! representations {
                     .with(|a| a.watchers().contract(|contract| contract.with()))
                     .all().await.unwrap();
                 assert_eq!(recorder.queries(), 5);
-                // In the order of the array, so that both can be gone through side by side.
-                let told = assets.iter().map(|(asset, users, teams, _, contracts)| {
+                // Joined documents keep the order of the array, so that a caller can iterate over both together.
+                let joined = assets.iter().map(|(asset, users, teams, _, contracts)| {
                     let (mut users, mut teams, mut contracts) = (users.iter(), teams.iter(), contracts.iter());
-                    let told = asset.watchers.iter().map(|watcher| match watcher {
+                    let watchers = asset.watchers.iter().map(|watcher| match watcher {
                         Owner::User { .. } => user(users.next().unwrap()),
                         Owner::Team { .. } => team(teams.next().unwrap()),
                         Owner::Contract(_) => team(contracts.next().unwrap()),
                         Owner::Nobody => "nobody".into(),
                     });
-                    let told = told.collect::<Vec<_>>().join(", ");
+                    let watchers = watchers.collect::<Vec<_>>().join(", ");
                     assert!(users.next().is_none() && teams.next().is_none() && contracts.next().is_none());
-                    told
+                    watchers
                 });
-                assert_eq!(told.collect::<Vec<_>>(), [
+                assert_eq!(joined.collect::<Vec<_>>(), [
                     "user 2, team 2, nobody, user 1, user 2",
                     "team 1, team 3",
                     "",
                     "nobody, no user 95, user 4",
                     "team 3, team 2",
                 ]);
-                let members = assets.iter().map(|(_, _, _, members, _)| users(members).join(", "));
+                let members = assets.iter().map(|(_, _, _, members, _)| user_names(members).join(", "));
                 assert_eq!(members.collect::<Vec<_>>(), ["", "", "", "", "user 4, user 3, user 2"]);
 
-                // With what can be asked of any array of references, inside of the closure or behind it; and one element.
+                // Sort, limit and filter work as for any array of references, inside the closure and after the closure. Also the
+                // join of a single element.
                 recorder.clear();
                 let assets = db.find::<Asset>()
                     .sort(|a| a.id().asc())
@@ -274,15 +275,15 @@ macro_rules! representations {
                     .with(|a| a.watchers().at(1).team(|team| team.id().filter(|t| t.name().ne("team 2"))))
                     .all().await.unwrap();
                 assert_eq!(recorder.queries(), 5);
-                let told = assets.iter().map(|(_, last, first, second, of)| (
-                    users(last).join(", "),
-                    users(first).join(", "),
+                let joined = assets.iter().map(|(_, last, first, second, of)| (
+                    user_names(last).join(", "),
+                    user_names(first).join(", "),
                     second.as_ref().map_or(String::new(), |link| user(link.get())),
                     of.as_ref().map_or(String::new(), |link| team(link.get())),
                 ));
-                let told: Vec<_> = told.collect();
-                let told: Vec<_> = told.iter().map(|(a, b, c, d)| [a.as_str(), b, c, d]).collect();
-                assert_eq!(told, [
+                let joined: Vec<_> = joined.collect();
+                let joined: Vec<_> = joined.iter().map(|(a, b, c, d)| [a.as_str(), b, c, d]).collect();
+                assert_eq!(joined, [
                     ["user 2, user 2", "user 1", "", "no team 2"],
                     ["", "", "", ""],
                     ["", "", "", ""],
@@ -291,7 +292,7 @@ macro_rules! representations {
                 ]);
             }
 
-            /// One query for each edge and level, and none where no document has the variant.
+            /// A join needs a query for each edge and level, and no query if no document has the variant.
             pub(super) async fn nested(fixture: &Fixture) {
                 let (db, recorder) = office(fixture).await;
                 let assets = db.find::<Asset>()
@@ -320,7 +321,7 @@ macro_rules! representations {
                     .all().await.unwrap();
                 assert_eq!((assets.len(), recorder.queries()), (1, 1));
 
-                // However many there are.
+                // The number of queries does not depend on the number of documents.
                 let many = (100..200).map(|id| asset(id, if id % 2 == 0 { of_user(id % 4 + 1) } else { of_team(1, None, &[]) }, None, &[]));
                 db.insert_many(many).await.unwrap();
                 recorder.clear();
@@ -331,8 +332,8 @@ macro_rules! representations {
                     .all().await.unwrap();
                 assert_eq!((assets.len(), recorder.queries()), (100, 4));
                 assert!(assets.iter().all(|(_, user, team)| user.is_some() != team.is_some()));
-                // Each id once, and none of the other variant.
-                let asked: Vec<_> = recorder.operations().iter().filter_map(|operation| match operation {
+                // Each id is in a query once, and no id of the wrong variant.
+                let requested: Vec<_> = recorder.operations().iter().filter_map(|operation| match operation {
                     Operation::Find(find) if &*find.collection == "users" => {
                         let ids = find.filter.get_document("_id").unwrap().get_array("$in").unwrap();
                         let mut ids: Vec<_> = ids.into_iter().map(|id| id.unwrap().as_i64().unwrap()).collect();
@@ -341,7 +342,7 @@ macro_rules! representations {
                     }
                     _ => None,
                 }).collect();
-                assert!(asked.contains(&vec![1, 3]) && asked.contains(&vec![2]), "{asked:?}");
+                assert!(requested.contains(&vec![1, 3]) && requested.contains(&vec![2]), "{requested:?}");
             }
 
             pub(super) async fn streamed(fixture: &Fixture) {
@@ -369,8 +370,8 @@ macro_rules! representations {
                     .sort(|a| a.id().asc())
                     .with(|a| a.owner().team(|team| team.id()))
                     .page(2).await.unwrap();
-                let of: Vec<_> = page.items.iter().map(|(asset, team)| (asset.id, team.is_some())).collect();
-                assert_eq!(of, [(1, false), (2, true)]);
+                let joined: Vec<_> = page.items.iter().map(|(asset, team)| (asset.id, team.is_some())).collect();
+                assert_eq!(joined, [(1, false), (2, true)]);
             }
 
             pub(super) async fn in_a_transaction(fixture: &Fixture) {
@@ -378,17 +379,17 @@ macro_rules! representations {
                 if !db.backend().capabilities().transactions {
                     return;
                 }
-                let told = db.transaction(|tx| async move {
+                let name = db.transaction(|tx| async move {
                     tx.insert(User { id: 7, name: "new".into() }).await?;
                     tx.update::<Asset>(3).set(|a| a.owner(), of_user(7)).await?;
                     let asset = tx.find::<Asset>().filter(|a| a.id().eq(3));
                     let (_, owner) = asset.with(|a| a.owner().user(|user| user.id())).one().await?;
                     Ok(user(owner.unwrap().get()))
                 }).await.unwrap();
-                assert_eq!(told, "new");
+                assert_eq!(name, "new");
             }
 
-            /// Only what a join needs is read: the reference, and what says of which variant its enum is.
+            /// A join reads only the needed fields: the reference, and the tag of the variant.
             pub(super) async fn projected(fixture: &Fixture) {
                 let (db, recorder) = office(fixture).await;
                 let cards = db.find::<Asset>()
@@ -398,13 +399,13 @@ macro_rules! representations {
                     .with(|a| a.watchers().team(|team| team.id()))
                     .with(|a| a.watchers().at(1).user(|user| user.id()))
                     .all().await.unwrap();
-                let told = cards.iter().map(|(card, owner, teams, second)| (
+                let joined = cards.iter().map(|(card, owner, teams, second)| (
                     card.name.as_str(),
                     owner.is_some(),
                     teams.len(),
                     second.as_ref().map(|link| user(link.get())),
                 ));
-                assert_eq!(told.collect::<Vec<_>>(), [
+                assert_eq!(joined.collect::<Vec<_>>(), [
                     ("asset 1", true, 1, None),
                     ("asset 2", false, 1, None),
                     ("asset 3", false, 0, None),
@@ -418,7 +419,7 @@ macro_rules! representations {
                 assert_eq!(find.projection, Some(rawdoc! $needs));
             }
 
-            /// What refers to each from inside of a variant: down, and up again.
+            /// Children by a reference inside a variant, with a join from the child to a different variant.
             pub(super) async fn children(fixture: &Fixture) {
                 let (db, recorder) = office(fixture).await;
                 let users = db.find::<User>()
@@ -429,29 +430,29 @@ macro_rules! representations {
                     .all().await.unwrap();
                 assert_eq!(recorder.queries(), 5);
                 let ids = |assets: &[Asset]| assets.iter().map(|asset| asset.id).collect::<Vec<_>>();
-                let told: Vec<_> = users.iter().map(|(_, own, second, member)| {
+                let joined: Vec<_> = users.iter().map(|(_, owned, second, member)| {
                     let teams = member.iter().map(|(_, of)| team(of.as_ref().unwrap().get()));
-                    (ids(own), ids(second), teams.collect::<Vec<_>>())
+                    (ids(owned), ids(second), teams.collect::<Vec<_>>())
                 }).collect();
-                assert_eq!(told, [
+                assert_eq!(joined, [
                     (vec![1], vec![], vec!["team 1".to_owned()]),
                     (vec![], vec![], vec!["team 1".to_owned()]),
                     (vec![], vec![1], vec![]),
                     (vec![], vec![], vec![]),
                 ]);
-                // A user with the id of a team has none of its assets.
+                // Users and teams have equal ids: a team does not get the assets of the user with the same id.
                 let teams = db.find::<Team>().sort(|t| t.id().asc())
                     .with_children(Asset::by(|a| a.owner().team(|team| team.id())).select::<Card>())
                     .with_children(Asset::by(|a| a.owner().contract(|contract| contract.with())))
                     .all().await.unwrap();
-                let told = teams.iter().map(|(_, own, by_contract)| (own.len(), ids(by_contract)));
-                assert_eq!(told.collect::<Vec<_>>(), [(1, vec![]), (0, vec![5]), (0, vec![])]);
+                let joined = teams.iter().map(|(_, owned, by_contract)| (owned.len(), ids(by_contract)));
+                assert_eq!(joined.collect::<Vec<_>>(), [(1, vec![]), (0, vec![5]), (0, vec![])]);
             }
 
-            /// What is not as the model says is told, and not taken for another variant.
+            /// A document that does not fit the model is an error, and is not read as a different variant.
             pub(super) async fn misfits(fixture: &Fixture) {
                 let (db, _) = office(fixture).await;
-                // A user without an id: of the variant, but with no reference.
+                // A document of the variant `user` without the id, so that the variant has no reference.
                 db.backend().insert(insert($collection, vec![rawdoc! $misfit])).await.unwrap();
                 let cards = db.find::<Asset>().select::<Card>().filter(|a| a.id().eq(11));
                 let error = cards.clone().with(|a| a.owner().user(|user| user.id())).one().await.unwrap_err();
@@ -485,11 +486,11 @@ macro_rules! in_each_representation {
         pub async fn $test(fixture: Fixture) {
             external::$part(&fixture).await;
             for collection in ["users", "teams"] {
-                clear(&fixture, collection).await;
+                clear_collection(&fixture, collection).await;
             }
             internal::$part(&fixture).await;
             for collection in ["users", "teams"] {
-                clear(&fixture, collection).await;
+                clear_collection(&fixture, collection).await;
             }
             adjacent::$part(&fixture).await;
         }
@@ -501,17 +502,17 @@ in_each_representation! {
     children_by_a_reference_in_a_variant: children;
     in_a_transaction: in_a_transaction;
     one_query_for_each_edge_and_level: nested;
-    only_what_is_needed_is_read: projected;
+    only_needed_fields_are_read: projected;
     streams_and_pages: streamed;
     variants_in_an_array: in_arrays;
-    what_does_not_fit_is_told: misfits;
+    a_misfit_is_a_decode_error: misfits;
 }
 
-async fn clear(fixture: &Fixture, collection: &'static str) {
+async fn clear_collection(fixture: &Fixture, collection: &'static str) {
     fixture.backend().drop_collection(collection).await.unwrap();
 }
 
-/// The reference is all that is in a variant: an enum of references.
+/// An enum of references: most variants hold references only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[serde(tag = "kind", content = "id")]
 pub enum Subject {
@@ -524,7 +525,7 @@ pub enum Subject {
     Nobody,
 }
 
-/// An enum inside of a variant.
+/// An embedded struct inside a variant, with an array of enums.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 pub struct Bundle {
     #[embed(max = 5)]
@@ -572,7 +573,7 @@ pub struct Invited {
     #[serde(rename = "_id")]
     pub id: i64,
     pub at: i64,
-    /// A field of the same name that leads elsewhere.
+    /// A field with the same name as in the variant `Login`, and with a different target model.
     #[reference]
     pub who: Ref<Team>,
     #[reference(max = 3)]
@@ -586,7 +587,7 @@ pub struct Invited {
 pub struct Diary;
 
 pub async fn an_enum_of_references(fixture: Fixture) {
-    let (db, recorder) = people::<Diary>(&fixture).await;
+    let (db, recorder) = insert_people_and_teams::<Diary>(&fixture).await;
     let about = [
         Subject::User(Ref::new(1)),
         Subject::Team(Ref::new(1)),
@@ -625,24 +626,24 @@ pub async fn an_enum_of_references(fixture: Fixture) {
         .all()
         .await
         .unwrap();
-    // The notes, one for each edge, and the leads of the teams.
+    // Eight queries: the notes, the six edges, and the leads of the teams.
     assert_eq!(recorder.queries(), 8);
-    let told = found
+    let joined = found
         .iter()
         .map(|(_, of, teams, perhaps, all, pair, deeper)| {
-            let mut told: Vec<String> = of.iter().map(|link| user(link.get())).collect();
-            told.extend(teams.iter().map(|link| {
+            let mut names: Vec<String> = of.iter().map(|link| user(link.get())).collect();
+            names.extend(teams.iter().map(|link| {
                 let (team, lead) = link.loaded().unwrap();
                 format!("{} of {}", team.name, user(lead.get()))
             }));
-            told.extend(perhaps.iter().map(|link| user(link.get())));
-            told.extend(users(all));
-            told.extend(pair.iter().map(|link| team(link.get())));
-            told.extend(users(deeper));
-            told.join(", ")
+            names.extend(perhaps.iter().map(|link| user(link.get())));
+            names.extend(user_names(all));
+            names.extend(pair.iter().map(|link| team(link.get())));
+            names.extend(user_names(deeper));
+            names.join(", ")
         });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        joined.collect::<Vec<_>>(),
         [
             "user 1",
             "team 1 of user 2",
@@ -673,22 +674,22 @@ pub async fn an_enum_of_references(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(recorder.queries(), 7);
-    assert_eq!(users(&of), ["user 1"]);
+    assert_eq!(user_names(&of), ["user 1"]);
     assert_eq!(teams.iter().map(team).collect::<Vec<_>>(), ["team 1"]);
-    assert_eq!(users(&perhaps), ["user 2"]);
-    assert_eq!(users(&all), ["user 3", "user 4"]);
-    assert_eq!(users(&pair), ["user 3"]);
+    assert_eq!(user_names(&perhaps), ["user 2"]);
+    assert_eq!(user_names(&all), ["user 3", "user 4"]);
+    assert_eq!(user_names(&pair), ["user 3"]);
     assert_eq!(deeper.iter().map(team).collect::<Vec<_>>(), ["team 3"]);
 
-    // A condition that says the same asks for it too.
+    // A filter can use the same references as a join.
     let notes = db.find::<Note>();
     let notes = notes.filter(|n| n.also().any(|s| s.user(|user| user.eq(Ref::new(1)))));
     assert_eq!(notes.count().await.unwrap(), 1);
 }
 
-/// Documents that are of one variant or another.
+/// An enum of documents: each document has a single variant.
 pub async fn an_enum_of_documents(fixture: Fixture) {
-    let (db, recorder) = people::<Diary>(&fixture).await;
+    let (db, recorder) = insert_people_and_teams::<Diary>(&fixture).await;
     let login = |id, who| {
         Event::Login(Login {
             id,
@@ -725,7 +726,7 @@ pub async fn an_enum_of_documents(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(recorder.queries(), 6);
-    let told = events.iter().map(|(_, who, invited, guests, by)| {
+    let joined = events.iter().map(|(_, who, invited, guests, by)| {
         let invited = invited.as_ref().map(|link| match link.get() {
             Loaded((team, lead)) => format!("{} of {}", team.name, user(lead.get())),
             Missing(id) => format!("no team {id}"),
@@ -733,13 +734,13 @@ pub async fn an_enum_of_documents(fixture: Fixture) {
         (
             who.as_ref().map(|link| user(link.get())),
             invited,
-            users(guests),
+            user_names(guests),
             by.as_ref().map(|link| user(link.get())),
         )
     });
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        joined.collect::<Vec<_>>(),
         [
             (text("user 1"), None, vec![], None),
             (
@@ -753,7 +754,7 @@ pub async fn an_enum_of_documents(fixture: Fixture) {
         ]
     );
 
-    // Up again: the events of each user, of one variant or of any.
+    // Children of each user: the events by a reference of a single variant.
     recorder.clear();
     let found = db
         .find::<User>()
@@ -768,10 +769,13 @@ pub async fn an_enum_of_documents(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(recorder.queries(), 4);
-    let told = found
+    let joined = found
         .iter()
         .map(|(_, logins, invited, by)| (logins.len(), invited.len(), by.len()));
-    assert_eq!(told.collect::<Vec<_>>(), [(1, 0, 0), (0, 0, 1), (0, 1, 0)]);
+    assert_eq!(
+        joined.collect::<Vec<_>>(),
+        [(1, 0, 0), (0, 0, 1), (0, 1, 0)]
+    );
     let all = db.find::<Event>().filter(|_| Filter::all()).count().await;
     assert_eq!(all.unwrap(), 4);
 }

@@ -178,8 +178,8 @@ pub async fn nested_projections_read_their_paths(fixture: Fixture) {
     assert_eq!(find.projection, Some(expected));
 }
 
-/// Who is read deeper than a join or a page needs is read once.
-pub async fn what_a_page_needs_is_read_too(fixture: Fixture) {
+/// The query of a page also reads the sort fields. A path that the projection has already is read once.
+pub async fn a_page_also_reads_its_sort_fields(fixture: Fixture) {
     #[derive(Deserialize, Projection)]
     #[projection(of = Article)]
     struct Small {
@@ -231,8 +231,11 @@ pub async fn an_index_alone_serves_a_projection(fixture: Fixture) {
             .filter(|a| a.slug().eq("article-1"))
             .sort(|a| a.when().desc())
     };
-    let whole = query().explain().await.unwrap();
-    assert_eq!((whole.documents_examined, whole.returned), (10, 10));
+    let unprojected = query().explain().await.unwrap();
+    assert_eq!(
+        (unprojected.documents_examined, unprojected.returned),
+        (10, 10)
+    );
     let explain = query().select::<Line>().explain().await.unwrap();
     assert_eq!(
         (
@@ -243,7 +246,7 @@ pub async fn an_index_alone_serves_a_projection(fixture: Fixture) {
         (10, 0, 10),
         "{explain:?}"
     );
-    assert!(!explain.is_scan && !explain.is_sorted_afterwards);
+    assert!(!explain.is_collection_scan && !explain.is_sorted_in_memory);
     let lines = query().select::<Line>().limit(2).all().await.unwrap();
     let name = || Signature {
         name: Last { last: "Doe".into() },
@@ -255,7 +258,7 @@ pub async fn an_index_alone_serves_a_projection(fixture: Fixture) {
     assert_eq!(lines, [line(37), line(33)]);
 }
 
-pub async fn explain_tells_a_scan_and_a_sort(fixture: Fixture) {
+pub async fn explain_reports_a_scan_and_a_sort(fixture: Fixture) {
     let (db, recorder) = press(&fixture, 12).await;
     let scan = db
         .find::<Article>()
@@ -264,7 +267,10 @@ pub async fn explain_tells_a_scan_and_a_sort(fixture: Fixture) {
         .explain()
         .await
         .unwrap();
-    assert!(scan.is_scan && scan.is_sorted_afterwards, "{scan:?}");
+    assert!(
+        scan.is_collection_scan && scan.is_sorted_in_memory,
+        "{scan:?}"
+    );
     assert_eq!(
         (scan.documents_examined, scan.returned, scan.indexes),
         (12, 3, vec![])
@@ -289,10 +295,10 @@ pub async fn explain_tells_a_scan_and_a_sort(fixture: Fixture) {
     let gone = db.find::<Article>().explain().await.unwrap();
     assert_eq!((gone.returned, gone.documents_examined), (0, 0));
     if fixture.backend().capabilities().transactions {
-        let inside = db
+        let in_transaction = db
             .transaction(|tx| async move { tx.find::<Article>().explain().await })
             .await;
-        match inside {
+        match in_transaction {
             Ok(explain) => assert_eq!(explain.returned, 0),
             Err(error) => assert!(error.is_unsupported(), "{error}"),
         }

@@ -1,4 +1,4 @@
-//! References with rules: they lead to documents that are there.
+//! References with delete rules or `exists`: every reference has an existing target.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use odm::{
     },
     prelude::*,
 };
-use odm_tests::aftermath::overdue;
+use odm_tests::aftermath::expire_leases;
 
 use crate::Fixture;
-use crate::crash::{Crashes, Write};
+use crate::crash::{CrashTest, Write};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "users")]
@@ -32,7 +32,7 @@ struct Post {
     author: Ref<User>,
 }
 
-/// It goes with its post, and with what it answers.
+/// A comment. A delete of the post, or of the answered comment, cascades to the comment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "comments", version)]
 struct Comment {
@@ -47,7 +47,7 @@ struct Comment {
     version: i64,
 }
 
-/// Nothing follows from its deletion.
+/// A shelf with a reference for each delete rule that keeps the shelf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "shelves", timestamps)]
 struct Shelf {
@@ -63,7 +63,7 @@ struct Shelf {
     created_at: DateTime,
 }
 
-/// Of which there are many.
+/// A like. A post can have thousands of likes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "likes")]
 struct Like {
@@ -78,7 +78,7 @@ struct Like {
 struct Blog;
 type Db = odm::Database<Blog>;
 
-async fn blog(db: &Db) {
+async fn insert_blog(db: &Db) {
     for id in ["alice", "bob"] {
         db.insert(User { id: id.into() }).await.unwrap();
     }
@@ -138,9 +138,9 @@ async fn assert_clean(db: &Db) {
     assert!(report.is_clean(), "{report}");
 }
 
-pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
+pub async fn dangling_references_are_rejected(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    blog(&db).await;
+    insert_blog(&db).await;
     let refused = |error: odm::Error, id: i64| {
         assert_eq!(
             (error.kind(), error.id()),
@@ -176,7 +176,7 @@ pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
             .unwrap_err(),
         9,
     );
-    // An upsert does not take it for a document that is there, or is not.
+    // An upsert with a dangling reference neither updates nor inserts.
     let upsert = db.update::<Comment>(7).set(|c| c.text(), "new");
     refused(
         upsert
@@ -203,7 +203,7 @@ pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
     assert_eq!(comments(&db).await, [1, 2, 3, 4, 5]);
     let one = db.get::<Comment>(1).await.unwrap();
     assert_eq!((one.text.as_str(), one.post), ("", Ref::new(1)));
-    // What leads somewhere is written as ever.
+    // Writes with existing targets succeed.
     let upsert = db.update::<Comment>(7).set(|c| c.text(), "new");
     let new = upsert.or_insert(comment(7, 3, None)).await.unwrap();
     assert!(new.is_inserted());
@@ -214,9 +214,9 @@ pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
-pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
+pub async fn delete_applies_the_delete_rules(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    blog(&db).await;
+    insert_blog(&db).await;
     let error = db.delete::<User>("alice").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.id()),
@@ -225,12 +225,12 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     assert!(
         error
             .to_string()
-            .contains("2 documents of posts refer to it by `author`"),
+            .contains("2 documents in `posts` reference the document by `author`"),
         "{error}"
     );
     let before = db.get::<Shelf>(2).await.unwrap();
     assert_eq!(db.delete::<Post>(1).await.unwrap().deleted, 1);
-    // The comment 3 answered one that went with its post.
+    // Comment 3 answered a comment on the deleted post.
     assert_eq!(comments(&db).await, [4]);
     let one = db.get::<Shelf>(1).await.unwrap();
     assert_eq!(
@@ -240,11 +240,11 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     let two = db.get::<Shelf>(2).await.unwrap();
     assert_eq!(two.posts, [Ref::new(2), Ref::new(3)]);
     assert!(two.updated_at >= before.updated_at);
-    // What is kept is no fault.
+    // The check accepts a dangling reference with the rule `keep`.
     assert_clean(&db).await;
 
-    let gone = db.delete_many::<Post>(|p| p.author().eq(Ref::new("alice")));
-    assert_eq!(gone.await.unwrap().deleted, 1);
+    let delete = db.delete_many::<Post>(|p| p.author().eq(Ref::new("alice")));
+    assert_eq!(delete.await.unwrap().deleted, 1);
     assert_eq!(comments(&db).await, Vec::<i64>::new());
     db.delete::<User>("alice").await.unwrap();
     let bob = db.delete::<User>("bob").returning().await.unwrap_err();
@@ -262,9 +262,9 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
-pub async fn a_dry_run_says_what_would_go(fixture: Fixture) {
+pub async fn a_dry_run_reports_the_delete_set(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    blog(&db).await;
+    insert_blog(&db).await;
     let dry = db.delete::<Post>(1).dry_run().await.unwrap();
     assert_eq!(
         dry.to_string(),
@@ -272,12 +272,12 @@ pub async fn a_dry_run_says_what_would_go(fixture: Fixture) {
     );
     let dry = db.delete::<User>("alice").dry_run().await.unwrap();
     assert_eq!(
-        dry.refused.map(|error| error.kind()),
+        dry.error.map(|error| error.kind()),
         Some(ErrorKind::Restricted)
     );
     let dry = db.delete::<Post>(1).when(|p| p.id().eq(2)).dry_run().await;
     assert_eq!(dry.unwrap().to_string(), "nothing would be deleted\n");
-    // Nothing was done, and then what was said.
+    // The dry runs changed no document. The delete then has the predicted result.
     assert_eq!(comments(&db).await, [1, 2, 3, 4]);
     let all = db.delete_many::<Post>(|_| Filter::all());
     let dry = all.dry_run().await.unwrap();
@@ -287,8 +287,8 @@ pub async fn a_dry_run_says_what_would_go(fixture: Fixture) {
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 }
 
-/// More than are parted at once, and more than one transaction takes.
-pub async fn a_large_cascade_ends(fixture: Fixture) {
+/// A cascade over more documents than a batch or a transaction can hold.
+pub async fn a_large_cascade_completes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert(User { id: "alice".into() }).await.unwrap();
@@ -313,7 +313,7 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
     assert_eq!(db.delete::<Post>(1).await.unwrap().deleted, 1);
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 
-    // However deep it is.
+    // A deep cascade: each comment answers the previous comment.
     let deep = if is_large { 2_000 } else { 300 };
     db.insert_many((0..deep).map(|id| comment(id, 2, (id > 0).then_some(id - 1))))
         .await
@@ -321,7 +321,8 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
     assert_eq!(db.delete::<Comment>(0).await.unwrap().deleted, 1);
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 
-    // The process dies before the likes are gone. Nobody likes the post from then on, and whoever comes next finishes it.
+    // The process dies before the likes are deleted. From then on no write may reference the post, and recovery completes the
+    // delete.
     let faults = Arc::new(Faults::new(fixture.backend()));
     let is_of_likes = |operation: &Operation| matches!(operation, Operation::Delete(delete) if delete.collection == "likes");
     faults.inject(1, is_of_likes, Fault::HangBefore);
@@ -337,13 +338,13 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
         let post = db.update::<Post>(2).set(|p| p.author(), Ref::new("alice"));
         assert_eq!(post.await.unwrap_err().kind(), ErrorKind::NotFound);
     }
-    overdue::<Blog>(&fixture.backend()).await.unwrap();
-    assert_eq!(db.settle().await.unwrap(), 1);
+    expire_leases::<Blog>(&fixture.backend()).await.unwrap();
+    assert_eq!(db.run_pending().await.unwrap(), 1);
     assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
     assert_eq!(db.find::<Like>().count().await.unwrap(), 0);
     db.delete::<User>("alice").await.unwrap();
 
-    // Many documents of a model go by the batch.
+    // A `delete_many` of many documents runs in batches.
     db.insert(User { id: "bob".into() }).await.unwrap();
     db.insert(post(3, "bob")).await.unwrap();
     db.insert_many((0..many).map(|id| comment(id, 3, None)))
@@ -402,7 +403,7 @@ struct Folder {
 #[schema(models(Note, Topic, Folder))]
 struct Notes;
 
-pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
+pub async fn references_across_scopes_and_soft_deletes(fixture: Fixture) {
     let db = odm::Database::<Notes>::with_backend(fixture.backend());
     let tenant = |name: &str| db.scope(&Tenant(name.to_owned()));
     let (acme, globex) = (tenant("acme"), tenant("globex"));
@@ -428,10 +429,10 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
             .map(|note| *note.id())
             .collect::<Vec<_>>()
     };
-    // A mark is no removal: the note may come back, and is listed.
+    // A soft-deleted note can be restored, so the note stays in the inverse.
     assert_eq!(listed(1).await, [1, 2, 3]);
 
-    // What is deleted by a mark is left, and not entered.
+    // The inverse of a soft-deleted folder loses entries, and accepts no new entries.
     db.delete::<Folder>(1).await.unwrap();
     let error = acme.insert(note(4, 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Dangling);
@@ -441,7 +442,7 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     moved.await.unwrap();
     assert_eq!((listed(1).await, listed(2).await), (vec![1, 2], vec![3]));
 
-    // Whoever restores refers to what is there, as anybody does; in a bulk each write is that of its own session.
+    // A restore checks new references like any write. In a bulk, each write has the scope of its own session.
     let restored = acme.restore::<Note>(2);
     let error = restored
         .set(|n| n.folder(), Some(Ref::new(3)))
@@ -455,26 +456,26 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     let moved = acme
         .update::<Note>(1)
         .set(|n| n.folder(), Some(Ref::new(2)));
-    let gone = db.delete::<Folder>(1).permanently();
-    let bulk = db.bulk().add(moved).add(gone).await.unwrap();
+    let delete = db.delete::<Folder>(1).permanently();
+    let bulk = db.bulk().add(moved).add(delete).await.unwrap();
     assert_eq!((bulk.matched, bulk.deleted), (1, 1));
     assert_eq!(listed(2).await, [3, 2, 1]);
 
-    // Gone for good: of all tenants, and those that are marked too.
+    // A permanent delete applies the delete rules to all tenants, and to soft-deleted documents.
     db.delete::<Folder>(2).permanently().await.unwrap();
     let three = globex.get::<Note>(3).await.unwrap();
     assert_eq!(three.folder, None);
     db.delete::<Topic>(1).await.unwrap();
-    let left = db.all_scopes().find::<Note>().with_deleted();
-    assert_eq!(left.count().await.unwrap(), 0);
+    let remaining = db.all_scopes().find::<Note>().with_deleted();
+    assert_eq!(remaining.count().await.unwrap(), 0);
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
 }
 
-/// An insert that is not finished may be taken back: nobody refers to its document before.
-pub async fn what_may_be_taken_back_is_not_referred_to(fixture: Fixture) {
+/// An unfinished insert may be rolled back, so no write may reference the inserted document yet.
+pub async fn an_unfinished_insert_cannot_be_referenced(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    blog(&db).await;
+    insert_blog(&db).await;
     let faults = Arc::new(Faults::new(fixture.backend()));
     let is_insert = |operation: &Operation| matches!(operation, Operation::Insert(_));
     faults.inject(1, is_insert, Fault::HangAfter);
@@ -484,18 +485,18 @@ pub async fn what_may_be_taken_back_is_not_referred_to(fixture: Fixture) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     done.abort();
-    overdue::<Blog>(&fixture.backend()).await.unwrap();
+    expire_leases::<Blog>(&fixture.backend()).await.unwrap();
     let error = db.insert(comment(51, 1, Some(50))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Dangling);
-    db.settle().await.unwrap();
+    db.run_pending().await.unwrap();
     assert_eq!(comments(&db).await, [1, 2, 3, 4]);
     assert_clean(&db).await;
 }
 
-/// Whoever finds the first one taken looks for a second, and nobody takes two.
-pub async fn each_takes_another_first(fixture: Fixture) {
+/// Concurrent `delete_first` calls each delete a different document.
+pub async fn concurrent_delete_first_picks_different_documents(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    blog(&db).await;
+    insert_blog(&db).await;
     let like = |id| Like {
         id,
         post: Ref::new(1),
@@ -505,21 +506,21 @@ pub async fn each_takes_another_first(fixture: Fixture) {
         let db = db.clone();
         tokio::spawn(async move {
             let first = db.delete_first::<Like>(|_| Filter::all());
-            let taken = first.sort(|l| l.id().asc()).await.unwrap();
-            *taken.applied().expect("there is one for each").id()
+            let deleted = first.sort(|l| l.id().asc()).await.unwrap();
+            *deleted.applied().expect("there is one for each").id()
         })
     });
-    let mut taken = Vec::new();
+    let mut deleted = Vec::new();
     for taker in takers.collect::<Vec<_>>() {
-        taken.push(taker.await.unwrap());
+        deleted.push(taker.await.unwrap());
     }
-    taken.sort_unstable();
-    assert_eq!(taken, (0..8).collect::<Vec<i64>>());
+    deleted.sort_unstable();
+    assert_eq!(deleted, (0..8).collect::<Vec<i64>>());
     assert_eq!(db.find::<Like>().count().await.unwrap(), 0);
 }
 
-/// Comments and posts are written, their posts and authors deleted: whoever comes second sees the first.
-pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
+/// Concurrent inserts, updates and deletes leave no dangling references.
+pub async fn concurrent_writes_leave_no_dangling_references(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let workers = (0..6_i64).map(|worker| {
         let db = db.clone();
@@ -545,9 +546,9 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
                         db.insert(shelf(id, &posts)).await.map(drop)
                     }
                     _ => {
-                        let own = worker * 1_000 + n;
-                        let answers = (number % 2 == 0).then_some(own - 2);
-                        db.insert(comment(own, id, answers)).await.map(drop)
+                        let comment_id = worker * 1_000 + n;
+                        let answers = (number % 2 == 0).then_some(comment_id - 2);
+                        db.insert(comment(comment_id, id, answers)).await.map(drop)
                     }
                 };
                 match done {
@@ -571,11 +572,11 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
         worker.await.unwrap();
     }
     assert_clean(&db).await;
-    // Nothing is left to do.
-    assert_eq!(db.settle().await.unwrap(), 0);
+    // No pending work is left.
+    assert_eq!(db.run_pending().await.unwrap(), 0);
 }
 
-/// One of every kind of write.
+/// A write of each kind.
 const WRITES: &[Write<Blog>] = &[
     ("insert", |db| {
         Box::pin(async move { db.insert(comment(9, 3, Some(1))).await.map(drop) })
@@ -610,10 +611,10 @@ const WRITES: &[Write<Blog>] = &[
     }),
 ];
 
-pub async fn wherever_a_write_dies_nothing_dangles(fixture: Fixture) {
-    let crashes = Crashes {
+pub async fn crashed_writes_leave_no_dangling_references(fixture: Fixture) {
+    let crashes = CrashTest {
         writes: WRITES,
-        begin: |db| Box::pin(blog(db)),
+        begin: |db| Box::pin(insert_blog(db)),
         may_find: |_| false,
         agrees: |db, when| {
             Box::pin(async move {
@@ -621,8 +622,8 @@ pub async fn wherever_a_write_dies_nothing_dangles(fixture: Fixture) {
                 for comment in &all {
                     db.get::<Post>(&comment.post).await.unwrap();
                 }
-                assert_eq!(db.settle().await.unwrap(), 0, "{when}");
-                // Everything can be written again.
+                assert_eq!(db.run_pending().await.unwrap(), 0, "{when}");
+                // Later writes to the same documents succeed.
                 db.delete_many::<Post>(|_| Filter::all()).await.unwrap();
                 assert_eq!(comments(db).await, Vec::<i64>::new(), "{when}");
             })

@@ -29,8 +29,8 @@ fn product(id: i64, parts: &[i64], main: Option<i64>, spares: &[i64]) -> Product
     }
 }
 
-/// Two makers, one of whom is missing, five parts, three products.
-async fn shop(fixture: &Fixture) -> (Db, Recorder) {
+/// Inserts a maker, five parts and three products. The maker of part 5 does not exist.
+async fn insert_shop(fixture: &Fixture) -> (Db, Recorder) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
     db.insert(Maker {
@@ -56,9 +56,9 @@ async fn shop(fixture: &Fixture) -> (Db, Recorder) {
     (db, recorder)
 }
 
-/// S2: order and number are those of the array, a dangling id is told.
+/// A join keeps the order and the length of an array of references. A dangling reference is `Missing`.
 pub async fn an_array_of_references(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+    let (db, recorder) = insert_shop(&fixture).await;
     let products = db
         .find::<Product>()
         .sort(|p| p.id().asc())
@@ -91,7 +91,7 @@ pub async fn an_array_of_references(fixture: Fixture) {
 }
 
 pub async fn an_optional_reference(fixture: Fixture) {
-    let (db, _) = shop(&fixture).await;
+    let (db, _) = insert_shop(&fixture).await;
     let products = db
         .find::<Product>()
         .sort(|p| p.id().asc())
@@ -107,9 +107,9 @@ pub async fn an_optional_reference(fixture: Fixture) {
     assert!(matches!(third.as_ref().unwrap().get(), Missing(id) if *id.id() == 98));
 }
 
-/// References inside embedded values, several relations, and relations of relations, in one call.
-pub async fn several_and_nested(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+/// A single query joins references in embedded values, several relations, and relations of relations.
+pub async fn several_and_nested_relations(fixture: Fixture) {
+    let (db, recorder) = insert_shop(&fixture).await;
     let products = db
         .find::<Product>()
         .sort(|p| p.id().asc())
@@ -119,7 +119,7 @@ pub async fn several_and_nested(fixture: Fixture) {
         .all()
         .await
         .unwrap();
-    // The products; parts, main parts and spares; the makers of the first two.
+    // Six queries: products, parts, main parts, spares, and the makers of parts and main parts.
     assert_eq!(recorder.queries(), 6);
     let (product, parts, main, spares) = &products[0];
     assert_eq!(product.id, 1);
@@ -145,9 +145,9 @@ pub async fn several_and_nested(fixture: Fixture) {
     );
 }
 
-/// One query for each relation and level, whatever the number of documents; every id once.
+/// A join needs one query per relation and level, and sends each id once, for any number of documents.
 pub async fn the_number_of_queries_is_fixed(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+    let (db, recorder) = insert_shop(&fixture).await;
     let many = (10..110).map(|id| product(id, &[id % 5 + 1, 2, 3], None, &[]));
     db.insert_many(many).await.unwrap();
     recorder.clear();
@@ -172,9 +172,9 @@ pub async fn the_number_of_queries_is_fixed(fixture: Fixture) {
     assert_eq!(ids.into_iter().count(), 5);
 }
 
-/// A query that fails names the model that it was about, also where a join asks it.
+/// The error of a failed query names the queried model, also inside a join.
 pub async fn a_failed_query_names_its_model(fixture: Fixture) {
-    let (db, _) = shop(&fixture).await;
+    let (db, _) = insert_shop(&fixture).await;
     let faults = Faults::new(db.backend().clone());
     let db = Db::with_backend(Arc::new(faults.clone()));
     faults.inject(2, Operation::is_query, Fault::lost_answer());
@@ -192,7 +192,7 @@ pub async fn a_failed_query_names_its_model(fixture: Fixture) {
 }
 
 pub async fn a_stream_is_joined_batch_by_batch(fixture: Fixture) {
-    let (db, _) = shop(&fixture).await;
+    let (db, _) = insert_shop(&fixture).await;
     db.insert_many((10..2_510).map(|id| product(id, &[id % 5 + 1], None, &[])))
         .await
         .unwrap();
@@ -212,10 +212,10 @@ pub async fn a_stream_is_joined_batch_by_batch(fixture: Fixture) {
     assert_eq!(next, 2_510);
 }
 
-/// The server compares numbers by value; so does a join.
+/// A join compares ids of different number types by value, like the server.
 pub async fn ids_match_across_number_types(fixture: Fixture) {
-    let (db, _) = shop(&fixture).await;
-    let written_elsewhere = odm::backend::operation::Insert {
+    let (db, _) = insert_shop(&fixture).await;
+    let written_elsewhere = odm::backend::operation::InsertOperation {
         collection: "products".into(),
         documents: vec![rawdoc! {
             "_id": 50_i64, "name": "p", "catalogNumber": 1_i64, "parts": [1_i32, 2.0], "mainPart": null, "spares": [],
@@ -224,7 +224,7 @@ pub async fn ids_match_across_number_types(fixture: Fixture) {
     };
     db.backend().insert(written_elsewhere).await.unwrap();
     let query = db.find::<Product>().filter(|p| p.id().eq(50));
-    // The value 2.0 does not fit an `i64` in Rust as serde reads it, so it is not part of the typed document.
+    // Serde does not read the double 2.0 as an `i64`, so decoding the typed document may fail.
     let joined = query.with(|p| p.parts()).all().await;
     match joined {
         Ok(rows) => assert_eq!(rows[0].1.loaded().count(), 2),
@@ -241,7 +241,7 @@ struct Card {
 }
 
 pub async fn a_projection_can_be_joined(fixture: Fixture) {
-    let (db, _) = shop(&fixture).await;
+    let (db, _) = insert_shop(&fixture).await;
     let cards = db
         .find::<Product>()
         .select::<Card>()
@@ -259,8 +259,8 @@ pub async fn a_projection_can_be_joined(fixture: Fixture) {
     assert_eq!((parts.len(), spares.len()), (4, 1));
 }
 
-/// S3: hosts and their log lines.
-async fn log(fixture: &Fixture) -> (Db, Recorder, Vec<Host>) {
+/// Inserts three hosts, and 60 log messages that reference two of the hosts.
+async fn insert_log(fixture: &Fixture) -> (Db, Recorder, Vec<Host>) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
     db.sync_indexes().await.unwrap();
@@ -283,7 +283,7 @@ async fn log(fixture: &Fixture) -> (Db, Recorder, Vec<Host>) {
 }
 
 pub async fn the_children_of_one_parent(fixture: Fixture) {
-    let (db, recorder, hosts) = log(&fixture).await;
+    let (db, recorder, hosts) = insert_log(&fixture).await;
     let query = db.find::<LogMessage>().filter(|m| m.host().eq(&hosts[1]));
     let lines = query
         .sort(|m| m.time().desc())
@@ -301,7 +301,7 @@ pub async fn the_children_of_one_parent(fixture: Fixture) {
 }
 
 pub async fn the_children_of_many_parents(fixture: Fixture) {
-    let (db, recorder, _) = log(&fixture).await;
+    let (db, recorder, _) = insert_log(&fixture).await;
     let hosts = db
         .find::<Host>()
         .sort(|h| h.name().asc())
@@ -326,9 +326,9 @@ pub async fn the_children_of_many_parents(fixture: Fixture) {
     assert_eq!(times, [vec![58, 56, 54], vec![59, 57, 55], vec![]]);
 }
 
-/// Children through an array of references, with a condition and with relations of their own.
+/// Children through an array of references, with a condition and a nested relation.
 pub async fn children_of_many_to_many(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+    let (db, recorder) = insert_shop(&fixture).await;
     let parts = db
         .find::<Part>()
         .sort(|p| p.id().asc())
@@ -375,9 +375,9 @@ struct Line {
     message: String,
 }
 
-/// What does not meet the condition is left out of an array, as is what is not there; of a single reference it is missing.
+/// A condition drops unmatched and dangling references from an array. A single reference without a match is `Missing`.
 pub async fn a_join_with_a_condition(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+    let (db, recorder) = insert_shop(&fixture).await;
     let products = db
         .find::<Product>()
         .sort(|p| p.id().asc())
@@ -409,13 +409,13 @@ pub async fn a_join_with_a_condition(fixture: Fixture) {
     let main = products
         .iter()
         .map(|(_, _, main, _)| main.as_ref().map(|link| link.loaded().is_some()));
-    // Part 5 is of another maker, of the second product there is none, and part 98 is not there.
+    // Part 5 has a different maker, the second product has no main part, and part 98 does not exist.
     assert_eq!(main.collect::<Vec<_>>(), [Some(false), None, Some(false)]);
 }
 
-/// The order of the query goes before that of the array; what is not there comes last, and does not count where there is a limit.
-pub async fn a_join_in_an_order(fixture: Fixture) {
-    let (db, recorder) = shop(&fixture).await;
+/// The sort of a join replaces the order of the array. Dangling references come last, and do not count towards a limit.
+pub async fn a_sorted_join(fixture: Fixture) {
+    let (db, recorder) = insert_shop(&fixture).await;
     let joined = db
         .find::<Product>()
         .sort(|p| p.id().asc())
@@ -435,7 +435,7 @@ pub async fn a_join_in_an_order(fixture: Fixture) {
         .all()
         .await
         .unwrap();
-    // The products, three times the parts, and the makers.
+    // Five queries: products, three joins of parts, and makers.
     assert_eq!(recorder.queries(), 5);
     let sorted = joined.iter().map(|(_, parts, ..)| {
         let ids = parts.iter().map(|link| match link {
@@ -444,7 +444,7 @@ pub async fn a_join_in_an_order(fixture: Fixture) {
         });
         ids.collect::<Vec<_>>()
     });
-    // A part that is referred to twice is there twice.
+    // A part with two references appears twice.
     assert_eq!(
         sorted.collect::<Vec<_>>(),
         [vec![3, 2, 1, 1], vec![], vec![5, 3, -99]]
@@ -452,7 +452,7 @@ pub async fn a_join_in_an_order(fixture: Fixture) {
     let cut = joined
         .iter()
         .map(|(_, _, parts, _)| parts.loaded().map(|part| part.id).collect::<Vec<_>>());
-    // Those of `acme` come before that of `gone`.
+    // Parts of the maker `acme` come before the part of the maker `gone`.
     assert_eq!(cut.collect::<Vec<_>>(), [vec![3, 2], vec![], vec![3, 5]]);
     let named = joined.iter().map(|(.., parts)| {
         let parts = parts
@@ -463,7 +463,7 @@ pub async fn a_join_in_an_order(fixture: Fixture) {
     let named: Vec<_> = named.collect();
     assert_eq!(named[0], [("part 3".to_owned(), true)]);
     assert_eq!(named[2], [("part 5".to_owned(), false)]);
-    // No more is read than is asked for.
+    // The query of a projection reads only the required fields.
     let operations = recorder.operations();
     let reads = operations.iter().filter_map(|operation| match operation {
         Operation::Find(find) => find.projection.clone(),
@@ -473,8 +473,8 @@ pub async fn a_join_in_an_order(fixture: Fixture) {
     assert_eq!(reads, [rawdoc! { "name": 1, "maker": 1, "_id": 1 }]);
 }
 
-/// Down and up again: the hosts of log messages, and the last message of each of these hosts.
-pub async fn children_of_what_is_joined(fixture: Fixture) {
+/// A join to a parent and back to its children: the hosts of log messages, and the last message of each host.
+pub async fn children_of_a_joined_document(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
     db.sync_indexes().await.unwrap();
@@ -507,7 +507,7 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(recorder.queries(), 3);
-    let told = lines.iter().map(|(line, host)| {
+    let joined = lines.iter().map(|(line, host)| {
         let (host, last) = host.loaded().unwrap();
         (line.id, host.name.as_str(), last[0].message.as_str())
     });
@@ -516,9 +516,9 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         (2, "host 0", "message 8"),
         (3, "host 1", "message 9"),
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(joined.collect::<Vec<_>>(), expected);
 
-    // Children of children: of each host the last message, and of its host again all messages.
+    // Children of children: the last message of each host, and all messages of the host of that message.
     recorder.clear();
     let all = LogMessage::by(|m| m.host()).filter(|m| m.id().lte(3));
     let hosts = db
@@ -529,7 +529,7 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(recorder.queries(), 4);
-    let told = hosts.iter().map(|(host, last)| {
+    let joined = hosts.iter().map(|(host, last)| {
         let all = last.first().map(|(_, again)| {
             let (_, all) = again.loaded().unwrap();
             all.len()
@@ -537,7 +537,7 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         (host.name.as_str(), all)
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        joined.collect::<Vec<_>>(),
         [("host 0", Some(1)), ("host 1", Some(2)), ("host 2", None)]
     );
 }
@@ -563,8 +563,8 @@ struct Item {
 #[schema(models(Label, Item))]
 struct Depot;
 
-/// 1,500 ids of 12,000 characters are 18 MB, and a command of MongoDB holds 16 MB: they are asked for in batches.
-pub async fn long_ids_are_asked_for_in_batches(fixture: Fixture) {
+/// Joins read long ids in batches: 1,500 ids of 12,000 characters are 18 MB, and a MongoDB command holds 16 MB.
+pub async fn long_ids_are_queried_in_batches(fixture: Fixture) {
     const MANY: usize = 1_500;
     let recorder = Recorder::new(fixture.backend());
     let db = odm::Database::<Depot>::with_backend(Arc::new(recorder.clone()));
@@ -602,4 +602,66 @@ pub async fn long_ids_are_asked_for_in_batches(fixture: Fixture) {
     let (one, all) = db.load((Ref::<Item>::new(7), references)).await.unwrap();
     assert_eq!((one.id, all.loaded().count()), (7, MANY));
     assert!(db.check().await.unwrap().is_clean());
+}
+
+/// A read by id joins relations and reads projections like a query, with one further query for each relation.
+pub async fn reads_by_id_join_relations(fixture: Fixture) {
+    let (db, recorder) = insert_shop(&fixture).await;
+
+    let (product, parts, main) = db
+        .get::<Product>(1)
+        .with(|p| p.parts().with(|part| part.maker()))
+        .with(|p| p.main_part())
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 4);
+    assert_eq!((product.id, parts.len()), (1, 4));
+    let Some(Loaded((part, maker))) = parts.get(0) else {
+        panic!("{parts:?}")
+    };
+    assert_eq!(
+        (part.id, maker.loaded().unwrap().country.as_str()),
+        (3, "de")
+    );
+    assert_eq!(main.unwrap().loaded().unwrap().name, "part 5");
+
+    let missing = db.get::<Product>(9).with(|p| p.parts()).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert_eq!(missing.id(), Some(&9_i64.into()));
+    let found = db.find_by_id::<Product>(9).with(|p| p.parts()).await;
+    assert!(found.unwrap().is_none());
+
+    let (name, maker) = db
+        .find_by_id::<Part>(5)
+        .select::<PartName>()
+        .with(|p| p.maker())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(name.name, "part 5");
+    assert!(matches!(maker.get(), Missing(id) if id.id() == "gone"));
+
+    let (maker, parts) = db
+        .get::<Maker>("acme")
+        .with_children(Part::by(|p| p.maker()).sort(|p| p.id().desc()).limit(2))
+        .await
+        .unwrap();
+    assert_eq!(maker.country, "de");
+    assert_eq!(parts.iter().map(|part| part.id).collect::<Vec<_>>(), [4, 3]);
+
+    recorder.clear();
+    let parts = db.get_many::<Part>([5, 1, 99, 5]).with(|p| p.maker()).await;
+    let parts = parts.unwrap();
+    let makers: Vec<_> = parts
+        .iter()
+        .map(|part| match part {
+            Loaded((part, maker)) => Ok((part.id, maker.loaded().is_some())),
+            Missing(id) => Err(*id.id()),
+        })
+        .collect();
+    assert_eq!(
+        makers,
+        [Ok((5, false)), Ok((1, true)), Err(99), Ok((5, false))]
+    );
+    assert_eq!(recorder.queries(), 2);
 }

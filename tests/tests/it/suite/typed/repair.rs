@@ -1,4 +1,4 @@
-//! Mending what somebody has written around the framework.
+//! Repair of documents that were changed around the framework.
 
 use std::sync::{
     Arc,
@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use odm::{
-    backend::operation::{Change, Delete, Update},
+    backend::operation::{DeleteOperation, DocumentChange, UpdateOperation},
     bson::{RawBson, RawDocumentBuf, rawdoc},
     check::{Remedy, RepairOutcome},
     prelude::*,
@@ -67,7 +67,7 @@ struct Place {
 struct Office;
 type Db = odm::Database<Office>;
 
-async fn office(fixture: &Fixture) -> Db {
+async fn insert_office(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     for id in ["alice", "bob", "carol"] {
         db.insert(NewPerson { id: id.into() }).await.unwrap();
@@ -103,16 +103,16 @@ async fn office(fixture: &Fixture) -> Db {
     db
 }
 
-async fn change(
+async fn update_raw(
     fixture: &Fixture,
     collection: &'static str,
     id: impl Into<RawBson>,
     update: RawDocumentBuf,
 ) {
-    let write = Update {
+    let write = UpdateOperation {
         collection: collection.into(),
         filter: rawdoc! { "_id": id.into() },
-        change: Change::operators(update),
+        change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
     };
@@ -120,8 +120,8 @@ async fn change(
     assert_eq!(done.modified, 1);
 }
 
-async fn delete(fixture: &Fixture, collection: &'static str, id: impl Into<RawBson>) {
-    let write = Delete {
+async fn delete_raw(fixture: &Fixture, collection: &'static str, id: impl Into<RawBson>) {
+    let write = DeleteOperation {
         collection: collection.into(),
         filter: rawdoc! { "_id": id.into() },
         multi: false,
@@ -129,96 +129,96 @@ async fn delete(fixture: &Fixture, collection: &'static str, id: impl Into<RawBs
     assert_eq!(fixture.backend().delete(write).await.unwrap().deleted, 1);
 }
 
-/// One fault of each kind that can be mended.
-async fn plant(fixture: &Fixture) {
-    change(
+/// Plants a fault of each kind that can be repaired.
+async fn plant_faults(fixture: &Fixture) {
+    update_raw(
         fixture,
         "persons",
         "alice",
         rawdoc! { "$pull": { "tasks": 1_i64 } },
     )
     .await;
-    change(
+    update_raw(
         fixture,
         "persons",
         "bob",
         rawdoc! { "$push": { "tasks": 2_i64, "helps": 1_i64 } },
     )
     .await;
-    change(
+    update_raw(
         fixture,
         "persons",
         "carol",
         rawdoc! { "$push": { "helps": 77_i64 } },
     )
     .await;
-    change(
+    update_raw(
         fixture,
         "persons",
         "carol",
         rawdoc! { "$set": { "badge": 2_i64 } },
     )
     .await;
-    change(
+    update_raw(
         fixture,
         "persons",
         "alice",
         rawdoc! { "$set": { "badge": null } },
     )
     .await;
-    change(
+    update_raw(
         fixture,
         "tasks",
         3_i64,
         rawdoc! { "$push": { "with": "nobody" } },
     )
     .await;
-    delete(fixture, "places", 1_i64).await;
+    delete_raw(fixture, "places", 1_i64).await;
 }
 
-pub async fn it_mends_the_faults_that_were_planted_and_only_those(fixture: Fixture) {
-    let db = office(&fixture).await;
+pub async fn a_repair_fixes_exactly_the_planted_faults(fixture: Fixture) {
+    let db = insert_office(&fixture).await;
     let report = db.repair().apply().await.unwrap();
     assert_eq!((report.documents, report.steps.len()), (12, 0), "{report}");
-    plant(&fixture).await;
+    plant_faults(&fixture).await;
     let report = db.repair().apply().await.unwrap();
     let done: Vec<_> = report.steps.iter().map(ToString::to_string).collect();
     let expected = [
         (
-            r#"persons "bob", `tasks`: leads to 2 of tasks, which does not lead back"#,
-            "it leaves the list",
+            r#"persons "bob", `tasks`: refers to 2 in tasks, which does not refer back"#,
+            "remove the document from the inverse",
         ),
         (
             r#"persons "bob", `helps`: lists 1 of tasks more than once"#,
-            "it is listed once",
+            "remove the duplicate from the inverse",
         ),
         (
-            r#"persons "carol", `helps.2`: refers to 77 of tasks, which is not there"#,
-            "it leaves the list",
+            r#"persons "carol", `helps.2`: refers to 77 in tasks, which does not exist"#,
+            "remove the document from the inverse",
         ),
         (
-            r#"persons "carol", `badge`: leads to 2 of badges, which does not lead back"#,
-            "it leaves the list",
+            r#"persons "carol", `badge`: refers to 2 in badges, which does not refer back"#,
+            "remove the document from the inverse",
         ),
         (
-            r#"tasks 1, `place`: refers to 1 of places, which is not there"#,
-            "the reference becomes null",
+            r#"tasks 1, `place`: refers to 1 in places, which does not exist"#,
+            "set the reference to null",
         ),
         (
-            r#"tasks 1, `owner`: leads to "alice" of persons, which does not lead back"#,
-            "the other side lists it",
+            r#"tasks 1, `owner`: refers to "alice" in persons, which does not refer back"#,
+            "add the document to the inverse",
         ),
         (
-            r#"tasks 3, `with.1`: refers to "nobody" of persons, which is not there"#,
-            "the reference leaves its array",
+            r#"tasks 3, `with.1`: refers to "nobody" in persons, which does not exist"#,
+            "remove the reference from the array",
         ),
         (
-            r#"badges 1, `of`: leads to "alice" of persons, which does not lead back"#,
-            "the other side lists it",
+            r#"badges 1, `of`: refers to "alice" in persons, which does not refer back"#,
+            "add the document to the inverse",
         ),
         (
-            r#"places 3, `inside`: refers to 1 of places, which is not there"#,
-            "the document is deleted",
+            r#"places 3, `inside`: refers to 1 in places, which does not exist"#,
+            "delete the document",
         ),
     ];
     let mut expected: Vec<_> = expected
@@ -232,7 +232,7 @@ pub async fn it_mends_the_faults_that_were_planted_and_only_those(fixture: Fixtu
     assert!(report.is_clean());
 
     let report = db.check().await.unwrap();
-    // The task 3 was at the place that has gone with the first one: that is seen to as well.
+    // The repair deleted the place of task 3, and detached task 3 from the deleted place.
     assert!(report.is_clean(), "{report}");
     let three = db.get::<Task>(3).await.unwrap();
     assert_eq!(
@@ -254,18 +254,18 @@ pub async fn it_mends_the_faults_that_were_planted_and_only_those(fixture: Fixtu
     assert_eq!(db.repair().apply().await.unwrap().steps, []);
 }
 
-pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
-    let db = office(&fixture).await;
-    plant(&fixture).await;
-    // What nobody but the application knows.
-    change(
+pub async fn a_planned_repair_writes_nothing(fixture: Fixture) {
+    let db = insert_office(&fixture).await;
+    plant_faults(&fixture).await;
+    // Faults that only the application can repair.
+    update_raw(
         &fixture,
         "tasks",
         1_i64,
         rawdoc! { "$set": { "like": 9_i64 } },
     )
     .await;
-    change(
+    update_raw(
         &fixture,
         "tasks",
         2_i64,
@@ -296,7 +296,7 @@ pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
     }
     assert!(!plan.is_clean());
 
-    // It goes on behind a token, and leaves what it cannot mend.
+    // A repair resumes after a token, and leaves the faults that cannot be repaired.
     let mut repairs = db.repair().apply().stream();
     let (mut done, mut token) = (0, None);
     while let Some(step) = repairs.next().await {
@@ -314,15 +314,18 @@ pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
             .any(|step| step.outcome == RepairOutcome::Done)
     );
     db.repair().apply().only::<Person>().await.unwrap();
-    let left = db.check().await.unwrap().findings;
-    let left: Vec<_> = left.iter().map(|finding| finding.path.as_str()).collect();
-    assert_eq!(left, ["like", "owner"]);
+    let remaining = db.check().await.unwrap().findings;
+    let remaining: Vec<_> = remaining
+        .iter()
+        .map(|finding| finding.path.as_str())
+        .collect();
+    assert_eq!(remaining, ["like", "owner"]);
 }
 
-/// A full list is not made longer, and what the application changes meanwhile stays as it says.
-pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
-    let db = office(&fixture).await;
-    change(
+/// A repair does not extend a full inverse, and keeps concurrent changes of the application.
+pub async fn a_repair_keeps_concurrent_changes(fixture: Fixture) {
+    let db = insert_office(&fixture).await;
+    update_raw(
         &fixture,
         "persons",
         "alice",
@@ -344,7 +347,7 @@ pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
     assert_eq!(report.steps.len(), 2);
     for outcome in outcomes {
         assert!(
-            matches!(outcome, RepairOutcome::Impossible { why } if why.contains("at most 3")),
+            matches!(outcome, RepairOutcome::Impossible { why } if why.contains("max 3")),
             "{report}"
         );
     }
@@ -360,7 +363,7 @@ pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
                 for owner in [owner, "carol"] {
                     let moved = db.update::<Task>(id).set(|t| t.owner(), Ref::new(owner));
                     let moved = moved.set(|t| t.helpers(), vec![Ref::new(owner)]);
-                    // Others were faster as often as it is tried.
+                    // Every retry lost against a concurrent write.
                     if let Err(error) = moved.await {
                         assert!(error.is_conflict(), "{error}");
                     }
@@ -370,16 +373,16 @@ pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
     };
     let writers = [writer("alice", 1), writer("bob", 3)];
     for _ in 0..10 {
-        // Somebody breaks what is written, again and again.
+        // Break the inverse again and again.
         for name in ["alice", "bob", "carol"] {
-            let broken = Update {
+            let broken = UpdateOperation {
                 collection: "persons".into(),
                 filter: rawdoc! { "_id": name },
-                change: Change::operators(rawdoc! { "$set": { "helps": [2_i64, 2_i64] } }),
+                change: DocumentChange::operators(rawdoc! { "$set": { "helps": [2_i64, 2_i64] } }),
                 multi: false,
                 upsert: false,
             };
-            // A fence in it says that it was written to.
+            // This write leaves the version guard unchanged, as a write of a different client does.
             let _ = fixture.backend().update(broken).await;
         }
         db.repair().apply().await.unwrap();

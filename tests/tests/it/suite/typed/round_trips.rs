@@ -1,4 +1,4 @@
-//! How often each operation goes to the database, as `docs/guide/round-trips.md` says.
+//! The number of round trips of each operation, as listed in `book/src/round-trips.md`.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ struct Product {
     maker: Ref<Maker>,
 }
 
-/// Refers to its product and is deleted with it.
+/// References the product, and is deleted with the product.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "reviews", index(product, -id))]
 struct Review {
@@ -83,7 +83,7 @@ struct Visit {
     at: Option<Ref<Place>>,
 }
 
-/// Of its members, the first 20 are in it.
+/// A group with the first 20 members as resident elements.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "groups")]
 struct Group {
@@ -109,7 +109,7 @@ struct Member {
 struct Shop;
 type Db = odm::Database<Shop>;
 
-async fn fill(db: &Db) {
+async fn insert_documents(db: &Db) {
     db.sync_indexes().await.unwrap();
     let maker = Ref::new(1);
     db.insert(Maker { id: 1 }).await.unwrap();
@@ -172,10 +172,10 @@ fn member(id: i64, group: i64) -> Member {
 }
 
 /// An operation of the table.
-type Row = (&'static str, fn(&Db) -> Done<'_, odm::Result<()>>);
+type CostRow = (&'static str, fn(&Db) -> Done<'_, odm::Result<()>>);
 
-/// One after the other, each on what those before it have left.
-const ROWS: &[Row] = &[
+/// The operations in sequence. Each operation sees the documents of earlier operations.
+const COST_ROWS: &[CostRow] = &[
     ("insert", |db| {
         Box::pin(async move { db.insert(Maker { id: 2 }).await.map(drop) })
     }),
@@ -192,67 +192,79 @@ const ROWS: &[Row] = &[
     ("delete", |db| {
         Box::pin(async move { db.delete::<Maker>(2).await.map(drop) })
     }),
-    ("insert with a reference that `exists`", |db| {
+    ("insert with an `exists` reference", |db| {
         Box::pin(async move { db.insert(visit(100, 1)).await.map(drop) })
     }),
     (
-        "insert of 100 with references that `exist`, to 10 documents",
+        "insert of 100 with `exists` references to 10 documents",
         |db| {
             let visits = (200..300).map(|id| visit(id, id % 10));
             Box::pin(async move { db.insert_many(visits).await.map(drop) })
         },
     ),
-    ("update of such a reference", |db| {
+    ("update of an `exists` reference", |db| {
         Box::pin(async move {
             let update = db.update::<Visit>(200).set(|v| v.at(), Some(Ref::new(4)));
             update.await.map(drop)
         })
     }),
-    ("insert with a link", |db| {
+    ("insert with a two-way reference", |db| {
         Box::pin(async move { db.insert(task(2, 0)).await.map(drop) })
     }),
-    ("insert of 100 with a link to the same document", |db| {
-        let tasks = (100..200).map(|id| task(id, 0));
-        Box::pin(async move { db.insert_many(tasks).await.map(drop) })
-    }),
-    ("update that moves a link", |db| {
+    (
+        "insert of 100 with a two-way reference to the same document",
+        |db| {
+            let tasks = (100..200).map(|id| task(id, 0));
+            Box::pin(async move { db.insert_many(tasks).await.map(drop) })
+        },
+    ),
+    ("update that moves a two-way reference", |db| {
         Box::pin(async move {
             let update = db.update::<Task>(1).set(|t| t.owner(), Ref::new(1));
             update.await.map(drop)
         })
     }),
     (
-        "insert with a link to a document of which not all links are in it",
+        "insert with a two-way reference to a document with an overflowed inverse",
         |db| Box::pin(async move { db.insert(member(1_000, 0)).await.map(drop) }),
     ),
-    ("update that moves a link from there", |db| {
-        Box::pin(async move {
-            let update = db.update::<Member>(40);
-            update.set(|m| m.group(), Ref::new(1)).await.map(drop)
-        })
-    }),
-    ("delete of a document with a link to there", |db| {
+    (
+        "update that moves a two-way reference away from an overflowed inverse",
+        |db| {
+            Box::pin(async move {
+                let update = db.update::<Member>(40);
+                update.set(|m| m.group(), Ref::new(1)).await.map(drop)
+            })
+        },
+    ),
+    ("delete of a document in an overflowed inverse", |db| {
         Box::pin(async move { db.delete::<Member>(41).await.map(drop) })
     }),
-    ("update of another field of a model with links", |db| {
-        Box::pin(async move {
-            let update = db.update::<Task>(1).set(|t| t.text(), "other");
-            update.await.map(drop)
-        })
-    }),
-    ("delete of a document with a link", |db| {
+    (
+        "update of a plain field of a model with two-way references",
+        |db| {
+            Box::pin(async move {
+                let update = db.update::<Task>(1).set(|t| t.text(), "other");
+                update.await.map(drop)
+            })
+        },
+    ),
+    ("delete of a document with a two-way reference", |db| {
         Box::pin(async move { db.delete::<Task>(1).await.map(drop) })
     }),
-    ("delete of what nothing refers to, with `restrict`", |db| {
-        Box::pin(async move { db.delete::<Person>(2).await.map(drop) })
-    }),
-    ("delete of what 10 refer to, with `nullify`", |db| {
-        Box::pin(async move { db.delete::<Place>(3).await.map(drop) })
-    }),
-    ("delete of what 10 refer to, with `cascade`", |db| {
-        Box::pin(async move { db.delete::<Product>(7).await.map(drop) })
-    }),
-    ("join of 100 products with their 10 parts each", |db| {
+    (
+        "delete of a document without referrers, with `restrict`",
+        |db| Box::pin(async move { db.delete::<Person>(2).await.map(drop) }),
+    ),
+    (
+        "delete of a document with 10 referrers, with `nullify`",
+        |db| Box::pin(async move { db.delete::<Place>(3).await.map(drop) }),
+    ),
+    (
+        "delete of a document with 10 referrers, with `cascade`",
+        |db| Box::pin(async move { db.delete::<Product>(7).await.map(drop) }),
+    ),
+    ("join of 100 products with 10 parts each", |db| {
         Box::pin(async move {
             let found = db.find::<Product>().with(|p| p.parts());
             found.all().await.map(drop)
@@ -277,20 +289,20 @@ const ROWS: &[Row] = &[
             found.all().await.map(drop)
         })
     }),
-    ("ids of three models at once", |db| {
+    ("`load` of documents of three models", |db| {
         Box::pin(async move {
-            let asked = (
+            let references = (
                 Ref::<Maker>::new(1),
                 Ref::<Part>::new(1),
                 Ref::<Place>::new(1),
             );
-            db.load(asked).await.map(drop)
+            db.load(references).await.map(drop)
         })
     }),
 ];
 
-/// What is sent. A transaction begins with its first operation.
-fn trips(recorder: &Recorder) -> usize {
+/// Counts the operations sent since the last call. `Begin` is sent with the first operation of the transaction.
+fn count_round_trips(recorder: &Recorder) -> usize {
     let operations = recorder.operations();
     let sent = operations
         .iter()
@@ -300,7 +312,7 @@ fn trips(recorder: &Recorder) -> usize {
     trips
 }
 
-pub async fn the_table_is_true(fixture: Fixture) {
+pub async fn round_trips_match_the_book(fixture: Fixture) {
     let column = if fixture.backend().capabilities().transactions {
         2
     } else {
@@ -308,22 +320,22 @@ pub async fn the_table_is_true(fixture: Fixture) {
     };
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
-    fill(&db).await;
+    insert_documents(&db).await;
     let mut counted = Vec::new();
-    for (name, run) in ROWS {
+    for (name, run) in COST_ROWS {
         recorder.clear();
         run(&db)
             .await
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        counted.push(((*name).to_owned(), trips(&recorder)));
+        counted.push(((*name).to_owned(), count_round_trips(&recorder)));
     }
     let mut edited = db.edit::<Product>(1).await.unwrap();
     edited.name = "third".to_owned();
     recorder.clear();
     db.save(&mut edited).await.unwrap();
-    counted.push(("save".to_owned(), trips(&recorder)));
+    counted.push(("save".to_owned(), count_round_trips(&recorder)));
 
-    let table = include_str!("../../../../../docs/guide/round-trips.md");
+    let table = include_str!("../../../../../book/src/round-trips.md");
     let rows = table.lines().filter(|line| line.starts_with("| "));
     let rows = rows.skip(1).map(|row| {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
@@ -332,8 +344,8 @@ pub async fn the_table_is_true(fixture: Fixture) {
             cells[column].parse().expect("a number"),
         )
     });
-    let mut said: Vec<(String, usize)> = rows.collect();
-    said.sort();
+    let mut documented: Vec<(String, usize)> = rows.collect();
+    documented.sort();
     counted.sort();
-    assert_eq!(counted, said);
+    assert_eq!(counted, documented);
 }

@@ -55,12 +55,12 @@ pub async fn declared_indexes_are_created(fixture: Fixture) {
     let by_user = named(&visits, "by_user");
     assert_eq!((keys(&by_user), by_user.sparse), (vec![("user", -1)], true));
 
-    let again = db.sync_indexes().await.unwrap();
-    assert_eq!(again, Default::default(), "{again}");
-    assert_eq!(again.to_string(), "every index is as declared");
+    let second = db.sync_indexes().await.unwrap();
+    assert_eq!(second, Default::default(), "{second}");
+    assert_eq!(second.to_string(), "every index is as declared");
 }
 
-pub async fn what_differs_is_reported_and_replaced_when_told(fixture: Fixture) {
+pub async fn different_indexes_are_reported_and_replaced_on_request(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let ssn = Index::new(vec![("ssn".into(), Direction::Ascending)]);
     let extra = Index::new(vec![("name".into(), Direction::Descending)]);
@@ -93,6 +93,6 @@ pub async fn what_differs_is_reported_and_replaced_when_told(fixture: Fixture) {
         (1, 2),
         "{report}"
     );
-    let again = db.sync_indexes().await.unwrap();
-    assert_eq!(again, Default::default(), "{again}");
+    let second = db.sync_indexes().await.unwrap();
+    assert_eq!(second, Default::default(), "{second}");
 }

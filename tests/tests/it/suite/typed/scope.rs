@@ -1,12 +1,12 @@
 use odm::{
     Database, Edited, ErrorKind, Filter, Session,
-    backend::{drain, operation},
+    backend::{operation, read_to_end},
     bson::{RawDocumentBuf, doc},
     prelude::*,
     watch::Event,
 };
 
-use crate::{Fixture, out_of_sight::nothing_reaches_the_note_9};
+use crate::{Fixture, hidden_documents::nothing_reaches_the_note_9};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct TenantId(String);
@@ -33,7 +33,7 @@ struct Note {
     version: i64,
 }
 
-/// Everybody's.
+/// A kind, shared by all tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "kinds")]
 struct Kind {
@@ -50,7 +50,7 @@ struct User {
     id: String,
 }
 
-/// Of a scope of another type, and with a soft delete.
+/// A draft, with a scope of a second type and a soft delete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "drafts", scope = owner, soft_delete)]
 struct Draft {
@@ -67,7 +67,7 @@ struct Desk;
 type Db = Database<Desk>;
 type Tenant = Session<Desk, TenantId>;
 
-fn new(id: i64) -> NewNote {
+fn new_note(id: i64) -> NewNote {
     NewNote {
         id,
         slug: format!("note {id}"),
@@ -77,7 +77,7 @@ fn new(id: i64) -> NewNote {
     }
 }
 
-async fn desk(fixture: &Fixture) -> Db {
+async fn insert_notes(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db
@@ -87,74 +87,77 @@ fn tenant(db: &Session<Desk>, name: &str) -> Tenant {
     db.scope(&TenantId(name.into()))
 }
 
-/// As it is stored.
-async fn stored(fixture: &Fixture, id: i64) -> Option<RawDocumentBuf> {
-    let find = operation::Find {
+/// Returns a note as stored.
+async fn read_raw(fixture: &Fixture, id: i64) -> Option<RawDocumentBuf> {
+    let find = operation::FindOperation {
         collection: "notes".into(),
         filter: RawDocumentBuf::try_from(&doc! { "_id": id }).unwrap(),
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = fixture.backend().find(find).await;
-    drain(found.unwrap()).await.unwrap().pop()
+    read_to_end(found.unwrap()).await.unwrap().pop()
 }
 
-pub async fn no_entry_reaches_another_tenants(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn other_tenants_documents_are_unreachable(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     let (acme, globex) = (tenant(&db, "acme"), tenant(&db, "globex"));
     let refers = |id, to: i64| NewNote {
         like: Some(Ref::new(to)),
-        ..new(id)
+        ..new_note(id)
     };
     acme.insert(refers(9, 1)).await.unwrap();
     globex.insert(refers(1, 9)).await.unwrap();
-    // Handed over to the wrong session.
+    // Use the edited note of one tenant with a session of a different tenant.
     let edited: Edited<Note> = acme.edit::<Note>(9).await.unwrap();
-    let before = stored(&fixture, 9).await;
-    nothing_reaches_the_note_9!(&globex, |id| new(id), edited);
-    assert_eq!(stored(&fixture, 9).await, before);
-    // Nor everything.
+    let before = read_raw(&fixture, 9).await;
+    nothing_reaches_the_note_9!(&globex, |id| new_note(id), edited);
+    assert_eq!(read_raw(&fixture, 9).await, before);
+    // Writes to all documents do not reach the note.
     let everything = globex.update_many::<Note>(|_| Filter::all());
     assert_eq!(everything.inc(|n| n.votes(), 1).await.unwrap().matched, 1);
     let everything = globex.delete_many::<Note>(|_| Filter::all());
     assert_eq!(everything.await.unwrap().deleted, 1);
-    assert_eq!(stored(&fixture, 9).await, before);
-    // Its own tenant reaches it by each.
+    assert_eq!(read_raw(&fixture, 9).await, before);
+    // The tenant of the note reaches the note.
     assert_eq!(acme.get::<Note>(9).await.unwrap().votes, 9);
     acme.modify::<Note>(9, |n| n.votes += 1).await.unwrap();
     assert_eq!(acme.find::<Note>().sum(|n| n.votes()).await.unwrap(), 10);
 }
 
-pub async fn what_is_inserted_is_of_the_scope(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn inserts_set_the_scope(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     let acme = tenant(&db, "acme");
     let of_acme = |note: &Note| note.tenant == TenantId("acme".into());
-    assert!(of_acme(&acme.insert(new(1)).await.unwrap()));
-    let many = acme.insert_many([new(2), new(3)]).await.unwrap();
+    assert!(of_acme(&acme.insert(new_note(1)).await.unwrap()));
+    let many = acme.insert_many([new_note(2), new_note(3)]).await.unwrap();
     assert!(many.iter().all(of_acme));
     let upsert = acme
         .update::<Note>(4)
         .inc(|n| n.votes(), 1)
-        .or_insert(new(4));
+        .or_insert(new_note(4));
     assert!(of_acme(
         &upsert.returning_after().await.unwrap().into_inner()
     ));
-    let report = acme.bulk().add(acme.insert(new(5))).await.unwrap();
+    let report = acme.bulk().add(acme.insert(new_note(5))).await.unwrap();
     assert_eq!(report.into_result().unwrap().inserted, 1);
     let all = acme
         .find::<Note>()
         .filter(|n| n.tenant().eq(TenantId("acme".into())));
     assert_eq!(all.count().await.unwrap(), 5);
-    // The same number in another scope.
+    // A unique slug is unique within a scope only.
     let globex = tenant(&db, "globex");
-    let same = NewNote { id: 11, ..new(1) };
+    let same = NewNote {
+        id: 11,
+        ..new_note(1)
+    };
     globex.insert(same.clone()).await.unwrap();
     let error = globex.insert(NewNote { id: 12, ..same }).await.unwrap_err();
     assert!(error.is_duplicate_key());
 
-    // A document does not change hands.
+    // A document cannot move to a different scope.
     let mut note = acme.edit::<Note>(1).await.unwrap();
     note.tenant = TenantId("globex".into());
     let error = acme.save(&mut note).await.unwrap_err();
@@ -164,10 +167,10 @@ pub async fn what_is_inserted_is_of_the_scope(fixture: Fixture) {
     );
 }
 
-pub async fn across_all_scopes(fixture: Fixture) {
-    let db = desk(&fixture).await;
-    tenant(&db, "acme").insert(new(1)).await.unwrap();
-    tenant(&db, "globex").insert(new(2)).await.unwrap();
+pub async fn all_scopes_reads_and_writes_every_tenant(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
+    tenant(&db, "acme").insert(new_note(1)).await.unwrap();
+    tenant(&db, "globex").insert(new_note(2)).await.unwrap();
     let all = db.all_scopes();
     assert_eq!(all.find::<Note>().count().await.unwrap(), 2);
     let groups = all
@@ -181,17 +184,17 @@ pub async fn across_all_scopes(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(all.find::<Note>().sum(|n| n.votes()).await.unwrap(), 11);
-    // Whose would it be?
+    // An upsert across all scopes is invalid, because the scope of the new document is unknown.
     let upsert = all
         .update::<Note>(3)
         .inc(|n| n.votes(), 1)
-        .or_insert(new(3));
+        .or_insert(new_note(3));
     let error = upsert.await.unwrap_err();
     assert_eq!(
         (error.kind(), error.model()),
         (ErrorKind::Invalid, Some("Note"))
     );
-    // What is nobody's can be inserted.
+    // A document of a model without a scope can be inserted.
     all.insert(Kind {
         id: 1,
         example: None,
@@ -213,9 +216,9 @@ pub async fn across_all_scopes(fixture: Fixture) {
 }
 
 pub async fn a_join_stays_in_the_scope(fixture: Fixture) {
-    let db = desk(&fixture).await;
+    let db = insert_notes(&fixture).await;
     let (acme, globex) = (tenant(&db, "acme"), tenant(&db, "globex"));
-    // What has no scope is used through any session.
+    // A model without a scope can be used in any session.
     acme.insert(Kind {
         id: 1,
         example: Some(Ref::new(9_i64)),
@@ -225,7 +228,7 @@ pub async fn a_join_stays_in_the_scope(fixture: Fixture) {
     assert_eq!(db.get::<Kind>(1).await.unwrap().id, 1);
     let of_kind = |id| NewNote {
         kind: Some(Ref::new(1_i64)),
-        ..new(id)
+        ..new_note(id)
     };
     acme.insert_many([of_kind(1), of_kind(2)]).await.unwrap();
     globex.insert(of_kind(9)).await.unwrap();
@@ -256,7 +259,7 @@ pub async fn a_join_stays_in_the_scope(fixture: Fixture) {
 }
 
 pub async fn scopes_of_several_types(fixture: Fixture) {
-    let db = desk(&fixture).await;
+    let db = insert_notes(&fixture).await;
     let jane = db.insert(User { id: "jane".into() }).await.unwrap();
     let janes = db.scope(&jane.to_ref());
     janes.insert(NewDraft { id: 1 }).await.unwrap();
@@ -275,7 +278,7 @@ pub async fn scopes_of_several_types(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(owner.loaded(), Some(&jane));
-    // Both conditions hold, and each is lifted by itself.
+    // Scope and soft delete both apply, and each condition can be lifted separately.
     assert_eq!(
         janes
             .delete_many::<Draft>(|_| Filter::all())
@@ -307,14 +310,14 @@ pub async fn scopes_of_several_types(fixture: Fixture) {
 }
 
 pub async fn several_scopes_in_one_bulk(fixture: Fixture) {
-    let db = desk(&fixture).await;
+    let db = insert_notes(&fixture).await;
     let (acme, globex) = (tenant(&db, "acme"), tenant(&db, "globex"));
     let all = db.all_scopes();
     let report = all
         .bulk()
-        .add(acme.insert(new(1)))
-        .add(globex.insert(new(2)))
-        // Each write is as narrow as the session that made it, whoever sends it.
+        .add(acme.insert(new_note(1)))
+        .add(globex.insert(new_note(2)))
+        // Each write keeps the scope of the session that made the write, although `db` sends the bulk.
         .add(
             acme.update_many::<Note>(|_| Filter::all())
                 .inc(|n| n.votes(), 10),
@@ -336,11 +339,11 @@ pub async fn several_scopes_in_one_bulk(fixture: Fixture) {
     assert_eq!(all.find::<Note>().sum(|n| n.votes()).await.unwrap(), 13);
 }
 
-pub async fn a_token_stays_in_its_scope(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn a_page_token_is_valid_in_its_scope_only(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     let (acme, globex) = (tenant(&db, "acme"), tenant(&db, "globex"));
-    acme.insert_many((0..4).map(new)).await.unwrap();
-    globex.insert_many((10..14).map(new)).await.unwrap();
+    acme.insert_many((0..4).map(new_note)).await.unwrap();
+    globex.insert_many((10..14).map(new_note)).await.unwrap();
     let first = acme.find::<Note>().page(2).await.unwrap();
     let token = first.next.unwrap();
     assert_eq!(
@@ -362,26 +365,29 @@ pub async fn a_token_stays_in_its_scope(fixture: Fixture) {
 }
 
 /// The index begins with the scope.
-pub async fn a_page_walks_in_its_scope(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn pages_use_the_scope_index(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     for name in ["acme", "globex", "initech"] {
         let scope = tenant(&db, name);
         let base = name.len() as i64 * 1_000;
         scope
-            .insert_many((base..base + 200).map(new))
+            .insert_many((base..base + 200).map(new_note))
             .await
             .unwrap();
     }
     let acme = tenant(&db, "acme");
     let query = || acme.find::<Note>().sort(|n| n.votes().desc()).page(10);
     let first = query().explain().await.unwrap();
-    assert!(!first.is_scan && !first.is_sorted_afterwards, "{first:?}");
+    assert!(
+        !first.is_collection_scan && !first.is_sorted_in_memory,
+        "{first:?}"
+    );
     let (mut token, mut seen) = (None, 0);
     for _ in 0..20 {
         let explain = query().after(&token).explain().await.unwrap();
         assert_eq!(explain.indexes, first.indexes);
-        assert!(!explain.is_sorted_afterwards, "{explain:?}");
-        // MongoDB looks ahead, and fetches again: see `depth_costs_nothing`.
+        assert!(!explain.is_sorted_in_memory, "{explain:?}");
+        // MongoDB reads ahead and fetches documents twice: see `late_pages_cost_the_same`.
         assert!(explain.keys_examined <= 14, "{explain:?}");
         assert!(explain.documents_examined <= 25, "{explain:?}");
         let page = query().after(&token).await.unwrap();
@@ -395,11 +401,11 @@ pub async fn a_transaction_in_a_scope(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let db = desk(&fixture).await;
-    tenant(&db, "globex").insert(new(9)).await.unwrap();
+    let db = insert_notes(&fixture).await;
+    tenant(&db, "globex").insert(new_note(9)).await.unwrap();
     db.transaction(|tx| async move {
         let acme = tenant(&tx, "acme");
-        acme.insert(new(1)).await?;
+        acme.insert(new_note(1)).await?;
         assert!(acme.find_by_id::<Note>(9).await?.is_none());
         assert_eq!(acme.find::<Note>().count().await?, 1);
         assert_eq!(acme.delete::<Note>(9).await?.deleted, 0);
@@ -413,26 +419,26 @@ pub async fn a_transaction_in_a_scope(fixture: Fixture) {
             let acme = tenant(&tx, "acme");
             acme.update::<Note>(9)
                 .inc(|n| n.votes(), 1)
-                .or_insert(new(9))
+                .or_insert(new_note(9))
                 .await
         })
         .await;
     assert!(error.unwrap_err().is_duplicate_key());
 }
 
-pub async fn tenants_write_at_the_same_time(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn concurrent_tenants_do_not_interfere(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     let tasks: Vec<_> = (0..8_i64)
         .map(|task| {
-            // Two tenants, four tasks for each.
+            // Two tenants, with four tasks each.
             let tenant = tenant(&db, ["acme", "globex"][usize::from(task % 2 == 1)]);
             tokio::spawn(async move {
                 let mut inserted = 0;
                 for n in 0..10 {
-                    // The same slugs in both; who comes first inserts it.
+                    // Both tenants use the same slugs. Within a tenant, only the first task can insert a slug.
                     let note = NewNote {
                         slug: format!("note {n}"),
-                        ..new(task * 100 + n)
+                        ..new_note(task * 100 + n)
                     };
                     inserted += i64::from(tenant.insert(note).await.is_ok());
                     let all = tenant
@@ -467,12 +473,12 @@ pub async fn tenants_write_at_the_same_time(fixture: Fixture) {
     }
 }
 
-pub async fn all_scopes_are_watched_together(fixture: Fixture) {
-    let db = desk(&fixture).await;
+pub async fn all_scopes_can_be_watched(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
     let can = fixture.backend().capabilities();
     if !can.change_streams {
-        let refused = db.all_scopes().watch::<Note>().await.err().unwrap();
-        assert!(refused.is_unsupported(), "{refused}");
+        let error = db.all_scopes().watch::<Note>().await.err().unwrap();
+        assert!(error.is_unsupported(), "{error}");
         return;
     }
     let of_acme = db
@@ -480,18 +486,18 @@ pub async fn all_scopes_are_watched_together(fixture: Fixture) {
         .watch::<Note>()
         .filter(|n| n.tenant().eq(TenantId("acme".into())));
     let mut changes = of_acme.await.unwrap();
-    tenant(&db, "globex").insert(new(1)).await.unwrap();
-    tenant(&db, "acme").insert(new(2)).await.unwrap();
+    tenant(&db, "globex").insert(new_note(1)).await.unwrap();
+    tenant(&db, "acme").insert(new_note(2)).await.unwrap();
     tenant(&db, "globex").delete::<Note>(1).await.unwrap();
     let next = changes.next().await.unwrap().unwrap();
     assert!(matches!(next.event, Event::Inserted(note) if note.tenant.0 == "acme" && note.id == 2));
     let next = changes.next().await.unwrap().unwrap();
     assert_eq!(next.id, 1);
     assert!(matches!(next.event, Event::Deleted));
-    let inside = db.transaction(|tx| async move {
-        let refused = tx.all_scopes().watch::<Note>().await.err().unwrap();
-        assert!(refused.is_unsupported(), "{refused}");
+    let in_transaction = db.transaction(|tx| async move {
+        let error = tx.all_scopes().watch::<Note>().await.err().unwrap();
+        assert!(error.is_unsupported(), "{error}");
         Ok(())
     });
-    inside.await.unwrap();
+    in_transaction.await.unwrap();
 }

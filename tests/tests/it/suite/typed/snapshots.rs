@@ -1,4 +1,4 @@
-//! Snapshots that remember where they are from, and how they differ from what that is now.
+//! Snapshots with an origin, and drift from the current source.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use odm::{
     action::Drift,
     backend::{
         Recorder,
-        operation::{Find, Operation},
+        operation::{FindOperation, Operation},
     },
     bson::{Bson, RawDocumentBuf, doc},
     prelude::*,
@@ -56,7 +56,7 @@ struct Line {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "orders", companion, soft_delete)]
+#[document(collection = "orders", insert_struct, soft_delete)]
 struct Order {
     #[serde(rename = "_id")]
     id: i64,
@@ -71,8 +71,8 @@ struct Order {
     deleted_at: Option<DateTime>,
 }
 
-/// The same documents, before they remembered anything.
-mod before {
+/// The same documents in a schema without origins.
+mod without_origins {
     use super::{Person, Product};
     use odm::prelude::*;
 
@@ -101,7 +101,7 @@ mod before {
 struct Shop;
 type Db = odm::Database<Shop>;
 
-async fn shop(db: &Db) {
+async fn insert_products_and_people(db: &Db) {
     db.sync_indexes().await.unwrap();
     let product = |id: i64| NewProduct {
         id,
@@ -137,29 +137,29 @@ fn order(id: i64, customer: Option<i64>, products: &[i64]) -> NewOrder {
     }
 }
 
-/// An order as it is stored.
-async fn stored(db: &Db, id: i64) -> bson::Document {
-    let find = Find {
+/// Returns an order as stored.
+async fn read_raw(db: &Db, id: i64) -> bson::Document {
+    let find = FindOperation {
         collection: "orders".into(),
         filter: RawDocumentBuf::try_from(&doc! { "_id": id }).unwrap(),
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = db.backend().find_all(find).await.unwrap();
     bson::Document::try_from(&*found[0]).unwrap()
 }
 
-/// Where each price of an order is from: the product, and when.
+/// Returns the origin of each price of an order: product and time.
 fn origins(order: &bson::Document) -> Vec<(i64, DateTime)> {
     let lines = order.get_array("lines").unwrap().iter();
     let origins = lines.map(|line| {
-        let own = line.as_document().unwrap().get_document("_odm").unwrap();
-        let taken = own.get_document("taken").unwrap();
-        // The size does not say that it remembers.
-        assert_eq!(taken.len(), 1);
-        let origin = taken.get_document("price").unwrap();
+        let metadata = line.as_document().unwrap().get_document("_odm").unwrap();
+        let origins = metadata.get_document("origin").unwrap();
+        // `size` has no `origin` attribute.
+        assert_eq!(origins.len(), 1);
+        let origin = origins.get_document("price").unwrap();
         assert_eq!(origin.len(), 2);
         (
             origin.get_i64("id").unwrap(),
@@ -173,68 +173,72 @@ fn millis(time: DateTime) -> i64 {
     time.timestamp_millis()
 }
 
-fn said(drift: &Drift) -> (&str, Bson, Option<Bson>, Bson, bool) {
+fn drift_summary(drift: &Drift) -> (&str, Bson, Option<Bson>, Bson, bool) {
     (
         &drift.path,
-        drift.taken.clone(),
-        drift.now.clone(),
+        drift.snapshot.clone(),
+        drift.current.clone(),
         drift.source.clone(),
-        drift.taken_at.is_some(),
+        drift.snapshot_at.is_some(),
     )
 }
 
-pub async fn it_remembers_where_it_is_from(fixture: Fixture) {
+pub async fn origins_are_stored(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
-    shop(&db).await;
-    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    insert_products_and_people(&db).await;
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(30))
+        .await
+        .unwrap();
     recorder.clear();
     let before = DateTime::now();
     db.insert(order(1, Some(1), &[1, 2])).await.unwrap();
     let after = DateTime::now();
-    // In the write of the insert itself: what is behind it looks at copies again.
+    // The insert itself stores the origins. Later writes only revalidate copies.
     let operations = recorder.operations();
     let first = operations.iter().find_map(|operation| match operation {
         Operation::Insert(insert) => insert.documents.first(),
         _ => None,
     });
     let inserted = bson::Document::try_from(&**first.unwrap()).unwrap();
-    let taken = origins(&inserted);
-    assert_eq!(taken.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2]);
-    for (_, at) in &taken {
+    let inserted_origins = origins(&inserted);
+    let ids = inserted_origins.iter().map(|(id, _)| *id);
+    assert_eq!(ids.collect::<Vec<_>>(), [1, 2]);
+    for (_, at) in &inserted_origins {
         assert!((millis(before)..=millis(after)).contains(&millis(*at)));
     }
-    let own = inserted.get_document("_odm").unwrap();
-    let own = own.get_document("taken").unwrap();
-    let city = own.get_document("shipTo").unwrap();
+    let metadata = inserted.get_document("_odm").unwrap();
+    let snapshot_origins = metadata.get_document("origin").unwrap();
+    let city = snapshot_origins.get_document("shipTo").unwrap();
     assert_eq!(city.get_i64("id").unwrap(), 1);
-    assert_eq!(origins(&stored(&db, 1).await), taken);
+    assert_eq!(origins(&read_raw(&db, 1).await), inserted_origins);
 
-    // What is pushed is taken then; what was there stays.
+    // A pushed line stores an origin with the time of the push; existing origins stay.
     tokio::time::sleep(Duration::from_millis(3)).await;
     db.update::<Order>(1)
         .push(|o| o.lines(), line(1))
         .await
         .unwrap();
-    let pushed = origins(&stored(&db, 1).await);
-    assert_eq!((&pushed[..2], pushed[2].0), (&*taken, 1));
+    let pushed = origins(&read_raw(&db, 1).await);
+    assert_eq!((&pushed[..2], pushed[2].0), (&*inserted_origins, 1));
     assert!(pushed[2].1 > after);
 
-    // No reference, no origin.
+    // Without a reference there is no origin.
     db.insert(order(2, None, &[])).await.unwrap();
-    let own = stored(&db, 2).await;
-    let own = own.get_document("_odm").ok();
-    assert!(own.is_none_or(|own| !own.contains_key("taken")));
+    let order = read_raw(&db, 2).await;
+    let metadata = order.get_document("_odm").ok();
+    assert!(metadata.is_none_or(|metadata| !metadata.contains_key("origin")));
 }
 
-pub async fn where_it_is_from_stays(fixture: Fixture) {
+pub async fn origins_and_snapshots_stay(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    shop(&db).await;
+    insert_products_and_people(&db).await;
     db.insert(order(1, Some(1), &[1, 2, 3])).await.unwrap();
-    let taken = origins(&stored(&db, 1).await);
+    let inserted = origins(&read_raw(&db, 1).await);
     tokio::time::sleep(Duration::from_millis(3)).await;
 
-    // Whole lines are written here: those that were there keep it, wherever they are now.
+    // This write replaces whole lines. Existing lines keep the origin at a new position.
     db.modify::<Order>(1, |order| {
         order.lines.remove(1);
         order.lines.swap(0, 1);
@@ -243,33 +247,33 @@ pub async fn where_it_is_from_stays(fixture: Fixture) {
     })
     .await
     .unwrap();
-    let saved = origins(&stored(&db, 1).await);
-    assert_eq!(saved, [taken[2], taken[0]]);
+    let saved = origins(&read_raw(&db, 1).await);
+    assert_eq!(saved, [inserted[2], inserted[0]]);
 
-    // The reference leads elsewhere, the snapshot is what it was.
+    // The reference changes, and the snapshot stays.
     db.update::<Order>(1)
         .set(|o| o.customer(), Ref::new(2))
         .await
         .unwrap();
-    let order = stored(&db, 1).await;
+    let order = read_raw(&db, 1).await;
     assert_eq!(order.get_i64("customer").unwrap(), 2);
-    let own = order.get_document("_odm").unwrap();
-    let city = own.get_document("taken").unwrap();
-    let city = city.get_document("shipTo").unwrap();
+    let metadata = order.get_document("_odm").unwrap();
+    let snapshot_origins = metadata.get_document("origin").unwrap();
+    let city = snapshot_origins.get_document("shipTo").unwrap();
     assert_eq!(city.get_i64("id").unwrap(), 1);
     assert_eq!(order.get_str("shipTo").unwrap(), "Bern");
 
-    // A save cannot change what it has not seen.
+    // A save cannot change a snapshot value.
     let mut edited = db.edit::<Order>(1).await.unwrap();
     edited.lines[0].price = 1;
-    let refused = db.save(&mut edited).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid);
-    assert_eq!(origins(&stored(&db, 1).await), saved);
+    let error = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(origins(&read_raw(&db, 1).await), saved);
 }
 
 pub async fn drift_is_found(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    shop(&db).await;
+    insert_products_and_people(&db).await;
     db.insert(order(1, Some(1), &[1, 2, 3])).await.unwrap();
     db.insert(order(2, None, &[1])).await.unwrap();
     assert_eq!(db.find::<Order>().drift().await.unwrap(), []);
@@ -289,7 +293,7 @@ pub async fn drift_is_found(fixture: Fixture) {
     let of_first = db.find::<Order>().filter(|o| o.id().eq(1));
     let found = of_first.clone().drift().await.unwrap();
     let size = |width: i32| Bson::from(doc! { "width": width, "unit": "cm" });
-    let mut said_of_first: Vec<_> = found.iter().map(said).collect();
+    let mut said_of_first: Vec<_> = found.iter().map(drift_summary).collect();
     said_of_first.sort_by_key(|(path, ..)| path.to_owned());
     assert_eq!(
         said_of_first,
@@ -306,7 +310,7 @@ pub async fn drift_is_found(fixture: Fixture) {
                 size(3),
                 Some(size(4)),
                 2_i64.into(),
-                // It does not say that it remembers.
+                // `size` has no `origin` attribute.
                 false
             ),
             (
@@ -322,7 +326,7 @@ pub async fn drift_is_found(fixture: Fixture) {
     let models: Vec<_> = found.iter().map(|drift| drift.source_model).collect();
     assert!(models.contains(&"Product") && models.contains(&"Person"));
 
-    // What has moved on is compared with what it was taken of, if it remembers that.
+    // After a change of the reference, the snapshot is compared with the stored origin.
     db.update::<Order>(1)
         .set(|o| o.customer(), Ref::new(2))
         .await
@@ -330,17 +334,17 @@ pub async fn drift_is_found(fixture: Fixture) {
     let found = of_first.clone().drift().await.unwrap();
     let city = found.iter().find(|drift| drift.path == "shipTo").unwrap();
     assert_eq!(
-        (&city.source, &city.now),
+        (&city.source, &city.current),
         (&Bson::Int64(1), &Some("Basel".into()))
     );
 
-    // What is gone, and what is deleted by a mark, is nothing now.
+    // For a deleted or soft-deleted source, `current` is `None`.
     db.delete::<Person>(1).await.unwrap();
     db.delete::<Product>(3).await.unwrap();
     let found = of_first.drift().await.unwrap();
     let gone: Vec<_> = found
         .iter()
-        .filter(|drift| drift.now.is_none())
+        .filter(|drift| drift.current.is_none())
         .map(|drift| drift.path.as_str())
         .collect();
     assert_eq!(gone.len(), 3, "{gone:?}");
@@ -350,38 +354,41 @@ pub async fn drift_is_found(fixture: Fixture) {
             .all(|path| gone.contains(path))
     );
 
-    // As many documents as asked for, one after the other.
+    // The limit of the query applies, and rows are streamed.
     let second = db.find::<Order>().sort(|o| o.id().desc()).limit(1);
     let mut rows = second.drift().stream();
     assert_eq!(rows.next().await.unwrap().unwrap().path, "lines.0.price");
     assert!(rows.next().await.is_none());
-    // What is out of sight has none, unless it is asked for.
+    // A soft-deleted order has no drift, unless the query includes deleted documents.
     db.delete::<Order>(2).await.unwrap();
     let second = db.find::<Order>().filter(|o| o.id().eq(2));
     assert_eq!(second.clone().drift().await.unwrap(), []);
     assert_eq!(second.with_deleted().drift().await.unwrap().len(), 1);
-    // A model without snapshots has none.
+    // A model without snapshots has no drift.
     assert_eq!(db.find::<Person>().drift().await.unwrap(), []);
 }
 
 pub async fn drift_costs_one_query_for_each_source(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
-    shop(&db).await;
+    insert_products_and_people(&db).await;
     let orders = (0..60).map(|id| order(id, Some(id % 2 + 1), &[1, 2, 3]));
     db.insert_many(orders).await.unwrap();
-    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    db.wait_for_pending()
+        .timeout(Duration::from_secs(30))
+        .await
+        .unwrap();
     recorder.clear();
     assert_eq!(db.find::<Order>().drift().await.unwrap(), []);
     assert_eq!((recorder.queries(), recorder.writes()), (3, 0));
 }
 
-pub async fn what_remembered_nothing_is_compared_by_its_reference(fixture: Fixture) {
+pub async fn drift_without_an_origin_uses_the_reference(fixture: Fixture) {
     let backend = fixture.backend();
-    let old = odm::Database::<before::Shop>::with_backend(backend.clone());
+    let old = odm::Database::<without_origins::Shop>::with_backend(backend.clone());
     let db = Db::with_backend(backend);
-    shop(&db).await;
-    let order = before::NewOrder {
+    insert_products_and_people(&db).await;
+    let order = without_origins::NewOrder {
         id: 1,
         customer: Some(Ref::new(1)),
         note: String::new(),
@@ -392,7 +399,7 @@ pub async fn what_remembered_nothing_is_compared_by_its_reference(fixture: Fixtu
         .set(|p| p.city(), "Basel")
         .await
         .unwrap();
-    // Nobody makes up when it was taken.
+    // A later write does not invent the time of an earlier snapshot.
     db.modify::<Order>(1, |order| order.note = "seen".into())
         .await
         .unwrap();
@@ -401,7 +408,7 @@ pub async fn what_remembered_nothing_is_compared_by_its_reference(fixture: Fixtu
         .await
         .unwrap();
     let found = db.find::<Order>().drift().await.unwrap();
-    let found: Vec<_> = found.iter().map(said).collect();
+    let found: Vec<_> = found.iter().map(drift_summary).collect();
     let city = ("Bern".into(), Some("Basel".into()), 1_i64.into(), false);
     assert_eq!(found, [("shipTo", city.0, city.1, city.2, city.3)]);
 }

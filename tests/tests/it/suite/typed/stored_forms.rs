@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use odm::{
     Database, Filter,
     backend::{
-        drain,
-        operation::{Find, Insert},
+        operation::{FindOperation, InsertOperation},
+        read_to_end,
     },
     bson::{Document as Stored, RawDocumentBuf, doc},
     prelude::*,
@@ -27,7 +27,7 @@ struct Team {
     captain: Option<Ref<Captain>>,
 }
 
-/// One of two that refer to each other.
+/// A captain and a team refer to each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "captains")]
 struct Captain {
@@ -82,7 +82,7 @@ struct Player {
 struct Setting {
     #[serde(rename = "_id")]
     id: i64,
-    #[serde(default = "three")]
+    #[serde(default = "default_level")]
     level: i32,
     #[serde(default)]
     is_active: bool,
@@ -96,7 +96,7 @@ struct Setting {
     owner: Option<String>,
 }
 
-fn three() -> i32 {
+fn default_level() -> i32 {
     3
 }
 
@@ -104,7 +104,7 @@ fn three() -> i32 {
 #[derive(Debug, Clone, PartialEq, Deserialize, Projection)]
 #[projection(of = Setting)]
 struct Level {
-    #[serde(default = "three")]
+    #[serde(default = "default_level")]
     level: i32,
 }
 
@@ -120,17 +120,17 @@ async fn league(fixture: &Fixture) -> Db {
 }
 
 /// The stored documents of a collection, without the framework's metadata.
-async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<Stored> {
-    let find = Find {
+async fn stored_documents(fixture: &Fixture, collection: &'static str) -> Vec<Stored> {
+    let find = FindOperation {
         collection: collection.into(),
         filter: RawDocumentBuf::new(),
         projection: None,
         sort: Some(RawDocumentBuf::try_from(&doc! { "_id": 1 }).unwrap()),
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let found = fixture.backend().find(find).await.unwrap();
-    let found = drain(found).await.unwrap();
+    let found = read_to_end(found).await.unwrap();
     let found = found.iter().map(|raw| Stored::try_from(&**raw).unwrap());
     found
         .map(|mut document| {
@@ -144,7 +144,7 @@ async fn insert(fixture: &Fixture, collection: &'static str, documents: &[Stored
     let documents = documents
         .iter()
         .map(|document| RawDocumentBuf::try_from(document).unwrap());
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: collection.into(),
         documents: documents.collect(),
         ordered: true,
@@ -228,7 +228,7 @@ pub async fn none_is_stored_as_an_insert_stores_it(fixture: Fixture) {
         .set(|p| p.tags(), vec![])
         .set(|p| p.scores(), BTreeMap::new());
     many.set(|p| p.badges(), Vec::new()).await.unwrap();
-    let all = stored(&fixture, "players").await;
+    let all = stored_documents(&fixture, "players").await;
     for (id, document) in (1_i64..).zip(&all) {
         let mut same = all[0].clone();
         same.insert("_id", id);
@@ -238,7 +238,7 @@ pub async fn none_is_stored_as_an_insert_stores_it(fixture: Fixture) {
             "{document}"
         );
     }
-    // In elements too.
+    // The same form in elements of an array.
     db.update::<Player>(1)
         .push(|p| p.badges(), badge(1))
         .await
@@ -247,15 +247,15 @@ pub async fn none_is_stored_as_an_insert_stores_it(fixture: Fixture) {
         .set(|p| p.badges().all().note(), None)
         .await
         .unwrap();
-    let badges = stored(&fixture, "players").await.remove(0);
+    let badges = stored_documents(&fixture, "players").await.remove(0);
     assert_eq!(
         badges.get_array("badges").unwrap(),
         &vec![doc! { "code": 1_i64 }.into()]
     );
-    super::is_clean(&db).await;
+    super::assert_clean(&db).await;
 }
 
-pub async fn what_is_nullified_is_as_if_inserted_without(fixture: Fixture) {
+pub async fn nullified_fields_are_stored_as_missing(fixture: Fixture) {
     let db = league(&fixture).await;
     for id in [1, 2, 3] {
         db.insert(team(id, None)).await.unwrap();
@@ -280,10 +280,10 @@ pub async fn what_is_nullified_is_as_if_inserted_without(fixture: Fixture) {
     for id in [1, 2, 3] {
         assert_eq!(db.delete::<Team>(id).await.unwrap().deleted, 1);
     }
-    db.settled().await.unwrap();
+    db.wait_for_pending().await.unwrap();
     db.insert(player(4)).await.unwrap();
     db.insert(Captain { id: 4, team: None }).await.unwrap();
-    for document in stored(&fixture, "players").await {
+    for document in stored_documents(&fixture, "players").await {
         assert!(!document.contains_key("team"), "{document}");
         for badge in document.get_array("badges").unwrap() {
             assert!(
@@ -292,33 +292,33 @@ pub async fn what_is_nullified_is_as_if_inserted_without(fixture: Fixture) {
             );
         }
     }
-    for document in stored(&fixture, "captains").await {
+    for document in stored_documents(&fixture, "captains").await {
         assert!(!document.contains_key("team"), "{document}");
     }
-    // The inverse as well.
+    // A cleared inverse is stored as in a new document.
     db.insert(team(5, None)).await.unwrap();
-    let new = stored(&fixture, "teams").await;
+    let new = stored_documents(&fixture, "teams").await;
     db.update::<Captain>(4)
         .set(|c| c.team(), Ref::new(5))
         .await
         .unwrap();
-    assert!(stored(&fixture, "teams").await[0].contains_key("captain"));
+    assert!(stored_documents(&fixture, "teams").await[0].contains_key("captain"));
     db.update::<Captain>(4)
         .set(|c| c.team(), None)
         .await
         .unwrap();
-    assert_eq!(stored(&fixture, "teams").await, new);
+    assert_eq!(stored_documents(&fixture, "teams").await, new);
     db.update::<Captain>(4)
         .set(|c| c.team(), Ref::new(5))
         .await
         .unwrap();
     db.delete::<Captain>(4).await.unwrap();
-    db.settled().await.unwrap();
-    assert_eq!(stored(&fixture, "teams").await, new);
-    super::is_clean(&db).await;
+    db.wait_for_pending().await.unwrap();
+    assert_eq!(stored_documents(&fixture, "teams").await, new);
+    super::assert_clean(&db).await;
 }
 
-pub async fn a_copy_of_none_is_as_if_inserted_with_none(fixture: Fixture) {
+pub async fn copies_of_none_are_stored_as_missing(fixture: Fixture) {
     let db = league(&fixture).await;
     db.insert_many([team(1, Some("up")), team(2, None)])
         .await
@@ -331,14 +331,14 @@ pub async fn a_copy_of_none_is_as_if_inserted_with_none(fixture: Fixture) {
         .await
         .unwrap();
     let has_motto = async || {
-        db.settled().await.unwrap();
-        let all = stored(&fixture, "players").await;
+        db.wait_for_pending().await.unwrap();
+        let all = stored_documents(&fixture, "players").await;
         all.iter()
             .map(|player| player.contains_key("motto"))
             .collect::<Vec<_>>()
     };
     assert_eq!(has_motto().await, [true, true, true, false, false]);
-    // It is led to one without, and to none.
+    // Player 1 moves to a team without a motto, player 2 to no team.
     db.update::<Player>(1)
         .set(|p| p.fan_of(), Ref::new(2))
         .await
@@ -347,7 +347,7 @@ pub async fn a_copy_of_none_is_as_if_inserted_with_none(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(has_motto().await, [false, false, true, false, false]);
-    // It follows, and is cleared.
+    // The copy follows changes of the motto. Deleting the team clears the copy.
     db.update::<Team>(1).set(|t| t.motto(), None).await.unwrap();
     assert_eq!(has_motto().await, [false; 5]);
     db.update::<Team>(1)
@@ -366,8 +366,8 @@ pub async fn a_copy_of_none_is_as_if_inserted_with_none(fixture: Fixture) {
     assert!(!report.findings.iter().any(is_stale), "{report}");
 }
 
-/// A missing field reads as its default, and no query sees another value.
-pub async fn a_missing_field_is_what_it_reads_as(fixture: Fixture) {
+/// A missing field reads as its default, and queries treat the field the same way.
+pub async fn a_missing_field_matches_its_default(fixture: Fixture) {
     let db = league(&fixture).await;
     let older = doc! { "_id": 1_i64 };
     let newer = doc! {
@@ -419,7 +419,7 @@ pub async fn a_missing_field_is_what_it_reads_as(fixture: Fixture) {
     ] {
         assert_eq!(ids(&db, filter.clone()).await, found, "{filter:?}");
     }
-    // Updates do to a missing value what they do to an empty one.
+    // Updates treat a missing value as an empty value.
     let update = |id: i64| {
         db.update::<Setting>(id)
             .push(|s| s.hosts(), "b")
@@ -445,7 +445,11 @@ pub async fn a_missing_field_is_what_it_reads_as(fixture: Fixture) {
     // Storing the default once leaves no document without the field.
     let missing = db.update_many::<Setting>(|s| !s.level().exists());
     assert_eq!(
-        missing.set(|s| s.level(), three()).await.unwrap().modified,
+        missing
+            .set(|s| s.level(), default_level())
+            .await
+            .unwrap()
+            .modified,
         1
     );
     assert!(ids(&db, !s.level().exists()).await.is_empty());

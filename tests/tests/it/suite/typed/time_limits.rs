@@ -1,4 +1,4 @@
-//! Time limits of the typed language.
+//! Tests of time limits in the typed API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ fn part(id: i64) -> Part {
     }
 }
 
-async fn fill(db: &Db) {
+async fn insert_posts_and_product(db: &Db) {
     let maker = Maker {
         id: "acme".into(),
         country: "de".into(),
@@ -44,20 +44,20 @@ async fn fill(db: &Db) {
     db.insert(product).await.unwrap();
 }
 
-/// The time limit that a read has at the backend; none of a write.
+/// Returns the time limit of a read at the backend, or `None` for a write.
 fn limit_of(operation: &Operation) -> Option<Option<Duration>> {
     Some(match operation {
-        Operation::Find(find) | Operation::Explain(find) => find.max_time,
-        Operation::Aggregate(aggregate) => aggregate.max_time,
-        Operation::FindEach(find) => find.max_time,
+        Operation::Find(find) | Operation::Explain(find) => find.options.max_time,
+        Operation::Aggregate(aggregate) => aggregate.options.max_time,
+        Operation::FindEach(find) => find.options.max_time,
         Operation::FindSeveral(find) => find.max_time(),
-        Operation::Count(count) => count.max_time,
-        Operation::Distinct(distinct) => distinct.max_time,
+        Operation::Count(count) => count.options.max_time,
+        Operation::Distinct(distinct) => distinct.options.max_time,
         _ => return None,
     })
 }
 
-/// Every kind of read, on a session.
+/// Runs every kind of read on a session.
 async fn read_all(db: &odm::Session<crate::models::Shop>) {
     db.get::<Post>(1).await.unwrap();
     db.find_by_id::<Post>(9).await.unwrap();
@@ -99,15 +99,15 @@ async fn read_all(db: &odm::Session<crate::models::Shop>) {
 pub async fn a_session_limits_every_read(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
-    fill(&db).await;
+    insert_posts_and_product(&db).await;
     recorder.clear();
     let limit = Duration::from_secs(600);
     let limited = db.max_time(limit);
     read_all(&limited).await;
     let operations = recorder.operations();
     for operation in &operations {
-        let own = limit_of(operation).expect("a read").expect("a time limit");
-        assert!(own <= limit, "{operation:?}");
+        let query_limit = limit_of(operation).expect("a read").expect("a time limit");
+        assert!(query_limit <= limit, "{operation:?}");
     }
     recorder.clear();
     read_all(&db).await;
@@ -119,28 +119,34 @@ pub async fn a_session_limits_every_read(fixture: Fixture) {
             .all(|operation| limit_of(operation) == Some(None))
     );
 
-    // A transaction's session has it too, and a limit of the query goes before it.
+    // A transaction's session has the time limit too, and a limit of the query takes precedence.
     recorder.clear();
-    let own = Duration::from_secs(60);
-    limited.find::<Post>().max_time(own).all().await.unwrap();
+    let query_limit = Duration::from_secs(60);
+    limited
+        .find::<Post>()
+        .max_time(query_limit)
+        .all()
+        .await
+        .unwrap();
     if db.backend().capabilities().transactions {
-        let all = db.transaction(|tx| async move { tx.max_time(own).find::<Post>().all().await });
+        let all =
+            db.transaction(|tx| async move { tx.max_time(query_limit).find::<Post>().all().await });
         all.await.unwrap();
     }
     let mut limits = recorder.operations();
     limits.retain(Operation::is_query);
-    assert!(
-        limits
-            .iter()
-            .all(|find| limit_of(find).flatten().is_some_and(|limit| limit <= own))
-    );
+    assert!(limits.iter().all(|find| {
+        limit_of(find)
+            .flatten()
+            .is_some_and(|limit| limit <= query_limit)
+    }));
 }
 
-/// A write is carried out to its end, its reads too.
+/// A write runs to the end, including reads of the write.
 pub async fn writes_are_not_limited(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(Arc::new(recorder.clone()));
-    fill(&db).await;
+    insert_posts_and_product(&db).await;
     recorder.clear();
     let limited = db.max_time(Duration::ZERO);
     limited.insert(Post::new(9, "jane", &[])).await.unwrap();
@@ -177,10 +183,10 @@ pub async fn writes_are_not_limited(fixture: Fixture) {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 4);
 }
 
-/// The error tells which operation took too long, of what, and its limit.
+/// The error names the operation, the model and the limit.
 pub async fn a_timeout_names_the_operation(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    fill(&db).await;
+    insert_posts_and_product(&db).await;
     let error = db
         .max_time(Duration::ZERO)
         .get::<Post>(1)
@@ -229,11 +235,11 @@ pub async fn a_timeout_names_the_operation(fixture: Fixture) {
     );
 }
 
-/// One limit is for the query and all that it joins.
+/// A query and all joins of the query share a time limit.
 pub async fn joins_share_the_limit(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(Arc::new(faults.clone()));
-    fill(&db).await;
+    insert_posts_and_product(&db).await;
     let limit = Duration::from_millis(2_000);
     let query = || {
         db.find::<Product>()
@@ -251,6 +257,6 @@ pub async fn joins_share_the_limit(fixture: Fixture) {
     let error = query().all().await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert_eq!((error.model(), error.limit()), (Some("Maker"), Some(limit)));
-    // Another query has its own.
+    // A second query has a new time limit.
     query().all().await.unwrap();
 }

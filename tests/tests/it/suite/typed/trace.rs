@@ -1,12 +1,16 @@
-//! What operations tell of themselves by `tracing`.
+//! Spans and events that operations emit through `tracing`.
 
 use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, OnceLock},
+    time::Duration,
 };
 
-use odm::prelude::*;
+use odm::{
+    backend::{Fault, Faults, operation::Operation},
+    prelude::*,
+};
 use tracing::{
     Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -52,7 +56,7 @@ fn part(id: i64, tags: usize) -> Part {
     }
 }
 
-async fn filled(fixture: &Fixture) -> Db {
+async fn insert_parts(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     db.insert(Maker { id: 1 }).await.unwrap();
@@ -64,15 +68,15 @@ async fn filled(fixture: &Fixture) -> Db {
 
 /// The fields of a span or an event, as text.
 #[derive(Debug, Clone, Default)]
-struct Told(BTreeMap<&'static str, String>);
+struct SpanFields(BTreeMap<&'static str, String>);
 
-impl Told {
+impl SpanFields {
     fn get(&self, field: &str) -> &str {
         self.0.get(field).map_or("", String::as_str)
     }
 }
 
-impl Visit for Told {
+impl Visit for SpanFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
         self.0
@@ -81,24 +85,27 @@ impl Visit for Told {
 }
 
 #[derive(Default)]
-struct Heard {
-    spans: Vec<Told>,
-    warnings: Vec<Told>,
+struct RecordedSpans {
+    spans: Vec<SpanFields>,
+    /// The events of backend operations.
+    events: Vec<SpanFields>,
+    warnings: Vec<SpanFields>,
 }
 
-/// Listens on this thread, on which a test runs with all of its tasks.
+/// A subscriber for this thread, on which a test runs with all tasks.
 #[derive(Clone)]
 struct Listener {
     plans: bool,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Mutex<RecordedSpans>>,
 }
 
 impl Listener {
     fn listen(plans: bool) -> (Self, tracing::subscriber::DefaultGuard) {
-        // As long as there is only one listener, `tracing` asks the one of the thread that comes first to a place whether
-        // anybody wants to know of it. Here that may be the thread of a test that does not listen.
-        static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
-        OTHERS.get_or_init(|| [false; 2].map(|plans| Dispatch::new(Self::new(plans))));
+        // Two more dispatchers keep callsites enabled. With a single dispatcher, `tracing` asks only the thread that first
+        // reaches a callsite about interest, and that thread may belong to a test without a listener.
+        static ALL_OTHER_SUBSCRIBERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
+        ALL_OTHER_SUBSCRIBERS
+            .get_or_init(|| [false; 2].map(|plans| Dispatch::new(Self::new(plans))));
         let listener = Self::new(plans);
         let guard = tracing::subscriber::set_default(listener.clone());
         (listener, guard)
@@ -111,7 +118,7 @@ impl Listener {
         }
     }
 
-    fn operations(&self) -> Vec<Told> {
+    fn operations(&self) -> Vec<SpanFields> {
         let mut heard = self.heard.lock().unwrap();
         let spans = std::mem::take(&mut heard.spans);
         let mut operations = spans.into_iter();
@@ -121,7 +128,11 @@ impl Listener {
             .collect()
     }
 
-    fn warnings(&self) -> Vec<Told> {
+    fn events(&self) -> Vec<SpanFields> {
+        std::mem::take(&mut self.heard.lock().unwrap().events)
+    }
+
+    fn warnings(&self) -> Vec<SpanFields> {
         std::mem::take(&mut self.heard.lock().unwrap().warnings)
     }
 }
@@ -133,17 +144,17 @@ impl Subscriber for Listener {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         match metadata.target() {
-            "odm" | "odm::advice" => true,
+            "odm" | "odm::advice" | "odm::operation" => true,
             "odm::plan" => self.plans,
             _ => false,
         }
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut told = Told::default();
-        span.record(&mut told);
+        let mut fields = SpanFields::default();
+        span.record(&mut fields);
         let spans = &mut self.heard.lock().unwrap().spans;
-        spans.push(told);
+        spans.push(fields);
         Id::from_u64(spans.len() as u64)
     }
 
@@ -155,10 +166,13 @@ impl Subscriber for Listener {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut told = Told::default();
-        event.record(&mut told);
-        if *event.metadata().level() == Level::WARN {
-            self.heard.lock().unwrap().warnings.push(told);
+        let mut fields = SpanFields::default();
+        event.record(&mut fields);
+        let mut heard = self.heard.lock().unwrap();
+        if event.metadata().target() == "odm::operation" {
+            heard.events.push(fields);
+        } else if *event.metadata().level() == Level::WARN {
+            heard.warnings.push(fields);
         }
     }
 
@@ -168,7 +182,7 @@ impl Subscriber for Listener {
 }
 
 pub async fn an_operation_is_one_span(fixture: Fixture) {
-    let db = filled(&fixture).await;
+    let db = insert_parts(&fixture).await;
     let (listener, _guard) = Listener::listen(false);
     let find = db
         .find::<Part>()
@@ -189,7 +203,7 @@ pub async fn an_operation_is_one_span(fixture: Fixture) {
         row.unwrap();
     }
     drop(rows);
-    let told: Vec<_> = listener
+    let summary: Vec<_> = listener
         .operations()
         .iter()
         .map(|span| {
@@ -201,9 +215,9 @@ pub async fn an_operation_is_one_span(fixture: Fixture) {
             fields.map(|field| span.get(field).to_owned()).join(" ")
         })
         .collect();
-    // The documents of a join, and the one that a modification reads and writes, count too.
+    // The documents of a join count, too. For `modify`, the read and the write both count.
     assert_eq!(
-        told,
+        summary,
         [
             "find 2 0 6",
             "update_many 0 1 7",
@@ -215,10 +229,88 @@ pub async fn an_operation_is_one_span(fixture: Fixture) {
     assert!(listener.warnings().is_empty());
 }
 
-pub async fn one_query_for_each_document_is_warned_of(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn each_backend_operation_is_an_event(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
     let (listener, _guard) = Listener::listen(false);
-    // Somebody who waits for a document, and who asks for many at once.
+    db.find::<Part>()
+        .with(|p| p.maker())
+        .comment("all parts")
+        .all()
+        .await
+        .unwrap();
+    db.update_many::<Part>(|p| p.number().gt(5))
+        .set(|p| p.name(), "new")
+        .await
+        .unwrap();
+    let duplicate = db.insert(Maker { id: 1 }).await.unwrap_err();
+    assert!(duplicate.is_duplicate_key());
+    let events = listener.events();
+    let fields = [
+        "db.operation.name",
+        "db.collection.name",
+        "db.response.returned_rows",
+        "error.type",
+    ];
+    let summary: Vec<_> = events
+        .iter()
+        .map(|event| fields.map(|field| event.get(field)).join(" "))
+        .collect();
+    assert_eq!(
+        summary,
+        [
+            "find parts 12 ",
+            "find makers 1 ",
+            "update parts 7 ",
+            "insert makers  DuplicateKey",
+        ]
+    );
+    let system = fixture.backend().system_name();
+    for event in &events {
+        assert_eq!(event.get("db.system.name"), system);
+        let milliseconds: f64 = event.get("duration_ms").parse().unwrap();
+        assert!(milliseconds > 0.0);
+    }
+    assert_eq!(events[1].get("comment"), "all parts");
+}
+
+pub async fn a_dropped_operation_is_an_event(fixture: Fixture) {
+    insert_parts(&fixture).await;
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    let (listener, _guard) = Listener::listen(false);
+    faults.inject(1, Operation::is_query, Fault::HangBefore);
+    let limit = Duration::from_millis(20);
+    let read = tokio::time::timeout(limit, db.find::<Part>().all());
+    read.await.unwrap_err();
+    let events = listener.events();
+    let [event] = &events[..] else {
+        panic!("{events:?}");
+    };
+    let fields = ["db.operation.name", "error.type"].map(|field| event.get(field));
+    assert_eq!(fields, ["find", "Dropped"]);
+    let milliseconds: f64 = event.get("duration_ms").parse().unwrap();
+    assert!(milliseconds >= 20.0, "{milliseconds}");
+}
+
+pub async fn slow_operations_are_warned_about(fixture: Fixture) {
+    insert_parts(&fixture).await;
+    let slow = |at_least| {
+        let options = Db::options().slow_operations(at_least);
+        options.open_backend(fixture.backend())
+    };
+    let (all, none) = (slow(Duration::ZERO).await, slow(Duration::MAX).await);
+    let (listener, _guard) = Listener::listen(false);
+    all.unwrap().find::<Part>().all().await.unwrap();
+    none.unwrap().find::<Part>().all().await.unwrap();
+    let events = listener.events();
+    let messages: Vec<_> = events.iter().map(|event| event.get("message")).collect();
+    assert_eq!(messages, ["slow operation", "operation"]);
+}
+
+pub async fn a_query_per_document_is_warned_about(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
+    let (listener, _guard) = Listener::listen(false);
+    // Sequential reads and `get_many` cause no warning.
     for _ in 0..15 {
         db.get::<Part>(1).await.unwrap();
     }
@@ -248,8 +340,8 @@ pub async fn one_query_for_each_document_is_warned_of(fixture: Fixture) {
     assert!(!format!("{warnings:?}").contains("secret"), "{warnings:?}");
 }
 
-pub async fn a_scan_is_warned_of_where_plans_are_asked_for(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn a_collection_scan_is_warned_about(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
     let (listener, _guard) = Listener::listen(true);
     let by_name = || db.find::<Part>().filter(|p| p.name().eq("secret"));
     by_name().all().await.unwrap();
@@ -267,7 +359,7 @@ pub async fn a_scan_is_warned_of_where_plans_are_asked_for(fixture: Fixture) {
         );
         assert_eq!(warning.get("filter"), "{name: {$eq: ?}}");
     }
-    // All documents are found by a scan, and others by an index.
+    // A find of all documents needs a scan, and the remaining operations use an index.
     db.find::<Part>().all().await.unwrap();
     db.find::<Part>()
         .filter(|p| p.number().gt(5))
@@ -278,8 +370,8 @@ pub async fn a_scan_is_warned_of_where_plans_are_asked_for(fixture: Fixture) {
     assert!(listener.warnings().is_empty());
 }
 
-pub async fn an_array_near_its_bound_is_warned_of(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn an_array_near_its_maximum_is_warned_about(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
     let (listener, guard) = Listener::listen(false);
     db.insert(part(20, 17)).await.unwrap();
     assert!(listener.warnings().is_empty());
@@ -288,10 +380,10 @@ pub async fn an_array_near_its_bound_is_warned_of(fixture: Fixture) {
     let [warning] = &warnings[..] else {
         panic!("{warnings:?}");
     };
-    let told = ["path", "elements", "max"].map(|field| warning.get(field));
-    assert_eq!(told, ["tags", "18", "20"]);
+    let fields = ["path", "elements", "max"].map(|field| warning.get(field));
+    assert_eq!(fields, ["tags", "18", "20"]);
     drop(guard);
-    // What is pushed onto is not known without a look, which is one at plans.
+    // The length of the array is unknown without a read. With `plans` enabled, a push reads the array.
     let (listener, _guard) = Listener::listen(true);
     let push = || {
         db.update::<Part>(20)
@@ -312,8 +404,8 @@ pub async fn an_array_near_its_bound_is_warned_of(fixture: Fixture) {
     assert!(listener.warnings().is_empty());
 }
 
-pub async fn a_look_at_plans_disturbs_no_transaction(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn explaining_plans_does_not_disturb_transactions(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
@@ -335,8 +427,8 @@ pub async fn a_look_at_plans_disturbs_no_transaction(fixture: Fixture) {
     assert_eq!(db.get::<Part>(1).await.unwrap().tags.len(), 3);
 }
 
-pub async fn every_write_and_pipeline_tells_its_plan(fixture: Fixture) {
-    let db = filled(&fixture).await;
+pub async fn plans_of_writes_and_pipelines_are_recorded(fixture: Fixture) {
+    let db = insert_parts(&fixture).await;
     let (listener, _guard) = Listener::listen(true);
     let by_name = |name: &str| {
         let name = name.to_owned();

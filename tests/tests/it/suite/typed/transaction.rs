@@ -13,8 +13,8 @@ use crate::{
     models::{Db, Post},
 };
 
-/// A database with transactions and two posts; none on a standalone server, which must say so.
-async fn bank(fixture: &Fixture) -> Option<Db> {
+/// Returns a database with two posts, or `None` without transactions. A standalone server must refuse a transaction.
+async fn database_with_two_posts(fixture: &Fixture) -> Option<Db> {
     let db = Db::with_backend(fixture.backend());
     db.insert_many([Post::new(1, "from", &[]), Post::new(2, "to", &[])])
         .await
@@ -32,8 +32,8 @@ async fn votes(db: &odm::Session<crate::models::Shop>, id: i64) -> i64 {
     db.get::<Post>(id).await.unwrap().votes
 }
 
-pub async fn all_or_nothing(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+pub async fn a_transaction_is_atomic(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let moved = db
@@ -44,7 +44,7 @@ pub async fn all_or_nothing(fixture: Fixture) {
                 .inc(|p| p.votes(), -30);
             from.await?.expect_applied()?;
             tx.update::<Post>(2).inc(|p| p.votes(), 30).await?;
-            // It sees its own writes.
+            // The transaction sees its own writes.
             Ok(votes(&tx, 2).await)
         })
         .await
@@ -70,8 +70,8 @@ pub async fn all_or_nothing(fixture: Fixture) {
     assert_eq!(db.find_by_id::<Post>(3).await.unwrap(), None);
 }
 
-pub async fn an_own_error_aborts(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+pub async fn an_application_error_aborts(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let error = db
@@ -88,9 +88,9 @@ pub async fn an_own_error_aborts(fixture: Fixture) {
     assert_eq!(db.find::<Post>().count().await.unwrap(), 2);
 }
 
-/// Every attempt reads, waits and writes: without retries and snapshots, updates would be lost.
-pub async fn conflicts_are_tried_again(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+/// Every attempt reads, waits and writes. Without snapshots and retries, updates would be lost.
+pub async fn conflicts_are_retried(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let attempts = Arc::new(AtomicU32::new(0));
@@ -123,8 +123,8 @@ pub async fn conflicts_are_tried_again(fixture: Fixture) {
     assert!(attempts.load(Ordering::Relaxed) >= 4);
 }
 
-pub async fn others_see_nothing_before_the_commit(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+pub async fn writes_are_invisible_before_the_commit(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     db.transaction(|tx| {
@@ -147,9 +147,9 @@ pub async fn others_see_nothing_before_the_commit(fixture: Fixture) {
     assert_eq!(votes(&db, 1).await, 1);
 }
 
-/// What is written through the database would be no part of it, and stay though it is aborted.
-pub async fn a_write_beside_it_is_refused(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+/// Inside a transaction, a write through `db` is refused, because the write would survive an abort.
+pub async fn a_write_outside_the_transaction_is_refused(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let aside = async |write: for<'d> fn(&'d Db) -> BoxFuture<'d, odm::Result<()>>| {
@@ -184,7 +184,7 @@ pub async fn a_write_beside_it_is_refused(fixture: Fixture) {
     assert_eq!((votes(&db, 1).await, votes(&db, 2).await), (100, 0));
     assert_eq!(db.find_by_id::<Post>(3).await.unwrap(), None);
 
-    // What says that it is apart is; and so is another database.
+    // A write in a spawned task is independent of the transaction, and so is a write to a different database.
     let other = Db::open("memory:").await.unwrap();
     db.transaction(|tx| {
         let (db, other) = (db.clone(), other.clone());
@@ -202,9 +202,9 @@ pub async fn a_write_beside_it_is_refused(fixture: Fixture) {
     assert!(db.find_by_id::<Post>(4).await.unwrap().is_some());
 }
 
-/// A caller that gives up leaves nothing behind, and nothing locked.
+/// A dropped transaction leaves no writes and no locks.
 pub async fn a_dropped_transaction_is_aborted(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let gave_up = tokio::time::timeout(
@@ -216,13 +216,13 @@ pub async fn a_dropped_transaction_is_aborted(fixture: Fixture) {
         }),
     );
     assert!(gave_up.await.is_err());
-    // The abort runs on its own; a plain write waits for it on MongoDB, and conflicts with nothing on the engine.
+    // The abort runs in the background. On MongoDB a plain write waits for the abort, on the engine the write has no conflict.
     db.update::<Post>(1).inc(|p| p.votes(), 5).await.unwrap();
     assert_eq!(votes(&db, 1).await, 105);
 }
 
-pub async fn a_kept_handle_is_over(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+pub async fn a_handle_kept_after_the_end_is_unusable(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let mut kept = None;
@@ -236,7 +236,7 @@ pub async fn a_kept_handle_is_over(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::TransactionOver);
 }
 
-/// Each reads, waits and writes: of those that overlap one wins, and the others come in their turn.
+/// Runs tasks that read, wait and write the same document. Of overlapping transactions one commits and the rest retry.
 async fn contend(db: &Db, tasks: u32, hold: Duration, limit: Option<Duration>) {
     let before = votes(db, 1).await;
     let running: Vec<_> = (0..tasks)
@@ -263,22 +263,22 @@ async fn contend(db: &Db, tasks: u32, hold: Duration, limit: Option<Duration>) {
 }
 
 pub async fn all_of_32_on_one_document_succeed(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     contend(&db, 32, Duration::from_millis(5), None).await;
 }
 
 pub async fn all_of_300_on_one_document_succeed(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
-    // As much as a busy machine takes for 300 commits.
+    // The limit allows for 300 commits on a busy machine.
     contend(&db, 300, Duration::ZERO, Some(Duration::from_secs(300))).await;
 }
 
 pub async fn a_time_limit_aborts(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let limit = Duration::from_millis(300);
@@ -295,11 +295,11 @@ pub async fn a_time_limit_aborts(fixture: Fixture) {
         (Some("transaction"), Some(limit))
     );
     assert!(begun.elapsed() < Duration::from_secs(10));
-    // Nothing is kept of it, and nothing locked.
+    // The transaction left no writes and no locks.
     db.update::<Post>(1).inc(|p| p.votes(), 5).await.unwrap();
     assert_eq!(votes(&db, 1).await, 105);
 
-    // One that keeps to its limit does not notice it.
+    // A transaction within its time limit is unaffected.
     let quick = db.transaction(|tx| async move {
         tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
         Ok(())
@@ -308,9 +308,9 @@ pub async fn a_time_limit_aborts(fixture: Fixture) {
     assert_eq!(votes(&db, 1).await, 106);
 }
 
-/// It always conflicts: the limit ends the attempts, and the error says why there was more than one.
+/// A transaction that always conflicts ends at the time limit. The error names the conflict as the reason of the attempts.
 pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let attempts = AtomicU32::new(0);
@@ -319,7 +319,7 @@ pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
         attempts.fetch_add(1, Ordering::Relaxed);
         async move {
             let before = tx.get::<Post>(1).await?.votes;
-            // Another one comes first, each time.
+            // Before each write, a concurrent update changes the document.
             let first =
                 tokio::spawn(async move { db.update::<Post>(1).inc(|p| p.votes(), 1).await });
             first.await.map_err(Error::other)??;
@@ -337,9 +337,10 @@ pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
     assert!(votes(&db, 1).await >= 100 + i64::from(attempts) - 1);
 }
 
-/// What was read elsewhere, and is not so any more, is not so in the next attempt either: a minute of attempts would be lost.
-pub async fn a_conflict_that_stays_is_told_soon(fixture: Fixture) {
-    let Some(db) = bank(&fixture).await else {
+/// A stale document that was read outside the transaction conflicts in every attempt. The transaction must fail early instead of
+/// retrying for a minute.
+pub async fn a_permanent_conflict_fails_early(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
         return;
     };
     let mut stale = db.edit::<Post>(1).await.unwrap();

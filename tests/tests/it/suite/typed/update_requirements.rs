@@ -1,11 +1,11 @@
-//! Requirements of updates: numbers in the range of their type, existing places, and null as a missing value.
+//! Requirements of updates: numbers within the range of the type, existing places, and null as a missing value.
 
 use std::{collections::BTreeMap, fmt};
 
 use odm::{
     Database, ErrorKind, Filter,
     action::Updated,
-    backend::operation::Insert,
+    backend::operation::InsertOperation,
     bson::{Bson, Decimal128, RawDocumentBuf, doc},
     prelude::*,
 };
@@ -55,7 +55,7 @@ struct Item {
     version: i64,
 }
 
-/// Each update of it becomes a pipeline.
+/// An account with a computed field, so that each update becomes a pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "accounts")]
 struct Account {
@@ -138,7 +138,7 @@ async fn db(fixture: &Fixture) -> Db {
 }
 
 /// Asserts that the update fails with path and value, and changes no document.
-async fn is_refused<T: fmt::Debug>(
+async fn assert_rejected<T: fmt::Debug>(
     db: &Db,
     update: impl IntoFuture<Output = odm::Result<T>>,
     path: &str,
@@ -154,7 +154,7 @@ async fn is_refused<T: fmt::Debug>(
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert_eq!(error.path(), Some(path), "{error}");
     assert!(error.to_string().contains(says), "{error}");
-    // The whole model can be read, and is unchanged.
+    // All items are still readable and unchanged.
     let after = db
         .find::<Item>()
         .sort(|i| i.id().asc())
@@ -173,27 +173,27 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     let item = db.insert(item(1)).await.unwrap();
     db.insert(self::item(2)).await.unwrap();
     let update = || db.update::<Item>(1);
-    is_refused(&db, update().inc(|i| i.i8(), 1), "i8", "127 + 1").await;
-    is_refused(&db, update().inc(|i| i.i16(), 1), "i16", "32767 + 1").await;
-    is_refused(&db, update().inc(|i| i.i32(), 1), "i32", "2147483647 + 1").await;
-    is_refused(&db, update().mul(|i| i.i32(), 2), "i32", "2147483647 × 2").await;
-    is_refused(&db, update().inc(|i| i.u32(), -1), "u32", "0 + -1").await;
-    is_refused(&db, update().inc(|i| i.u64(), -1), "u64", "0 + -1").await;
-    is_refused(
+    assert_rejected(&db, update().inc(|i| i.i8(), 1), "i8", "127 + 1").await;
+    assert_rejected(&db, update().inc(|i| i.i16(), 1), "i16", "32767 + 1").await;
+    assert_rejected(&db, update().inc(|i| i.i32(), 1), "i32", "2147483647 + 1").await;
+    assert_rejected(&db, update().mul(|i| i.i32(), 2), "i32", "2147483647 × 2").await;
+    assert_rejected(&db, update().inc(|i| i.u32(), -1), "u32", "0 + -1").await;
+    assert_rejected(&db, update().inc(|i| i.u64(), -1), "u64", "0 + -1").await;
+    assert_rejected(
         &db,
         update().inc(|i| i.u32(), 1 << 32),
         "u32",
         "0 + 4294967296",
     )
     .await;
-    is_refused(
+    assert_rejected(
         &db,
         update().inc(|i| i.maybe(), -1),
         "maybe",
         "0 (nothing is stored) + -1",
     )
     .await;
-    is_refused(
+    assert_rejected(
         &db,
         update().inc(|i| i.small(), -1),
         "small",
@@ -204,22 +204,22 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let error = update().mul(|i| i.i64(), -2).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    // Beside other changes, by every kind of update.
+    // An increment out of range, combined with a valid change, in every kind of update.
     let both = || update().inc(|i| i.u8(), 1).inc(|i| i.u32(), -1);
-    is_refused(&db, both(), "u32", "0 + -1").await;
-    is_refused(&db, both().returning_after(), "u32", "0 + -1").await;
-    is_refused(&db, both().when(|i| i.u8().eq(0)), "u32", "0 + -1").await;
+    assert_rejected(&db, both(), "u32", "0 + -1").await;
+    assert_rejected(&db, both().returning_after(), "u32", "0 + -1").await;
+    assert_rejected(&db, both().when(|i| i.u8().eq(0)), "u32", "0 + -1").await;
     let first = db.update_first::<Item>(|i| i.u8().eq(0));
-    is_refused(&db, first.inc(|i| i.u32(), -1), "u32", "0 + -1").await;
+    assert_rejected(&db, first.inc(|i| i.u32(), -1), "u32", "0 + -1").await;
     let upsert = update().inc(|i| i.u32(), -1).or_insert(self::item(1));
-    is_refused(&db, upsert, "u32", "0 + -1").await;
-    // A condition that is not met comes first.
+    assert_rejected(&db, upsert, "u32", "0 + -1").await;
+    // A false condition takes precedence over the range error.
     assert!(!applied(both().when(|i| i.u8().eq(9)).await));
     let missing = db.update::<Item>(9).inc(|i| i.u32(), -1).await;
     assert!(missing.unwrap_err().is_not_found());
-    // Elements, by each way to name them.
+    // Array elements and map values, by each selector.
     let elements = "parts.$[].count";
-    is_refused(
+    assert_rejected(
         &db,
         update().inc(|i| i.parts().all().count(), -1),
         elements,
@@ -227,26 +227,26 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     )
     .await;
     let a = || update().inc(|i| i.parts().matching(|p| p.name().eq("a")).count(), -1);
-    is_refused(&db, a(), elements, "+ -1").await;
+    assert_rejected(&db, a(), elements, "+ -1").await;
     let at = update().inc(|i| i.parts().at(0).count(), -1);
-    is_refused(&db, at, "parts.0.count", "0 + -1").await;
+    assert_rejected(&db, at, "parts.0.count", "0 + -1").await;
     let first = update().inc(
         |i| i.parts().first_matching(|p| p.name().eq("a")).count(),
         -1,
     );
-    is_refused(&db, first, "parts.$.count", "+ -1").await;
+    assert_rejected(&db, first, "parts.$.count", "+ -1").await;
     let of_key = update().inc(|i| i.stock().key("x").count(), -1);
-    is_refused(&db, of_key, "stock.x.count", "0 + -1").await;
-    // The other element has enough.
+    assert_rejected(&db, of_key, "stock.x.count", "0 + -1").await;
+    // Element `b` has a count of five.
     let b = |by| update().inc(|i| i.parts().matching(|p| p.name().eq("b")).count(), by);
     assert!(applied(b(-5).await));
-    is_refused(&db, b(-1), elements, "+ -1").await;
+    assert_rejected(&db, b(-1), elements, "+ -1").await;
     assert!(applied(b(5).await));
-    // `update_many` changes no document.
+    // If a single document fails, `update_many` changes no document.
     let id = |id: i64| db.update_many::<Item>(move |i| i.id().eq(id));
     assert!(applied(id(2).inc(|i| i.u32(), 1).await));
     let many = || db.update_many::<Item>(|_| Filter::all());
-    is_refused(&db, many().inc(|i| i.u32(), -1), "u32", "0 + -1").await;
+    assert_rejected(&db, many().inc(|i| i.u32(), -1), "u32", "0 + -1").await;
     for ordered in [true, false] {
         for write in [true, false] {
             let bulk = match write {
@@ -255,7 +255,7 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
             };
             let bulk = if ordered { bulk } else { bulk.unordered() };
             let done = async { bulk.await?.into_result() };
-            is_refused(&db, Box::pin(done), "u32", "0 + -1").await;
+            assert_rejected(&db, Box::pin(done), "u32", "0 + -1").await;
         }
     }
     if fixture.backend().capabilities().transactions {
@@ -263,9 +263,9 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
             tx.update::<Item>(2).inc(|i| i.u8(), 1).await?;
             tx.update::<Item>(1).inc(|i| i.u32(), -1).await
         });
-        is_refused(&db, done, "u32", "0 + -1").await;
+        assert_rejected(&db, done, "u32", "0 + -1").await;
     }
-    // The ends of the range are allowed.
+    // Results at the limits of the range are valid.
     let to_the_ends = update()
         .inc(|i| i.u8(), 255)
         .inc(|i| i.u16(), 65_535)
@@ -282,17 +282,17 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     assert_eq!(numbers, (126, 0, -i32::MAX, -i64::MAX, Some(-1)));
     let unsigned = (done.u8, done.u16, done.u32, done.u64, done.maybe);
     assert_eq!(unsigned, (255, 65_535, u32::MAX, i64::MAX as u64, Some(0)));
-    is_refused(&db, update().inc(|i| i.u8(), 1), "u8", "255 + 1").await;
-    is_refused(&db, update().mul(|i| i.u16(), 2), "u16", "65535 × 2").await;
-    is_refused(&db, update().mul(|i| i.u32(), -1), "u32", "4294967295 × -1").await;
-    is_refused(&db, update().mul(|i| i.i8(), 2), "i8", "126 × 2").await;
+    assert_rejected(&db, update().inc(|i| i.u8(), 1), "u8", "255 + 1").await;
+    assert_rejected(&db, update().mul(|i| i.u16(), 2), "u16", "65535 × 2").await;
+    assert_rejected(&db, update().mul(|i| i.u32(), -1), "u32", "4294967295 × -1").await;
+    assert_rejected(&db, update().mul(|i| i.i8(), 2), "i8", "126 × 2").await;
     assert!(applied(
         update().mul(|i| i.u32(), 0).mul(|i| i.i8(), 1).await
     ));
     assert!(item.version < done.version);
 }
 
-/// Beside computed fields, where an update is carried out as a pipeline.
+/// An update of a model with a computed field runs as a pipeline, which also checks the range.
 pub async fn numbers_beside_computed_fields_stay_in_their_range(fixture: Fixture) {
     let db = db(&fixture).await;
     let account = NewAccount {
@@ -328,7 +328,7 @@ pub async fn numbers_beside_computed_fields_stay_in_their_range(fixture: Fixture
     assert_eq!((done.hits, done.credits), (i32::MAX - 1, -i64::MAX));
 }
 
-pub async fn an_update_makes_no_place(fixture: Fixture) {
+pub async fn updates_create_no_places(fixture: Fixture) {
     let db = db(&fixture).await;
     let stored = db.insert(item(1)).await.unwrap();
     let with = |id: i64| NewItem {
@@ -426,7 +426,7 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
         .or_insert(item(1));
     assert!(!upsert.await.unwrap().is_applied());
     // Setting the whole value makes the place.
-    let whole = update()
+    let complete = update()
         .set(|i| i.stock().key("y"), part("y", 1))
         .set(|i| i.scores().key("art"), 5)
         .set(
@@ -436,11 +436,11 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
                 edits: 0,
             },
         );
-    assert!(applied(whole.await));
-    let inside = update()
+    assert!(applied(complete.await));
+    let embedded = update()
         .inc(|i| i.stock().key("y").count(), 1)
         .set(|i| i.meta().author(), "c");
-    let now = inside.returning_after().await.unwrap();
+    let now = embedded.returning_after().await.unwrap();
     assert_eq!((now.stock["y"].count, now.scores.unwrap()["art"]), (2, 5));
     assert_eq!(now.meta.unwrap().author, "c");
     // A field of an existing optional struct.
@@ -448,8 +448,8 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
     assert!(applied(spare.await));
 }
 
-/// Inserts two items: one stores `None` as null, the other leaves it out.
-async fn null_and_missing(fixture: &Fixture, db: &Db) {
+/// Inserts two items. Item 1 stores `None` as null, and item 2 leaves the fields out.
+async fn insert_null_and_missing(fixture: &Fixture, db: &Db) {
     db.delete_many::<Item>(|_| Filter::all()).await.unwrap();
     for id in [1, 2] {
         db.insert(item(id)).await.unwrap();
@@ -477,7 +477,7 @@ async fn null_and_missing(fixture: &Fixture, db: &Db) {
         documents.push(RawDocumentBuf::try_from(&raw).unwrap());
     }
     db.delete_many::<Item>(|_| Filter::all()).await.unwrap();
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "items".into(),
         documents,
         ordered: true,
@@ -581,7 +581,7 @@ pub async fn null_is_a_missing_value(fixture: Fixture) {
         ),
     ];
     for (name, change, check) in changes {
-        null_and_missing(&fixture, &db).await;
+        insert_null_and_missing(&fixture, &db).await;
         for id in [1, 2] {
             let version = db.get::<Item>(id).await.unwrap().version;
             let done = change(db.update::<Item>(id)).await;
@@ -591,9 +591,9 @@ pub async fn null_is_a_missing_value(fixture: Fixture) {
             check(now);
         }
     }
-    // By every kind of update.
+    // Every kind of update treats null as a missing value.
     for form in 0..7 {
-        null_and_missing(&fixture, &db).await;
+        insert_null_and_missing(&fixture, &db).await;
         for id in [1, 2] {
             let update = || {
                 db.update::<Item>(id)
@@ -650,7 +650,7 @@ pub async fn null_is_a_missing_value(fixture: Fixture) {
             );
         }
     }
-    // Beside computed fields.
+    // Updates of a model with a computed field treat null as a missing value, too.
     for note in [true, false] {
         let account = |id| NewAccount {
             id,
@@ -719,7 +719,7 @@ pub async fn elements_in_chunk_documents_stay_in_their_range(fixture: Fixture) {
     };
     let before = all(1).await;
     let update = || db.update::<Book>(1);
-    let of = |n: u32| format!("reader {n}");
+    let reader = |n: u32| format!("reader {n}");
     let refused = async |error: odm::Error| {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert_eq!(error.path(), Some("reviews.$[].votes"), "{error}");
@@ -732,7 +732,10 @@ pub async fn elements_in_chunk_documents_stay_in_their_range(fixture: Fixture) {
             .unwrap_err(),
     )
     .await;
-    let last = update().inc(|b| b.reviews().matching(|r| r.by().eq(of(0))).votes(), -1);
+    let last = update().inc(
+        |b| b.reviews().matching(|r| r.by().eq(reader(0))).votes(),
+        -1,
+    );
     refused(last.await.unwrap_err()).await;
     let many = db.update_many::<Book>(|_| Filter::all());
     refused(
@@ -745,7 +748,7 @@ pub async fn elements_in_chunk_documents_stay_in_their_range(fixture: Fixture) {
         .bulk()
         .add(update().inc(|b| b.reviews().all().votes(), -1));
     refused(bulk.await.unwrap().into_result().unwrap_err()).await;
-    // Others have enough, wherever they are.
+    // Elements with enough votes are updated, resident or spilled.
     let some = update().inc(|b| b.reviews().matching(|r| r.votes().gte(1)).votes(), -1);
     assert!(applied(some.await));
     let votes: Vec<_> = all(1).await.iter().map(|review| review.votes).collect();
@@ -759,7 +762,7 @@ pub async fn elements_in_chunk_documents_stay_in_their_range(fixture: Fixture) {
     assert!(all.all(|review| review.bonus.is_none()));
 }
 
-/// The server's decimal arithmetic gives more digits than the Rust type holds.
+/// The server's decimal arithmetic can return more digits than the Rust type holds.
 pub async fn decimals_can_be_read_again(fixture: Fixture) {
     use rust_decimal::{Decimal, dec};
     let db = db(&fixture).await;
@@ -772,7 +775,7 @@ pub async fn decimals_can_be_read_again(fixture: Fixture) {
         .await
         .unwrap();
     let update = || db.update::<Price>(1);
-    // As the type itself multiplies: rounded to the digits that it has.
+    // The stored result is rounded like a multiplication of the Rust type.
     let long = dec!(1.0000000000000000000000000001);
     assert!(applied(update().mul(|p| p.amount(), dec!(1.5)).await));
     assert_eq!(db.get::<Price>(1).await.unwrap().amount, long * dec!(1.5));
@@ -786,7 +789,7 @@ pub async fn decimals_can_be_read_again(fixture: Fixture) {
             .await
     ));
     assert_eq!(db.get::<Price>(1).await.unwrap().amount, dec!(10000000000));
-    // Beyond its range.
+    // Results beyond the range of the type are rejected.
     for (amount, by) in [(Decimal::MAX, dec!(1)), (Decimal::MIN, dec!(-1))] {
         update().set(|p| p.amount(), amount).await.unwrap();
         for error in [
@@ -806,10 +809,10 @@ pub async fn decimals_can_be_read_again(fixture: Fixture) {
     }
     assert!(applied(update().inc(|p| p.rebate(), dec!(2.5)).await));
     assert_eq!(db.get::<Price>(1).await.unwrap().rebate, Some(dec!(2.5)));
-    // Not a number on the server.
+    // A stored decimal outside the range of the Rust type is a decode error.
     let decimal: Decimal128 = "1E+6144".parse().unwrap();
     let raw = RawDocumentBuf::try_from(&doc! { "_id": 2_i64, "amount": decimal }).unwrap();
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "prices".into(),
         documents: vec![raw],
         ordered: true,

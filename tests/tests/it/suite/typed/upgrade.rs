@@ -1,4 +1,4 @@
-//! Documents of older schema versions.
+//! Upgrades of documents with an older schema version.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use odm::{
     action::BulkResult,
     backend::{
         Fault, Faults,
-        operation::{Insert, Operation},
+        operation::{InsertOperation, Operation},
     },
     bson::{self, RawDocumentBuf, doc},
     prelude::*,
@@ -15,7 +15,7 @@ use odm::{
 
 use crate::Fixture;
 
-/// Version 1 had a `name`, version 2 a `first` and a `last` name, version 3 has an array of mails for the one `mail`.
+/// Version 1 had a `name`. Version 2 had `first` and `last`. Version 3 replaces `mail` with the array `mails`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "users", schema_version = 3, upgrade = upgrade_user, version)]
 struct User {
@@ -72,11 +72,11 @@ fn of_version_2(id: i64) -> bson::Document {
     doc! { "_id": id, "first": "kim", "last": "lee", "mail": "k@a", "version": 1_i64, "_odm": { "schema_version": 2, "x": 1 } }
 }
 
-async fn put(db: &Db, documents: impl IntoIterator<Item = bson::Document>) {
+async fn insert_raw(db: &Db, documents: impl IntoIterator<Item = bson::Document>) {
     let documents = documents
         .into_iter()
         .map(|document| RawDocumentBuf::try_from(&document));
-    let insert = Insert {
+    let insert = InsertOperation {
         collection: "users".into(),
         documents: documents.collect::<Result<_, _>>().unwrap(),
         ordered: true,
@@ -84,25 +84,25 @@ async fn put(db: &Db, documents: impl IntoIterator<Item = bson::Document>) {
     db.backend().insert(insert).await.unwrap();
 }
 
-async fn stored(db: &Db, id: i64) -> bson::Document {
-    let find = odm::backend::operation::Find {
+async fn read_raw(db: &Db, id: i64) -> bson::Document {
+    let find = odm::backend::operation::FindOperation {
         collection: "users".into(),
         filter: bson::rawdoc! { "_id": id },
         projection: None,
         sort: None,
         limit: None,
-        max_time: None,
+        options: Default::default(),
     };
     let cursor = db.backend().find(find).await.unwrap();
-    let stored = odm::backend::drain(cursor).await.unwrap().remove(0);
+    let stored = odm::backend::read_to_end(cursor).await.unwrap().remove(0);
     bson::Document::try_from(&stored).unwrap()
 }
 
-/// Two of version 1, one of version 2, one of today's.
-async fn mixed(fixture: &Fixture) -> Db {
+/// Inserts two documents of version 1, one of version 2 and one of the current version.
+async fn database_of_mixed_versions(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
-    put(
+    insert_raw(
         &db,
         [
             of_version_1(1, "ann ray"),
@@ -115,9 +115,9 @@ async fn mixed(fixture: &Fixture) -> Db {
     db
 }
 
-pub async fn reads_upgrade_what_they_get(fixture: Fixture) {
-    let db = mixed(&fixture).await;
-    let before = stored(&db, 1).await;
+pub async fn reads_upgrade_documents(fixture: Fixture) {
+    let db = database_of_mixed_versions(&fixture).await;
+    let before = read_raw(&db, 1).await;
     let ann = db.get::<User>(1).await.unwrap();
     assert_eq!((ann.first.as_str(), ann.last.as_str()), ("ann", "ray"));
     assert_eq!(
@@ -133,7 +133,7 @@ pub async fn reads_upgrade_what_they_get(fixture: Fixture) {
         .unwrap();
     let names: Vec<_> = all.iter().map(|(user, _)| user.first.as_str()).collect();
     assert_eq!(names, ["ann", "bob", "kim", "zoe"]);
-    // What is joined, and what joins.
+    // Joins upgrade both the joined and the joining documents.
     let friend = all[0].1.as_ref().unwrap().loaded().unwrap();
     assert_eq!((friend.first.as_str(), friend.mails.len()), ("kim", 1));
     let mut rows = db
@@ -144,16 +144,16 @@ pub async fn reads_upgrade_what_they_get(fixture: Fixture) {
     assert_eq!(rows.next().await.unwrap().unwrap().mails, ["1@a"]);
     let page = db.find::<User>().page(2).await.unwrap();
     assert_eq!(page.items.len(), 2);
-    // Reading writes nothing.
-    assert_eq!(stored(&db, 1).await, before);
+    // Reads write no upgrade back.
+    assert_eq!(read_raw(&db, 1).await, before);
     assert_eq!(
-        stored(&db, 4).await.get_document("_odm").unwrap(),
+        read_raw(&db, 4).await.get_document("_odm").unwrap(),
         &doc! { "schema_version": 3_i64 }
     );
 }
 
 pub async fn a_write_upgrades_its_document_first(fixture: Fixture) {
-    let db = mixed(&fixture).await;
+    let db = database_of_mixed_versions(&fixture).await;
     db.update::<User>(1)
         .when(|u| u.first().eq("ann") & u.mails().contains("1@a"))
         .push(|u| u.mails(), "new@a")
@@ -165,9 +165,9 @@ pub async fn a_write_upgrades_its_document_first(fixture: Fixture) {
         "_id": 1_i64, "friend": 3_i64, "other": "kept", "version": 5_i64, "first": "ann", "last": "ray", "mails": ["1@a", "new@a"],
         "_odm": { "schema_version": 3_i64 },
     };
-    assert_eq!(stored(&db, 1).await, expected);
-    // Others are as they were, but for what is under `_odm` already.
-    assert!(stored(&db, 2).await.contains_key("name"));
+    assert_eq!(read_raw(&db, 1).await, expected);
+    // Document 2 is unchanged. The upgrade of document 3 keeps existing fields under `_odm`.
+    assert!(read_raw(&db, 2).await.contains_key("name"));
     let kim = db
         .update::<User>(3)
         .set(|u| u.last(), "ray")
@@ -178,20 +178,23 @@ pub async fn a_write_upgrades_its_document_first(fixture: Fixture) {
         (kim.first.as_str(), kim.last.as_str(), kim.mails.len()),
         ("kim", "ray", 1)
     );
-    let own = doc! { "schema_version": 3_i64, "x": 1 };
-    assert_eq!(stored(&db, 3).await.get_document("_odm").unwrap(), &own);
+    let metadata = doc! { "schema_version": 3_i64, "x": 1 };
+    assert_eq!(
+        read_raw(&db, 3).await.get_document("_odm").unwrap(),
+        &metadata
+    );
     let mut bob = db.edit::<User>(2).await.unwrap();
     bob.last = "last".into();
     db.save(&mut bob).await.unwrap();
     assert_eq!(bob.version, 5);
-    let bob = stored(&db, 2).await;
+    let bob = read_raw(&db, 2).await;
     let text = |name| bob.get_str(name).unwrap();
     assert_eq!((text("last"), text("other")), ("last", "kept"));
     assert!(!bob.contains_key("name") && !bob.contains_key("mail"));
 }
 
-pub async fn a_write_to_many_sees_todays_form(fixture: Fixture) {
-    let db = mixed(&fixture).await;
+pub async fn update_many_sees_upgraded_documents(fixture: Fixture) {
+    let db = database_of_mixed_versions(&fixture).await;
     let done = db
         .update_many::<User>(|u| u.mails().ne("z@a"))
         .set(|u| u.last(), "same")
@@ -202,7 +205,7 @@ pub async fn a_write_to_many_sees_todays_form(fixture: Fixture) {
         db.delete_many::<User>(|_| Filter::all()).await.unwrap();
         db
     };
-    put(&db, (1..=250).map(|id| of_version_1(id, "ann ray"))).await;
+    insert_raw(&db, (1..=250).map(|id| of_version_1(id, "ann ray"))).await;
     let report = db
         .bulk()
         .add(db.update::<User>(7).set(|u| u.first(), "bob"))
@@ -212,22 +215,22 @@ pub async fn a_write_to_many_sees_todays_form(fixture: Fixture) {
         .into_result()
         .unwrap();
     assert_eq!((report.matched, report.deleted), (1, 50));
-    let left = db
+    let deleted = db
         .delete_first::<User>(|u| u.first().eq("bob"))
         .await
         .unwrap();
-    assert_eq!(left.expect_applied().unwrap().into_id(), 7);
+    assert_eq!(deleted.expect_applied().unwrap().into_id(), 7);
 }
 
 pub async fn a_job_upgrades_the_rest(fixture: Fixture) {
-    let db = mixed(&fixture).await;
-    put(&db, (10..260).map(|id| of_version_1(id, "ann ray"))).await;
-    put(
+    let db = database_of_mixed_versions(&fixture).await;
+    insert_raw(&db, (10..260).map(|id| of_version_1(id, "ann ray"))).await;
+    insert_raw(
         &db,
         [doc! { "_id": 5_i64, "mail": "nobody" }, of_newer_version(6)],
     )
     .await;
-    // Several at once, while others write.
+    // Three concurrent jobs, during concurrent writes.
     let jobs = (0..3).map(|_| db.upgrade::<User>().into_future());
     let writer = async {
         for id in 10..60 {
@@ -248,18 +251,18 @@ pub async fn a_job_upgrades_the_rest(fixture: Fixture) {
         assert_eq!(failed, [Some(5_i64.into()), Some(6_i64.into())]);
     }
     for id in [1, 2, 3, 10, 59, 259] {
-        let upgraded = stored(&db, id).await;
-        let own = upgraded.get_document("_odm").unwrap();
-        assert_eq!(own.get_i64("schema_version").unwrap(), 3, "{upgraded}");
+        let upgraded = read_raw(&db, id).await;
+        let metadata = upgraded.get_document("_odm").unwrap();
+        assert_eq!(metadata.get_i64("schema_version").unwrap(), 3, "{upgraded}");
         assert_eq!(
             upgraded.get_str("last").unwrap() == "new",
             (10..60).contains(&id),
             "{upgraded}"
         );
     }
-    let again = db.upgrade::<User>().await.unwrap();
-    assert_eq!((again.upgraded, again.failed.len()), (0, 2));
-    // With the index, what is outdated is found without looking at the others.
+    let second = db.upgrade::<User>().await.unwrap();
+    assert_eq!((second.upgraded, second.failed.len()), (0, 2));
+    // The index finds outdated documents without a scan of current documents.
     let declared = db.backend().list_indexes("users").await.unwrap();
     assert!(
         declared
@@ -273,14 +276,14 @@ fn of_newer_version(id: i64) -> bson::Document {
     doc! { "_id": id, "_odm": { "schema_version": 4 } }
 }
 
-pub async fn what_cannot_be_upgraded_is_an_error_in_its_place(fixture: Fixture) {
-    let db = mixed(&fixture).await;
-    put(
+pub async fn a_failed_upgrade_is_an_error_of_its_document(fixture: Fixture) {
+    let db = database_of_mixed_versions(&fixture).await;
+    insert_raw(
         &db,
         [doc! { "_id": 5_i64, "mail": "nobody" }, of_newer_version(6)],
     )
     .await;
-    put(
+    insert_raw(
         &db,
         [doc! { "_id": 7_i64, "_odm": { "schema_version": "?" } }],
     )
@@ -304,16 +307,16 @@ pub async fn what_cannot_be_upgraded_is_an_error_in_its_place(fixture: Fixture) 
         read.push(row.is_ok());
     }
     assert_eq!(read, [true, true, true, true, false, false, false]);
-    // Nothing is written to it, and nobody is told otherwise.
+    // Writes to such a document fail and leave the document unchanged.
     for id in [5, 6, 7] {
-        let before = stored(&db, id).await;
+        let before = read_raw(&db, id).await;
         db.update::<User>(id)
             .set(|u| u.last(), "new")
             .await
             .unwrap_err();
         db.delete::<User>(id).await.unwrap_err();
         db.edit::<User>(id).await.unwrap_err();
-        assert_eq!(stored(&db, id).await, before);
+        assert_eq!(read_raw(&db, id).await, before);
     }
     let error = db
         .update_many::<User>(|_| Filter::all())
@@ -333,11 +336,11 @@ pub async fn what_cannot_be_upgraded_is_an_error_in_its_place(fixture: Fixture) 
 }
 
 pub async fn a_transaction_upgrades_within_itself(fixture: Fixture) {
-    let db = mixed(&fixture).await;
+    let db = database_of_mixed_versions(&fixture).await;
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let before = stored(&db, 1).await;
+    let before = read_raw(&db, 1).await;
     let failed: odm::Result<()> = db
         .transaction(|tx| async move {
             tx.update::<User>(1).set(|u| u.last(), "new").await?;
@@ -346,14 +349,14 @@ pub async fn a_transaction_upgrades_within_itself(fixture: Fixture) {
         })
         .await;
     failed.unwrap_err();
-    assert_eq!(stored(&db, 1).await, before);
+    assert_eq!(read_raw(&db, 1).await, before);
 }
 
-/// A job that is dropped has upgraded some documents wholly and the others not at all; another one upgrades the rest.
+/// A dropped job leaves each document either upgraded or unchanged. The next job upgrades the rest.
 pub async fn a_job_that_is_dropped_is_run_again(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(Arc::new(faults.clone()));
-    put(&db, (1..=40).map(|id| of_version_1(id, "ann ray"))).await;
+    insert_raw(&db, (1..=40).map(|id| of_version_1(id, "ann ray"))).await;
     let outdated = doc! { "_id": 1_i64, "name": "ann ray" };
     let mut upgraded = 0;
     for nth in [1, 7, 20] {
@@ -367,7 +370,7 @@ pub async fn a_job_that_is_dropped_is_run_again(fixture: Fixture) {
         assert!(dropped.is_err(), "{dropped:?}");
         let mut marked = 0;
         for id in 1..=40 {
-            let now = stored(&db, id).await;
+            let now = read_raw(&db, id).await;
             let is_marked = now.contains_key("_odm");
             assert_eq!(now.contains_key("name"), !is_marked, "{now}");
             assert_eq!(now.contains_key("mails"), is_marked, "{now}");
@@ -381,14 +384,14 @@ pub async fn a_job_that_is_dropped_is_run_again(fixture: Fixture) {
     assert!(report.failed.is_empty(), "{report:?}");
     assert_eq!(db.upgrade::<User>().await.unwrap().upgraded, 0);
     for id in 1..=40 {
-        assert_eq!(stored(&db, id).await.get_i64("version").unwrap(), 4);
+        assert_eq!(read_raw(&db, id).await.get_i64("version").unwrap(), 4);
     }
 }
 
-/// In a bulk, a document that cannot be upgraded is the failure of its own write and of no other.
+/// In a bulk, a failed upgrade fails only the write of its document.
 pub async fn a_bulk_fails_where_an_upgrade_does(fixture: Fixture) {
-    let db = mixed(&fixture).await;
-    put(&db, [doc! { "_id": 5_i64, "mail": "nobody" }]).await;
+    let db = database_of_mixed_versions(&fixture).await;
+    insert_raw(&db, [doc! { "_id": 5_i64, "mail": "nobody" }]).await;
     let writes = || {
         let bulk = db.bulk();
         let bulk = [1, 5, 3].into_iter().fold(bulk, |bulk, id| {
@@ -422,8 +425,8 @@ pub async fn a_bulk_fails_where_an_upgrade_does(fixture: Fixture) {
     ));
 }
 
-/// A model whose values are stored less exactly than they are gets back what was stored, not what an upgrade would make of it.
-pub async fn what_is_rounded_is_not_upgraded(fixture: Fixture) {
+/// A value that loses precision in storage is returned as stored. The upgrade must not run on the stored document.
+pub async fn rounded_values_are_not_upgraded(fixture: Fixture) {
     let db = odm::Database::<Inn>::with_backend(fixture.backend());
     let from = chrono::TimeZone::timestamp_nanos(&chrono::Utc, 1_767_312_000_123_456_789);
     let rounded = chrono::TimeZone::timestamp_nanos(&chrono::Utc, 1_767_312_000_123_000_000);
@@ -450,7 +453,7 @@ struct Stay {
     from: chrono::DateTime<chrono::Utc>,
 }
 
-/// It would be wrong for every document of these tests: none of them is of version 1.
+/// An upgrade that must never run, because no document of the test has version 1.
 fn upgrade_stay(_: u32, stay: &mut bson::Document) -> odm::Result<()> {
     stay.insert("from", DateTime::from_millis(0));
     Ok(())

@@ -1,4 +1,4 @@
-//! Changing a document, or inserting it where there is none.
+//! Tests of upserts: an update of a document, or an insert if the document is missing.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ fn post(votes: i64) -> Post {
     }
 }
 
-pub async fn one_of_both_happens(fixture: Fixture) {
+pub async fn an_upsert_inserts_or_updates(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     let visit = || {
@@ -43,7 +43,7 @@ pub async fn one_of_both_happens(fixture: Fixture) {
     let Upserted::Inserted(first) = visit().await.unwrap() else {
         panic!("there was none");
     };
-    // It is inserted as given, without the changes.
+    // The insert stores the given document without the changes of the update.
     assert_eq!(first, post(1));
     assert_eq!(db.get::<Post>(1).await.unwrap(), post(1));
     recorder.clear();
@@ -56,7 +56,7 @@ pub async fn one_of_both_happens(fixture: Fixture) {
     assert_eq!((stored.votes, stored.comments.len()), (2, 1));
 }
 
-pub async fn the_document_is_given_back(fixture: Fixture) {
+pub async fn an_upsert_returns_the_document(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let next = || {
         db.update::<Post>(1)
@@ -72,7 +72,7 @@ pub async fn the_document_is_given_back(fixture: Fixture) {
     assert_eq!(before.into_inner().votes, 3);
 }
 
-pub async fn a_condition_is_not_a_missing_document(fixture: Fixture) {
+pub async fn an_unmet_condition_does_not_insert(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let spend = || {
         let update = db.update::<Post>(1).when(|p| p.votes().gte(5));
@@ -85,13 +85,13 @@ pub async fn a_condition_is_not_a_missing_document(fixture: Fixture) {
     assert!(!spend().await.unwrap().is_applied());
     assert!(!spend().returning_after().await.unwrap().is_applied());
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 2);
-    // A condition that asks for nothing is none.
+    // A condition of `None` is no condition.
     let any = db.update::<Post>(1).when(|_| None).inc(|p| p.votes(), 1);
     let done = any.or_insert(post(0)).await.unwrap();
     assert!(done.is_applied());
 }
 
-pub async fn what_cannot_be_is_refused(fixture: Fixture) {
+pub async fn invalid_upserts_are_rejected(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     let other = db
@@ -112,7 +112,7 @@ pub async fn what_cannot_be_is_refused(fixture: Fixture) {
     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(recorder.operations().len(), 0, "nothing was asked");
 
-    // An array that is full is no missing document either.
+    // A full array does not count as a missing document.
     db.insert(post(1)).await.unwrap();
     let push = || {
         db.update::<Post>(1)
@@ -129,7 +129,7 @@ pub async fn what_cannot_be_is_refused(fixture: Fixture) {
     );
 }
 
-pub async fn another_unique_key_is_a_duplicate(fixture: Fixture) {
+pub async fn a_duplicate_of_another_key_is_an_error(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let product = |id: i64| Product {
@@ -155,7 +155,7 @@ pub async fn another_unique_key_is_a_duplicate(fixture: Fixture) {
     assert_eq!(db.find::<Product>().count().await.unwrap(), 1);
 }
 
-pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
+pub async fn managed_fields_are_set(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let done = || {
         let new = NewTask {
@@ -174,7 +174,7 @@ pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
     assert_eq!(second.created_at, first.created_at);
 }
 
-/// One is told that it inserted, the others have updated, and nothing is lost.
+/// A single caller inserts, the remaining callers update, and no update is lost.
 pub async fn concurrent_upserts_have_one_insert(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -182,7 +182,7 @@ pub async fn concurrent_upserts_have_one_insert(fixture: Fixture) {
         let product = Product {
             id: 1,
             name: "wheel".into(),
-            // Both keys are the same, so that either can be the one that is refused.
+            // The id and the unique key collide together, so that the server may report either of both.
             catalog_number: 1,
             parts: Vec::new(),
             main_part: None,
@@ -205,14 +205,14 @@ pub async fn concurrent_upserts_in_transactions(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    // It comes into being outside of a transaction, so that only the document is fought for.
+    // Creates the collection outside of the transaction, so that the document is the only conflict.
     db.sync_indexes().await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let work = |tx: odm::Transaction<Shop>| {
         let other = Db::with_backend(fixture.backend());
         let runs = Arc::clone(&runs);
         async move {
-            // The transaction has its state before somebody else inserts the document.
+            // The transaction takes a snapshot before the concurrent insert.
             tx.find::<Post>().count().await?;
             if runs.fetch_add(1, Ordering::Relaxed) == 0 {
                 other.insert(post(5)).await?;
@@ -226,7 +226,7 @@ pub async fn concurrent_upserts_in_transactions(fixture: Fixture) {
     assert_eq!(runs.load(Ordering::Relaxed), 2);
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 6);
 
-    // A condition that is not met does not end the transaction.
+    // A condition that does not match does not end the transaction.
     let work = |tx: odm::Transaction<Shop>| async move {
         let update = tx.update::<Post>(1).when(|p| p.votes().gt(100));
         let done = update.inc(|p| p.votes(), 1).or_insert(post(1)).await?;
@@ -237,7 +237,7 @@ pub async fn concurrent_upserts_in_transactions(fixture: Fixture) {
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 7);
 }
 
-/// A duplicate key in a transaction is somebody else's insert, so the transaction is to be run again.
+/// A duplicate key in a transaction is a concurrent insert, so that odm restarts the transaction.
 pub async fn a_duplicate_in_a_transaction_is_a_conflict(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
@@ -249,7 +249,7 @@ pub async fn a_duplicate_in_a_transaction_is_a_conflict(fixture: Fixture) {
     faults.inject(
         1,
         |operation| matches!(operation, Operation::Insert(_)),
-        Fault::Before(duplicate.with_index("_id_", doc! { "_id": 1 })),
+        Fault::FailBefore(duplicate.with_index("_id_", doc! { "_id": 1 })),
     );
     let runs = AtomicU32::new(0);
     let work = |tx: odm::Transaction<Shop>| {

@@ -19,7 +19,7 @@ pub struct Address {
     street: String,
 }
 
-/// Its rules are not known place by place.
+/// An embedded struct with rules that are not known by path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded, Validate)]
 pub struct Opaque {
     #[garde(range(max = 10))]
@@ -56,20 +56,20 @@ pub struct User {
     opaque: Opaque,
     #[garde(skip)]
     low: i64,
-    #[garde(custom(above(&self.low)))]
+    #[garde(custom(must_be_above(&self.low)))]
     high: i64,
     #[garde(skip)]
     free: i64,
 }
 
-fn above(low: &i64) -> impl FnOnce(&i64, &()) -> garde::Result + '_ {
+fn must_be_above(low: &i64) -> impl FnOnce(&i64, &()) -> garde::Result + '_ {
     move |high, ()| match high > low {
         true => Ok(()),
         false => Err(garde::Error::new("not above `low`")),
     }
 }
 
-/// Its first addresses are in it.
+/// A tour with the first elements of each array as resident elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, Validate)]
 #[document(collection = "tours", validate)]
 pub struct Tour {
@@ -122,7 +122,7 @@ fn user(id: i64) -> User {
     }
 }
 
-fn wrong(id: i64) -> User {
+fn invalid_user(id: i64) -> User {
     User {
         name: String::new(),
         age: -1,
@@ -132,7 +132,7 @@ fn wrong(id: i64) -> User {
 }
 
 #[track_caller]
-fn refused<R: std::fmt::Debug>(done: odm::Result<R>, paths: &[&str]) {
+fn expect_validation_errors<R: std::fmt::Debug>(done: odm::Result<R>, paths: &[&str]) {
     let error = done.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Validation, "{error}");
     assert_eq!(error.model(), Some("User"), "{error}");
@@ -147,12 +147,12 @@ pub async fn whole_documents_are_checked(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(recorder.clone()));
     let paths = ["name", "others.1.town", "years"];
-    refused(db.insert(wrong(1)).await, &paths);
-    refused(db.insert_many([user(1), wrong(2)]).await, &paths);
-    refused(
+    expect_validation_errors(db.insert(invalid_user(1)).await, &paths);
+    expect_validation_errors(db.insert_many([user(1), invalid_user(2)]).await, &paths);
+    expect_validation_errors(
         db.update::<User>(1)
             .inc(|u| u.free(), 1)
-            .or_insert(wrong(1))
+            .or_insert(invalid_user(1))
             .await,
         &paths,
     );
@@ -160,18 +160,18 @@ pub async fn whole_documents_are_checked(fixture: Fixture) {
     let report = db
         .bulk()
         .add(db.insert(user(1)))
-        .add(db.insert(wrong(2)))
+        .add(db.insert(invalid_user(2)))
         .await
         .unwrap();
     assert_eq!(report.inserted, 1);
-    refused(report.into_result(), &paths);
+    expect_validation_errors(report.into_result(), &paths);
 
     let mut edited = db.edit::<User>(1).await.unwrap();
-    edited.others = wrong(1).others;
+    edited.others = invalid_user(1).others;
     edited.name = String::new();
     recorder.clear();
-    refused(db.save(&mut edited).await, &["name", "others.1.town"]);
-    refused(db.modify::<User>(1, |u| u.age = 151).await, &["years"]);
+    expect_validation_errors(db.save(&mut edited).await, &["name", "others.1.town"]);
+    expect_validation_errors(db.modify::<User>(1, |u| u.age = 151).await, &["years"]);
     assert_eq!(recorder.writes(), 0);
     db.modify::<User>(1, |u| u.age = 150).await.unwrap();
     assert_eq!(
@@ -183,12 +183,12 @@ pub async fn whole_documents_are_checked(fixture: Fixture) {
     );
 }
 
-pub async fn an_error_has_everything(fixture: Fixture) {
+pub async fn an_error_lists_all_violations(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let error = db.insert(wrong(7)).await.unwrap_err();
+    let error = db.insert(invalid_user(7)).await.unwrap_err();
     assert!(error.is_validation());
     assert_eq!(error.id(), Some(&7_i64.into()));
-    let said = error.to_string();
+    let message = error.to_string();
     for part in [
         "`name`: length is lower than 1",
         "`years`: lower than 0",
@@ -196,91 +196,91 @@ pub async fn an_error_has_everything(fixture: Fixture) {
         "model User",
         "_id 7",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(message.contains(part), "{part} in {message}");
     }
 }
 
-pub async fn what_an_update_sets_is_checked_without_asking(fixture: Fixture) {
+pub async fn set_values_are_validated_without_a_read(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(recorder.clone()));
     db.insert(user(1)).await.unwrap();
     recorder.clear();
     let update = || db.update::<User>(1);
-    refused(
+    expect_validation_errors(
         update().set(|u| u.name(), "").set(|u| u.age(), 200).await,
         &["name", "years"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.name(), "").returning_after().await,
         &["name"],
     );
-    refused(
+    expect_validation_errors(
         update()
             .when(|u| u.free().eq(0))
             .set(|u| u.name(), "")
             .await,
         &["name"],
     );
-    refused(
+    expect_validation_errors(
         db.update_many::<User>(|u| u.free().eq(0))
             .set(|u| u.name(), "")
             .await,
         &["name"],
     );
-    refused(
+    expect_validation_errors(
         db.update_first::<User>(|u| u.free().eq(0))
             .set(|u| u.name(), "")
             .await,
         &["name"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.name(), "").or_insert(user(1)).await,
         &["name"],
     );
     let report = db.bulk().add(update().set(|u| u.name(), "")).await.unwrap();
-    refused(report.into_result(), &["name"]);
-    refused(update().min(|u| u.age(), -1).await, &["years"]);
-    refused(update().max(|u| u.age(), 151).await, &["years"]);
-    refused(update().set(|u| u.nick(), "ab").await, &["nick"]);
-    refused(update().unset(|u| u.nick()).await, &["nick"]);
-    refused(
+    expect_validation_errors(report.into_result(), &["name"]);
+    expect_validation_errors(update().min(|u| u.age(), -1).await, &["years"]);
+    expect_validation_errors(update().max(|u| u.age(), 151).await, &["years"]);
+    expect_validation_errors(update().set(|u| u.nick(), "ab").await, &["nick"]);
+    expect_validation_errors(update().unset(|u| u.nick()).await, &["nick"]);
+    expect_validation_errors(
         update().set(|u| u.address(), address("")).await,
         &["address.town"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.address().city(), "").await,
         &["address.town"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.others().at(0).city(), "").await,
         &["others.0.town"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.others().at(0), address("")).await,
         &["others.0.town"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.others(), [address("")]).await,
         &["others.0.town"],
     );
-    refused(update().set(|u| u.tags().at(0), "x").await, &["tags.0"]);
-    refused(update().set(|u| u.tags(), ["x", "xy"]).await, &["tags.0"]);
-    refused(
+    expect_validation_errors(update().set(|u| u.tags().at(0), "x").await, &["tags.0"]);
+    expect_validation_errors(update().set(|u| u.tags(), ["x", "xy"]).await, &["tags.0"]);
+    expect_validation_errors(
         update().set(|u| u.homes().key("summer"), address("")).await,
         &["homes.summer.town"],
     );
-    refused(update().push(|u| u.tags(), "x").await, &["tags"]);
-    refused(
+    expect_validation_errors(update().push(|u| u.tags(), "x").await, &["tags"]);
+    expect_validation_errors(
         update().push(|u| u.others(), address("")).await,
         &["others.town"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.opaque(), Opaque { level: 11 }).await,
         &["opaque.level"],
     );
     assert_eq!(recorder.operations(), []);
 
-    // What is right is one operation.
+    // A valid update is a single operation.
     update()
         .set(|u| u.name(), "joe")
         .min(|u| u.age(), 20)
@@ -298,7 +298,7 @@ pub async fn what_an_update_sets_is_checked_without_asking(fixture: Fixture) {
     assert!(db.get::<User>(1).await.unwrap().validate().is_ok());
 }
 
-pub async fn an_outcome_is_checked_and_taken_back(fixture: Fixture) {
+pub async fn an_invalid_outcome_is_rolled_back(fixture: Fixture) {
     let backend = fixture.backend();
     let db = Db::with_backend(backend.clone());
     db.insert_many([
@@ -334,21 +334,21 @@ pub async fn an_outcome_is_checked_and_taken_back(fixture: Fixture) {
     let stored = db.get::<User>(1).await.unwrap();
     assert_eq!((stored.age, stored.low, stored.opaque.level), (62, 0, 3));
 
-    refused(update().inc(|u| u.age(), 100).await, &["years"]);
-    refused(
+    expect_validation_errors(update().inc(|u| u.age(), 100).await, &["years"]);
+    expect_validation_errors(
         update().inc(|u| u.age(), 100).returning_after().await,
         &["years"],
     );
-    refused(
+    expect_validation_errors(
         update().inc(|u| u.age(), 100).or_insert(user(1)).await,
         &["years"],
     );
-    refused(
+    expect_validation_errors(
         update().set(|u| u.opaque().level(), 11).await,
         &["opaque.level"],
     );
-    refused(update().set(|u| u.low(), 20).await, &["high"]);
-    refused(
+    expect_validation_errors(update().set(|u| u.low(), 20).await, &["high"]);
+    expect_validation_errors(
         update()
             .push_each(|u| u.tags(), ["aa", "bb", "cc", "dd"])
             .await,
@@ -362,9 +362,9 @@ pub async fn an_outcome_is_checked_and_taken_back(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(report.modified, 1);
-    refused(report.into_result(), &["years"]);
-    // Of many, none.
-    refused(
+    expect_validation_errors(report.into_result(), &["years"]);
+    // If one result is invalid, an update of many changes no document.
+    expect_validation_errors(
         db.update_many::<User>(|u| u.age().gte(0))
             .inc(|u| u.age(), 2)
             .await,
@@ -373,13 +373,13 @@ pub async fn an_outcome_is_checked_and_taken_back(fixture: Fixture) {
     let first = db
         .update_first::<User>(|u| u.age().gte(0))
         .sort(|u| u.age().desc());
-    refused(first.inc(|u| u.age(), 2).await, &["years"]);
+    expect_validation_errors(first.inc(|u| u.age(), 2).await, &["years"]);
     let now = User { free: 1, ..stored };
     assert_eq!(db.get::<User>(1).await.unwrap(), now);
     assert_eq!(db.get::<User>(2).await.unwrap().age, 149);
 }
 
-pub async fn nothing_wrong_leaves_a_transaction(fixture: Fixture) {
+pub async fn invalid_updates_make_transactions_rollback_only(fixture: Fixture) {
     let backend = fixture.backend();
     if !backend.capabilities().transactions {
         return;
@@ -388,26 +388,27 @@ pub async fn nothing_wrong_leaves_a_transaction(fixture: Fixture) {
     db.insert(user(1)).await.unwrap();
     let done = db.transaction(|tx| async move {
         tx.update::<User>(1).inc(|u| u.free(), 1).await?;
-        // The error is passed over, and yet the transaction is at its end.
+        // The caller ignores the error, but the transaction cannot commit.
         tx.update::<User>(1)
             .inc(|u| u.age(), 500)
             .await
             .unwrap_err();
         Ok(())
     });
-    refused(done.await, &["years"]);
+    expect_validation_errors(done.await, &["years"]);
     assert_eq!(db.get::<User>(1).await.unwrap(), user(1));
 }
 
-pub async fn what_was_wrong_before_is_not_the_updates_fault(fixture: Fixture) {
+pub async fn existing_violations_do_not_fail_updates(fixture: Fixture) {
     let backend = fixture.backend();
     let transactions = backend.capabilities().transactions;
     let db = Db::with_backend(backend.clone());
     db.insert(user(1)).await.unwrap();
-    // As if the rule had been added later.
-    let change =
-        odm::backend::operation::Change::operators(bson::rawdoc! { "$set": { "name": "" } });
-    let update = odm::backend::operation::Update {
+    // As if the rule had been added after the document was stored.
+    let change = odm::backend::operation::DocumentChange::operators(
+        bson::rawdoc! { "$set": { "name": "" } },
+    );
+    let update = odm::backend::operation::UpdateOperation {
         collection: "users".into(),
         filter: bson::rawdoc! { "_id": 1_i64 },
         change,
@@ -419,10 +420,10 @@ pub async fn what_was_wrong_before_is_not_the_updates_fault(fixture: Fixture) {
     if transactions {
         db.update::<User>(1).inc(|u| u.age(), 1).await.unwrap();
     }
-    refused(db.modify::<User>(1, |u| u.age += 1).await, &["name"]);
+    expect_validation_errors(db.modify::<User>(1, |u| u.age += 1).await, &["name"]);
 }
 
-pub async fn concurrent_updates_stay_within_the_rules(fixture: Fixture) {
+pub async fn concurrent_updates_keep_the_rules(fixture: Fixture) {
     let backend = fixture.backend();
     if !backend.capabilities().transactions {
         return;
@@ -459,7 +460,7 @@ fn stop(city: &str, nights: i64) -> Stop {
     }
 }
 
-pub async fn elements_keep_to_their_rules_wherever_they_are(fixture: Fixture) {
+pub async fn resident_and_spilled_elements_are_validated(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let tour = |stops: Vec<Stop>, tags: &[&str]| Tour {
@@ -496,11 +497,11 @@ pub async fn elements_keep_to_their_rules_wherever_they_are(fixture: Fixture) {
     let set = db.update::<Tour>(1).set(|t| t.stops().all().nights(), 10);
     set.await.unwrap();
 
-    // Only the outcome tells: of those outside alone, too.
-    let outside = db
+    // The rule needs the result of the update, even for spilled elements alone.
+    let spilled = db
         .update::<Tour>(1)
         .inc(|t| t.stops().matching(|s| s.city().eq("Bray")).nights(), 1);
-    let refused = outside.await.unwrap_err();
+    let refused = spilled.await.unwrap_err();
     let nights = db
         .get::<Tour>(1)
         .elements(|t| t.stops())
@@ -510,8 +511,8 @@ pub async fn elements_keep_to_their_rules_wherever_they_are(fixture: Fixture) {
     assert!(nights.iter().all(|stop| stop.nights == 10), "{nights:?}");
     if fixture.backend().capabilities().transactions {
         is_refused(refused, "`stops.3.nights`");
-        let less = db.update::<Tour>(1).inc(|t| t.stops().all().nights(), -1);
-        less.await.unwrap();
+        let decrement = db.update::<Tour>(1).inc(|t| t.stops().all().nights(), -1);
+        decrement.await.unwrap();
         let all = db
             .get::<Tour>(1)
             .elements(|t| t.stops())

@@ -1,5 +1,5 @@
-//! Variants of enums together with what else a query or an update can say: elements by a condition, arrays inside arrays,
-//! pages, projections, expressions, bulks, values of other crates.
+//! Variants of enums in queries and updates: conditions on elements, nested arrays, pages, projections, expressions, bulks, and
+//! values of foreign crates.
 
 use chrono::{DateTime, TimeZone, Utc};
 use odm::{
@@ -30,12 +30,12 @@ fn item(name: &str, sent: bool) -> Item {
     Item { name, sent }
 }
 
-/// To the millisecond, as BSON's dates are.
+/// Returns a date to the millisecond, the precision of BSON dates.
 fn date(secs: i64) -> DateTime<Utc> {
     Utc.timestamp_millis_opt(secs * 1000 + 123).unwrap()
 }
 
-/// A module for each of serde's representations, with the same models and tests.
+/// Makes a module for each enum representation of serde, with the same models and tests.
 macro_rules! representations {
     ($($name:ident: $collection:literal $($serde:meta)*;)*) => {
         $(mod $name {
@@ -120,7 +120,7 @@ macro_rules! representations {
                 db.insert(Order { parts: all.to_vec(), ..order(1, Payment::Cash) }).await.unwrap();
                 let update = || db.update::<Order>(1);
                 let other = card("3", &[]);
-                // The elements that meet a condition on a variant, in an array filter.
+                // An array filter selects the elements that meet a condition on a variant.
                 update()
                     .set(|o| o.parts().matching(|x| x.is_cash() | x.card(|c| c.number().eq("1"))), &other)
                     .await
@@ -130,7 +130,7 @@ macro_rules! representations {
                 assert_eq!(parts(&db).await, [Payment::Cash, Payment::Cash, card("2", &[])]);
                 update().set(|o| o.parts().matching(|x| !x.is_cash()), &other).await.unwrap();
                 assert_eq!(parts(&db).await, [Payment::Cash, Payment::Cash, other.clone()]);
-                // The first.
+                // The first matching element.
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_card()), card("4", &[])).await.unwrap();
                 assert!(done.applied());
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_cash()), card("5", &[])).await.unwrap();
@@ -138,7 +138,8 @@ macro_rules! representations {
                 assert_eq!(parts(&db).await, [card("5", &[]), Payment::Cash, card("4", &[])]);
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_stay()), Payment::Cash).await.unwrap();
                 assert!(!done.applied());
-                // Another condition on an element, by which MongoDB could take another for the first: nothing is sent.
+                // A second condition on an element is refused before sending. MongoDB could use that condition to choose the
+                // first match.
                 let error = update()
                     .set(|o| o.parts().first_matching(|x| x.is_cash()), card("6", &[]))
                     .when(|o| o.parts().is_card())
@@ -151,7 +152,7 @@ macro_rules! representations {
                 let db = Db::with_backend(fixture.backend());
                 let items = [item("a", false), item("b", true), item("c", false)];
                 db.insert_many([order(1, card("1", &items)), order(2, Payment::Cash)]).await.unwrap();
-                // In both documents nothing but the card.
+                // An update of all documents matches only the document with a card.
                 let all = || db.update_many::<Order>(|_| Filter::all());
                 let done = all()
                     .set(|o| o.payment().card(|c| c.items().matching(|i| i.sent().eq(false)).name()), "x")
@@ -164,7 +165,7 @@ macro_rules! representations {
                     .unwrap();
                 assert_eq!((done.matched, done.modified), (1, 1));
                 assert_eq!(payment(&db, 1).await, card("1", &[item("x", true), item("b", true), item("x", false)]));
-                // A push with modifiers, and one beyond the bound.
+                // A push with modifiers, and a push beyond the bound.
                 let full = db.update::<Order>(1).push(|o| o.payment().card(|c| c.items()), item("d", true)).await;
                 assert_eq!(full.unwrap_err().kind(), ErrorKind::TooManyElements);
                 for id in [1, 2] {
@@ -173,13 +174,13 @@ macro_rules! representations {
                         .await
                         .unwrap();
                     assert_eq!(done.applied(), id == 1);
-                    // No room is needed in what is no card.
+                    // A document without a card is not checked against the bound.
                     let many = [item("e", true), item("f", true), item("g", true)];
                     let done = db.update::<Order>(id).push_each(|o| o.payment().card(|c| c.items()), many).await;
                     assert_eq!(done.is_ok(), id == 2, "{done:?}");
                 }
                 assert_eq!(payment(&db, 1).await, card("1", &[item("x", false), item("d", true)]));
-                // A rename inside, into and out of a variant.
+                // A rename into a variant, inside a variant and out of a variant.
                 for id in [1, 2] {
                     let update = || db.update::<Order>(id);
                     update().set(|o| o.note(), "n").await.unwrap();
@@ -197,7 +198,7 @@ macro_rules! representations {
                 let done = db.update::<Order>(1).rename(|o| o.payment().card(|c| c.former()), |o| o.note()).await.unwrap();
                 assert!(done.applied());
                 assert_eq!(db.get::<Order>(1).await.unwrap().note.as_deref(), Some("n"));
-                // What gives the document back, and the first of several.
+                // An update that returns the document, and an update of the first match.
                 let votes = |update: Update<Order, ByIdWhen>| update.inc(|o| o.payment().card(|c| c.votes()), 1);
                 let one = votes(db.update::<Order>(1).when(|o| o.note().is_some())).returning_after().await.unwrap();
                 let Payment::Card { votes: 1, .. } = one.expect_applied().unwrap().payment else { panic!("no card") };
@@ -205,7 +206,7 @@ macro_rules! representations {
                 assert!(none.expect_applied().is_err());
                 let first = db.update_first::<Order>(|_| Filter::all()).sort(|o| o.id().desc()).set(|o| o.payment().card(|c| c.number()), "9").await;
                 assert_eq!(first.unwrap().expect_applied().unwrap().into_id(), 1);
-                // In a bulk.
+                // Updates in a bulk.
                 let mut bulk = db.bulk();
                 for id in [1, 2] {
                     bulk = bulk.add(db.update::<Order>(id).set(|o| o.payment().card(|c| c.number()), "b"));
@@ -253,7 +254,7 @@ macro_rules! representations {
                 assert_eq!(ids(&db, o.rows().any(|row| row.is_cash() & !row.is_card())).await, [1, 3]);
                 assert_eq!(ids(&db, o.rows().any(|row| row.any(|x| x.card(|c| c.number().eq("2"))))).await, [2]);
                 assert_eq!(ids(&db, o.rows().at(0).is_card()).await, [2]);
-                // Pages of a variant's documents, which read its enum alone.
+                // Pages of documents with one variant, projected to the enum.
                 let page = |after: Option<PageToken>| {
                     let cards = db.find::<Order>().filter(|o| o.payment().is_card()).select::<Paid>();
                     cards.sort(|o| o.id().desc()).page(2).after(after)
@@ -262,7 +263,7 @@ macro_rules! representations {
                 let second = page(first.next.clone()).await.unwrap();
                 let numbers = [&first.items[..], &second.items[..]].concat_numbers();
                 assert_eq!(numbers, ["4", "3", "1"]);
-                // Aggregates of such documents, and a whole enum as the key of groups.
+                // A sum over the documents that are not `Cash`.
                 let sum: i64 = db.find::<Order>().filter(|o| !o.payment().is_cash()).sum(|o| o.id()).await.unwrap();
                 assert_eq!(sum, 8);
             }
@@ -297,7 +298,7 @@ macro_rules! representations {
                 assert_eq!(ids(&db, p.stay(|s| s.from().eq(date(9)) & s.price().lt(dec!(121)))).await, [2]);
                 db.update::<Order>(3).set(|o| o.payment().dated(|d| d.until()), date(10)).await.unwrap();
                 assert_eq!(ids(&db, p.dated(|d| d.until().eq(date(10)))).await, [3]);
-                // JSON has their own form.
+                // JSON keeps the text form of the date types.
                 let json = serde_json::to_string(&orders).unwrap();
                 assert!(json.contains("\"1970-01-01T00:00:05.123Z\""), "{json}");
                 assert_eq!(serde_json::from_str::<Vec<Order>>(&json).unwrap(), orders);
@@ -318,13 +319,13 @@ pub async fn elements_of_a_variant_are_updated(fixture: Fixture) {
     adjacent::elements(&fixture).await;
 }
 
-pub async fn every_write_inside_of_a_variant_is_conditional(fixture: Fixture) {
+pub async fn updates_inside_a_variant_are_conditional(fixture: Fixture) {
     external::inside(&fixture).await;
     internal::inside(&fixture).await;
     adjacent::inside(&fixture).await;
 }
 
-pub async fn what_a_variant_cannot_say_is_an_error(fixture: Fixture) {
+pub async fn unsupported_variant_updates_are_errors(fixture: Fixture) {
     external::refused(&fixture).await;
     internal::refused(&fixture).await;
     adjacent::refused(&fixture).await;
@@ -336,7 +337,7 @@ pub async fn variants_are_read_in_rows_and_pages(fixture: Fixture) {
     adjacent::read(&fixture).await;
 }
 
-pub async fn values_of_other_crates_stand_in_variants(fixture: Fixture) {
+pub async fn native_types_work_in_variants(fixture: Fixture) {
     external::native(&fixture).await;
     internal::native(&fixture).await;
     adjacent::native(&fixture).await;

@@ -1,14 +1,14 @@
-//! Typed change streams.
+//! Tests of typed change streams.
 
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use odm::{
     ErrorKind, ResumeToken,
-    backend::operation::Insert,
+    backend::operation::InsertOperation,
     bson::rawdoc,
     prelude::*,
-    watch::{Change, Changes, Event, Watch},
+    watch::{Change, ChangeStream, Event, Watch},
 };
 
 use crate::Fixture;
@@ -58,8 +58,8 @@ fn post(id: i64, author: &str) -> Post {
     }
 }
 
-/// Follows posts; or none, where the backend has no change streams and says so.
-async fn follow(watch: Watch<Post>, fixture: &Fixture) -> Option<Changes<Post>> {
+/// Watches posts. Returns `None` if the backend does not support change streams and reports the lack.
+async fn watch_if_supported(watch: Watch<Post>, fixture: &Fixture) -> Option<ChangeStream<Post>> {
     let can = fixture.backend().capabilities().change_streams;
     match watch.await {
         Ok(changes) => {
@@ -74,14 +74,14 @@ async fn follow(watch: Watch<Post>, fixture: &Fixture) -> Option<Changes<Post>> 
     }
 }
 
-async fn next(changes: &mut Changes<Post>) -> odm::Result<Change<Post>> {
+async fn next_change(changes: &mut ChangeStream<Post>) -> odm::Result<Change<Post>> {
     let change = tokio::time::timeout(Duration::from_secs(30), changes.next());
     change.await.expect("a change in time").expect("one more")
 }
 
-pub async fn what_happens_to_documents_is_told_in_order(fixture: Fixture) {
+pub async fn changes_arrive_in_order(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>(), &fixture).await else {
         return;
     };
     let before = DateTime::now().timestamp_millis();
@@ -97,12 +97,12 @@ pub async fn what_happens_to_documents_is_told_in_order(fixture: Fixture) {
     db.save(&mut edited).await.unwrap();
     db.delete::<Post>(1).await.unwrap();
 
-    let change = next(&mut changes).await.unwrap();
+    let change = next_change(&mut changes).await.unwrap();
     assert_eq!(change.id, 1);
     assert!((change.time.timestamp_millis() - before).abs() < 60_000);
     assert!(matches!(change.event, Event::Inserted(inserted) if inserted == post(1, "alex")));
 
-    let change = next(&mut changes).await.unwrap();
+    let change = next_change(&mut changes).await.unwrap();
     let Event::Updated {
         fields,
         document: None,
@@ -125,67 +125,67 @@ pub async fn what_happens_to_documents_is_told_in_order(fixture: Fixture) {
     assert!(fields.contains(|p| p.comments()) && fields.contains(|p| p.comments().votes()));
     assert!(!fields.contains(|p| p.comments().who()) && !fields.contains(|p| p.author()));
 
-    let change = next(&mut changes).await.unwrap();
+    let change = next_change(&mut changes).await.unwrap();
     let Event::Updated { fields, .. } = change.event else {
         panic!("{change:?}");
     };
     assert!(fields.contains(|p| p.subtitle()) && !fields.contains(|p| p.title()));
-    let change = next(&mut changes).await.unwrap();
+    let change = next_change(&mut changes).await.unwrap();
     assert!(change.id == 1 && matches!(change.event, Event::Deleted));
     assert!(changes.next().now_or_never().is_none());
 }
 
-pub async fn a_token_leads_on_behind_its_change(fixture: Fixture) {
+pub async fn a_token_resumes_after_its_change(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>(), &fixture).await else {
         return;
     };
     let start = changes.token();
     for id in 1..=4 {
         db.insert(post(id, "alex")).await.unwrap();
     }
-    next(&mut changes).await.unwrap();
-    let second = next(&mut changes).await.unwrap();
+    next_change(&mut changes).await.unwrap();
+    let second = next_change(&mut changes).await.unwrap();
     assert_eq!(second.id, 2);
-    // What was read ahead is not passed over.
+    // The token does not skip changes that the driver has read ahead.
     assert_eq!(changes.token(), second.token);
     drop(changes);
     let kept: ResumeToken = second.token.to_string().parse().unwrap();
-    let behind = db.watch::<Post>().after(kept).await.unwrap();
-    let ids = behind
+    let resumed = db.watch::<Post>().after(kept).await.unwrap();
+    let ids = resumed
         .into_stream()
         .take(2)
         .map(|change| change.unwrap().id);
     assert_eq!(ids.collect::<Vec<_>>().await, [3, 4]);
     let mut all = db.watch::<Post>().after(&start).await.unwrap();
     for id in 1..=4 {
-        assert_eq!(next(&mut all).await.unwrap().id, id);
+        assert_eq!(next_change(&mut all).await.unwrap().id, id);
     }
-    // Without a token it begins now.
+    // Without a token, the watch begins now.
     let mut new = db.watch::<Post>().after(None).await.unwrap();
     db.insert(post(5, "alex")).await.unwrap();
-    assert_eq!(next(&mut new).await.unwrap().id, 5);
+    assert_eq!(next_change(&mut new).await.unwrap().id, 5);
 }
 
-pub async fn a_time_leads_to_its_changes(fixture: Fixture) {
+pub async fn a_watch_starts_at_a_time(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>(), &fixture).await else {
         return;
     };
-    // Times are told apart by seconds, and the engine remembers nothing from before the first watch.
+    // Change times have a resolution of a second, and the engine records no changes from before the first watch.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     db.insert(post(1, "alex")).await.unwrap();
-    let first = next(&mut changes).await.unwrap();
+    let first = next_change(&mut changes).await.unwrap();
     let mut since = db.watch::<Post>().since(first.time).await.unwrap();
-    assert_eq!(next(&mut since).await.unwrap().id, 1);
+    assert_eq!(next_change(&mut since).await.unwrap().id, 1);
 }
 
-pub async fn a_condition_chooses_documents(fixture: Fixture) {
+pub async fn a_condition_filters_changes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let of_alex = db
         .watch::<Post>()
         .filter(|p| p.author().eq("alex") & p.comments().any(|c| c.votes().lt(10)));
-    let Some(mut changes) = follow(of_alex, &fixture).await else {
+    let Some(mut changes) = watch_if_supported(of_alex, &fixture).await else {
         return;
     };
     db.insert_many([post(1, "alex"), post(2, "kim")])
@@ -195,8 +195,10 @@ pub async fn a_condition_chooses_documents(fixture: Fixture) {
         .set(|p| p.title(), "new")
         .await
         .unwrap();
-    assert!(matches!(next(&mut changes).await.unwrap().event, Event::Inserted(p) if p.id == 1));
-    let change = next(&mut changes).await.unwrap();
+    assert!(
+        matches!(next_change(&mut changes).await.unwrap().event, Event::Inserted(p) if p.id == 1)
+    );
+    let change = next_change(&mut changes).await.unwrap();
     let Event::Updated {
         document: Some(document),
         ..
@@ -205,42 +207,43 @@ pub async fn a_condition_chooses_documents(fixture: Fixture) {
         panic!("{change:?}");
     };
     assert_eq!((document.id, document.title.as_str()), (1, "new"));
-    // Nothing is left of what was deleted, so that nothing can be asked of it.
+    // The condition cannot check a deleted document, so the watch returns every delete.
     db.delete_many::<Post>(|_| odm::Filter::all())
         .await
         .unwrap();
     let mut deleted = vec![
-        next(&mut changes).await.unwrap().id,
-        next(&mut changes).await.unwrap().id,
+        next_change(&mut changes).await.unwrap().id,
+        next_change(&mut changes).await.unwrap().id,
     ];
     deleted.sort_unstable();
     assert_eq!(deleted, [1, 2]);
 }
 
-pub async fn a_broken_document_is_an_error_in_its_place(fixture: Fixture) {
+pub async fn an_undecodable_document_is_a_single_error(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>(), &fixture).await else {
         return;
     };
-    let broken = Insert {
+    let broken = InsertOperation {
         collection: "posts".into(),
         documents: vec![rawdoc! { "_id": 1_i64, "by": 7 }],
         ordered: true,
     };
     db.backend().insert(broken).await.unwrap();
     db.insert(post(2, "alex")).await.unwrap();
-    let error = next(&mut changes).await.unwrap_err();
+    let error = next_change(&mut changes).await.unwrap_err();
     assert!(error.is_decode(), "{error}");
     assert_eq!((error.model(), error.path()), (Some("Post"), Some("by")));
-    // It is behind us: whoever goes on from here does not meet it again.
-    let mut behind = db.watch::<Post>().after(changes.token()).await.unwrap();
-    assert_eq!(next(&mut changes).await.unwrap().id, 2);
-    assert_eq!(next(&mut behind).await.unwrap().id, 2);
+    // The token is after the failed change: a watch that resumes there does not meet the change again.
+    let mut resumed = db.watch::<Post>().after(changes.token()).await.unwrap();
+    assert_eq!(next_change(&mut changes).await.unwrap().id, 2);
+    assert_eq!(next_change(&mut resumed).await.unwrap().id, 2);
 }
 
-pub async fn a_dropped_wait_loses_nothing(fixture: Fixture) {
+pub async fn a_dropped_wait_loses_no_change(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>().with_documents(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>().with_documents(), &fixture).await
+    else {
         return;
     };
     for id in 1..=20 {
@@ -249,32 +252,35 @@ pub async fn a_dropped_wait_loses_nothing(fixture: Fixture) {
             panic!("{change:?}");
         }
         db.insert(post(id, "alex")).await.unwrap();
-        assert_eq!(next(&mut changes).await.unwrap().id, id);
+        assert_eq!(next_change(&mut changes).await.unwrap().id, id);
     }
 }
 
-pub async fn the_end_of_a_collection_is_the_end(fixture: Fixture) {
+pub async fn dropping_the_collection_ends_the_watch(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+    let Some(mut changes) = watch_if_supported(db.watch::<Post>(), &fixture).await else {
         return;
     };
     db.insert(post(1, "alex")).await.unwrap();
     db.backend().drop_collection("posts").await.unwrap();
-    assert_eq!(next(&mut changes).await.unwrap().id, 1);
+    assert_eq!(next_change(&mut changes).await.unwrap().id, 1);
     let end = tokio::time::timeout(Duration::from_secs(30), changes.next());
     assert!(end.await.unwrap().is_none());
 }
 
-pub async fn a_token_of_nothing_is_an_error(fixture: Fixture) {
+pub async fn an_invalid_token_is_an_error(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    if follow(db.watch::<Post>(), &fixture).await.is_none() {
+    if watch_if_supported(db.watch::<Post>(), &fixture)
+        .await
+        .is_none()
+    {
         return;
     }
-    // The document { "_data": "no token" }.
+    // The token encodes the document `{ "_data": "no token" }`.
     let wrong: ResumeToken = "GQAAAAJfZGF0YQAJAAAAbm8gdG9rZW4AAA".parse().unwrap();
     let error = match db.watch::<Post>().after(wrong).await {
         Err(error) => error,
-        Ok(mut changes) => next(&mut changes).await.unwrap_err(),
+        Ok(mut changes) => next_change(&mut changes).await.unwrap_err(),
     };
     assert_ne!(error.kind(), ErrorKind::NotFound, "{error}");
     assert_eq!(error.model(), Some("Post"));

@@ -1,4 +1,4 @@
-//! An application that runs on another executor than Tokio's.
+//! An application on an executor that is not from Tokio.
 
 use std::{
     future::Future,
@@ -41,7 +41,7 @@ struct Card {
 struct Office;
 type Db = odm::Database<Office>;
 
-/// The simplest executor: it polls a future whenever it is woken.
+/// A minimal executor: polls a future whenever the future is woken.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -59,8 +59,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs in a thread of its own what a test runs.
-async fn apart<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
+/// Runs a test in a thread without a Tokio runtime.
+async fn run_without_tokio<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
     let work = tokio::task::spawn_blocking(|| {
         let apart = thread::spawn(|| {
             assert!(tokio::runtime::Handle::try_current().is_err());
@@ -73,7 +73,7 @@ async fn apart<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static
 
 async fn open(url: String, backend: Arc<dyn Backend>) -> Db {
     match url.starts_with("mongodb") {
-        // It connects where it is used.
+        // The connection must be opened on the executor that uses the connection.
         true => Db::open(url).await.unwrap(),
         false => Db::with_backend(backend),
     }
@@ -81,7 +81,7 @@ async fn open(url: String, backend: Arc<dyn Backend>) -> Db {
 
 pub async fn reads_and_writes_work(fixture: Fixture) {
     let (url, backend) = (fixture.url().to_owned(), fixture.backend());
-    apart(move || async move {
+    run_without_tokio(move || async move {
         let db = open(url, backend).await;
         db.sync_indexes().await.unwrap();
         db.insert(NewBoard {
@@ -104,7 +104,10 @@ pub async fn reads_and_writes_work(fixture: Fixture) {
         db.modify::<Card>(1, |card| card.n += 1).await.unwrap();
         let bulk = db.bulk().add(db.update::<Card>(2).inc(|c| c.n(), 5));
         assert_eq!(bulk.await.unwrap().matched, 1);
-        db.settled().within(Duration::from_secs(30)).await.unwrap();
+        db.wait_for_pending()
+            .timeout(Duration::from_secs(30))
+            .await
+            .unwrap();
         let cards = db
             .find::<Card>()
             .sort(|c| c.id().asc())
@@ -121,7 +124,7 @@ pub async fn reads_and_writes_work(fixture: Fixture) {
         let limited = db.max_time(Duration::from_secs(60));
         assert_eq!(limited.find::<Card>().count().await.unwrap(), 3);
 
-        let worker = db.settle_every(Duration::from_millis(1));
+        let worker = db.spawn_worker(Duration::from_millis(1));
         while worker.progress().rounds < 2 {
             thread::sleep(Duration::from_millis(1));
         }
@@ -133,13 +136,13 @@ pub async fn reads_and_writes_work(fixture: Fixture) {
     .await;
 }
 
-/// Transactions that conflict wait for each other, and one that is dropped is aborted.
+/// Conflicting transactions wait for each other. A dropped transaction is aborted.
 pub async fn transactions_and_changes_work(fixture: Fixture) {
     let (url, backend) = (fixture.url().to_owned(), fixture.backend());
     if !backend.capabilities().transactions {
         return;
     }
-    apart(move || async move {
+    run_without_tokio(move || async move {
         let db = open(url, backend).await;
         db.insert(NewBoard {
             id: 1,

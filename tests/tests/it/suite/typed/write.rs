@@ -26,7 +26,7 @@ fn person(name: &str, ssn: &str, addresses: usize) -> Person {
     }
 }
 
-/// A post to change.
+/// Inserts three posts. Post 1 has tags and comments.
 async fn blog(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
     let post = Post::new(1, "alex", &["a", "b"])
@@ -38,7 +38,7 @@ async fn blog(fixture: &Fixture) -> Db {
     db
 }
 
-pub async fn insert_gives_the_document_back(fixture: Fixture) {
+pub async fn insert_returns_the_document(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let jane = person("jane", "1", 2);
     assert_eq!(db.insert(jane.clone()).await.unwrap(), jane);
@@ -51,7 +51,7 @@ pub async fn insert_gives_the_document_back(fixture: Fixture) {
     assert_eq!(db.insert_many(Vec::<Person>::new()).await.unwrap(), []);
 }
 
-/// S13: exactly one wins, and the loser is told which key it was.
+/// A duplicate key error names the model, the collection, the index and the value.
 pub async fn a_duplicate_key_is_typed(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -78,7 +78,7 @@ pub async fn a_duplicate_key_is_typed(fixture: Fixture) {
     assert!(error.is_duplicate_key());
     assert_eq!(error.inserted(), Some(1));
     assert_eq!(db.find::<Person>().count().await.unwrap(), 2);
-    // An update can run into it as well.
+    // An update can cause a duplicate key error, too.
     let joe = db
         .find::<Person>()
         .filter(|p| p.name().eq("a"))
@@ -113,7 +113,7 @@ pub async fn concurrent_inserts_of_one_key_have_one_winner(fixture: Fixture) {
     assert_eq!(db.find::<Person>().count().await.unwrap(), 1);
 }
 
-/// S1: a bound is declared, exceeding it is an error and nothing is written.
+/// A write that exceeds the declared maximum fails and changes no document.
 pub async fn an_array_stays_within_its_max(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let error = db.insert(person("jane", "1", 4)).await.unwrap_err();
@@ -153,7 +153,7 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::TooManyElements);
     let stored = db.get::<Person>(&jane).await.unwrap();
     assert_eq!((stored.addresses.len(), stored.name.as_str()), (3, "jane"));
-    // What is there already takes no room in a set.
+    // `add_to_set` needs no room for an existing element.
     db.update::<Person>(&jane)
         .add_to_set(|p| p.addresses(), &home)
         .await
@@ -182,10 +182,10 @@ pub async fn many_documents_stay_within_their_max(fixture: Fixture) {
     let all = || db.update_many::<Post>(|_| odm::Filter::all());
     all().push_each(|p| p.voters(), ["a", "b"]).await.unwrap();
     db.update::<Post>(1).pop_last(|p| p.voters()).await.unwrap();
-    // To the brim is no error.
+    // An array may reach the maximum.
     let done = all().push(|p| p.voters(), "c").await.unwrap();
     assert_eq!((done.matched, done.modified), (3, 3));
-    // Two are full now, and the third stays as it is.
+    // Two arrays are full, so the update fails. The third array stays unchanged.
     let refused = all().push(|p| p.voters(), "d").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooManyElements);
     let posts = db
@@ -198,7 +198,7 @@ pub async fn many_documents_stay_within_their_max(fixture: Fixture) {
     assert_eq!(found, [2, 3, 3]);
 }
 
-/// The threshold race: of many pushes at once, only as many apply as there is room for.
+/// Concurrent pushes do not exceed the maximum: the check and the push are atomic.
 pub async fn concurrent_pushes_stay_within_the_max(fixture: Fixture) {
     let db = blog(&fixture).await;
     let tasks: Vec<_> = (0..12)
@@ -271,7 +271,7 @@ pub async fn fields_are_set_and_unset(fixture: Fixture) {
             .iter()
             .all(|comment| comment.hidden == Some(true))
     );
-    // Nothing that was not named has changed.
+    // Documents that the updates do not select stay unchanged.
     let untouched = db.get::<Post>(2).await.unwrap();
     assert_eq!(untouched, Post::new(2, "alex", &[]));
 }
@@ -373,7 +373,7 @@ pub async fn arrays_are_changed(fixture: Fixture) {
         .push(|p| p.comments(), &comment)
         .await
         .unwrap();
-    let who: Vec<_> = db
+    let authors: Vec<_> = db
         .get::<Post>(1)
         .await
         .unwrap()
@@ -381,8 +381,8 @@ pub async fn arrays_are_changed(fixture: Fixture) {
         .into_iter()
         .map(|c| c.who)
         .collect();
-    assert_eq!(who, ["joe", "kim"]);
-    // An embedded value is compared, never read as a condition.
+    assert_eq!(authors, ["joe", "kim"]);
+    // `pull` compares the embedded value, and never reads the value as a condition.
     db.update::<Post>(1)
         .pull(|p| p.comments(), &comment)
         .await
@@ -398,12 +398,12 @@ pub async fn update_many_by_condition(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!((done.matched, done.modified), (2, 2));
-    let again = db
+    let second = db
         .update_many::<Post>(|p| p.author().eq("alex"))
         .set(|p| p.votes(), 9)
         .await
         .unwrap();
-    assert_eq!((again.matched, again.modified), (2, 0));
+    assert_eq!((second.matched, second.modified), (2, 0));
     let none = db
         .update_many::<Post>(|p| p.author().eq("nobody"))
         .set(|p| p.votes(), 1)
@@ -420,8 +420,8 @@ pub async fn update_many_by_condition(fixture: Fixture) {
     );
 }
 
-/// S14: a voter is counted once, whatever the number of attempts.
-pub async fn a_condition_decides_in_the_same_step(fixture: Fixture) {
+/// Concurrent attempts count a voter once, because the condition and the update are atomic.
+pub async fn conditions_and_updates_are_atomic(fixture: Fixture) {
     let db = blog(&fixture).await;
     let vote = |db: Db| async move {
         let update = db.update::<Post>(1).when(|p| p.voters().excludes("calvin"));
@@ -477,7 +477,7 @@ pub async fn delete_one_and_many(fixture: Fixture) {
     assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
 }
 
-/// A write whose caller has gone is carried out all the same, whole.
+/// A write completes even if the caller drops the future.
 pub async fn a_dropped_write_is_finished(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(Arc::new(faults.clone()));
@@ -502,8 +502,8 @@ pub async fn a_dropped_write_is_finished(fixture: Fixture) {
     assert_eq!(stored.await.unwrap(), Post::new(1, "alex", &["a"]));
 }
 
-/// The answer to a write that was carried out can get lost: the caller is told that nobody knows.
-pub async fn a_lost_answer_is_told(fixture: Fixture) {
+/// If the answer of a write is lost, the caller gets a connection error, although the write has happened.
+pub async fn a_lost_answer_is_a_connection_error(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(Arc::new(faults.clone()));
     faults.inject(1, Operation::is_write, Fault::lost_answer());

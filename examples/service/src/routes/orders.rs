@@ -1,0 +1,102 @@
+//! Orders: a transaction over the stock of several products.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::{get, post},
+};
+use odm::prelude::*;
+
+use crate::{
+    ApiError, App,
+    extract::{Json, Path},
+    models::{Customer, NewOrder, NewOrderLine, Order, Product, Tenant, TenantSession},
+};
+
+/// The time limit of an order, with all attempts after conflicts with concurrent orders.
+const ORDER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Returns the routes of this file.
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/orders", post(create))
+        .route("/orders/{id}", get(show))
+}
+
+/// The body of `POST /orders`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateOrder {
+    #[serde(with = "odm::json")]
+    customer: Ref<Customer>,
+    lines: Vec<CreateLine>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateLine {
+    #[serde(with = "odm::json")]
+    product: Ref<Product>,
+    quantity: u32,
+}
+
+/// Stores an order, if all products are in stock. Otherwise the transaction is aborted, and no stock changes.
+async fn create(
+    State(app): State<App>,
+    tenant: Tenant,
+    Json(request): Json<CreateOrder>,
+) -> Result<impl IntoResponse, ApiError> {
+    let order = app.db.transaction(|tx| {
+        // After a conflict the closure runs again, so each attempt works on a clone.
+        let (tenant, request) = (tenant.clone(), request.clone());
+        async move { place_order(&tx.scope(&tenant), request).await }
+    });
+    let order = order.timeout(ORDER_LIMIT).await?;
+    let location = [(header::LOCATION, format!("/orders/{}", order.id))];
+    Ok((StatusCode::CREATED, location, Json(order)))
+}
+
+/// Takes the pieces out of the stock, and inserts the order. The insert fills the names, the prices and the total.
+async fn place_order(shop: &TenantSession, request: CreateOrder) -> odm::Result<Order> {
+    for line in &request.lines {
+        let pieces = i64::from(line.quantity);
+        let taken = shop
+            .update::<Product>(line.product)
+            .when(|p| p.stock().gte(line.quantity))
+            .inc(|p| p.stock(), -pieces)
+            .await?;
+        if !taken.applied() {
+            return Err(ApiError::SoldOut(line.product).into());
+        }
+    }
+    let lines = request.lines.into_iter().map(|line| NewOrderLine {
+        product: line.product,
+        quantity: line.quantity,
+    });
+    shop.insert(NewOrder {
+        id: ObjectId::new(),
+        customer: request.customer,
+        placed: DateTime::now(),
+        lines: lines.collect(),
+    })
+    .await
+}
+
+/// The answer to `GET /orders/{id}`.
+#[derive(Debug, Serialize)]
+struct OrderDetails {
+    order: Order,
+    customer: Link<Customer>,
+}
+
+async fn show(
+    shop: TenantSession,
+    Path(id): Path<ObjectId>,
+) -> Result<Json<OrderDetails>, ApiError> {
+    let (order, customer) = shop.get::<Order>(id).with(|o| o.customer()).await?;
+    Ok(Json(OrderDetails { order, customer }))
+}

@@ -1,5 +1,0 @@
-//! See `odm_fuzz::reading`.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(init: odm_fuzz::start(), |data: &[u8]| odm_fuzz::reading(data));

@@ -1,0 +1,200 @@
+use std::mem;
+use std::sync::Arc;
+
+use super::conflicts::{ConflictTable, TransactionId};
+use super::outcome::BatchOutcome;
+use super::{ChangeLogLimits, CommitUrgency, DatabaseState, LogState};
+use crate::catalog::Catalog;
+use crate::change::ChangeEvent;
+use crate::error::{Error, Result};
+use crate::store::{Changes, Snapshot, StoreView};
+
+/// The staging area for writes. Holds the state that the next write starts from, durable or not.
+pub(super) struct StagingArea {
+    /// The last durable snapshot, with all later writes on top.
+    view: StoreView,
+    catalog: Catalog,
+    log: LogState,
+    /// The changes that no leader has taken yet.
+    gathered: Changes,
+    /// The outcome of the gathered changes.
+    gathering_outcome: Arc<BatchOutcome>,
+    /// The outcome of the batch that a leader is committing.
+    committing_outcome: Option<Arc<BatchOutcome>>,
+    /// Whether a gathered change must not wait for other writes.
+    is_urgent: bool,
+    conflicts: ConflictTable,
+    /// The number of the last added write.
+    added: u64,
+    /// The number of the last durable write.
+    durable: u64,
+}
+
+/// The changes that a leader commits.
+pub(super) struct CommitBatch {
+    pub(super) changes: Changes,
+    pub(super) catalog: Catalog,
+    pub(super) log: LogState,
+    pub(super) outcome: Arc<BatchOutcome>,
+    /// The number of the last write in the batch.
+    last: u64,
+}
+
+impl StagingArea {
+    pub(super) fn new(view: StoreView, catalog: Catalog, log: LogState) -> StagingArea {
+        StagingArea {
+            view,
+            catalog,
+            log,
+            gathered: Changes::new(),
+            gathering_outcome: Arc::default(),
+            committing_outcome: None,
+            is_urgent: false,
+            conflicts: ConflictTable::default(),
+            added: 0,
+            durable: 0,
+        }
+    }
+
+    pub(super) fn view(&self) -> &StoreView {
+        &self.view
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(super) fn log(&self) -> &LogState {
+        &self.log
+    }
+
+    pub(super) fn conflicts(&mut self) -> &mut ConflictTable {
+        &mut self.conflicts
+    }
+
+    /// Registers a transaction that reads the last durable state.
+    pub(super) fn begin_transaction(&mut self) -> TransactionId {
+        // Writes that are not durable yet are missing from that state. The conflict table treats them as later writes.
+        self.conflicts
+            .begin(self.durable, self.added, self.view.changes())
+    }
+
+    /// Adds the changes and events of one write. Returns the outcome to wait for.
+    pub(super) fn add_write(
+        &mut self,
+        mut changes: Changes,
+        events: &[ChangeEvent],
+        urgency: CommitUrgency,
+    ) -> Result<Arc<BatchOutcome>> {
+        let mut log = self.log.clone();
+        log.add_events(&self.view, &mut changes, events)?;
+        self.add_logged(changes, log, urgency)
+    }
+
+    /// Changes the settings of the log, if `chosen` has any. Returns the outcome to wait for.
+    pub(super) fn configure_log(
+        &mut self,
+        chosen: Option<Option<ChangeLogLimits>>,
+    ) -> Result<Arc<BatchOutcome>> {
+        let Some(limits) = chosen else {
+            return Ok(self.latest_outcome());
+        };
+        let mut log = self.log.clone();
+        let changes = log.configure(&self.view, limits)?;
+        self.add_logged(changes, log, CommitUrgency::Immediate)
+    }
+
+    fn add_logged(
+        &mut self,
+        changes: Changes,
+        log: LogState,
+        urgency: CommitUrgency,
+    ) -> Result<Arc<BatchOutcome>> {
+        if changes.is_empty() {
+            return Ok(self.latest_outcome());
+        }
+        let mut view = self.view.clone();
+        view.apply_changes(&changes);
+        self.catalog.apply_changes(&view, &changes)?;
+        self.view = view;
+        self.log = log;
+        self.added += 1;
+        self.is_urgent |= urgency == CommitUrgency::Immediate;
+        self.conflicts.record_write(&changes, self.added);
+        if self.gathered.is_empty() {
+            self.gathered = changes;
+        } else {
+            self.gathered.extend(changes);
+        }
+        Ok(Arc::clone(&self.gathering_outcome))
+    }
+
+    /// Returns the outcome of the last write that the staged state contains.
+    fn latest_outcome(&self) -> Arc<BatchOutcome> {
+        match &self.committing_outcome {
+            _ if !self.gathered.is_empty() => Arc::clone(&self.gathering_outcome),
+            Some(outcome) => Arc::clone(outcome),
+            None => Arc::new(BatchOutcome::already_durable()),
+        }
+    }
+
+    /// Hands all gathered changes to a leader.
+    pub(super) fn take_batch(&mut self) -> Option<CommitBatch> {
+        if self.gathered.is_empty() {
+            return None;
+        }
+        self.is_urgent = false;
+        let outcome = mem::take(&mut self.gathering_outcome);
+        self.committing_outcome = Some(Arc::clone(&outcome));
+        Some(CommitBatch {
+            changes: mem::take(&mut self.gathered),
+            catalog: self.catalog.clone(),
+            log: self.log.clone(),
+            outcome,
+            last: self.added,
+        })
+    }
+
+    /// Hands the gathered changes to a leader, if they are fewer than `changes` and a thread waits for them.
+    pub(super) fn take_smaller_batch(&mut self, changes: usize) -> Option<CommitBatch> {
+        let is_ready = self.is_urgent && self.gathered.len() < changes;
+        if is_ready { self.take_batch() } else { None }
+    }
+
+    /// Whether there are no gathered changes.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.gathered.is_empty()
+    }
+
+    /// Marks a batch as durable, and as part of `snapshot`.
+    pub(super) fn mark_committed(&mut self, snapshot: Arc<dyn Snapshot>, batch: &CommitBatch) {
+        self.view = StoreView::new(snapshot, self.gathered.clone());
+        self.durable = batch.last;
+        self.committing_outcome = None;
+        batch.outcome.set(Ok(()));
+    }
+
+    /// Drops all changes that are not durable, because they are based on a failed commit.
+    pub(super) fn fail_uncommitted(&mut self, durable: &DatabaseState, error: &Error) {
+        let failed = [
+            self.committing_outcome.take(),
+            Some(mem::take(&mut self.gathering_outcome)),
+        ];
+        for outcome in failed.into_iter().flatten() {
+            outcome.set(Err(error.clone()));
+        }
+        self.gathered = Changes::new();
+        self.is_urgent = false;
+        self.reset_to(durable);
+    }
+
+    /// Resets the staged state to a durable state.
+    pub(super) fn reset_to(&mut self, durable: &DatabaseState) {
+        self.view = durable.view.clone();
+        self.catalog = durable.catalog.clone();
+        self.log = durable.log.clone();
+        // All earlier writes have failed, so they must not conflict with transactions that begin now.
+        self.durable = self.added;
+    }
+}

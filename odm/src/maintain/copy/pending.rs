@@ -1,0 +1,369 @@
+//! Follow-up work for copies after a write, and the recovery of abandoned copy work.
+
+use bson::RawDocumentBuf;
+use tokio::sync::Semaphore;
+
+use super::{
+    fan_out::{FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, complete_fan_out, update_dependents},
+    layout::CopyGroup,
+    lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
+    revalidate::{revalidate_batch, revalidate_write},
+    source::{CopiedSource, SourceVersions},
+};
+use crate::{
+    ErrorKind, Result,
+    access::Access,
+    backend::BoxFuture,
+    maintain::{
+        PendingKind, PendingToken, RecoveryReport,
+        blocked::RejectionList,
+        computed,
+        link::linked_document::id_array,
+        metadata_update::{paths_overlap, update_touches},
+        with_operator,
+    },
+    metadata::copy::SOURCE_VERSION,
+    query::{append_field, single_field_document},
+    schema::{CopyMode, Model},
+    task,
+};
+
+/// The follow-up work for copies after one write.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingCopies {
+    pub(super) fan_out: Option<(PendingToken, CopyMode)>,
+    pub(super) revalidation: Option<PendingToken>,
+    /// The sources of the new documents. `None` unless all documents with a pending revalidation are new.
+    pub(super) sources: Option<SourceVersions>,
+    progress: FanOutProgress,
+}
+
+/// How far the fan-out came in the transaction of the write.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum FanOutProgress {
+    /// The fan-out did not run in the transaction.
+    #[default]
+    NotStarted,
+    /// The budget was too small: dependents are left.
+    Partial,
+    /// All dependents that the transaction sees are updated. Holds the pending fan-outs, which stay recorded.
+    Complete(Vec<PendingFanOut>),
+}
+
+impl PendingCopies {
+    pub(super) fn fan_out_only(token: PendingToken, mode: CopyMode) -> Self {
+        Self {
+            fan_out: Some((token, mode)),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the work that remains after a transaction.
+    pub(crate) fn after_transaction(self, progress: FanOutProgress) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// Returns the token of the pending revalidation, if all documents of the write are new.
+    pub(in crate::maintain) fn revalidation_token(&self) -> Option<PendingToken> {
+        self.sources.as_ref().and(self.revalidation)
+    }
+
+    /// Returns the sources of the new documents.
+    pub(in crate::maintain) fn new_sources(&self) -> &[CopiedSource] {
+        self.sources.as_ref().map_or(&[], SourceVersions::as_slice)
+    }
+
+    /// Marks the revalidation as done: the sources did not change until after the insert, and the pending records are removed.
+    pub(in crate::maintain) fn mark_revalidated(&mut self) {
+        (self.revalidation, self.sources) = (None, None);
+    }
+
+    /// Whether the fan-out starts in the transaction of the write.
+    pub(crate) fn starts_in_transaction(&self) -> bool {
+        match self.fan_out {
+            Some((_, CopyMode::Bounded | CopyMode::Sync)) => true,
+            Some((_, CopyMode::Background | CopyMode::Snapshot)) | None => false,
+        }
+    }
+
+    /// Runs the fan-out in the transaction of the write, within the budget. Dependents that the transaction does not see are
+    /// updated after the commit.
+    pub(crate) async fn fan_out_in_transaction(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Result<FanOutProgress> {
+        let Some((token, mode)) = self.fan_out else {
+            return Ok(FanOutProgress::NotStarted);
+        };
+        let mut budget = FanOutBudget::for_mode(mode);
+        let full_access = access.with_full_visibility();
+        let filter = token.token_filter(PendingKind::FAN_OUT)?;
+        let fan_outs = read_pending_fan_outs(&full_access, model, filter, None).await?;
+        // In a transaction the first rejection is the error.
+        let mut rejected = RejectionList::default();
+        for fan_out in &fan_outs {
+            if !update_dependents(&full_access, model, fan_out, &mut budget, &mut rejected).await? {
+                return Ok(FanOutProgress::Partial);
+            }
+        }
+        Ok(FanOutProgress::Complete(fan_outs))
+    }
+
+    /// Runs the follow-up work after the write. A background fan-out and the revalidation run in tasks of their own.
+    pub(crate) async fn run_after_write(self, access: Access, model: &'static Model) {
+        let full_access = access.with_full_visibility();
+        if let Some(token) = self.revalidation
+            // Without a free slot, the write waits here. This limits the number of concurrent revalidations.
+            && let Ok(slot) = REVALIDATION_SLOTS.acquire().await
+        {
+            let (full_access, sources) = (full_access.in_background(), self.sources);
+            task::spawn(async move {
+                let _running_task = full_access.shared_state().background.start_task();
+                let result = revalidate_write(&full_access, model, token, sources.as_ref()).await;
+                log_failure(model, &result);
+                drop(slot);
+            });
+        }
+        let Some((token, mode)) = self.fan_out else {
+            return;
+        };
+        match self.progress {
+            FanOutProgress::NotStarted => {
+                let mut budget = FanOutBudget::for_mode(mode);
+                log_failure(
+                    model,
+                    &run_fan_outs(&full_access, model, token, &mut budget).await,
+                );
+            }
+            FanOutProgress::Partial => fan_out_later(&full_access, model, token).await,
+            // Only dependents that the transaction did not see are left.
+            FanOutProgress::Complete(fan_outs) => {
+                for fan_out in &fan_outs {
+                    let result = complete_fan_out(
+                        &full_access,
+                        model,
+                        fan_out,
+                        &mut FanOutBudget::UnlimitedUncounted,
+                    )
+                    .await;
+                    log_failure(model, &result.map(drop));
+                }
+            }
+        }
+    }
+
+    /// Runs the follow-up work after the surrounding transaction, or in a task of its own. The caller does not wait.
+    pub(crate) fn run_in_background(self, access: &Access, model: &'static Model) {
+        match access.transaction_scope() {
+            _ if self.is_empty() => {}
+            Some(scope) => scope.add_post_commit(Box::new(move |access| {
+                Box::pin(async move {
+                    self.run_after_write(access, model).await;
+                    Ok(())
+                })
+            })),
+            None => drop(task::spawn(
+                self.run_after_write(access.in_background(), model),
+            )),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fan_out.is_none() && self.revalidation.is_none()
+    }
+}
+
+/// Limits the concurrent background fan-outs of this process.
+static FAN_OUT_SLOTS: Semaphore = Semaphore::const_new(4);
+
+/// Limits the concurrent background revalidations of this process.
+static REVALIDATION_SLOTS: Semaphore = Semaphore::const_new(64);
+
+/// Limits the background fan-outs that wait for a slot. Beyond this limit, a write waits before it returns.
+static QUEUED_FAN_OUT_SLOTS: Semaphore = Semaphore::const_new(64);
+
+/// Logs a failure. The work stays recorded in the document, so a later recovery runs the work again.
+fn log_failure(model: &Model, result: &Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(target: "odm", model = model.name, %error, "fan-out or revalidation failed and stays pending");
+    }
+}
+
+/// Records a pending fan-out in an update that writes a copied field. Returns the token and the copy mode.
+pub(super) fn add_pending_fan_out(
+    model: &Model,
+    dependents: &[(&'static Model, CopyGroup)],
+    update: &mut RawDocumentBuf,
+) -> Result<Option<(PendingToken, CopyMode)>> {
+    let modes = modes_of_changed_fields(model, dependents, update);
+    if modes.is_empty() {
+        return Ok(None);
+    }
+    let token = PendingToken::with_new_lease();
+    *update = with_operator(update, "$inc", SOURCE_VERSION, 1_i64.into())?;
+    *update = with_operator(
+        update,
+        "$set",
+        PendingKind::FAN_OUT.record_path(),
+        token.to_raw()?,
+    )?;
+    Ok(Some((token, slowest_mode(&modes))))
+}
+
+/// Returns the copy mode that makes the write wait longest.
+pub(super) fn slowest_mode(modes: &[CopyMode]) -> CopyMode {
+    let slowest = modes.iter().max_by_key(|mode| match mode {
+        CopyMode::Snapshot => 0,
+        CopyMode::Background => 1,
+        CopyMode::Bounded => 2,
+        CopyMode::Sync => 3,
+    });
+    slowest.copied().unwrap_or(CopyMode::Background)
+}
+
+/// Returns the copy modes of all dependent fields whose source field an update writes or recomputes.
+fn modes_of_changed_fields(
+    model: &Model,
+    dependents: &[(&'static Model, CopyGroup)],
+    update: &RawDocumentBuf,
+) -> Vec<CopyMode> {
+    let mut modes = Vec::new();
+    let computed = computed::changed_fields(model, update);
+    let fields = dependents
+        .iter()
+        .flat_map(|(_, group)| group.fan_out_fields());
+    for copied in fields {
+        let mut computed = computed.iter();
+        if update_touches(update, &copied.source_path)
+            || computed.any(|field| paths_overlap(field, &copied.source_path))
+        {
+            modes.push(copied.mode);
+        }
+    }
+    modes
+}
+
+/// Runs the fan-out for all documents of a write, within the budget. What exceeds the budget runs in a background task.
+///
+/// # Errors
+///
+/// [`StillPending`](ErrorKind::StillPending) if dependents reject copies, after the fan-out of all other sources.
+pub(super) async fn run_fan_outs(
+    access: &Access,
+    model: &'static Model,
+    token: PendingToken,
+    budget: &mut FanOutBudget,
+) -> Result<()> {
+    let mut blocked = None;
+    loop {
+        let batch = read_pending_fan_outs(
+            access,
+            model,
+            token.token_filter(PendingKind::FAN_OUT)?,
+            Some(MAX_COPY_BATCH_DOCUMENTS),
+        )
+        .await?;
+        let count: usize = batch.iter().map(|fan_out| fan_out.sources.len()).sum();
+        for fan_out in batch {
+            match complete_fan_out(access, model, &fan_out, budget).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    fan_out_later(access, model, token).await;
+                    return Ok(());
+                }
+                // The record of rejections delays the next attempt: the next read does not return the blocked sources.
+                Err(error) if error.kind() == ErrorKind::StillPending => {
+                    blocked.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if count < MAX_COPY_BATCH_DOCUMENTS {
+            return blocked.map_or(Ok(()), Err);
+        }
+    }
+}
+
+/// Continues a fan-out in a background task, after the budget was used.
+async fn fan_out_later(access: &Access, model: &'static Model, token: PendingToken) {
+    if let Ok(slot) = QUEUED_FAN_OUT_SLOTS.acquire().await {
+        let remaining = run_remaining(access.in_background(), model, token);
+        task::spawn(async move {
+            remaining.await;
+            drop(slot);
+        });
+    }
+}
+
+fn run_remaining(
+    access: Access,
+    model: &'static Model,
+    token: PendingToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let _running_task = access.shared_state().background.start_task();
+        if let Ok(_slot) = FAN_OUT_SLOTS.acquire().await {
+            let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;
+            log_failure(model, &result);
+        }
+    })
+}
+
+/// Recovers the abandoned copy work of a model. A failure does not stop the remaining work.
+pub(crate) async fn recover_model(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    while super::is_dependent(model) {
+        match revalidate_batch(access, model, &PendingKind::REVALIDATE.expired_filter()?).await {
+            Ok(batch) => {
+                report.recovered += batch.documents;
+                if let Some(error) = batch.blocked {
+                    report.record_error(error)?;
+                }
+                if !batch.has_more {
+                    break;
+                }
+            }
+            Err(error) => {
+                report.record_error(error)?;
+                break;
+            }
+        }
+    }
+    let mut failed = Vec::new();
+    while super::is_source(access, model) {
+        let mut filter = PendingKind::FAN_OUT.expired_filter()?;
+        if !failed.is_empty() {
+            append_field(
+                &mut filter,
+                "_id",
+                single_field_document("$nin", id_array(&failed))?,
+            )?;
+        }
+        let batch =
+            read_pending_fan_outs(access, model, filter, Some(MAX_COPY_BATCH_DOCUMENTS)).await?;
+        if batch.is_empty() {
+            break;
+        }
+        for fan_out in batch {
+            let result = match FanOutLease::take_over(access, model, &fan_out).await {
+                Ok(false) => continue,
+                Ok(true) => {
+                    complete_fan_out(access, model, &fan_out, &mut FanOutBudget::Unlimited).await
+                }
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(_) => report.recovered += fan_out.sources.len() as u64,
+                Err(error) => {
+                    report.record_error(error)?;
+                    failed.extend(fan_out.source_ids().cloned());
+                }
+            }
+        }
+    }
+    Ok(())
+}

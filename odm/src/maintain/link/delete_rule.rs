@@ -1,0 +1,267 @@
+//! Delete rules: the effect of a delete on the referrers of the deleted documents.
+
+use std::collections::BTreeSet;
+
+use bson::{RawBson, RawDocumentBuf};
+
+use super::{
+    detach::detach_change,
+    linked_document::{LinkedDocument, OrderedId, id_array, one_of},
+    overflow_references::add_conditions,
+};
+use crate::{
+    Result,
+    access::{Access, add_condition},
+    backend::operation::{DeleteOperation, DocumentChange, Index, UpdateOperation},
+    error,
+    maintain::{
+        DeleteMode, HardOrSoftDelete, NestedFollowUp, PendingKind, WriteOperation, computed, copy,
+        narrow_filter, overflow, rollup, with_operator,
+    },
+    query::single_field_document,
+    schema::{InverseLink, Model, ReferenceLink},
+};
+
+/// A reference with the delete rule, seen from the model of the target.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeleteRule {
+    /// The model of the referrers.
+    pub(crate) model: &'static Model,
+    pub(crate) link: &'static ReferenceLink,
+    /// The index of the reference in `Model::links()` of the referrer.
+    pub(super) link_index: usize,
+    /// The inverse on the target, if the schema declares an inverse.
+    pub(crate) inverse: Option<&'static InverseLink>,
+    /// The inverse, if the target document always holds the complete inverse. Without a complete inverse, a query on the index of
+    /// the reference finds the referrers.
+    pub(super) complete_inverse: Option<&'static InverseLink>,
+}
+
+/// Returns the references to documents of a model, with the delete rules.
+pub(crate) fn rules_targeting(
+    access: &Access,
+    model: &'static Model,
+) -> impl Iterator<Item = DeleteRule> + use<> {
+    let declared = access
+        .schema_models()
+        .iter()
+        .flat_map(|referrer| DeleteRule::declared_by(referrer));
+    declared.filter(|rule| rule.link.link_field.collection == model.collection)
+}
+
+/// Adds the index that finds unfinished writes to models with references, and to the targets of references. Without transactions, a
+/// reference is written with an intent record, and a target gets a tombstone before the delete.
+pub(crate) fn with_lease_indexes(
+    mut declared: Vec<(&'static Model, Vec<Index>)>,
+    models: &[&'static Model],
+) -> Vec<(&'static Model, Vec<Index>)> {
+    for (model, indexes) in &mut declared {
+        let mut links = models.iter().flat_map(|referrer| referrer.links());
+        let is_target = links.any(|link| link.link_field.collection == model.collection);
+        if is_target || !model.links().is_empty() {
+            add_tombstone_lease_index(indexes);
+        }
+    }
+    declared
+}
+
+/// Adds the index that finds tombstones and intent records by lease, if the index is not declared yet.
+pub(in crate::maintain) fn add_tombstone_lease_index(indexes: &mut Vec<Index>) {
+    let lease_index = Index::sparse_on(PendingKind::REFERENCES.lease_path());
+    if !indexes.contains(&lease_index) {
+        indexes.push(lease_index);
+    }
+}
+
+impl DeleteRule {
+    /// Returns the references that a model declares.
+    pub(super) fn declared_by(model: &'static Model) -> impl Iterator<Item = Self> {
+        let declared = model.links().iter().enumerate();
+        declared.map(move |(position, link)| Self {
+            model,
+            link,
+            link_index: position,
+            inverse: link.find_inverse(),
+            complete_inverse: link.complete_inverse(),
+        })
+    }
+
+    pub(super) fn is_restricting(&self) -> bool {
+        self.link.on_delete.is_restricting()
+    }
+
+    /// Whether a delete changes or deletes referrers.
+    pub(super) fn affects_referrers(&self) -> bool {
+        self.link.on_delete.affects_referrers()
+    }
+
+    pub(super) fn is_cascading(&self) -> bool {
+        self.link.on_delete.is_cascading()
+    }
+
+    /// Whether the reference points to documents of the referrer's own model.
+    pub(super) fn is_self_reference(&self) -> bool {
+        self.link.link_field.collection == self.model.collection
+    }
+
+    /// Returns the referrers in the inverses of the given documents, without the documents themselves. Empty without a complete
+    /// inverse.
+    pub(super) fn referrers_in_inverses(
+        &self,
+        documents: &[LinkedDocument],
+    ) -> BTreeSet<OrderedId> {
+        let target_model = (self.link.link_field.model)();
+        let entries = self.complete_inverse.into_iter().flat_map(|inverse| {
+            let documents = documents.iter();
+            documents.flat_map(|document| document.referrers_in(target_model, inverse))
+        });
+        let mut referrers: BTreeSet<_> = entries.map(OrderedId::from_id).collect();
+        if self.is_self_reference() {
+            for document in documents {
+                referrers.remove(&OrderedId::from_id(&document.id));
+            }
+        }
+        referrers
+    }
+
+    /// Returns the condition that a document references any of the given documents without being among them.
+    ///
+    /// Returns `None` if inverses show that no such referrer exists. `max_referrers` has the meaning of
+    /// [`references_filter`](Self::references_filter).
+    pub(super) async fn referrer_filter(
+        &self,
+        access: &Access,
+        documents: &[LinkedDocument],
+        max_referrers: Option<usize>,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let mut filter = match self.complete_inverse {
+            Some(_) => {
+                let referrers = self.referrers_in_inverses(documents).into_iter();
+                let referrers = referrers.map(|referrer| referrer.to_value());
+                let referrers = referrers.collect::<Result<Vec<_>>>()?;
+                if referrers.is_empty() {
+                    return Ok(None);
+                }
+                single_field_document("_id", one_of(&referrers)?)?
+            }
+            None if self.is_self_reference() => {
+                let ids = documents.iter().map(|document| &document.id);
+                single_field_document("_id", single_field_document("$nin", id_array(ids))?)?
+            }
+            None => RawDocumentBuf::new(),
+        };
+        let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
+        add_conditions(
+            &mut filter,
+            self.references_filter(access, &ids, max_referrers).await?,
+        )?;
+        Ok(Some(filter))
+    }
+
+    /// Returns the delete of cascaded documents. The delete is a hard delete: a soft delete would leave a dangling reference.
+    pub(super) fn cascade_delete(&self, filter: RawDocumentBuf) -> Result<HardOrSoftDelete> {
+        let delete = DeleteOperation {
+            collection: self.model.collection.into(),
+            filter,
+            multi: true,
+        };
+        HardOrSoftDelete::new(self.model, delete, DeleteMode::Hard)
+    }
+
+    /// Removes references to deleted documents from all documents that match a filter, and removes `fields` from the same
+    /// documents. Returns the number of matched documents.
+    pub(super) async fn detach_matching<'d>(
+        &self,
+        access: &Access,
+        filter: RawDocumentBuf,
+        deleted: impl IntoIterator<Item = &'d RawBson>,
+        fields: &[&str],
+    ) -> Result<u64> {
+        let (mut write, follow_up) = self.detach_update(access, filter, deleted)?;
+        if let DocumentChange::Operators { update, .. } = &mut write.change {
+            for field in fields {
+                *update = with_operator(update, "$unset", field, "".into())?;
+            }
+        }
+        access.operation_metrics().add_write();
+        let outcome = self.run_detach(access, write).await;
+        follow_up.run_in_background(access, self.model);
+        outcome.map_err(error::naming_model(self.model))
+    }
+
+    /// Updates all documents without spilled elements by a single command, and each document with spilled elements separately.
+    async fn run_detach(&self, access: &Access, mut write: UpdateOperation) -> Result<u64> {
+        let Some(field) = self.overflow_array() else {
+            return Ok(computed::run_write(access, self.model, write)
+                .await?
+                .matched);
+        };
+        let mut resident_write = write.clone();
+        add_condition(
+            &mut resident_write.filter,
+            field.manifest,
+            single_field_document("$exists", false)?,
+        )?;
+        let resident = computed::run_write(access, self.model, resident_write)
+            .await?
+            .matched;
+        add_condition(
+            &mut write.filter,
+            field.manifest,
+            single_field_document("$exists", true)?,
+        )?;
+        let spilled = overflow::run_follow_up(access, self.model, write)
+            .await?
+            .matched;
+        Ok(resident + spilled)
+    }
+
+    /// Returns the update that removes references to deleted documents, with the follow-up work of the update.
+    pub(super) fn detach_update<'d>(
+        &self,
+        access: &Access,
+        filter: RawDocumentBuf,
+        deleted: impl IntoIterator<Item = &'d RawBson>,
+    ) -> Result<(UpdateOperation, NestedFollowUp)> {
+        let mut change = detach_change(self.link, deleted)?;
+        let copies = copy::clear_detached_copies(access, self.model, &mut change)?;
+        let rollups = match &mut change {
+            DocumentChange::Operators { update, .. } => {
+                rollup::mark_pending_if_changed(access, self.model, update)?
+            }
+            _ => None,
+        };
+        let write = UpdateOperation {
+            collection: self.model.collection.into(),
+            filter,
+            change,
+            multi: true,
+            upsert: false,
+        };
+        Ok((
+            write.with_managed_fields(self.model)?,
+            NestedFollowUp { copies, rollups },
+        ))
+    }
+}
+
+/// Removes references to deleted documents from all remaining referrers, in a transaction.
+pub(super) async fn detach_referrers(
+    access: &Access,
+    model: &'static Model,
+    deleted: &[LinkedDocument],
+) -> Result<()> {
+    for rule in rules_targeting(access, model)
+        .filter(|rule| rule.affects_referrers() && !rule.is_cascading())
+    {
+        let Some(mut filter) = rule.referrer_filter(access, deleted, None).await? else {
+            continue;
+        };
+        narrow_filter(access, rule.model, &mut filter, false).await?;
+        let deleted_ids = deleted.iter().map(|document| &document.id);
+        rule.detach_matching(access, filter, deleted_ids, &[])
+            .await?;
+    }
+    let deleted = deleted.iter().map(LinkedDocument::as_deleted);
+    copy::clear_copies(access, model, deleted, &copy::SourceState::deleted_now()).await
+}

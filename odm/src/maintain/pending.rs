@@ -1,0 +1,188 @@
+//! Pending work: durable follow-up work that a document records, and that any process can complete.
+
+use std::time::{Duration, SystemTime};
+
+use bson::{
+    DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId,
+};
+
+use super::{copy, link, rollup};
+use crate::{
+    Result,
+    access::Access,
+    error,
+    metadata::{
+        self,
+        pending::{LEASE, SINCE, TOKEN},
+    },
+    query::{append_field, single_field_document},
+    schema::{Model, OverflowField},
+};
+
+/// The duration of a lease on pending work. Until the lease ends, other processes leave the work to the process that recorded it.
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(5);
+
+/// The duration of a lease on the chunks of an insert. A large insert may take minutes, and no other write waits for the chunks.
+const INSERT_LEASE_DURATION: Duration = LEASE_DURATION.saturating_mul(60);
+
+/// Returns the end of a lease that starts now.
+pub(super) fn new_lease_end() -> DateTime {
+    lease_end_after(LEASE_DURATION)
+}
+
+/// Returns the end of a lease on the chunks of an insert that starts now.
+pub(super) fn new_insert_lease_end() -> DateTime {
+    lease_end_after(INSERT_LEASE_DURATION)
+}
+
+fn lease_end_after(duration: Duration) -> DateTime {
+    DateTime::from_system_time(SystemTime::now() + duration)
+}
+
+/// Returns the start of the first lease: the time of the write, unless another process took over the lease.
+pub(crate) fn lease_start(lease_end: DateTime) -> SystemTime {
+    lease_end.to_system_time() - LEASE_DURATION
+}
+
+/// A kind of pending work, identified by the path of the stored record. A record has a token and the end of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PendingKind(pub(super) &'static str);
+
+impl PendingKind {
+    /// Dependents may have outdated copies of the document.
+    pub(crate) const FAN_OUT: Self = Self(metadata::pending::FAN_OUT);
+    /// Copies in the document must be compared with the sources again.
+    pub(crate) const REVALIDATE: Self = Self(metadata::pending::REVALIDATE);
+    /// The contributions of the document to rollups of parents are outdated.
+    pub(crate) const ROLLUP: Self = Self(metadata::pending::ROLLUP);
+    /// Rollups of the document must be recomputed from all children.
+    pub(crate) const RECOMPUTE: Self = Self(metadata::pending::RECOMPUTE);
+    /// References of the document or the matching inverses are being written.
+    pub(crate) const REFERENCES: Self = Self(metadata::FIELD);
+
+    /// Returns the kind of pending changes of an overflow array.
+    pub(crate) fn overflow_array(field: &OverflowField) -> Self {
+        Self(field.pending_change)
+    }
+
+    /// Returns the path of the record in a document.
+    pub(crate) fn record_path(self) -> &'static str {
+        self.0
+    }
+
+    /// Returns the path of a field of the record.
+    pub(crate) fn field_path(self, name: &str) -> String {
+        format!("{}.{name}", self.0)
+    }
+
+    pub(super) fn token_path(self) -> String {
+        self.field_path(TOKEN)
+    }
+
+    /// Returns the path of the end of the lease. An index on this path finds pending work.
+    pub(crate) fn lease_path(self) -> String {
+        self.field_path(LEASE)
+    }
+
+    /// Returns the condition that the lease has expired.
+    pub(super) fn expired_filter(self) -> Result<RawDocumentBuf> {
+        single_field_document(
+            &self.lease_path(),
+            single_field_document("$lte", DateTime::now())?,
+        )
+    }
+
+    /// Returns the end of the lease in a stored document. `None` without pending work of this kind.
+    pub(crate) fn lease_end(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        let lease_end = self.record_field(raw, LEASE)?;
+        Ok(lease_end.and_then(RawBsonRef::as_datetime))
+    }
+
+    /// Returns the time since which the work is pending, if another process took over the lease.
+    pub(crate) fn pending_since(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        let start_time = self.record_field(raw, SINCE)?;
+        Ok(start_time.and_then(RawBsonRef::as_datetime))
+    }
+
+    /// Returns a field of the record in a stored document.
+    pub(crate) fn record_field<'d>(
+        self,
+        raw: &'d RawDocument,
+        name: &str,
+    ) -> Result<Option<RawBsonRef<'d>>> {
+        let mut value = raw.get(metadata::FIELD).map_err(error::from_bson)?;
+        for part in self.field_path(name).split('.').skip(1) {
+            let embedded = value.and_then(RawBsonRef::as_document);
+            value = embedded.and_then(|embedded| embedded.get(part).ok().flatten());
+        }
+        Ok(value)
+    }
+
+    /// Whether documents of a model can have pending work of this kind.
+    pub(crate) fn applies_to(self, access: &Access, model: &'static Model) -> bool {
+        let mut arrays = model.overflows.iter();
+        if arrays.any(|field| field.pending_change == self.0) {
+            return true;
+        }
+        match self {
+            Self::FAN_OUT => copy::is_source(access, model),
+            Self::REVALIDATE => copy::is_dependent(model),
+            Self::ROLLUP | Self::RECOMPUTE => rollup::can_have_pending(access, model, self),
+            _ => link::can_have_unfinished_work(access, model),
+        }
+    }
+}
+
+/// The token of pending work with the end of the lease. Identifies the documents with the pending work of one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PendingToken {
+    pub(super) token: ObjectId,
+    pub(super) lease_end: DateTime,
+}
+
+impl PendingToken {
+    pub(super) fn with_new_lease() -> Self {
+        Self {
+            token: ObjectId::new(),
+            lease_end: new_lease_end(),
+        }
+    }
+
+    /// Reads the token of pending work from a stored document.
+    pub(super) fn from_stored(raw: &RawDocument, kind: PendingKind) -> Result<Option<Self>> {
+        let lease_end = kind.lease_end(raw)?;
+        let token = kind.record_field(raw, TOKEN)?;
+        let token = token.and_then(RawBsonRef::as_object_id);
+        let token = token.zip(lease_end);
+        Ok(token.map(|(token, lease_end)| Self { token, lease_end }))
+    }
+
+    /// Returns the time of the write, unless another process took over the lease.
+    pub(super) fn created_at(self) -> DateTime {
+        DateTime::from_system_time(lease_start(self.lease_end))
+    }
+
+    /// Returns the condition that a document has the pending work with this token.
+    pub(super) fn token_filter(self, kind: PendingKind) -> Result<RawDocumentBuf> {
+        let mut filter = single_field_document(
+            &kind.lease_path(),
+            single_field_document("$eq", self.lease_end)?,
+        )?;
+        append_field(
+            &mut filter,
+            &kind.token_path(),
+            single_field_document("$eq", self.token)?,
+        )?;
+        Ok(filter)
+    }
+
+    /// Returns the record as stored in a document.
+    pub(super) fn to_document(self) -> Document {
+        doc! { TOKEN: self.token, LEASE: self.lease_end }
+    }
+
+    pub(super) fn to_raw(self) -> Result<RawBson> {
+        let raw = RawDocumentBuf::try_from(&self.to_document());
+        raw.map(RawBson::from).map_err(error::from_bson)
+    }
+}

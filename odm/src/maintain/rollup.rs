@@ -1,0 +1,542 @@
+//! Rollups: counts, sums and latest-N lists on a *parent* document, computed from the *children* that refer to the parent.
+//!
+//! The *contribution* of a child follows from the fields of the child. The child records its last contribution to each parent.
+//! The difference between the two is the delta for the parent, so no write needs to know the state before the write.
+//!
+//! - With transactions, a child, the recorded contributions and the parents are written together. If several writers meet at a
+//!   parent, new children are only inserted and get a pending record; the next worker applies all of them with one write
+//!   (`rollup/queue.rs`).
+//! - On a standalone server, a write first records pending work in the child (`rollup/standalone.rs`). Each write of the parent
+//!   compares and changes the rollup version, which was read before the children. A stale delta therefore never reaches the
+//!   parent. In the same write, the parent notes the applied contribution until the child has recorded it. This prevents a
+//!   contribution from being applied twice.
+//!
+//! A new parent can have children already. The insert records a pending recompute, which runs when the parent is visible
+//! (`rollup/recompute.rs`). If the parent does not exist, a write of a child leaves the rollups to that recompute.
+
+mod check;
+mod child;
+mod contribution;
+mod guarded_insert;
+mod parent;
+mod parent_update;
+mod queue;
+mod recompute;
+mod standalone;
+mod transactional;
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc};
+
+pub(crate) use check::{WrongCount, find_wrong_rollups};
+use child::ChildState;
+use contribution::{RollupGroup, is_parent_model, rollup_groups};
+use guarded_insert::GuardedInsert;
+pub(crate) use queue::RollupQueues;
+pub(crate) use recompute::recompute_parent;
+pub(super) use transactional::MissingParents;
+
+use super::{
+    Footprint, PendingKind, PendingToken, RecoveryReport, WriteOperation,
+    copy::{self, first_version},
+    link::{
+        self, MAX_TRANSACTION_DELETES,
+        linked_document::{OrderedId, id_array, id_filter, one_of},
+    },
+    metadata_update::{MetadataUpdate, apply_update, parse_document, set_at, to_raw_document},
+    run_from_references,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    access::{Access, find_matching},
+    backend::operation::{Direction, DocumentChange, FindOperation, Index},
+    decode, error,
+    metadata::{pending::TOKEN, rollup::ROLLUP_VERSION},
+    query::{append_field, single_field_document},
+    schema::{Model, Rollup, RollupKind},
+    transaction_scope::{self, TransactionAttempts},
+};
+
+/// The maximum number of children in a batch.
+const MAX_CHILDREN_PER_BATCH: usize = 1_000;
+
+/// The maximum number of attempts to write a document under contention.
+const MAX_UPDATE_ATTEMPTS: u32 = 100;
+
+/// Adds the indexes that find children and pending work to the declared indexes.
+pub(crate) fn with_rollup_indexes(
+    mut declared: Vec<(&'static Model, Vec<Index>)>,
+    models: &[&'static Model],
+) -> Vec<(&'static Model, Vec<Index>)> {
+    for (model, indexes) in &mut declared {
+        let groups = rollup_groups(models, model);
+        for group in &groups {
+            Index::declare_on(group.reference.clone(), indexes);
+            for rollup in &group.rollups {
+                let sort_field = match rollup.kind {
+                    RollupKind::Count | RollupKind::Sum(_) => continue,
+                    RollupKind::Latest { by, .. } => by().to_string(),
+                };
+                let list_index = Index::new(vec![
+                    (group.reference.clone(), Direction::Ascending),
+                    (sort_field, Direction::Descending),
+                    ("_id".to_owned(), Direction::Descending),
+                ]);
+                if !indexes.iter().any(|index| index.serves_as(&list_index)) {
+                    indexes.push(list_index);
+                }
+            }
+        }
+        if !groups.is_empty() {
+            indexes.push(Index::sparse_on(PendingKind::ROLLUP.lease_path()));
+            // Without transactions, a child gets a tombstone before the delete.
+            link::add_tombstone_lease_index(indexes);
+        }
+        if is_parent_model(model) {
+            indexes.push(Index::sparse_on(PendingKind::RECOMPUTE.lease_path()));
+        }
+    }
+    declared
+}
+
+/// Whether documents of a model are children: another model has rollups of this model.
+pub(super) fn is_child_model(access: &Access, model: &Model) -> bool {
+    !rollup_groups(access.schema_models(), model).is_empty()
+}
+
+/// Whether documents of a model can have a kind of pending work.
+pub(super) fn can_have_pending(access: &Access, model: &Model, kind: PendingKind) -> bool {
+    match kind {
+        PendingKind::ROLLUP => is_child_model(access, model),
+        PendingKind::RECOMPUTE => is_parent_model(model),
+        _ => false,
+    }
+}
+
+/// Whether a write can affect rollups. A delete of a parent does not.
+pub(super) fn may_affect_rollups(
+    access: &Access,
+    model: &Model,
+    footprint: &Footprint<'_>,
+) -> bool {
+    is_parent_model(model) && !matches!(footprint, Footprint::Removes)
+        || is_child_model(access, model)
+}
+
+/// Records pending work in an update that can change the contributions of the documents. Returns the token.
+pub(super) fn mark_pending_if_changed(
+    access: &Access,
+    model: &Model,
+    update: &mut RawDocumentBuf,
+) -> Result<Option<PendingToken>> {
+    let groups = rollup_groups(access.schema_models(), model);
+    if !groups
+        .iter()
+        .any(|group| group.is_changed_by(model, update))
+    {
+        return Ok(None);
+    }
+    let token = PendingToken::with_new_lease();
+    *update = super::with_operator(
+        update,
+        "$set",
+        PendingKind::ROLLUP.record_path(),
+        token.to_raw()?,
+    )?;
+    Ok(Some(token))
+}
+
+/// Records pending work together with a tombstone. The new token invalidates a concurrent worker that still applies the
+/// contributions from before the delete.
+pub(super) fn mark_pending_on_delete(
+    access: &Access,
+    model: &Model,
+    set: &mut RawDocumentBuf,
+) -> Result<()> {
+    match is_child_model(access, model) {
+        true => append_field(
+            set,
+            PendingKind::ROLLUP.record_path(),
+            PendingToken::with_new_lease().to_raw()?,
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Runs a write and updates the rollups of the parents. Removes the revalidation from the pending copies if the rollup update
+/// also shows that the sources did not change.
+pub(super) async fn run_write<W: WriteOperation>(
+    access: Access,
+    model: &'static Model,
+    mut write: W,
+    pending_copies: &mut copy::PendingCopies,
+) -> Result<W::Outcome> {
+    if !may_affect_rollups(&access, model, &write.footprint()) {
+        return run_from_references(access, model, write).await;
+    }
+    let new_parents = initialize_parents(model, &mut write)?;
+    let groups = rollup_groups(access.schema_models(), model);
+    let result = if groups.is_empty() {
+        run_from_references(access.clone(), model, write).await
+    } else if write.documents_to_insert().is_some() {
+        insert_children(&access, model, &groups, write, pending_copies).await
+    } else if write.change_mut().is_some() {
+        update_children(&access, model, write).await
+    } else {
+        delete_children(&access, model, write).await
+    };
+    if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
+        queue::run_in_background(&access, async move |access| {
+            recompute::recompute_new_parents(&access, model, token, initial_version).await
+        });
+    }
+    result
+}
+
+/// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
+fn initialize_parents<W: WriteOperation>(
+    model: &Model,
+    write: &mut W,
+) -> Result<Option<(PendingToken, i64)>> {
+    if !is_parent_model(model) {
+        return Ok(None);
+    }
+    let initial_value = |rollup: &Rollup| match rollup.kind {
+        RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
+        RollupKind::Latest { .. } => Bson::Array(Vec::new()),
+    };
+    let (token, initial_version) = (PendingToken::with_new_lease(), first_version());
+    if let Some(documents) = write.documents_to_insert() {
+        for raw in documents {
+            let mut document = parse_document(raw)?;
+            for rollup in model.rollups {
+                document.insert(rollup.stored, initial_value(rollup));
+            }
+            set_at(&mut document, ROLLUP_VERSION, initial_version);
+            let pending_path = PendingKind::RECOMPUTE.record_path();
+            set_at(&mut document, pending_path, token.to_document());
+            *raw = to_raw_document(&document)?;
+        }
+        return Ok(Some((token, initial_version)));
+    }
+    Ok(None)
+}
+
+fn replacement_error() -> Error {
+    let message = "rollups cannot be maintained by a replacement, and nothing was written: use update operators";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// Inserts children. The parents are updated in the same transaction or, under contention, after the insert.
+async fn insert_children<W: WriteOperation>(
+    access: &Access,
+    model: &'static Model,
+    groups: &[RollupGroup],
+    write: W,
+    pending_copies: &mut copy::PendingCopies,
+) -> Result<W::Outcome> {
+    // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
+    let updates_directly = access.transaction_scope().is_some() || !queue::is_busy(access, model);
+    if updates_directly && access.has_transactions() {
+        let work = |access: Access| {
+            let write = write.clone();
+            async move { transactional::insert_with_parents(&access, model, groups, write).await }
+        };
+        let result = access
+            .run_transactional(TransactionAttempts::Single, work)
+            .await;
+        match result {
+            Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {}
+            // The transaction was rolled back completely: no document was inserted.
+            Err(error) if access.transaction_scope().is_none() => {
+                return Err(error.with_inserted(0));
+            }
+            result => return result,
+        }
+    }
+    let mut write = write;
+    let token = PendingToken::with_new_lease();
+    let mut children = Vec::new();
+    for raw in write.documents_to_insert().into_iter().flatten() {
+        let mut document = parse_document(raw)?;
+        for group in groups {
+            let contributions = group.contributions_of(model, &document)?;
+            let record = contributions
+                .iter()
+                .map(|contribution| contribution.to_record(false))
+                .collect();
+            group.write_record(&mut document, record);
+        }
+        let pending_path = PendingKind::ROLLUP.record_path();
+        set_at(&mut document, pending_path, token.to_document());
+        children.push(ChildState::from_document(model, groups, &document)?);
+        *raw = to_raw_document(&document)?;
+    }
+    let full_access = access.with_full_visibility();
+    let guarded_insert = match updates_directly && !access.has_transactions() {
+        true => {
+            GuardedInsert::read_parents(&full_access, groups, &children, pending_copies).await?
+        }
+        false => None,
+    };
+    let result = run_from_references(access.clone(), model, write).await;
+    if result.is_ok()
+        && let Some(guarded_insert) = guarded_insert
+    {
+        let is_applied = guarded_insert
+            .apply_contributions(&full_access, model, groups, &children, pending_copies)
+            .await;
+        if is_applied.is_ok_and(|is_applied| is_applied) {
+            return result;
+        }
+    }
+    // An insert of several documents can fail after some of the documents are stored.
+    queue::apply_queued(access, model, token).await;
+    result
+}
+
+/// Updates children and applies the changed contributions.
+async fn update_children<W: WriteOperation>(
+    access: &Access,
+    model: &'static Model,
+    mut write: W,
+) -> Result<W::Outcome> {
+    let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
+        return Err(replacement_error());
+    };
+    let Some(token) = mark_pending_if_changed(access, model, update)? else {
+        return run_from_references(access.clone(), model, write).await;
+    };
+    if !access.has_transactions() {
+        let result = run_from_references(access.clone(), model, write).await;
+        queue::apply_queued(access, model, token).await;
+        return result;
+    }
+    let work = |access: Access| {
+        let write = write.clone();
+        async move {
+            let outcome = run_from_references(access.clone(), model, write).await?;
+            if W::matched_count(&outcome) > 0 {
+                let applied = transactional::apply_contributions(
+                    &access,
+                    model,
+                    token.token_filter(PendingKind::ROLLUP)?,
+                    true,
+                )
+                .await;
+                applied.map_err(|error| access.fail_transaction(error))?;
+            }
+            Ok(outcome)
+        }
+    };
+    access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+        .await
+}
+
+/// Deletes children and subtracts the contributions from the parents.
+async fn delete_children<W: WriteOperation>(
+    access: &Access,
+    model: &'static Model,
+    write: W,
+) -> Result<W::Outcome> {
+    // A delete with cascades or references updates the rollups in the two-phase delete.
+    if link::may_change_references(access, model, &write.footprint()) {
+        return run_from_references(access.clone(), model, write).await;
+    }
+    let mut outcome = W::outcome_of(0);
+    loop {
+        let limit = access
+            .transaction_scope()
+            .is_none()
+            .then_some(MAX_TRANSACTION_DELETES);
+        let is_parent_missing = AtomicBool::new(false);
+        let work = |access: Access| {
+            let (write, is_parent_missing) = (write.clone(), &is_parent_missing);
+            async move {
+                transactional::delete_with_parents(&access, model, write, limit, is_parent_missing)
+                    .await
+            }
+        };
+        match access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await
+        {
+            // A missing parent may be inserted concurrently. Delete with tombstones instead, so that the recompute of the parent
+            // sees the deletes.
+            Err(_) if is_parent_missing.load(Ordering::Relaxed) => {
+                let remaining = link::run_two_phase(access, model, write.clone()).await?;
+                W::add_outcome(&mut outcome, remaining);
+                return Ok(outcome);
+            }
+            Ok((batch_outcome, is_complete)) => {
+                W::add_outcome(&mut outcome, batch_outcome);
+                if is_complete {
+                    return Ok(outcome);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Children that are deleted in the current transaction.
+pub(super) struct DeletedChildren {
+    groups: Vec<RollupGroup>,
+    children: Vec<ChildState>,
+}
+
+/// Reads the recorded contributions of documents that are deleted in the current transaction. `None` if the model has no rollups.
+pub(super) async fn read_deleted_children(
+    access: &Access,
+    model: &'static Model,
+    ids: impl Iterator<Item = &RawBson>,
+) -> Result<Option<DeletedChildren>> {
+    let groups = rollup_groups(access.schema_models(), model);
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    let ids: Vec<_> = ids.cloned().collect();
+    let filter = single_field_document("_id", one_of(&ids)?)?;
+    let mut children = ChildState::read_matching(access, model, &groups, &filter).await?;
+    children
+        .iter_mut()
+        .for_each(ChildState::remove_contributions);
+    Ok(Some(DeletedChildren { groups, children }))
+}
+
+/// Subtracts the contributions of deleted children. Returns the parents that do not exist.
+pub(super) async fn subtract_deleted_children(
+    access: &Access,
+    model: &'static Model,
+    deleted: DeletedChildren,
+) -> Result<MissingParents> {
+    let DeletedChildren { groups, children } = deleted;
+    let found_parents = transactional::update_parents(access, model, &groups, &children).await?;
+    MissingParents::find_missing(&found_parents, &groups, &children)
+}
+
+/// Subtracts the contributions of a document with a tombstone, before the document is deleted.
+pub(super) async fn subtract_deleted_child(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+) -> Result<()> {
+    match is_child_model(access, model) {
+        true => queue::apply_matching(access, model, id_filter(id)?).await,
+        false => Ok(()),
+    }
+}
+
+/// Applies the contributions of a write in the background: the caller does not wait.
+pub(super) fn apply_in_background(access: &Access, model: &'static Model, token: PendingToken) {
+    queue::run_in_background(access, async move |access| {
+        queue::apply_queued(&access, model, token).await;
+        Ok(())
+    });
+}
+
+/// Recovers the abandoned rollup work of a model. A failure does not stop the remaining work.
+pub(super) async fn recover_model(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    for kind in [PendingKind::ROLLUP, PendingKind::RECOMPUTE] {
+        let (mut seen, mut failed) = (BTreeSet::new(), Vec::new());
+        while can_have_pending(access, model, kind) {
+            let mut filter = kind.expired_filter()?;
+            if !failed.is_empty() {
+                append_field(
+                    &mut filter,
+                    "_id",
+                    single_field_document("$nin", id_array(&failed))?,
+                )?;
+            }
+            let find = FindOperation {
+                projection: Some(single_field_document("_id", 1)?),
+                limit: Some(MAX_CHILDREN_PER_BATCH as u64),
+                ..find_matching(&model.collection.into(), &filter)
+            };
+            let documents = access.find_all(model, find).await?;
+            if documents.is_empty() {
+                break;
+            }
+            let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
+            let ids = ids.map(RawBson::from);
+            let (ids, repeated): (Vec<_>, Vec<_>) =
+                ids.partition(|id| seen.insert(OrderedId::from_id(id)));
+            for id in repeated {
+                report.record_error(still_pending_error(model, kind, &id))?;
+                failed.push(id);
+            }
+            if ids.is_empty() {
+                continue;
+            }
+            let result = match kind {
+                PendingKind::ROLLUP => {
+                    queue::apply_matching(
+                        access,
+                        model,
+                        single_field_document("_id", one_of(&ids)?)?,
+                    )
+                    .await
+                }
+                _ => recompute::recompute_abandoned(access, model, &ids).await,
+            };
+            match result {
+                Ok(()) => report.recovered += ids.len() as u64,
+                Err(error) => {
+                    report.record_error(error)?;
+                    failed.extend(ids);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error of a document that still has pending work after a successful update.
+fn still_pending_error(model: &Model, kind: PendingKind, id: &RawBson) -> Error {
+    let field = kind.record_path();
+    let message = format!(
+        "`{field}` is still set after a successful rollup update: a process with a slow clock keeps changing the document, or `{field}.{TOKEN}` is \
+         missing; remove `{field}`, then run `db.repair()`"
+    );
+    let error = Error::new(ErrorKind::StillPending, message).with_path(field);
+    let error = match Bson::try_from(id.clone()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    };
+    error::naming_model(model)(error)
+}
+
+/// Returns the paths that a save must not change.
+pub(super) fn managed_paths(model: &Model) -> impl Iterator<Item = String> {
+    model.rollups.iter().map(|rollup| rollup.stored.to_owned())
+}
+
+/// Whether a document has pending work of a kind.
+fn has_pending(raw: &RawDocument, kind: PendingKind) -> Result<bool> {
+    Ok(kind.lease_end(raw)?.is_some())
+}
+
+/// Removes the pending work of one token from documents.
+async fn clear_pending(
+    access: &Access,
+    model: &'static Model,
+    kind: PendingKind,
+    token: PendingToken,
+) -> Result<u64> {
+    let unset = doc! { "$unset": { kind.record_path(): "" } };
+    apply_update(
+        access,
+        model,
+        MetadataUpdate::new(token.token_filter(kind)?, unset),
+    )
+    .await
+}

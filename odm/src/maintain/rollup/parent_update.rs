@@ -1,0 +1,244 @@
+//! Parent documents: the update that applies contributions, and the reads that the update needs.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{
+    child::ContributionDelta,
+    contribution::{RollupGroup, sort_value_path},
+    parent::ParentIdentity,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    access::{Access, find_matching},
+    backend::operation::FindOperation,
+    error,
+    maintain::{
+        link::linked_document::{OrderedId, id_filter, read_upgraded},
+        metadata_update::{parse_document, to_raw_document, to_raw_value},
+    },
+    metadata::{
+        self, ParsedMetadata,
+        rollup::{ENTRY_ID, ROLLUP_VERSION},
+    },
+    schema::{Model, Rollup, RollupKind},
+};
+
+/// Returns the update that applies contribution changes to a parent. The update always increments the rollup version.
+///
+/// `current` is the stored parent. `None` if the parent has no contribution of the children.
+pub(super) async fn build_update(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    parent: &ParentIdentity,
+    current: Option<&Document>,
+    deltas: &[ContributionDelta<'_>],
+) -> Result<Document> {
+    let (mut increments, mut set, mut push) = (Document::new(), Document::new(), Document::new());
+    for (position, rollup) in group.rollups.iter().enumerate() {
+        match rollup.kind {
+            RollupKind::Count | RollupKind::Sum(_) => {
+                let value_in =
+                    |values: &Document| i128::from(values.get_i64(rollup.stored).unwrap_or(0));
+                let changes = deltas.iter().map(|delta| {
+                    let new_value = delta
+                        .new
+                        .map_or(0, |contribution| value_in(&contribution.values));
+                    new_value - value_in(&delta.old_values)
+                });
+                let change: i128 = changes.sum();
+                if change != 0 {
+                    increments.insert(
+                        rollup.stored,
+                        checked_sum(group.parent_model, rollup, change)?,
+                    );
+                }
+            }
+            RollupKind::Latest { max, by, fields } => {
+                let list = current.and_then(|current| current.get_array(rollup.stored).ok());
+                match latest_change(position, list, deltas)? {
+                    LatestChange::Unchanged => {}
+                    LatestChange::Added(new) => {
+                        let by = by().to_string();
+                        let sort = doc! { sort_value_path(&by, fields): -1, ENTRY_ID: -1 };
+                        let max = i64::try_from(max).unwrap_or(i64::MAX);
+                        let entries = doc! { "$each": new, "$sort": sort, "$slice": max };
+                        push.insert(rollup.stored, entries);
+                    }
+                    LatestChange::ReadAgain => {
+                        set.insert(
+                            rollup.stored,
+                            read_recorded_latest(access, child_model, group, position, parent)
+                                .await?,
+                        );
+                    }
+                }
+            }
+        }
+    }
+    increments.insert(ROLLUP_VERSION, 1_i64);
+    let mut update = doc! { "$inc": increments };
+    for (operator, fields) in [("$set", set), ("$push", push)] {
+        if !fields.is_empty() {
+            update.insert(operator, fields);
+        }
+    }
+    Ok(update)
+}
+
+/// Converts a sum, or the change of a sum, to `i64`.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) on overflow.
+pub(super) fn checked_sum(parent_model: &Model, rollup: &Rollup, sum: i128) -> Result<i64> {
+    i64::try_from(sum).map_err(|_| {
+        let message = format!(
+            "the sum `{}` would be {sum}, which does not fit into an `i64`: store smaller values in the children",
+            rollup.stored
+        );
+        error::naming_model(parent_model)(Error::new(ErrorKind::Invalid, message))
+    })
+}
+
+/// The change of a latest-N list.
+enum LatestChange {
+    /// Leaves the list unchanged.
+    Unchanged,
+    /// Adds entries.
+    Added(Vec<Bson>),
+    /// Reads the list again, because entries were removed or changed.
+    ReadAgain,
+}
+
+fn latest_change(
+    position: usize,
+    list: Option<&Vec<Bson>>,
+    deltas: &[ContributionDelta<'_>],
+) -> Result<LatestChange> {
+    let mut new = Vec::new();
+    for delta in deltas {
+        let excerpt = delta
+            .new
+            .and_then(|contribution| contribution.excerpts.get(position)?.as_ref());
+        let entry = match list {
+            None => None,
+            Some(entries) => find_entry(entries, delta.child_id)?,
+        };
+        match (entry, excerpt) {
+            (None, None) => {}
+            (None, Some(excerpt)) => new.push(Bson::Document(excerpt.clone())),
+            (Some(entry), Some(excerpt)) if entry == excerpt => {}
+            (Some(_), _) => return Ok(LatestChange::ReadAgain),
+        }
+    }
+    Ok(match new.is_empty() {
+        true => LatestChange::Unchanged,
+        false => LatestChange::Added(new),
+    })
+}
+
+/// Returns the entry of a child in a list.
+fn find_entry<'h>(entries: &'h [Bson], id: &Bson) -> Result<Option<&'h Document>> {
+    let id = OrderedId::from_id(&to_raw_value(id)?);
+    for entry in entries.iter().filter_map(Bson::as_document) {
+        if let Some(entry_id) = ParsedMetadata::of(entry).entry_id()
+            && OrderedId::from_id(&to_raw_value(entry_id)?) == id
+        {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the latest-N list of a parent for an update.
+///
+/// On a standalone server, the list has only children that recorded this parent. A child without the record can leave the parent
+/// without a notice to the parent.
+pub(super) async fn read_recorded_latest(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    position: usize,
+    parent: &ParentIdentity,
+) -> Result<Vec<Bson>> {
+    let mut filter = doc! {};
+    if !access.has_transactions() {
+        let id = parent.id.clone();
+        filter.insert(group.recorded_parents_path(), doc! { "$eq": id });
+    }
+    read_latest(access, child_model, group, (position, parent), filter).await
+}
+
+/// Returns the latest-N list of a parent, from the children that meet a condition.
+pub(super) async fn read_latest(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    (position, parent): (usize, &ParentIdentity),
+    mut filter: Document,
+) -> Result<Vec<Bson>> {
+    let Some(rollup) = group.rollups.get(position) else {
+        return Ok(Vec::new());
+    };
+    let max = match rollup.kind {
+        RollupKind::Count | RollupKind::Sum(_) => return Ok(Vec::new()),
+        RollupKind::Latest { max, .. } => max,
+    };
+    let (condition, sort) = group.latest_query(child_model, rollup)?;
+    filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
+    filter.extend(parent.scope_condition(group));
+    filter.extend(condition);
+    let find = FindOperation {
+        sort: Some(to_raw_document(&sort)?),
+        limit: Some(max as u64),
+        ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
+    };
+    let mut entries = Vec::new();
+    for raw in read_upgraded(access, child_model, find).await? {
+        let contributions = group.contributions_of(child_model, &parse_document(&raw)?)?;
+        let excerpt = contributions.into_iter().find_map(|mut contribution| {
+            let excerpt = contribution.excerpts.get_mut(position)?;
+            excerpt.take()
+        });
+        entries.extend(excerpt.map(Bson::Document));
+    }
+    Ok(entries)
+}
+
+/// Returns the rollup fields of a parent, or `None` if the parent does not exist.
+pub(super) async fn read_parent(
+    access: &Access,
+    group: &RollupGroup,
+    parent: &ParentIdentity,
+) -> Result<Option<Document>> {
+    read_parent_by_filter(access, group, parent.to_raw_filter(group)?).await
+}
+
+/// Returns the rollup fields of the document with this `_id`, in any scope.
+pub(super) async fn read_parent_in_any_scope(
+    access: &Access,
+    group: &RollupGroup,
+    id: &Bson,
+) -> Result<Option<Document>> {
+    read_parent_by_filter(access, group, id_filter(&to_raw_value(id)?)?).await
+}
+
+async fn read_parent_by_filter(
+    access: &Access,
+    group: &RollupGroup,
+    filter: RawDocumentBuf,
+) -> Result<Option<Document>> {
+    let mut projection = doc! { metadata::FIELD: 1 };
+    projection.extend(ParentIdentity::identity_projection(group));
+    for rollup in &group.rollups {
+        projection.insert(rollup.stored, 1);
+    }
+    let find = FindOperation {
+        projection: Some(to_raw_document(&projection)?),
+        limit: Some(1),
+        ..find_matching(&group.parent_model.collection.into(), &filter)
+    };
+    let parents = access.find_all(group.parent_model, find).await?;
+    parents.first().map(|raw| parse_document(raw)).transpose()
+}

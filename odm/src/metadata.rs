@@ -1,0 +1,87 @@
+//! Stored metadata: the names and typed views of the fields that `odm` stores beside the fields of a model.
+//!
+//! No other module contains a stored name. `docs/internals/metadata.md` describes each field: writers, readers, the end of
+//! the field, and the index that serves reads.
+
+pub(crate) mod collections;
+pub(crate) mod copy;
+pub(crate) mod overflow;
+pub(crate) mod pending;
+pub(crate) mod references;
+pub(crate) mod rollup;
+
+use bson::{Bson, Document, RawBsonRef, RawDocument};
+
+/// The field of a document, of an embedded struct or of a list entry that contains the metadata.
+pub(crate) const FIELD: &str = "_odm";
+
+/// [`FIELD`] as an aggregation expression.
+pub(crate) const FIELD_EXPRESSION: &str = "$_odm";
+
+/// Expands to the path of a metadata field, as a constant string.
+macro_rules! metadata_path {
+    ($name:literal) => {
+        concat!("_odm.", $name)
+    };
+}
+use metadata_path;
+
+/// The schema version of a model with an upgrade.
+pub(crate) const SCHEMA_VERSION: &str = metadata_path!("schema_version");
+
+/// Marks a document in memory as complete: all fields were read. Never stored.
+pub(crate) const COMPLETE: &str = metadata_path!("complete");
+
+/// The metadata of a raw document. Every getter returns `None` if the document has no metadata.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Metadata<'d>(Option<&'d RawDocument>);
+
+impl<'d> Metadata<'d> {
+    /// Returns the metadata of a document.
+    pub(crate) fn of(document: &'d RawDocument) -> Self {
+        Self(document.get_document(FIELD).ok())
+    }
+
+    /// Returns the value at a metadata path.
+    fn value(self, path: &str) -> Option<RawBsonRef<'d>> {
+        let mut value = RawBsonRef::Document(self.0?);
+        for name in names_below(path) {
+            value = value.as_document()?.get(name).ok()??;
+        }
+        Some(value)
+    }
+
+    pub(crate) fn schema_version(self) -> Option<RawBsonRef<'d>> {
+        self.value(SCHEMA_VERSION)
+    }
+
+    pub(crate) fn is_complete(self) -> bool {
+        self.value(COMPLETE).is_some()
+    }
+}
+
+/// The metadata of a parsed document. Every getter returns `None` if the document has no metadata.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ParsedMetadata<'d>(Option<&'d Document>);
+
+impl<'d> ParsedMetadata<'d> {
+    /// Returns the metadata of a document, of an embedded struct or of a list entry.
+    pub(crate) fn of(document: &'d Document) -> Self {
+        Self(document.get_document(FIELD).ok())
+    }
+
+    /// Returns the value at a metadata path.
+    fn value(self, path: &str) -> Option<&'d Bson> {
+        let mut names = names_below(path);
+        let mut value = self.0?.get(names.next()?)?;
+        for name in names {
+            value = value.as_document()?.get(name)?;
+        }
+        Some(value)
+    }
+}
+
+/// Returns the names on a metadata path, below [`FIELD`].
+fn names_below(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').skip(1)
+}

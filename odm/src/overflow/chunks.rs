@@ -1,0 +1,103 @@
+//! Chunk documents: the documents that store the spilled elements of an overflow array.
+//!
+//! ```text
+//! { _id: { owner, generation, token, n }, book_id: owner, seq: 7, customers_purchased_extra: […],
+//!   _odm: { generation, applied_version: 12, provisional: { lease, token } } }
+//! ```
+//!
+//! - `generation` identifies one incarnation of the array. An array reads the chunks of a single generation.
+//! - `applied_version` is the array version of the last element change that was applied to the chunk.
+//! - `provisional` marks a chunk that may have no owner. Without a token, the manifest of the owner decides. With a token, the
+//!   chunk is read only after the write with that token was published.
+//!
+//! A document with `abandoned` in its `_id` has no elements. It records for a while that recovery abandoned the insert with that
+//! token.
+
+use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::manifest::{ArrayState, ArrayWorkKind, integer_or_zero};
+use crate::{
+    Result,
+    access::{Access, find_matching},
+    backend::operation::{AggregateOperation, FindOperation},
+    metadata::overflow::{CHUNK_GENERATION, PROVISIONAL_TOKEN},
+    schema::OverflowField,
+    stored::{parse_document, to_raw_document},
+};
+
+/// Returns the filter for the chunks that the manifest of `owner` covers, or `None` if the array has no chunks.
+pub(crate) fn live_chunks_filter(field: &OverflowField, owner: &ArrayState) -> Option<Document> {
+    let manifest = owner.manifest.as_ref()?;
+    let generation = manifest.generation.filter(|_| manifest.has_chunks())?;
+    let mut filter = generation_filter(field, &owner.id, generation);
+    filter.insert(field.seq, doc! { "$lt": manifest.next_seq });
+    let unpublished = doc! { PROVISIONAL_TOKEN: { "$exists": false } };
+    match &manifest.work {
+        Some(work) if matches!(work.kind, ArrayWorkKind::Published { .. }) => {
+            let published = doc! { PROVISIONAL_TOKEN: { "$eq": work.token } };
+            filter.insert("$or", vec![unpublished, published]);
+        }
+        _ => filter.extend(unpublished),
+    }
+    Some(filter)
+}
+
+/// Returns the filter for the chunks of an owner and a generation.
+pub(crate) fn generation_filter(
+    field: &OverflowField,
+    owner: &Bson,
+    generation: ObjectId,
+) -> Document {
+    doc! { field.owner: { "$eq": owner.clone() }, CHUNK_GENERATION: { "$eq": generation } }
+}
+
+/// Returns the query for the chunks that match the filter, in the order of their numbers.
+pub(crate) fn find_in_order(field: &OverflowField, filter: &Document) -> Result<FindOperation> {
+    Ok(FindOperation {
+        sort: Some(to_raw_document(&doc! { field.seq: 1 })?),
+        ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
+    })
+}
+
+/// Counts the elements in the chunks that match the filter.
+pub(crate) async fn count_elements(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<i64> {
+    let elements = format!("${}", field.elements);
+    let len = doc! { "$size": { "$ifNull": [elements, []] } };
+    sum_over_chunks(access, field, filter, len).await
+}
+
+/// Returns the total size in bytes of the element arrays in the chunks that match the filter.
+pub(crate) async fn sum_element_bytes(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<i64> {
+    let size = doc! { "$bsonSize": { "a": format!("${}", field.elements) } };
+    sum_over_chunks(access, field, filter, size).await
+}
+
+/// Returns the sum of an expression over the chunks that match the filter.
+async fn sum_over_chunks(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+    expression: Document,
+) -> Result<i64> {
+    let pipeline = vec![
+        to_raw_document(&doc! { "$match": filter.clone() })?,
+        to_raw_document(&doc! { "$group": { "_id": null, "sum": { "$sum": expression } } })?,
+    ];
+    let aggregate = AggregateOperation {
+        collection: field.chunks.collection.into(),
+        pipeline,
+        variables: RawDocumentBuf::new(),
+        options: Default::default(),
+    };
+    let rows = access.aggregate_all(field.chunks, aggregate).await?;
+    let row = rows.first().map(|row| parse_document(row)).transpose()?;
+    Ok(row.map_or(0, |row| integer_or_zero(row.get("sum"))))
+}

@@ -1,0 +1,449 @@
+//! Pending work of all kinds: reporting the work, waiting for the work, and a worker that runs the work.
+
+mod worker;
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    pin::{Pin, pin},
+    time::{Duration, SystemTime},
+};
+
+pub use crate::maintain::Rejection;
+pub use worker::{Progress, Worker};
+
+use bson::{DateTime, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use tokio::time::Instant;
+
+use crate::{
+    Error, ErrorKind, Result,
+    access::{Access, add_condition, find_matching},
+    backend::operation::{CountOperation, FindOperation},
+    document::Document,
+    error,
+    maintain::{self, PendingKind, blocked_record},
+    metadata::pending::{SINCE, UPDATED},
+    query::{IntoKey, Key, single_field_document},
+    schema::{Model, Schema},
+    task,
+};
+
+/// Waits until no work is pending; made by [`Database::wait_for_pending`](crate::Database::wait_for_pending).
+///
+/// Runs abandoned work, and waits for work that another task or process is running.
+#[must_use = "the wait starts when this value is awaited"]
+#[derive(Debug)]
+pub struct WaitForPending<S> {
+    access: Access,
+    timeout: Option<Duration>,
+    /// The document to wait for; `None` waits for all documents.
+    target: Option<Result<(&'static Model, RawDocumentBuf)>>,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S: Schema> WaitForPending<S> {
+    pub(crate) fn new(access: Access) -> Self {
+        Self {
+            access,
+            timeout: None,
+            target: None,
+            of: PhantomData,
+        }
+    }
+
+    /// Limits the wait. After this time the wait returns an error of kind [`StillPending`](ErrorKind::StillPending).
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Waits for one document only: for the copies in the document, and for the copies in the dependents.
+    pub fn of<T: Document>(mut self, id: impl IntoKey<T>) -> Self {
+        let key: Key<T> = id.into_key();
+        self.target = Some(key.to_raw().map(|filter| (&T::MODEL, filter)));
+        self
+    }
+
+    async fn wait_until_done(self) -> Result<()> {
+        let deadline = self.timeout.map(|limit| Instant::now() + limit);
+        let target = self.target.transpose()?;
+        let started_at = Instant::now();
+        let mut was_released = false;
+        loop {
+            // Listen before the read: work that ends during the read would be missed.
+            let background = self.access.shared_state().background_tasks();
+            let mut next_end = pin!(background.next_end());
+            next_end.as_mut().enable();
+            let pending = read_pending_work(&self.access, S::MODELS, target.as_ref()).await?;
+            if pending.is_empty() {
+                return Ok(());
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let message = format!("timed out waiting for pending work: {pending}");
+                return Err(Error::new(ErrorKind::StillPending, message));
+            }
+            if pending.is_blocked() {
+                if was_released {
+                    let message = format!(
+                        "documents reject follow-up writes, and no other work is pending: {pending}; change these documents, then call `db.run_pending()`"
+                    );
+                    return Err(Error::new(ErrorKind::StillPending, message));
+                }
+                was_released = true;
+                for model in S::MODELS {
+                    maintain::release_blocked(&self.access, model).await?;
+                }
+                continue;
+            }
+            for model in S::MODELS {
+                // Until the lease expires, the work belongs to the writer.
+                let mut models = pending.models.iter();
+                if models.any(|entry| entry.model == model.name && entry.is_overdue) {
+                    // A failure leaves the work pending, and the loop sees the work again.
+                    let mut report = maintain::RecoveryReport::default();
+                    maintain::recover_abandoned(&self.access, model, &mut report).await?;
+                }
+            }
+            // Work of this process notifies at the end. Work of other processes does not: poll with a pause in proportion to the
+            // time waited so far, so that the wait ends without a long delay.
+            let pause = match background.has_running() {
+                true => MAX_NOTIFIED_PAUSE,
+                false => (started_at.elapsed() / 8).clamp(MIN_POLL_PAUSE, MAX_POLL_PAUSE),
+            };
+            // A notification ends the pause early.
+            let _ = task::timeout(pause, next_end).await;
+        }
+    }
+}
+
+/// The minimum and maximum pause between two polls.
+const MIN_POLL_PAUSE: Duration = Duration::from_millis(1);
+const MAX_POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// The maximum pause while this process is running work, which notifies at the end.
+const MAX_NOTIFIED_PAUSE: Duration = Duration::from_secs(1);
+
+impl<S: Schema> IntoFuture for WaitForPending<S> {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait_until_done())
+    }
+}
+
+/// The pending work of a database; made by [`Database::pending`](crate::Database::pending).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PendingWork {
+    /// One entry for each model with pending work.
+    pub models: Vec<ModelPendingWork>,
+}
+
+/// The pending work of one model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelPendingWork {
+    /// The name of the model.
+    pub model: &'static str,
+    /// Documents with a pending fan-out: copies in dependents must be updated.
+    pub fan_outs: u64,
+    /// Dependents that running fan-outs have updated so far. A fan-out in batches reports the number about once a second.
+    pub copied: u64,
+    /// Documents with a pending revalidation: the copies of new references must be compared with the sources again.
+    pub revalidations: u64,
+    /// Documents with a pending rollup update: contributions must be applied to the parents.
+    pub rollups: u64,
+    /// Documents with a pending recompute: rollups must be computed from all children.
+    pub recomputes: u64,
+    /// Documents with unfinished writes of references and inverses.
+    pub references: u64,
+    /// Overflow arrays with unfinished changes, plus provisional chunk documents.
+    pub arrays: u64,
+    /// The age of the oldest pending work, by the clock of this process.
+    pub age: Duration,
+    /// Documents with blocked work: another document rejects the follow-up write. The next attempt comes after a
+    /// growing pause of at most one hour, or at once by [`Database::run_pending`](crate::Database::run_pending).
+    pub blocked: u64,
+    /// The rejecting documents with the reasons: at most ten.
+    pub rejections: Vec<Rejection>,
+    /// Whether a lease has expired, so that any process can run the work.
+    is_overdue: bool,
+}
+
+/// The maximum number of rejecting documents that a report names for a model.
+const MAX_REPORTED_REJECTIONS: usize = 10;
+
+impl PendingWork {
+    /// Returns whether no work is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Whether work is pending and all of the work is blocked.
+    fn is_blocked(&self) -> bool {
+        let mut models = self.models.iter();
+        !self.is_empty() && models.all(|entry| entry.blocked == entry.pending_count())
+    }
+}
+
+impl ModelPendingWork {
+    /// Returns the number of documents and arrays with pending work. A document counts once for each kind of work.
+    fn pending_count(&self) -> u64 {
+        let follow_up = self.fan_outs + self.revalidations + self.rollups + self.recomputes;
+        follow_up + self.references + self.arrays
+    }
+}
+
+impl fmt::Display for PendingWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
+        let lines = self.models.iter().map(|entry| {
+            let mut parts = Vec::new();
+            for (count, label) in [
+                (entry.fan_outs, "pending fan-outs"),
+                (entry.revalidations, "documents to revalidate"),
+                (entry.rollups, "rollup updates"),
+                (entry.recomputes, "rollups to recompute"),
+                (entry.references, "unfinished reference writes"),
+                (entry.arrays, "unfinished array changes"),
+            ] {
+                if count > 0 {
+                    parts.push(format!("{count} {label}"));
+                }
+            }
+            if entry.copied > 0 {
+                parts.push(format!("{} dependents updated so far", entry.copied));
+            }
+            let mut line = format!(
+                "{}: {}; oldest: {:?}",
+                entry.model,
+                parts.join(", "),
+                entry.age
+            );
+            if entry.blocked > 0 {
+                let rejections: Vec<_> = entry.rejections.iter().map(ToString::to_string).collect();
+                line.push_str(&format!(
+                    "; {} blocked by documents that reject the write: {}",
+                    entry.blocked,
+                    rejections.join("; ")
+                ));
+            }
+            line
+        });
+        f.write_str(&lines.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Reads the pending work of some models, or of one document.
+pub(crate) async fn read_pending_work(
+    access: &Access,
+    models: &'static [&'static Model],
+    target: Option<&(&'static Model, RawDocumentBuf)>,
+) -> Result<PendingWork> {
+    let mut pending = PendingWork::default();
+    for model in models {
+        if target.is_some_and(|(target, _)| target.collection != model.collection) {
+            continue;
+        }
+        let filter = target.map(|(_, filter)| filter);
+        let mut summary = PendingSummary::default();
+        let [
+            mut fan_outs,
+            mut revalidations,
+            mut rollups,
+            mut recomputes,
+            mut references,
+            mut arrays,
+        ] = [0; 6];
+        for field in model.overflows {
+            let kind = PendingKind::overflow_array(field);
+            arrays += summary.count_pending(access, model, kind, filter).await?;
+        }
+        if target.is_none() {
+            for (chunks, kind) in maintain::provisional_chunks(model) {
+                let filter = Some(maintain::unfinished_chunks_filter()?);
+                arrays += summary
+                    .count_pending(access, chunks, kind, filter.as_ref())
+                    .await?;
+            }
+        }
+        for (kind, count) in [
+            (PendingKind::FAN_OUT, &mut fan_outs),
+            (PendingKind::REVALIDATE, &mut revalidations),
+            (PendingKind::ROLLUP, &mut rollups),
+            (PendingKind::RECOMPUTE, &mut recomputes),
+            (PendingKind::REFERENCES, &mut references),
+        ] {
+            if kind.applies_to(access, model) {
+                *count = summary.count_pending(access, model, kind, filter).await?;
+            }
+        }
+        if fan_outs > 0 {
+            summary.add_fan_out_progress(access, model, filter).await?;
+        }
+        let entry = ModelPendingWork {
+            model: model.name,
+            fan_outs,
+            copied: summary.copied,
+            revalidations,
+            rollups,
+            recomputes,
+            references,
+            arrays,
+            age: age_since(summary.oldest),
+            blocked: summary.blocked,
+            rejections: summary.rejections,
+            is_overdue: summary.is_overdue,
+        };
+        if entry.pending_count() > 0 {
+            pending.models.push(entry);
+        }
+    }
+    Ok(pending)
+}
+
+/// The pending work of all kinds of a model, without the counts.
+#[derive(Default)]
+struct PendingSummary {
+    /// The start of the oldest work.
+    oldest: Option<SystemTime>,
+    is_overdue: bool,
+    copied: u64,
+    blocked: u64,
+    rejections: Vec<Rejection>,
+}
+
+impl PendingSummary {
+    /// Counts the documents with pending work of a kind, and adds the earliest lease and the rejections.
+    async fn count_pending(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        kind: PendingKind,
+        target: Option<&RawDocumentBuf>,
+    ) -> Result<u64> {
+        let mut filter = target.cloned().unwrap_or_default();
+        add_condition(
+            &mut filter,
+            &kind.lease_path(),
+            single_field_document("$exists", true)?,
+        )?;
+        let count = access.count(model, count_matching(model, &filter)).await?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let find = FindOperation {
+            projection: Some(single_field_document(&kind.lease_path(), 1)?),
+            sort: Some(single_field_document(&kind.lease_path(), 1)?),
+            limit: Some(1),
+            ..find_matching(&model.collection.into(), &filter)
+        };
+        let documents = access.find_all(model, find).await?;
+        let lease_end = documents.first().map(|raw| kind.lease_end(raw)).transpose();
+        let lease_end = lease_end.map_err(error::naming_model(model))?.flatten();
+        self.is_overdue |= lease_end.is_none_or(|lease_end| lease_end <= DateTime::now());
+        self.add_start(lease_end.map(maintain::lease_start));
+        self.add_rejections(access, model, kind, target).await?;
+        Ok(count)
+    }
+
+    fn add_start(&mut self, start: Option<SystemTime>) {
+        self.oldest = self.oldest.into_iter().chain(start).min();
+    }
+
+    /// Adds the blocked work of a kind.
+    async fn add_rejections(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        kind: PendingKind,
+        target: Option<&RawDocumentBuf>,
+    ) -> Result<()> {
+        let mut filter = maintain::blocked_filter(kind)?;
+        if let Some(target) = target {
+            filter = and_filters(filter, target)?;
+        }
+        let find = FindOperation {
+            projection: Some(single_field_document(kind.record_path(), 1)?),
+            // The pause until the next attempt equals the age, so the last leases belong to the oldest work.
+            sort: Some(single_field_document(&kind.lease_path(), -1)?),
+            limit: Some(MAX_REPORTED_REJECTIONS as u64),
+            ..find_matching(&model.collection.into(), &filter)
+        };
+        let documents = access.find_all(model, find).await?;
+        self.blocked += match documents.len() {
+            MAX_REPORTED_REJECTIONS.. => {
+                access.count(model, count_matching(model, &filter)).await?
+            }
+            count => count as u64,
+        };
+        for raw in &documents {
+            let record = blocked_record(raw, kind).map_err(error::naming_model(model))?;
+            let Some(record) = record else {
+                continue;
+            };
+            // The lease of blocked work ends at the next attempt, so the start does not follow from the lease.
+            self.add_start(Some(record.since.to_system_time()));
+            for rejection in record.rejections {
+                if self.rejections.len() < MAX_REPORTED_REJECTIONS
+                    && !self.rejections.contains(&rejection)
+                {
+                    self.rejections.push(rejection);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the start of the oldest running fan-out, and the number of dependents that are updated so far.
+    async fn add_fan_out_progress(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        target: Option<&RawDocumentBuf>,
+    ) -> Result<()> {
+        let kind = PendingKind::FAN_OUT;
+        let mut filter = target.cloned().unwrap_or_default();
+        for path in [kind.lease_path(), kind.field_path(SINCE)] {
+            add_condition(&mut filter, &path, single_field_document("$exists", true)?)?;
+        }
+        let find = FindOperation {
+            projection: Some(single_field_document(kind.record_path(), 1)?),
+            ..find_matching(&model.collection.into(), &filter)
+        };
+        for raw in access.find_all(model, find).await? {
+            let start_time = kind.pending_since(&raw);
+            let start_time = start_time.map_err(error::naming_model(model))?;
+            self.add_start(start_time.map(DateTime::to_system_time));
+            let updated = kind.record_field(&raw, UPDATED);
+            let updated = updated.map_err(error::naming_model(model))?;
+            let updated = updated.and_then(RawBsonRef::as_i64).unwrap_or_default();
+            self.copied += u64::try_from(updated).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+fn count_matching(model: &Model, filter: &RawDocument) -> CountOperation {
+    CountOperation {
+        collection: model.collection.into(),
+        filter: filter.to_owned(),
+        limit: None,
+        options: Default::default(),
+    }
+}
+
+fn and_filters(filter: RawDocumentBuf, other: &RawDocumentBuf) -> Result<RawDocumentBuf> {
+    let mut conditions = RawArrayBuf::new();
+    conditions.push(filter);
+    conditions.push(other.clone());
+    single_field_document("$and", conditions)
+}
+
+/// Returns the time since the start of pending work.
+fn age_since(start: Option<SystemTime>) -> Duration {
+    let age = start.and_then(|start| SystemTime::now().duration_since(start).ok());
+    age.unwrap_or_default()
+}
