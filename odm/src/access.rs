@@ -8,7 +8,7 @@ use tracing::{Instrument, Span};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, BackendTransaction, Cursor, Executor, WeakBackend,
+        Backend, BackendTransaction, Cursor, Executor, Observed,
         operation::{
             AggregateOperation, Collection, CountOperation, DistinctOperation, Explain, FindEach,
             FindOperation, FindSeveral, ReadOptions, ReadPreference,
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Observed<dyn Backend>>,
     /// The executor of [`ReadTarget::AsClient`]. `None` in a transaction, and if all reads go to the same server.
     client_reads: Option<Arc<dyn Executor>>,
     reads: ReadTarget,
@@ -75,7 +75,7 @@ enum ReadTarget {
 const MAX_HOOK_DEPTH: u8 = 16;
 
 impl Access {
-    pub(crate) fn of_database<S: Schema>(backend: Arc<dyn Backend>) -> Self {
+    pub(crate) fn of_database<S: Schema>(backend: Arc<Observed<dyn Backend>>) -> Self {
         Self {
             executor: backend.clone(),
             client_reads: backend.client_reads(),
@@ -147,13 +147,13 @@ impl Access {
         })
     }
 
-    /// Returns the access for background work: with a weak reference to the backend, and without a time limit. Once the last
-    /// handle of the database is dropped, operations return an error of kind [`Closed`](ErrorKind::Closed).
+    /// Returns the access for background work: with a weak reference to the backend, and without a time limit. Once the
+    /// application has dropped every handle of the backend, operations return an error of kind [`Closed`](ErrorKind::Closed).
     pub(crate) fn in_background(&self) -> Self {
         if self.is_background {
             return self.clone();
         }
-        let backend: Arc<dyn Backend> = Arc::new(WeakBackend::downgrade(&self.backend));
+        let backend = Arc::new(self.backend.downgrade());
         Self {
             executor: backend.clone(),
             backend,
@@ -206,8 +206,8 @@ impl Access {
     }
 
     /// Returns the backend, for operations that are not about documents.
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
     }
 
     /// Begins a transaction of the database.

@@ -75,7 +75,7 @@ pub use faults::{Fault, Faults};
 pub use mongodb::MongoDb;
 pub(crate) use observed::Observed;
 pub use recorder::Recorder;
-pub(crate) use weak_backend::WeakBackend;
+use weak_backend::WeakBackend;
 pub use wrapper::Wrapper;
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};

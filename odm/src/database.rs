@@ -124,7 +124,7 @@ impl<S: Schema> Database<S> {
     ///
     /// The errors of [`SyncIndexes`].
     pub fn sync_indexes(&self) -> SyncIndexes {
-        SyncIndexes::new::<S>(self.session.access().backend().clone())
+        SyncIndexes::new::<S>(self.session.access().backend())
     }
 
     /// Repairs the findings of [`check`](Session::check) that the schema determines. This is a dry run until
@@ -225,8 +225,8 @@ impl<S: Schema> Database<S> {
     ///
     /// Fan-outs of copies, rollups of busy or missing parents, and changes of overflow arrays leave pending work. On a server
     /// without transactions, references and deletes leave pending work too. The documents record the work, and any process may
-    /// complete the work after five seconds. Call this method at the start of a process, and periodically. [`wait_for_pending`](Self::wait_for_pending) waits until no
-    /// work is pending.
+    /// complete the work after five seconds. Call this method at the start of a process, and periodically.
+    /// [`wait_for_pending`](Self::wait_for_pending) waits until no work is pending.
     ///
     /// Rejected work is tried again, too.
     ///

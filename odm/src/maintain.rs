@@ -278,7 +278,7 @@ fn run_erased(
 /// Checks that no unique index of the model is missing in the database, before a write that may insert a document.
 async fn ensure_unique_indexes(access: &Access, model: &Model) -> Result<()> {
     let missing = access.shared_state().missing_unique_indexes();
-    missing.ensure_none(model, &**access.backend()).await
+    missing.ensure_none(model, &*access.backend()).await
 }
 
 /// Runs the stages of a write: scope check, spill of overflow arrays, copies, rollups, references and computed fields.

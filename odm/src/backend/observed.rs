@@ -13,7 +13,10 @@ use super::operation::{
     DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral,
     Index, InsertOperation, ReadOptions, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
 };
-use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
+use super::{
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    WeakBackend,
+};
 use crate::{Error, Result};
 
 /// The log target of one event for each backend operation.
@@ -50,6 +53,11 @@ impl Observed<dyn Backend> {
                 slow_operations,
             }),
         }
+    }
+
+    /// Returns a handle for background work, which does not keep the wrapped backend open.
+    pub(crate) fn downgrade(&self) -> Self {
+        self.wrap(Arc::new(WeakBackend::downgrade(&self.inner)))
     }
 }
 

@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A weak handle to a backend, for background work.
 ///
-/// The handle does not keep the backend alive. After the application has dropped the database, the next operation fails with kind
-/// [`Closed`](ErrorKind::Closed), and the rest of the work stays pending in the database.
+/// The handle does not keep the backend alive. After the application has dropped every handle of the backend, the next operation
+/// fails with kind [`Closed`](ErrorKind::Closed), and the rest of the work stays pending in the database.
 #[derive(Debug)]
 pub(crate) struct WeakBackend {
     backend: Weak<dyn Backend>,

@@ -139,7 +139,7 @@ async fn check_indexes<S: Schema>(database: &Database<S>, check: IndexCheck) -> 
         return Ok(());
     }
     let access = database.session.access();
-    let missing = SyncIndexes::new::<S>(access.backend().clone()).find_missing();
+    let missing = SyncIndexes::new::<S>(access.backend()).find_missing();
     let missing = match (missing.await, check) {
         (Ok(missing), _) => missing,
         (Err(error), IndexCheck::Fail) => return Err(error),

@@ -125,6 +125,37 @@ async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
     assert!(lines.iter().all(|line| line.name == "round 79"));
 }
 
+/// A handle of the backend keeps the background work of a dropped database running.
+#[tokio::test(flavor = "multi_thread")]
+async fn background_work_continues_while_the_backend_is_open() {
+    let backend: Arc<dyn Backend> = Arc::new(backend::Engine::memory());
+    let dropped = NetDb::with_backend(backend.clone());
+    dropped.sync_indexes().await.unwrap();
+    let name = "before".to_owned();
+    dropped.insert(Host { id: 1, name }).await.unwrap();
+    let lines = (0..5_000).map(|id| NewLine {
+        id,
+        host: Ref::new(1),
+    });
+    dropped.insert_many(lines).await.unwrap();
+    dropped.wait_for_pending().await.unwrap();
+    let renamed = dropped.update::<Host>(1).set(|h| h.name(), "after");
+    renamed.await.unwrap();
+    drop(dropped);
+
+    // Reads run no pending work.
+    let db = NetDb::with_backend(backend);
+    let fan_out = async {
+        while !db.pending().await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, fan_out).await.unwrap();
+    let outdated = db.find::<Line>().filter(|l| l.name().ne("after"));
+    assert_eq!(outdated.count().await.unwrap(), 0);
+}
+
 /// A dropped read that would take minutes must end soon, because a running read keeps the file open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_read_ends() {
