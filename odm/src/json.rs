@@ -45,6 +45,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "schemars")]
+mod json_schema;
+#[cfg(feature = "utoipa")]
+mod openapi;
+
+#[cfg(feature = "schemars")]
+pub use json_schema::Text;
+
 use std::{fmt, marker::PhantomData};
 
 use bson::{DateTime, Decimal128, Uuid, oid::ObjectId};
@@ -98,6 +106,12 @@ pub trait TextForm: Sized {
     ///
     /// The errors of the deserializer.
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+
+    /// Returns the JSON Schema of the text form: by default, any string.
+    #[cfg(feature = "schemars")]
+    fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        generator.subschema_for::<String>()
+    }
 }
 
 /// A BSON value that is written as a text.
@@ -109,7 +123,7 @@ trait BsonText: Serialize + for<'de> Deserialize<'de> {
 }
 
 macro_rules! bson_texts {
-    ($($value:ty: $expected:literal, $to_text:expr, $from_text:expr;)*) => {$(
+    ($($value:ty: $expected:literal, $to_text:expr, $from_text:expr, $schema:tt;)*) => {$(
         impl BsonText for $value {
             const EXPECTED: &'static str = $expected;
 
@@ -138,17 +152,26 @@ macro_rules! bson_texts {
                     false => Self::deserialize(deserializer),
                 }
             }
+
+            #[cfg(feature = "schemars")]
+            fn text_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
         }
     )*};
 }
 
 bson_texts! {
-    ObjectId: "an id of 24 hexadecimal digits", |id| Ok(id.to_hex()), ObjectId::parse_str;
+    ObjectId: "an id of 24 hexadecimal digits", |id| Ok(id.to_hex()), ObjectId::parse_str,
+        { "type": "string", "pattern": "^[0-9a-fA-F]{24}$" };
     DateTime: "a date as in RFC 3339",
         |date| date.try_to_rfc3339_string().map_err(|error| error.to_string()),
-        DateTime::parse_rfc3339_str;
-    Decimal128: "a decimal number as a text", |number| Ok(number.to_string()), str::parse::<Decimal128>;
-    Uuid: "a UUID with hyphens", |id| Ok(id.to_string()), Uuid::parse_str;
+        DateTime::parse_rfc3339_str,
+        { "type": "string", "format": "date-time" };
+    Decimal128: "a decimal number as a text", |number| Ok(number.to_string()), str::parse::<Decimal128>,
+        { "type": "string" };
+    Uuid: "a UUID with hyphens", |id| Ok(id.to_string()), Uuid::parse_str,
+        { "type": "string", "format": "uuid" };
 }
 
 /// Reads a text, or the extended form of BSON values in JSON.
@@ -186,6 +209,11 @@ macro_rules! same_in_json {
             fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 Self::deserialize(deserializer)
             }
+
+            #[cfg(feature = "schemars")]
+            fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<Self>()
+            }
         }
     )*};
 }
@@ -201,6 +229,11 @@ impl<T: Document<Id: TextForm>> TextForm for Ref<T> {
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::Id::deserialize_text(deserializer).map(Self::from_id)
     }
+
+    #[cfg(feature = "schemars")]
+    fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        T::Id::text_schema(generator)
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -211,6 +244,11 @@ impl<T: TextForm> TextForm for Option<T> {
 
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Option::<FromText<T>>::deserialize(deserializer)?.map(|value| value.0))
+    }
+
+    #[cfg(feature = "schemars")]
+    fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        generator.subschema_for::<Option<Text<T>>>()
     }
 }
 
@@ -223,6 +261,11 @@ impl<T: TextForm> TextForm for Vec<T> {
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let elements = Vec::<FromText<T>>::deserialize(deserializer)?;
         Ok(elements.into_iter().map(|element| element.0).collect())
+    }
+
+    #[cfg(feature = "schemars")]
+    fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        generator.subschema_for::<Vec<Text<T>>>()
     }
 }
 

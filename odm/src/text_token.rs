@@ -64,6 +64,27 @@ macro_rules! token {
             }
         }
 
+        #[cfg(feature = "schemars")]
+        impl schemars::JsonSchema for $token {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($token).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<String>()
+            }
+        }
+
+        #[cfg(feature = "utoipa")]
+        impl utoipa::PartialSchema for $token {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                <String as utoipa::PartialSchema>::schema()
+            }
+        }
+
+        #[cfg(feature = "utoipa")]
+        impl utoipa::ToSchema for $token {}
+
         $crate::text_token::token!(@into $into::$method -> $token:
             $token => Some, &$token => |token: &$token| Some(token.clone()),
             Option<$token> => std::convert::identity, &Option<$token> => Option::clone);

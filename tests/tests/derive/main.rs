@@ -5,6 +5,7 @@ mod enum_documents;
 mod enums;
 mod futures;
 mod ids;
+mod json_schema;
 mod names;
 #[rustfmt::skip]
 mod remedies;
