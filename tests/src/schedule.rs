@@ -6,6 +6,7 @@
 mod cleared_copies;
 mod copies;
 mod copies_and_rollups;
+mod late_reference_insert;
 mod order;
 mod overflow;
 mod overflow_delete_rules;
@@ -37,6 +38,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use cleared_copies::ClearedCopies;
 pub use copies::{Copies, SmallCopies};
 pub use copies_and_rollups::{CopiesAndRollups, SmallCopiesAndRollups};
+pub use late_reference_insert::LateReferenceInsert;
 pub use overflow::{OrderedOverflows, Overflows};
 pub use overflow_delete_rules::{OverflowDeleteRules, SmallOverflowDeleteRules};
 pub use overflow_inverses::{FewOverflowInverses, OverflowInverses};

@@ -3,11 +3,11 @@
 use odm_tests::schedule::{
     BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies, CopiesAndRollups,
     ExistingArraySpill, FewOverflowInverses, InlinesArray, LateDeletion, LateInsert, LateInserts,
-    LateReading, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules, OverflowInverses,
-    Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups, Sabotage,
-    Schedule, SearchesDuringFold, SmallCopies, SmallCopiesAndRollups, SmallManyToManyOverflows,
-    SmallOverflowDeleteRules, SmallOverflows, SmallRollups, SmallTwoOverflowArrays,
-    TwoOverflowArrays,
+    LateReading, LateReferenceInsert, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules,
+    OverflowInverses, Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups,
+    Sabotage, Schedule, SearchesDuringFold, SmallCopies, SmallCopiesAndRollups,
+    SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows, SmallRollups,
+    SmallTwoOverflowArrays, TwoOverflowArrays,
 };
 
 /// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 150.
@@ -379,6 +379,12 @@ fn a_late_insert_is_stored_or_an_error() {
         let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
         println!("{orders} orders");
     }
+}
+
+/// An acknowledged insert with a reference exists, although recovery can roll a slow insert back.
+#[test]
+fn a_late_insert_with_a_reference_is_stored_or_an_error() {
+    run_every_order(&LateReferenceInsert, 2);
 }
 
 /// An insert is acknowledged although a concurrent delete removes the document immediately: no process treats the insert as

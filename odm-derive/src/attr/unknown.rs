@@ -28,6 +28,9 @@ const DERIVE_ATTRIBUTES: [&str; 13] = [
     "sum",
 ];
 
+/// Attributes of other derives with a name that is near a derive attribute.
+const SIMILAR_FOREIGN_ATTRIBUTES: [&str; 1] = ["schemars"];
+
 /// Returns whether an attribute is a misspelt derive attribute. rustc reports the misspelt attribute, so an error about a missing
 /// setting would only repeat the mistake.
 pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
@@ -35,7 +38,10 @@ pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
     names.map(ToString::to_string).any(|name| {
         let is_near =
             |known: &&str| (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known));
-        !DERIVE_ATTRIBUTES.contains(&name.as_str()) && DERIVE_ATTRIBUTES.iter().any(is_near)
+        let is_known = |known: &[&str]| known.contains(&name.as_str());
+        !is_known(&DERIVE_ATTRIBUTES)
+            && !is_known(&SIMILAR_FOREIGN_ATTRIBUTES)
+            && DERIVE_ATTRIBUTES.iter().any(is_near)
     })
 }
 

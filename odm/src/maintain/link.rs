@@ -285,11 +285,7 @@ impl TransactionalWrite<'_> {
         if footprint::predict_references(change, model, &[]).is_none() {
             return Ok(None);
         }
-        add_condition(
-            &mut modify.filter,
-            tombstone::TOKEN,
-            single_field_document("$exists", false)?,
-        )?;
+        exclude_final_tombstones(&mut modify.filter)?;
         // The comparison below needs every field that the update can change.
         if model.upgrade.is_none() && footprint::changes_only_references(change, model) {
             modify.projection = Some(linked_document::link_projection(model, |side| side.stored)?);
@@ -299,6 +295,7 @@ impl TransactionalWrite<'_> {
             return Ok(Some(W::outcome_of(0)));
         };
         let before = [LinkedDocument::from_stored(model, &raw)?];
+        ensure_decided(model, &before)?;
         let after = footprint::predict_references(change, model, &before).unwrap_or_default();
         self.update_inverses(access, model, &before, &after, true)
             .await?;
@@ -343,12 +340,7 @@ impl TransactionalWrite<'_> {
             ..find_matching(&model.collection.into(), filter)
         };
         let found = read_linked(&self.access, model, find).await?;
-        let mut undecided = found
-            .iter()
-            .filter(|found| found.tombstone == TombstoneState::Provisional);
-        if let Some(document) = undecided.next() {
-            return Err(delete_undecided(model, &document.id));
-        }
+        ensure_decided(model, &found)?;
         add_condition(filter, "_id", one_of(document_ids(&found))?)?;
         Ok(found)
     }
@@ -491,6 +483,17 @@ impl TransactionalWrite<'_> {
 
 fn document_ids(documents: &[LinkedDocument]) -> impl Iterator<Item = &RawBson> {
     documents.iter().map(|document| &document.id)
+}
+
+/// Returns an error if a delete of a document is undecided. The delete may still be rolled back.
+fn ensure_decided(model: &Model, documents: &[LinkedDocument]) -> Result<()> {
+    let mut undecided = documents
+        .iter()
+        .filter(|document| document.tombstone == TombstoneState::Provisional);
+    match undecided.next() {
+        Some(document) => Err(delete_undecided(model, &document.id)),
+        None => Ok(()),
+    }
 }
 
 /// Excludes documents with a final tombstone from a filter.

@@ -8,7 +8,7 @@ use odm::{
 };
 use schemars::JsonSchema;
 use serde_json::{Value, json};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{OpenApi, ToSchema};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document, JsonSchema, ToSchema)]
 #[document(collection = "tickets")]
@@ -32,7 +32,10 @@ struct Ticket {
     #[schema(value_type = Option<String>, format = DateTime)]
     used: Option<DateTime>,
     #[reference]
+    #[schema(value_type = i64)]
     seat: Ref<Seat>,
+    #[embed(overflow(after = 50, into = "more_notes"))]
+    #[schema(value_type = Vec<String>)]
     notes: Overflow<String>,
 }
 
@@ -57,24 +60,20 @@ struct Seat {
 #[schema(models(Ticket, Concert, Seat))]
 struct Hall;
 
-#[derive(Serialize, JsonSchema, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct TicketAnswer {
-    ticket: TicketFields,
+    ticket: Ticket,
     concert: Link<Concert>,
     others: Links<Concert>,
-}
-
-/// A part of a ticket, because OpenAPI has no type for `Ref<Seat>`.
-#[derive(Serialize, JsonSchema, ToSchema)]
-struct TicketFields {
-    notes: Overflow<String>,
 }
 
 /// Returns the first difference between a JSON value and a schema. `root` resolves references.
 fn first_difference(schema: &Value, value: &Value, root: &Value) -> Option<String> {
     if let Some(reference) = schema["$ref"].as_str() {
-        let target = root.pointer(reference.trim_start_matches('#'));
-        return first_difference(target.expect("a definition"), value, root);
+        let Some(target) = root.pointer(reference.trim_start_matches('#')) else {
+            return Some(format!("{reference} is not defined"));
+        };
+        return first_difference(target, value, root);
     }
     if let Some(alternatives) = schema["anyOf"].as_array() {
         let differences: Option<Vec<_>> = alternatives
@@ -109,10 +108,12 @@ fn first_difference(schema: &Value, value: &Value, root: &Value) -> Option<Strin
     if let Some(name) = missing.find(|name| !fields.contains_key(*name)) {
         return Some(format!("{value} lacks {name}"));
     }
-    fields.iter().find_map(|(name, value)| match schema["properties"].get(name) {
-        None => Some(format!("the schema lacks {name}")),
-        Some(schema) => first_difference(schema, value, root),
-    })
+    fields
+        .iter()
+        .find_map(|(name, value)| match schema["properties"].get(name) {
+            None => Some(format!("the schema lacks {name}")),
+            Some(schema) => first_difference(schema, value, root),
+        })
 }
 
 #[track_caller]
@@ -124,16 +125,25 @@ fn assert_described<T: Serialize + JsonSchema>(value: &T) {
     assert!(first_difference(&schema, &json!({ "other": 1 }), &schema).is_some());
 }
 
+#[utoipa::path(get, path = "/tickets", responses(
+    (status = 200, body = Page<Ticket>),
+    (status = 400, body = odm::Problem),
+))]
+#[expect(dead_code, reason = "utoipa reads only the attribute")]
+fn list_tickets() {}
+
+#[derive(OpenApi)]
+#[openapi(paths(list_tickets))]
+struct Api;
+
 #[track_caller]
-fn assert_described_in_openapi<T: Serialize + ToSchema>(value: &T) {
-    let mut named = Vec::new();
-    T::schemas(&mut named);
-    let named = named.into_iter().collect::<std::collections::BTreeMap<_, _>>();
-    let root = json!({ "components": { "schemas": named } });
-    let schema = serde_json::to_value(T::schema()).unwrap();
+fn assert_described_in_openapi<T: Serialize>(value: &T, status: &str) {
+    let api = serde_json::to_value(Api::openapi()).unwrap();
+    let answer = &api["paths"]["/tickets"]["get"]["responses"][status];
+    let schema = &answer["content"]["application/json"]["schema"];
     let value = serde_json::to_value(value).unwrap();
-    assert_eq!(first_difference(&schema, &value, &root), None);
-    assert!(first_difference(&schema, &json!({ "other": 1 }), &root).is_some());
+    assert_eq!(first_difference(schema, &value, &api), None);
+    assert!(first_difference(schema, &json!({ "other": 1 }), &api).is_some());
 }
 
 #[tokio::test]
@@ -164,19 +174,22 @@ async fn schemas_describe_the_json() {
     let page = tickets.page(1).await.unwrap();
     assert!(page.next.is_some() && page.previous.is_none());
     assert_described::<Page<Ticket>>(&page);
+    assert_described_in_openapi(&page, "200");
 
-    let joined = db.find::<Ticket>().with(|t| (t.concert(), t.others()));
-    for (ticket, (concert, others)) in joined.all().await.unwrap() {
-        let ticket = TicketFields { notes: ticket.notes };
-        let answer = TicketAnswer { ticket, concert, others };
+    let joined = db
+        .find::<Ticket>()
+        .with(|t| t.concert())
+        .with(|t| t.others());
+    for (ticket, concert, others) in joined.all().await.unwrap() {
+        let answer = TicketAnswer {
+            ticket,
+            concert,
+            others,
+        };
         assert_described(&answer);
-        assert_described_in_openapi(&answer);
     }
-
-    let concerts = db.find::<Concert>().sort(|c| c.id().asc());
-    assert_described_in_openapi::<Page<Concert>>(&concerts.page(1).await.unwrap());
 
     let duplicate = Error::new(ErrorKind::DuplicateKey, "exists").with_path("title");
     assert_described(&duplicate.to_problem());
-    assert_described_in_openapi(&duplicate.to_problem());
+    assert_described_in_openapi(&duplicate.to_problem(), "400");
 }

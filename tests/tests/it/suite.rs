@@ -278,6 +278,7 @@ macro_rules! for_every_test {
                     referrers_in_the_delete_set_do_not_restrict,
                     a_ttl_index_on_sources_is_refused,
                     a_ttl_index_on_targets_is_refused,
+                    updates_wait_for_provisional_tombstones,
                     writers_wait_for_provisional_tombstones,
                     a_restricted_delete_removes_nothing,
                     a_restricted_descendant_keeps_its_ancestors,

@@ -96,6 +96,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
 ///
 /// A page can be serialized, for instance as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// The documents of the page, in the order of the query.
     pub items: Vec<T>,

@@ -40,7 +40,7 @@ use super::{
         LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, read_linked,
     },
     overflow_references, update_metadata,
-    validate::{is_reference_error, too_much_contention},
+    validate::{insert_abandoned, is_reference_error, too_much_contention},
 };
 use crate::{
     ErrorKind, Result,
@@ -174,7 +174,11 @@ async fn insert_with_intents(
         let outcome = access.executor().insert(write).await;
         let outcome = match outcome.map_err(error::naming_model(model)) {
             Ok(()) if model.links().is_empty() => Ok(()),
-            Ok(()) => complete_insert(access, model, &id, token).await,
+            Ok(()) => match complete_insert(access, model, &id, token).await {
+                Ok(Existence::Present) => Ok(()),
+                Ok(Existence::Gone) => Err(insert_abandoned(model, &id)),
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
         outcome.map_err(|error| error.with_inserted(inserted))?;
@@ -183,15 +187,24 @@ async fn insert_with_intents(
     Ok(inserted as u64)
 }
 
+/// Whether a document exists after a write with an intent record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Existence {
+    Present,
+    /// Recovery has rolled the insert back, or a third process has deleted the document.
+    Gone,
+}
+
 /// Adds an inserted document to the inverses of its targets. Rolls the insert back if an addition fails.
 async fn complete_insert(
     access: &Access,
     model: &'static Model,
     id: &RawBson,
     token: ObjectId,
-) -> Result<()> {
-    let Some(found) = find_state(access, model, &id_filter(id)?).await? else {
-        return Ok(());
+) -> Result<Existence> {
+    let found = find_state(access, model, &id_filter(id)?).await?;
+    let Some(found) = found.filter(|found| !found.has_tombstone_of(token)) else {
+        return Ok(Existence::Gone);
     };
     let additions = add_to_inverses(access, model, &found, token).await;
     if let Err(error) = additions {
@@ -484,15 +497,22 @@ async fn finalize_tombstone(
 }
 
 /// Completes a committed or aborted intent: updates inverses, then removes the intent record.
+///
+/// A rollback of an insert writes a tombstone under the condition of the intent record, and the removal of the record requires
+/// that no tombstone exists. So only one of the two succeeds.
 async fn complete_intent(
     access: &Access,
     model: &'static Model,
     id: &RawBson,
     token: ObjectId,
-) -> Result<()> {
+) -> Result<Existence> {
     let full_access = access.with_full_visibility();
-    let Some(found) = find_state(&full_access, model, &id_filter(id)?).await? else {
-        return Ok(());
+    let read_live_state = async || {
+        let found = find_state(&full_access, model, &id_filter(id)?).await?;
+        Ok(found.filter(|found| !found.has_tombstone_of(token)))
+    };
+    let Some(found) = read_live_state().await? else {
+        return Ok(Existence::Gone);
     };
     // Another process may have completed the intent.
     if found
@@ -500,22 +520,27 @@ async fn complete_intent(
         .as_ref()
         .is_none_or(|intent| intent.token != token)
     {
-        return Ok(());
+        return Ok(Existence::Present);
     }
     remove_from_inverses(&full_access, model, &found).await?;
-    let filter = intent_filter(id, token)?;
+    let mut filter = intent_filter(id, token)?;
+    append_field(
+        &mut filter,
+        tombstone::TOKEN,
+        single_field_document("$exists", false)?,
+    )?;
     let mut unset = RawDocumentBuf::new();
     for path in [INTENT, LEASE, BLOCKED] {
         append_field(&mut unset, path, "")?;
     }
-    update_metadata(
-        &full_access,
-        model,
-        filter,
-        single_field_document("$unset", unset)?,
-    )
-    .await?;
-    Ok(())
+    let unset = single_field_document("$unset", unset)?;
+    if update_metadata(&full_access, model, filter, unset).await? == 1 {
+        return Ok(Existence::Present);
+    }
+    Ok(match read_live_state().await? {
+        Some(_) => Existence::Present,
+        None => Existence::Gone,
+    })
 }
 
 /// Aborts an intent, unless the write is already committed. The write requires an intent that is not aborted.
@@ -649,13 +674,12 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
     };
     if intent.is_of_insert() {
         // The inserting process may have died before all inverse entries were added.
-        return complete_insert(access, model, id, intent.token)
-            .await
-            .or_else(|error| match is_reference_error(&error) {
-                true => Ok(()),
-                false => Err(error),
-            });
+        return match complete_insert(access, model, id, intent.token).await {
+            Err(error) if !is_reference_error(&error) => Err(error),
+            _ => Ok(()),
+        };
     }
     abort_intent(access, model, id, intent.token).await?;
-    complete_intent(access, model, id, intent.token).await
+    complete_intent(access, model, id, intent.token).await?;
+    Ok(())
 }

@@ -69,6 +69,14 @@ pub(super) fn delete_undecided(model: &Model, id: &RawBson) -> Error {
     at_document(Error::new(ErrorKind::Conflict, message), model, id)
 }
 
+/// The error of an insert that took longer than the lease, if the document is gone. Recovery rolls an insert back whose target is
+/// missing. A third process may also have deleted the document after recovery had completed the insert.
+pub(super) fn insert_abandoned(model: &Model, id: &RawBson) -> Error {
+    let message = "the insert took longer than five seconds, and the document was rolled back or deleted meanwhile: check the \
+                   references, and insert the document again";
+    at_document(Error::new(ErrorKind::Conflict, message), model, id)
+}
+
 /// The error of an upgrade that changes a reference on a standalone server. Without a transaction, the inverse cannot change
 /// together with the reference.
 pub(super) fn upgrade_needs_transaction(

@@ -278,28 +278,12 @@ pub async fn a_restricted_descendant_keeps_its_ancestors(fixture: Fixture) {
 pub async fn writers_wait_for_provisional_tombstones(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     insert_club(&db).await;
-    let write_tombstone = async |lease_millis: i64| {
-        let lease = DateTime::from_millis(DateTime::now().timestamp_millis() + lease_millis);
-        let tombstone = rawdoc! { "$set": {
-            "_odm.tombstone.token": ObjectId::new(),
-            "_odm.tombstone.provisional": true,
-            "_odm.lease": lease,
-        } };
-        let update = UpdateOperation {
-            collection: "members".into(),
-            filter: rawdoc! { "_id": 10_i64 },
-            change: DocumentChange::operators(tombstone),
-            multi: false,
-            upsert: false,
-        };
-        fixture.backend().update(update).await.unwrap();
-    };
     // The lease has expired, so the writer recovers the delete. A badge restricts the member, so the member stays.
-    write_tombstone(-1).await;
+    write_provisional_tombstone(&fixture, -1).await;
     db.insert(badge(50, 10, 1)).await.unwrap();
     assert_clean_without_pending_work(&db, &fixture).await;
     // The lease has not expired, so the writer waits.
-    write_tombstone(60_000).await;
+    write_provisional_tombstone(&fixture, 60_000).await;
     let writer = {
         let db = db.clone();
         tokio::spawn(async move {
@@ -309,9 +293,38 @@ pub async fn writers_wait_for_provisional_tombstones(fixture: Fixture) {
         })
     };
     tokio::time::sleep(Duration::from_millis(30)).await;
-    write_tombstone(-1).await;
+    write_provisional_tombstone(&fixture, -1).await;
     writer.await.unwrap().unwrap();
     assert_clean_without_pending_work(&db, &fixture).await;
+}
+
+/// An update of a document with a provisional tombstone waits for the decision, too.
+pub async fn updates_wait_for_provisional_tombstones(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    insert_club(&db).await;
+    write_provisional_tombstone(&fixture, -1).await;
+    let moved = db.update::<Member>(10).set(|m| m.team(), Ref::new(2));
+    moved.await.unwrap();
+    assert_eq!(db.get::<Member>(10).await.unwrap().team.id(), &2);
+    assert_clean_without_pending_work(&db, &fixture).await;
+}
+
+/// Writes a provisional tombstone into member 10, with a lease that ends after a number of milliseconds.
+async fn write_provisional_tombstone(fixture: &Fixture, lease_millis: i64) {
+    let lease = DateTime::from_millis(DateTime::now().timestamp_millis() + lease_millis);
+    let tombstone = rawdoc! { "$set": {
+        "_odm.tombstone.token": ObjectId::new(),
+        "_odm.tombstone.provisional": true,
+        "_odm.lease": lease,
+    } };
+    let update = UpdateOperation {
+        collection: "members".into(),
+        filter: rawdoc! { "_id": 10_i64 },
+        change: DocumentChange::operators(tombstone),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(update).await.unwrap();
 }
 
 /// A delete that cannot be completed does not stop recovery of a second delete.
