@@ -160,7 +160,7 @@ async fn schemas_describe_the_json() {
     for (concert, used) in references.iter().zip([None, Some(DateTime::now())]) {
         let ticket = Ticket {
             id: ObjectId::new(),
-            concert: concert.clone(),
+            concert: *concert,
             others: references.to_vec(),
             used,
             seat: Ref::new(1),
