@@ -51,7 +51,7 @@ mod json_schema;
 mod openapi;
 
 #[cfg(feature = "schemars")]
-pub use json_schema::Text;
+pub use json_schema::AsText;
 
 use std::{fmt, marker::PhantomData};
 
@@ -239,7 +239,7 @@ impl<T: Document<Id: TextForm>> TextForm for Ref<T> {
 #[diagnostic::do_not_recommend]
 impl<T: TextForm> TextForm for Option<T> {
     fn serialize_text<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.as_ref().map(AsText).serialize(serializer)
+        self.as_ref().map(TextOf).serialize(serializer)
     }
 
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -248,14 +248,14 @@ impl<T: TextForm> TextForm for Option<T> {
 
     #[cfg(feature = "schemars")]
     fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Option<Text<T>>>()
+        generator.subschema_for::<Option<AsText<T>>>()
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: TextForm> TextForm for Vec<T> {
     fn serialize_text<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(AsText))
+        serializer.collect_seq(self.iter().map(TextOf))
     }
 
     fn deserialize_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -265,14 +265,14 @@ impl<T: TextForm> TextForm for Vec<T> {
 
     #[cfg(feature = "schemars")]
     fn text_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        generator.subschema_for::<Vec<Text<T>>>()
+        generator.subschema_for::<Vec<AsText<T>>>()
     }
 }
 
 /// A value that serializes in its text form.
-struct AsText<'a, T>(&'a T);
+struct TextOf<'a, T>(&'a T);
 
-impl<T: TextForm> Serialize for AsText<'_, T> {
+impl<T: TextForm> Serialize for TextOf<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize_text(serializer)
     }

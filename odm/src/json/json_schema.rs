@@ -20,10 +20,10 @@ use crate::{
 /// #[derive(Serialize, schemars::JsonSchema)]
 /// struct Visit {
 ///     #[serde(with = "odm::json")]
-///     #[schemars(with = "odm::json::Text<ObjectId>")]
+///     #[schemars(with = "odm::json::AsText<ObjectId>")]
 ///     id: ObjectId,
 ///     #[serde(default, with = "odm::json")]
-///     #[schemars(with = "odm::json::Text<Option<DateTime>>")]
+///     #[schemars(with = "odm::json::AsText<Option<DateTime>>")]
 ///     left: Option<DateTime>,
 /// }
 ///
@@ -34,15 +34,15 @@ use crate::{
 /// assert_eq!(left["format"], "date-time");
 /// ```
 #[derive(Debug)]
-pub struct Text<T>(PhantomData<T>);
+pub struct AsText<T>(PhantomData<T>);
 
-impl<T: TextForm> JsonSchema for Text<T> {
+impl<T: TextForm> JsonSchema for AsText<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Text".into()
+        "AsText".into()
     }
 
     fn schema_id() -> Cow<'static, str> {

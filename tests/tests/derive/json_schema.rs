@@ -14,21 +14,21 @@ use utoipa::{OpenApi, ToSchema};
 #[document(collection = "tickets")]
 struct Ticket {
     #[serde(rename = "_id", with = "odm::json")]
-    #[schemars(with = "odm::json::Text<ObjectId>")]
+    #[schemars(with = "odm::json::AsText<ObjectId>")]
     #[schema(value_type = String)]
     id: ObjectId,
     #[reference]
     #[serde(with = "odm::json")]
-    #[schemars(with = "odm::json::Text<Ref<Concert>>")]
+    #[schemars(with = "odm::json::AsText<Ref<Concert>>")]
     #[schema(value_type = String)]
     concert: Ref<Concert>,
     #[reference(max = 3)]
     #[serde(with = "odm::json")]
-    #[schemars(with = "odm::json::Text<Vec<Ref<Concert>>>")]
+    #[schemars(with = "odm::json::AsText<Vec<Ref<Concert>>>")]
     #[schema(value_type = Vec<String>)]
     others: Vec<Ref<Concert>>,
     #[serde(default, with = "odm::json")]
-    #[schemars(with = "odm::json::Text<Option<DateTime>>")]
+    #[schemars(with = "odm::json::AsText<Option<DateTime>>")]
     #[schema(value_type = Option<String>, format = DateTime)]
     used: Option<DateTime>,
     #[reference]
@@ -43,7 +43,7 @@ struct Ticket {
 #[document(collection = "concerts")]
 struct Concert {
     #[serde(rename = "_id", with = "odm::json")]
-    #[schemars(with = "odm::json::Text<ObjectId>")]
+    #[schemars(with = "odm::json::AsText<ObjectId>")]
     #[schema(value_type = String)]
     id: ObjectId,
     title: String,
