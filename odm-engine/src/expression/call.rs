@@ -236,8 +236,7 @@ impl OperatorCall<'_> {
     }
 }
 
-/// An operator whose value depends only on its operands, so that constant operands make the
-/// operator constant.
+/// An operator that is constant if the operands are constant: the value depends on nothing else.
 pub(super) trait FoldableOperator: ExpressionOperator {
     /// Returns all expressions that the value is computed from.
     fn operand_expressions(&self) -> impl Iterator<Item = &Expression>;

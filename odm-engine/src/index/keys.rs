@@ -24,7 +24,7 @@ const MAX_KEY_BYTES: usize = 128 << 20;
 pub(crate) struct IndexKeys {
     /// The encoded keys, without the prefix of the index.
     pub(crate) keys: BTreeSet<Vec<u8>>,
-    /// The fields whose paths contain an array, one bit each.
+    /// One bit for each field: whether the path contains an array.
     pub(crate) multikey: u64,
     /// The stored document part. Empty if a field contains an array or if the key determines the part.
     pub(crate) stored_part: Vec<u8>,

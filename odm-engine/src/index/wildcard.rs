@@ -6,8 +6,8 @@
 //! { "key": { "$**": 1 }, "wildcardProjection": { "attributes": 1, "tags": 1 } }
 //! ```
 //!
-//! An entry has a path and a value. The index descends into documents, and one level into arrays, whose elements have the path of
-//! the array. An array inside an array is indexed as one value.
+//! An entry has a path and a value. The index descends into documents, and one level into arrays. The elements of an array have
+//! the path of the array. An array inside an array is indexed as one value.
 //!
 //! An empty array is indexed as undefined, and an empty document as itself. A document without any indexed field also counts as
 //! empty. So every path with a value has an entry.

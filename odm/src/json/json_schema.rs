@@ -1,4 +1,6 @@
 //! JSON Schema of the types of this crate: feature `schemars`.
+//!
+//! The derive of schemars would require the fields that serde skips, and would publish the links of the documentation.
 
 use std::{any, borrow::Cow, marker::PhantomData};
 

@@ -75,7 +75,7 @@ use linked_document::{
     LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, one_of, read_linked,
 };
 use overflow_references::add_conditions;
-use validate::{delete_undecided, missing_target};
+use validate::{delete_undecided, ensure_decided, missing_target};
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
 pub(super) async fn run_write<W: WriteOperation>(
@@ -483,17 +483,6 @@ impl TransactionalWrite<'_> {
 
 fn document_ids(documents: &[LinkedDocument]) -> impl Iterator<Item = &RawBson> {
     documents.iter().map(|document| &document.id)
-}
-
-/// Returns an error if a delete of a document is undecided. The delete may still be rolled back.
-fn ensure_decided(model: &Model, documents: &[LinkedDocument]) -> Result<()> {
-    let mut undecided = documents
-        .iter()
-        .filter(|document| document.tombstone == TombstoneState::Provisional);
-    match undecided.next() {
-        Some(document) => Err(delete_undecided(model, &document.id)),
-        None => Ok(()),
-    }
 }
 
 /// Excludes documents with a final tombstone from a filter.

@@ -16,7 +16,7 @@ pub(super) fn has_checksum(is_sealed: bool, key: &[u8]) -> bool {
     is_sealed && !key::is_format_version(key)
 }
 
-/// Writes the value and its checksum into `room`, whose length is the sum of both lengths.
+/// Writes the value and its checksum into `room`. The length of `room` is the sum of both lengths.
 pub(super) fn write_with_checksum(key: &[u8], value: &[u8], room: &mut [u8]) {
     let (plain, checksum) = room.split_at_mut(value.len());
     plain.copy_from_slice(value);

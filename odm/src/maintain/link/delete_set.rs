@@ -9,7 +9,7 @@ use super::{
     delete_rule::{DeleteRule, rules_targeting},
     exclude_final_tombstones,
     linked_document::{LinkedDocument, OrderedId, TombstoneState, id_array, read_linked},
-    validate::{delete_restricted, delete_undecided},
+    validate::{delete_restricted, ensure_decided},
 };
 use crate::{
     Error, Result,
@@ -220,13 +220,10 @@ impl DeleteSet {
         mut found: Vec<LinkedDocument>,
     ) -> Result<Vec<LinkedDocument>> {
         found.retain(|document| document.tombstone != TombstoneState::Final);
-        let mut undecided = found
-            .iter()
-            .filter(|found| found.tombstone == TombstoneState::Provisional);
-        match undecided.next() {
-            Some(document) if !self.is_preview => Err(delete_undecided(model, &document.id)),
-            _ => Ok(found),
+        if !self.is_preview {
+            ensure_decided(model, &found)?;
         }
+        Ok(found)
     }
 
     /// Returns the condition that a document references any of the given documents and is not in the delete set.

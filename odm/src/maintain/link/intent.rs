@@ -175,9 +175,8 @@ async fn insert_with_intents(
         let outcome = match outcome.map_err(error::naming_model(model)) {
             Ok(()) if model.links().is_empty() => Ok(()),
             Ok(()) => match complete_insert(access, model, &id, token).await {
-                Ok(Existence::Present) => Ok(()),
                 Ok(Existence::Gone) => Err(insert_abandoned(model, &id)),
-                Err(error) => Err(error),
+                completed => completed.map(drop),
             },
             Err(error) => Err(error),
         };
@@ -202,8 +201,7 @@ async fn complete_insert(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Existence> {
-    let found = find_state(access, model, &id_filter(id)?).await?;
-    let Some(found) = found.filter(|found| !found.has_tombstone_of(token)) else {
+    let Some(found) = find_unless_rolled_back(access, model, id, token).await? else {
         return Ok(Existence::Gone);
     };
     let additions = add_to_inverses(access, model, &found, token).await;
@@ -507,11 +505,7 @@ async fn complete_intent(
     token: ObjectId,
 ) -> Result<Existence> {
     let full_access = access.with_full_visibility();
-    let read_live_state = async || {
-        let found = find_state(&full_access, model, &id_filter(id)?).await?;
-        Ok(found.filter(|found| !found.has_tombstone_of(token)))
-    };
-    let Some(found) = read_live_state().await? else {
+    let Some(found) = find_unless_rolled_back(access, model, id, token).await? else {
         return Ok(Existence::Gone);
     };
     // Another process may have completed the intent.
@@ -537,10 +531,21 @@ async fn complete_intent(
     if update_metadata(&full_access, model, filter, unset).await? == 1 {
         return Ok(Existence::Present);
     }
-    Ok(match read_live_state().await? {
-        Some(_) => Existence::Present,
-        None => Existence::Gone,
-    })
+    // A concurrent recovery has completed the intent, or rolls the insert back.
+    let found = find_unless_rolled_back(access, model, id, token).await?;
+    Ok(found.map_or(Existence::Gone, |_| Existence::Present))
+}
+
+/// Returns the state of a document that has an intent record, or had one. Returns `None` for a missing document, and for an
+/// insert that recovery rolls back: the tombstone has the token of the intent.
+async fn find_unless_rolled_back(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<Option<StoredState>> {
+    let found = find_state(&access.with_full_visibility(), model, &id_filter(id)?).await?;
+    Ok(found.filter(|found| !found.has_tombstone_of(token)))
 }
 
 /// Aborts an intent, unless the write is already committed. The write requires an intent that is not aborted.

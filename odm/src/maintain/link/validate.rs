@@ -2,9 +2,12 @@
 
 use bson::{Bson, RawBson, RawDocument};
 
-use super::delete_rule::{DeleteRule, rules_targeting};
+use super::{
+    delete_rule::{DeleteRule, rules_targeting},
+    linked_document::{LinkedDocument, TombstoneState},
+};
 use crate::{
-    Error, ErrorKind,
+    Error, ErrorKind, Result,
     access::Access,
     decode, error,
     schema::{InverseLink, Model, ReferenceLink},
@@ -67,6 +70,17 @@ pub(super) fn delete_undecided(model: &Model, id: &RawBson) -> Error {
     let message =
         "a concurrent delete of the document is undecided, and nothing was written: retry";
     at_document(Error::new(ErrorKind::Conflict, message), model, id)
+}
+
+/// Returns an error if a delete of a document is undecided. The delete may still be rolled back.
+pub(super) fn ensure_decided(model: &Model, documents: &[LinkedDocument]) -> Result<()> {
+    let mut undecided = documents
+        .iter()
+        .filter(|document| document.tombstone == TombstoneState::Provisional);
+    match undecided.next() {
+        Some(document) => Err(delete_undecided(model, &document.id)),
+        None => Ok(()),
+    }
 }
 
 /// The error of an insert that took longer than the lease, if the document is gone. Recovery rolls an insert back whose target is
