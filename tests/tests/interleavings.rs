@@ -10,10 +10,10 @@ use odm_tests::schedule::{
     SmallTwoOverflowArrays, TwoOverflowArrays,
 };
 
-/// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 150.
+/// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 50.
 fn schedules_per_test() -> u64 {
     let value = std::env::var("ODM_SCHEDULES").ok();
-    value.and_then(|value| value.parse().ok()).unwrap_or(150)
+    value.and_then(|value| value.parse().ok()).unwrap_or(50)
 }
 
 /// Returns the message of the first schedule that fails.

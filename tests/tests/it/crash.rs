@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use odm::{
     Error, ErrorKind, Schema,
-    backend::{Fault, Faults, operation::DeleteOperation},
+    backend::{Fault, Faults, Recorder, operation::DeleteOperation},
     bson::rawdoc,
     check,
 };
@@ -32,15 +32,26 @@ pub(crate) struct CrashTest<S: 'static> {
 
 impl<S: Schema> CrashTest<S> {
     /// Runs each write, and kills the process before or after an operation. With transactions, the operation returns a connection
-    /// error instead. Tests every third operation, or every operation with `ODM_CRASH=all`.
+    /// error instead. Tests one operation of each twelve; with `ODM_CRASH=N`, one of each N, and with `ODM_CRASH=all`, each
+    /// operation. The first operation depends on the write and on the backend, so that a short run covers different operations.
     pub(crate) async fn run(self, fixture: &Fixture) {
         let has_transactions = fixture.backend().capabilities().transactions;
-        let step = match std::env::var("ODM_CRASH").as_deref() {
-            Ok("all") => 1,
-            _ => 3,
+        let step = operations_per_crash();
+        let backend_offset = match fixture.url().split(':').next() {
+            Some("memory") => 0,
+            Some("odm") => 3,
+            _ if has_transactions => 6,
+            _ => 9,
         };
         for (position, (name, write)) in self.writes.iter().enumerate() {
-            for nth in (1 + position % step..).step_by(step) {
+            let first = match step {
+                1 => 0,
+                _ => {
+                    let operations = self.count_operations(fixture, *write).await;
+                    (position + backend_offset) % step.min(operations)
+                }
+            };
+            for nth in (1 + first..).step_by(step) {
                 let mut was_reached = false;
                 for is_after in [false, true] {
                     let db = open_empty(fixture).await;
@@ -74,6 +85,37 @@ impl<S: Schema> CrashTest<S> {
                 }
             }
         }
+    }
+
+    /// Returns the number of operations of a write without a crash, at least one.
+    async fn count_operations(
+        &self,
+        fixture: &Fixture,
+        write: fn(odm::Database<S>) -> Done<'static, odm::Result<()>>,
+    ) -> usize {
+        let db = open_empty(fixture).await;
+        (self.begin)(&db).await;
+        let recorder = Recorder::new(fixture.backend());
+        let recorded = odm::Database::with_backend(Arc::new(recorder.clone()));
+        // Some writes are refused, such as a reference to a missing document.
+        let _answer = write(recorded).await;
+        recorder.operations().len().max(1)
+    }
+}
+
+/// Returns the distance between the tested operations of a write: see [`CrashTest::run`].
+///
+/// # Panics
+///
+/// If `ODM_CRASH` is neither `all` nor a positive number.
+fn operations_per_crash() -> usize {
+    match std::env::var("ODM_CRASH").as_deref() {
+        Ok("all") => 1,
+        Ok(number) => match number.parse() {
+            Ok(step) if step > 0 => step,
+            _ => panic!("`ODM_CRASH` is `all` or a positive number, and not `{number}`"),
+        },
+        Err(_) => 12,
     }
 }
 
