@@ -92,7 +92,7 @@ pub async fn recover_and_check<S: Schema>(
     }
 }
 
-#[cfg(all(test, feature = "engine"))]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 

@@ -4,25 +4,26 @@ use std::{fmt, sync::Arc};
 
 use odm::backend::{self, Backend};
 
+#[cfg(feature = "mongodb")]
 use crate::mongod::{self, Server};
 
 /// An empty database on a single backend, for a single test.
 pub struct Fixture {
     backend: Arc<dyn Backend>,
     url: String,
+    /// Whether the server was running before the tests.
+    #[cfg(feature = "mongodb")]
     foreign: bool,
     _files: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
     /// Creates a database in the memory of this process.
-    #[cfg(feature = "engine")]
     pub async fn engine_memory() -> Self {
         Self::open("memory:".to_owned(), None).await
     }
 
     /// Creates a database in a temporary directory.
-    #[cfg(feature = "engine")]
     pub async fn engine_disk() -> Self {
         let files = tempfile::tempdir().expect("a temporary directory");
         let url = format!("odm:{}", files.path().join("test.odm").display());
@@ -30,11 +31,13 @@ impl Fixture {
     }
 
     /// Creates a database on a standalone MongoDB server.
+    #[cfg(feature = "mongodb")]
     pub async fn mongodb_standalone() -> Self {
         Self::mongodb(mongod::standalone().await).await
     }
 
     /// Creates a database on a MongoDB replica set.
+    #[cfg(feature = "mongodb")]
     pub async fn mongodb_replica_set() -> Self {
         Self::mongodb(mongod::replica_set().await).await
     }
@@ -52,6 +55,7 @@ impl Fixture {
     }
 
     /// Returns a future that drops the database on a foreign server. Await the future after the test.
+    #[cfg(feature = "mongodb")]
     pub fn cleanup(&self) -> impl Future<Output = ()> + Send + use<> {
         let url = self.foreign.then(|| self.url.clone());
         async move {
@@ -64,6 +68,13 @@ impl Fixture {
         }
     }
 
+    /// Returns a future that does nothing: the embedded engine removes its files itself.
+    #[cfg(not(feature = "mongodb"))]
+    pub fn cleanup(&self) -> impl Future<Output = ()> + Send + use<> {
+        std::future::ready(())
+    }
+
+    #[cfg(feature = "mongodb")]
     async fn mongodb(server: &Server) -> Self {
         Self {
             foreign: server.is_foreign(),
@@ -76,6 +87,7 @@ impl Fixture {
         Self {
             backend,
             url,
+            #[cfg(feature = "mongodb")]
             foreign: false,
             _files: files,
         }

@@ -1,6 +1,7 @@
 //! Backends that run operations: the engine, or a real MongoDB with raw commands of the driver.
 
 mod engine;
+#[cfg(feature = "mongodb")]
 mod mongodb;
 
 use bson::{Document, RawDocumentBuf};
@@ -15,6 +16,7 @@ pub enum BackendKind {
     /// The engine in memory.
     Memory,
     /// A real MongoDB, which verifies the test runner.
+    #[cfg(feature = "mongodb")]
     Mongodb,
 }
 
@@ -52,12 +54,14 @@ pub(crate) fn open(kind: BackendKind) -> Result<Box<dyn Backend>, String> {
     Ok(match kind {
         BackendKind::Engine => Box::new(engine::Engine::on_disk()?),
         BackendKind::Memory => Box::new(engine::Engine::in_memory()),
+        #[cfg(feature = "mongodb")]
         BackendKind::Mongodb => Box::new(mongodb::Mongodb::connect()?),
     })
 }
 
 /// Starts a real MongoDB for this backend alone. A transaction there sees all earlier writes. On a shared server, writes of
 /// concurrent clients can delay the visibility of the last writes.
+#[cfg(feature = "mongodb")]
 pub(crate) fn start_mongodb() -> Result<Box<dyn Backend>, String> {
     Ok(Box::new(mongodb::Mongodb::start()?))
 }

@@ -1,21 +1,24 @@
 //! The test suite on every backend, and tests for single backends.
 
+#[cfg(feature = "mongodb")]
 mod client;
+#[cfg(feature = "mongodb")]
 mod cluster;
 mod crash;
-#[cfg(feature = "engine")]
 mod engine;
+#[cfg(feature = "mongodb")]
 mod failures;
 mod hidden_documents;
-#[cfg(feature = "engine")]
 mod metrics;
+#[cfg(feature = "mongodb")]
 mod mongodb;
 mod problem;
 mod project;
 pub mod suite;
-#[cfg(feature = "engine")]
 mod testing;
+#[cfg(feature = "mongodb")]
 mod url;
+#[cfg(feature = "mongodb")]
 mod url_options;
 
 use odm_tests::{Fixture, models};
@@ -40,9 +43,9 @@ macro_rules! on {
     };
 }
 
-#[cfg(feature = "engine")]
 for_every_test!(on engine_memory:);
-#[cfg(feature = "engine")]
 for_every_test!(on engine_disk:);
+#[cfg(feature = "mongodb")]
 for_every_test!(on mongodb_standalone:);
+#[cfg(feature = "mongodb")]
 for_every_test!(on mongodb_replica_set:);

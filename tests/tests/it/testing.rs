@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use odm::{
     ErrorKind, assert_queries, assert_writes,
-    backend::{self, Fault, operation::Operation},
+    backend::{Fault, operation::Operation},
     prelude::*,
     testing::{TestDb, parse_fixture},
 };
@@ -137,6 +137,7 @@ async fn faults_reach_the_application() {
     db.get::<Part>(1).await.unwrap();
 }
 
+#[cfg(feature = "mongodb")]
 #[tokio::test]
 async fn a_server_database_is_dropped() {
     let server = odm_tests::mongod::replica_set().await;
@@ -148,6 +149,6 @@ async fn a_server_database_is_dropped() {
     assert_eq!(db.get::<Maker>(1).await.unwrap().parts, 6);
     let database_url = db.url().to_owned();
     drop(db);
-    let left = backend::open(&database_url).await.unwrap();
+    let left = odm::backend::open(&database_url).await.unwrap();
     assert_eq!(left.list_collections().await.unwrap(), Vec::<String>::new());
 }

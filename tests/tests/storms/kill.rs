@@ -108,7 +108,6 @@ async fn kill_program_repeatedly(url: &str, kills: u64) {
     assert!(report.documents > 0);
 }
 
-#[cfg(feature = "engine")]
 #[tokio::test]
 async fn killed_program_with_an_engine() {
     let directory = tempfile::tempdir().unwrap();

@@ -2,7 +2,6 @@
 //! target takes a tenth of the time of the suite.
 
 mod copy_storm;
-#[cfg(feature = "engine")]
 mod kill;
 mod lagging;
 mod link_storm;
@@ -54,9 +53,7 @@ macro_rules! for_every_storm {
     };
 }
 
-#[cfg(feature = "engine")]
 for_every_storm!(on engine_memory:);
-#[cfg(feature = "engine")]
 for_every_storm!(on engine_disk:);
 for_every_storm!(on mongodb_standalone:);
 for_every_storm!(on mongodb_replica_set:);

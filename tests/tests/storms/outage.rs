@@ -15,7 +15,6 @@ use odm_tests::{
     storm::{self, Copies, OutcomeCounts, Rollups, Size, Storm},
 };
 
-#[cfg(feature = "engine")]
 use crate::kill::Writer;
 
 /// Returns the number of losses: `short` in a short storm, and 8 in a full storm.
@@ -112,7 +111,6 @@ async fn reads_return_majority_data() {
     }
 }
 
-#[cfg(feature = "engine")]
 async fn storm_with_program_losses<S: Storm>(storm: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let url = format!("odm:{}", directory.path().join("storm.odm").display());
@@ -126,13 +124,11 @@ async fn storm_with_program_losses<S: Storm>(storm: &str) {
     storm::check_after_storm::<S>(&db.expect("it opens again")).await;
 }
 
-#[cfg(feature = "engine")]
 #[tokio::test]
 async fn copies_outlive_the_program() {
     storm_with_program_losses::<Copies>("copies").await;
 }
 
-#[cfg(feature = "engine")]
 #[tokio::test]
 async fn rollups_outlive_the_program() {
     storm_with_program_losses::<Rollups>("rollups").await;
