@@ -68,7 +68,7 @@ impl Fixture {
         }
     }
 
-    /// Returns a future that does nothing: the embedded engine removes its files itself.
+    /// Returns a future that does nothing: the files of the embedded engine go with the fixture.
     #[cfg(not(feature = "mongodb"))]
     pub fn cleanup(&self) -> impl Future<Output = ()> + Send + use<> {
         std::future::ready(())

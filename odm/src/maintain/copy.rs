@@ -75,9 +75,11 @@ pub(super) fn first_version() -> i64 {
 
 /// Returns the version of the clock, or the lowest version above `last` if the clock was set back.
 fn higher_version(last: &AtomicI64, clock: i64) -> i64 {
-    let increase = |last: i64| Some(clock.max(last + 1));
-    let last = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increase);
-    clock.max(last.unwrap_or_default() + 1)
+    let higher = |last: i64| clock.max(last + 1);
+    let (Ok(last) | Err(last)) = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+        Some(higher(last))
+    });
+    higher(last)
 }
 
 /// Whether an update can write a reference with copies or a struct that contains one.
