@@ -4,13 +4,19 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use odm::{
     Error, ErrorKind, Schema,
-    backend::{Fault, Faults, Recorder, operation::DeleteOperation},
+    backend::{
+        Fault, Faults, Recorder,
+        operation::{DeleteOperation, Operation},
+    },
     bson::rawdoc,
     check,
 };
 use odm_tests::aftermath::recover_and_check;
 
 use crate::Fixture;
+
+/// The time after which an interrupted write with transactions must have ended: longer than the retries of a transaction.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(90);
 
 pub(crate) type Done<'f, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
@@ -61,12 +67,19 @@ impl<S: Schema> CrashTest<S> {
                         (false, false) => Fault::HangBefore,
                         (false, true) => Fault::HangAfter,
                     };
-                    faults.inject(nth, |_| true, fault);
-                    let done = tokio::spawn(write(odm::Database::with_backend(faults.clone())));
+                    // An abort has no answer: its fault would have no effect, and the write would go on.
+                    let can_fail = |operation: &_| !matches!(operation, Operation::Abort);
+                    faults.inject(nth, can_fail, fault);
+                    let mut done = tokio::spawn(write(odm::Database::with_backend(faults.clone())));
                     while !done.is_finished() && faults.pending() > 0 {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
-                    if !done.is_finished() {
+                    if has_transactions {
+                        // A conflict can start the transaction again after the fault. A write that outlives its crash would
+                        // change the documents of the next one.
+                        let answer = tokio::time::timeout(MAX_WRITE_TIME, &mut done).await;
+                        let _answer = answer.expect("the write ends").unwrap();
+                    } else if !done.is_finished() {
                         // The interrupted operation may still be running.
                         tokio::time::sleep(Duration::from_millis(150)).await;
                     }
