@@ -3,15 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use futures_util::TryFutureExt;
 use tracing::{Instrument, Span};
 
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, BackendTransaction, Cursor, Executor, Observed,
+        Backend, BackendTransaction, BoxFuture, Cursor, Executor, Observed,
         operation::{
-            AggregateOperation, Collection, CountOperation, DistinctOperation, Explain, FindEach,
-            FindOperation, FindSeveral, ReadOptions, ReadPreference,
+            AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
+            DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+            FindOperation, FindSeveral, InsertOperation, OperationOrigin, ReadOptions,
+            ReadPreference, UpdateOperation, UpdateResult,
         },
         read_to_end,
     },
@@ -321,6 +324,7 @@ impl Access {
 
     /// Sets the options that the caller has chosen for all reads of the operation.
     fn set_read_options(&self, model: &Model, options: &mut ReadOptions) -> Result<()> {
+        options.origin = self.origin(options.origin);
         options.max_time = self.max_time(model)?;
         options.comment = self.comment.as_deref().map(str::to_owned);
         if self.reads == ReadTarget::AsClient && self.read_preference.is_some() {
@@ -332,6 +336,11 @@ impl Access {
             options.read_preference = self.read_preference;
         }
         Ok(())
+    }
+
+    /// Returns the origin with the typed action of this access.
+    pub(crate) fn origin(&self, origin: OperationOrigin) -> OperationOrigin {
+        origin.in_action(self.metrics.name())
     }
 
     /// Returns the access with a comment for all reads of the operation.
@@ -468,11 +477,6 @@ impl Access {
         &self.scope
     }
 
-    /// Returns the executor of the backend or of the transaction. Only the write path uses this executor directly.
-    pub(crate) fn executor(&self) -> &Arc<dyn Executor> {
-        &self.executor
-    }
-
     /// Returns whether both use the same database or the same transaction.
     pub(crate) fn is_same_target(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
@@ -540,6 +544,7 @@ impl Access {
         let mut excluded = RawArrayBuf::new();
         excluded.push(visible);
         append_field(&mut count.filter, "$nor", excluded)?;
+        count.options.origin = self.origin(count.options.origin);
         count.options.max_time = self.max_time(model)?;
         Ok(self.run_read(model, self.executor.count(count)).await? > 0)
     }
@@ -685,6 +690,93 @@ impl Access {
         let aggregate = self.restrict_pipeline(model, aggregate).await?;
         self.read_all(model, self.read_executor().aggregate_all(aggregate))
             .await
+    }
+
+    /// Inserts documents. The write path has already added metadata and follow-up work to the write.
+    // The writes are no `async fn`: their futures would contain the operation, and the write path is deeply nested.
+    pub(crate) fn insert<'a>(
+        &'a self,
+        model: &'a Model,
+        mut insert: InsertOperation,
+    ) -> impl Future<Output = Result<()>> + Send + 'a {
+        insert.origin = self.origin(insert.origin);
+        self.run_write(model, self.executor.insert(insert))
+    }
+
+    /// Updates documents that match the filter as it is. The write path has already restricted the filter.
+    pub(crate) fn update<'a>(
+        &'a self,
+        model: &'a Model,
+        mut update: UpdateOperation,
+    ) -> impl Future<Output = Result<UpdateResult>> + Send + 'a {
+        update.origin = self.origin(update.origin);
+        self.run_write(model, self.executor.update(update))
+    }
+
+    /// Deletes documents that match the filter as it is. The write path has already restricted the filter.
+    pub(crate) fn delete<'a>(
+        &'a self,
+        model: &'a Model,
+        mut delete: DeleteOperation,
+    ) -> impl Future<Output = Result<DeleteResult>> + Send + 'a {
+        delete.origin = self.origin(delete.origin);
+        self.run_write(model, self.executor.delete(delete))
+    }
+
+    /// Changes or deletes the document that matches the filter as it is. The write path has already restricted the filter.
+    pub(crate) fn find_and_modify<'a>(
+        &'a self,
+        model: &'a Model,
+        mut modify: FindAndModify,
+    ) -> impl Future<Output = Result<Option<RawDocumentBuf>>> + Send + 'a {
+        modify.origin = self.origin(modify.origin);
+        self.run_write(model, self.executor.find_and_modify(modify))
+    }
+
+    /// Executes several writes, possibly of different models, in one operation.
+    pub(crate) fn bulk_write(
+        &self,
+        mut bulk: BulkWrite,
+    ) -> impl Future<Output = Result<BulkWriteResult>> + Send {
+        bulk.origin = self.origin(bulk.origin);
+        self.metrics.add_write();
+        self.executor.bulk_write(bulk)
+    }
+
+    /// Sends one write to the backend.
+    fn run_write<'a, R: 'a>(
+        &'a self,
+        model: &'a Model,
+        write: BoxFuture<'a, Result<R>>,
+    ) -> impl Future<Output = Result<R>> + Send + 'a {
+        self.metrics.add_write();
+        write.map_err(error::naming_model(model))
+    }
+
+    /// Returns all documents of the collection that match, also documents without a model or of other variants.
+    pub(crate) async fn find_all_in_collection(
+        &self,
+        mut find: FindOperation,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        find.options.origin = self.origin(find.options.origin);
+        self.metrics.add_query();
+        self.executor.find_all(find).await
+    }
+
+    /// Returns whether the collection has a document, also a document of another scope or variant.
+    pub(crate) async fn has_documents(
+        &self,
+        collection: &'static str,
+        origin: OperationOrigin,
+    ) -> Result<bool> {
+        let count = CountOperation {
+            collection: collection.into(),
+            filter: RawDocumentBuf::new(),
+            limit: Some(1),
+            options: self.origin(origin).into(),
+        };
+        self.metrics.add_query();
+        Ok(self.executor.count(count).await? > 0)
     }
 
     async fn restrict_pipeline(

@@ -26,6 +26,7 @@ pub use token::{CheckToken, IntoCheckToken};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
+    backend::operation::Stage,
     backend::{Cursor, operation::FindOperation},
     decode,
     document::Document,
@@ -487,6 +488,7 @@ async fn find_by_ids(
         let filter = single_field_document("_id", single_field_document("$in", keys)?)?;
         let find = FindOperation {
             projection: projection.clone(),
+            options: Stage::CHECKS.step("read the documents").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         findings.extend(access.find_all(model, find).await?);
@@ -513,6 +515,7 @@ async fn open_collection(
     }
     let find = FindOperation {
         sort: Some(single_field_document("_id", 1)?),
+        options: Stage::CHECKS.step("read the documents").into(),
         ..find_matching(&check.model.collection.into(), &filter)
     };
     let cursor = access.find(check.model, find).await?;

@@ -147,7 +147,7 @@ impl<S: Schema> Database<S> {
     /// # let db = odm::Database::<Shop>::open("memory:").await?;
     /// # db.insert_many([Part { id: 1, like: None }, Part { id: 2, like: Some(Ref::new(1)) }]).await?;
     /// # let delete = odm::backend::operation::DeleteOperation {
-    /// #     collection: "parts".into(), filter: odm::bson::rawdoc! { "_id": 1_i64 }, multi: false,
+    /// #     collection: "parts".into(), filter: odm::bson::rawdoc! { "_id": 1_i64 }, multi: false, origin: Default::default(),
     /// # };
     /// # db.backend().delete(delete).await?;
     /// println!("{}", db.repair().await?); // the planned repairs

@@ -62,7 +62,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
     backend::{
-        BoxFuture, Executor,
+        BoxFuture,
         operation::{
             DocumentChange, FindAndModify, FindAndModifyKind, InsertOperation, UpdateOperation,
             UpdateResult,
@@ -70,6 +70,7 @@ use crate::{
     },
     error,
     query::append_field,
+    retry,
     schema::{MissingUniqueIndexes, Model, upgrade},
     task, transaction_scope,
 };
@@ -186,18 +187,23 @@ pub(crate) trait WriteOperation:
     /// Adds the result for further documents to a result.
     fn add_outcome(total: &mut Self::Outcome, outcome: Self::Outcome);
 
-    /// Runs the operation on an executor.
-    fn run_on(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Outcome>> + Send;
+    /// Sends the operation to the backend.
+    fn run_on(
+        self,
+        access: &Access,
+        model: &Model,
+    ) -> impl Future<Output = Result<Self::Outcome>> + Send;
 
     /// Runs the operation and then a second update of the same documents. The caller provides the transaction.
     fn run_followed_by(
         self,
-        executor: &dyn Executor,
+        access: &Access,
+        model: &Model,
         second: UpdateOperation,
     ) -> impl Future<Output = Result<Self::Outcome>> + Send {
         async move {
-            let outcome = self.run_on(executor).await?;
-            executor.update(second).await?;
+            let outcome = self.run_on(access, model).await?;
+            access.update(model, second).await?;
             Ok(outcome)
         }
     }
@@ -266,7 +272,6 @@ fn run_erased(
         let outcome =
             task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone()))
                 .await;
-        metrics.operation_metrics().add_write();
         let outcome = outcome.map_err(error::naming_model(model))?;
         metrics
             .operation_metrics()
@@ -309,62 +314,80 @@ async fn run_from_copies<W: WriteOperation>(
     if pending.is_empty() {
         return rollup::run_write(access, model, write, &mut pending).await;
     }
-    let mut transaction_result = None;
-    if pending.starts_in_transaction() {
-        let is_rejected = AtomicBool::new(false);
-        let run_transaction = |access: Access| {
-            let (write, pending, is_rejected) = (write.clone(), &pending, &is_rejected);
-            is_rejected.store(false, Ordering::Relaxed);
-            async move {
-                // Copies are revalidated after the commit.
-                let mut copies = pending.clone();
-                let outcome = rollup::run_write(access.clone(), model, write, &mut copies).await?;
-                if access.transaction_scope().is_none() || W::matched_count(&outcome) == 0 {
-                    return Ok((outcome, FanOutProgress::NotStarted));
+    run_with_copies(access, model, write, pending).await
+}
+
+/// Runs a write with pending copies.
+fn run_with_copies<W: WriteOperation>(
+    access: Access,
+    model: &'static Model,
+    write: W,
+    mut pending: copy::PendingCopies,
+) -> BoxFuture<'static, Result<W::Outcome>> {
+    Box::pin(async move {
+        let mut transaction_result = None;
+        if pending.starts_in_transaction() {
+            let is_rejected = AtomicBool::new(false);
+            let run_transaction = |access: Access| {
+                let (write, pending, is_rejected) = (write.clone(), &pending, &is_rejected);
+                is_rejected.store(false, Ordering::Relaxed);
+                async move {
+                    // Copies are revalidated after the commit.
+                    let mut copies = pending.clone();
+                    let outcome =
+                        rollup::run_write(access.clone(), model, write, &mut copies).await?;
+                    if access.transaction_scope().is_none() || W::matched_count(&outcome) == 0 {
+                        return Ok((outcome, FanOutProgress::NotStarted));
+                    }
+                    let fan_out = pending.fan_out_in_transaction(&access, model).await;
+                    let fan_out = fan_out.map_err(|error| {
+                        is_rejected.store(is_rejection(&error), Ordering::Relaxed);
+                        access.fail_transaction(error)
+                    });
+                    Ok((outcome, fan_out?))
                 }
-                let fan_out = pending.fan_out_in_transaction(&access, model).await;
-                let fan_out = fan_out.map_err(|error| {
-                    is_rejected.store(is_rejection(&error), Ordering::Relaxed);
-                    access.fail_transaction(error)
-                });
-                Ok((outcome, fan_out?))
-            }
-        };
-        transaction_result = match access
-            .run_transactional(
-                transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-                run_transaction,
-            )
-            .await
-        {
-            Ok((outcome, fan_out)) => Some((Ok(outcome), fan_out)),
-            // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
-            Err(_)
-                if access.transaction_scope().is_none() && is_rejected.load(Ordering::Relaxed) =>
+            };
+            transaction_result = match access
+                .run_transactional(
+                    transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
+                    run_transaction,
+                )
+                .await
             {
-                None
-            }
-            Err(error) => Some((Err(error), FanOutProgress::NotStarted)),
+                Ok((outcome, fan_out)) => Some((Ok(outcome), fan_out)),
+                // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
+                Err(_)
+                    if access.transaction_scope().is_none()
+                        && is_rejected.load(Ordering::Relaxed) =>
+                {
+                    retry::log_fallback(
+                        model,
+                        "a dependent rejects a copy: the fan-out stays pending",
+                    );
+                    None
+                }
+                Err(error) => Some((Err(error), FanOutProgress::NotStarted)),
+            };
+        }
+        let (outcome, fan_out) = match transaction_result {
+            Some(outcome) => outcome,
+            None => (
+                rollup::run_write(access.clone(), model, write, &mut pending).await,
+                FanOutProgress::NotStarted,
+            ),
         };
-    }
-    let (outcome, fan_out) = match transaction_result {
-        Some(outcome) => outcome,
-        None => (
-            rollup::run_write(access.clone(), model, write, &mut pending).await,
-            FanOutProgress::NotStarted,
-        ),
-    };
-    let pending = pending.after_transaction(fan_out);
-    match (&outcome, access.transaction_scope()) {
-        (Ok(outcome), _) if W::matched_count(outcome) == 0 => {}
-        (Ok(_), None) => pending.run_after_write(access, model).await,
-        // A failed operation may have written some documents.
-        (Err(_), None) => pending.run_in_background(&access, model),
-        // The documents are visible to other sessions only after the commit of the caller's transaction.
-        (Ok(_), Some(_)) => pending.run_in_background(&access, model),
-        (Err(_), Some(_)) => {}
-    }
-    outcome
+        let pending = pending.after_transaction(fan_out);
+        match (&outcome, access.transaction_scope()) {
+            (Ok(outcome), _) if W::matched_count(outcome) == 0 => {}
+            (Ok(_), None) => pending.run_after_write(access, model).await,
+            // A failed operation may have written some documents.
+            (Err(_), None) => pending.run_in_background(&access, model),
+            // The documents are visible to other sessions only after the commit of the caller's transaction.
+            (Ok(_), Some(_)) => pending.run_in_background(&access, model),
+            (Err(_), Some(_)) => {}
+        }
+        outcome
+    })
 }
 
 /// Follow-up work of a nested write.
@@ -447,9 +470,9 @@ impl WriteOperation for InsertOperation {
         *total += inserted;
     }
 
-    async fn run_on(self, executor: &dyn Executor) -> Result<u64> {
+    async fn run_on(self, access: &Access, model: &Model) -> Result<u64> {
         let inserted = self.documents.len() as u64;
-        executor.insert(self).await.map(|()| inserted)
+        access.insert(model, self).await.map(|()| inserted)
     }
 }
 
@@ -493,6 +516,7 @@ impl WriteOperation for UpdateOperation {
                 upsert: false,
                 return_new: false,
             },
+            origin: self.origin,
         })
     }
 
@@ -516,8 +540,8 @@ impl WriteOperation for UpdateOperation {
         total.modified += outcome.modified;
     }
 
-    async fn run_on(self, executor: &dyn Executor) -> Result<UpdateResult> {
-        executor.update(self).await
+    async fn run_on(self, access: &Access, model: &Model) -> Result<UpdateResult> {
+        access.update(model, self).await
     }
 }
 
@@ -584,13 +608,14 @@ impl WriteOperation for FindAndModify {
         *total = total.take().or(document);
     }
 
-    async fn run_on(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
-        executor.find_and_modify(self).await
+    async fn run_on(self, access: &Access, model: &Model) -> Result<Option<RawDocumentBuf>> {
+        access.find_and_modify(model, self).await
     }
 
     async fn run_followed_by(
         mut self,
-        executor: &dyn Executor,
+        access: &Access,
+        model: &Model,
         second: UpdateOperation,
     ) -> Result<Option<RawDocumentBuf>> {
         let FindAndModifyKind::Update {
@@ -599,8 +624,8 @@ impl WriteOperation for FindAndModify {
             ..
         } = &mut self.modification
         else {
-            let document = self.run_on(executor).await?;
-            executor.update(second).await?;
+            let document = self.run_on(access, model).await?;
+            access.update(model, second).await?;
             return Ok(document);
         };
         // The returned document must show both updates.
@@ -610,12 +635,13 @@ impl WriteOperation for FindAndModify {
             change: std::mem::replace(change, second.change),
             multi: false,
             upsert: false,
+            origin: self.origin,
         };
-        if executor.update(first).await?.matched == 0 {
+        if access.update(model, first).await?.matched == 0 {
             return Ok(None);
         }
         self.filter = second.filter;
-        self.run_on(executor).await
+        self.run_on(access, model).await
     }
 }
 

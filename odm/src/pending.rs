@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{CountOperation, FindOperation},
+    backend::operation::{CountOperation, FindOperation, Stage},
     document::Document,
     error,
     maintain::{self, PendingKind, blocked_record},
@@ -338,6 +338,7 @@ impl PendingSummary {
             projection: Some(single_field_document(&kind.lease_path(), 1)?),
             sort: Some(single_field_document(&kind.lease_path(), 1)?),
             limit: Some(1),
+            options: Stage::PENDING.step("read the earliest lease").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let documents = access.find_all(model, find).await?;
@@ -370,6 +371,7 @@ impl PendingSummary {
             // The pause until the next attempt equals the age, so the last leases belong to the oldest work.
             sort: Some(single_field_document(&kind.lease_path(), -1)?),
             limit: Some(MAX_REPORTED_REJECTIONS as u64),
+            options: Stage::PENDING.step("read the rejections").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let documents = access.find_all(model, find).await?;
@@ -411,6 +413,7 @@ impl PendingSummary {
         }
         let find = FindOperation {
             projection: Some(single_field_document(kind.record_path(), 1)?),
+            options: Stage::PENDING.step("read the running fan-out").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         for raw in access.find_all(model, find).await? {
@@ -431,7 +434,7 @@ fn count_matching(model: &Model, filter: &RawDocument) -> CountOperation {
         collection: model.collection.into(),
         filter: filter.to_owned(),
         limit: None,
-        options: Default::default(),
+        options: Stage::PENDING.step("count the documents").into(),
     }
 }
 

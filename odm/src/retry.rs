@@ -9,20 +9,39 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::task;
+use crate::{Error, schema::Model, task};
 
 /// The pause after the first conflict. Each further pause is twice as long, up to [`MAX_CONFLICT_PAUSE`], less a random part.
 const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 const MAX_CONFLICT_PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits after an attempt that met a conflict. Attempts count from 1.
-pub(crate) async fn pause_before_retry(attempt: u32) {
+/// The log target of retries and of fallbacks to another strategy.
+const RETRY_TARGET: &str = "odm::retry";
+
+/// Logs the reason of a retry, and waits. Attempts count from 1.
+pub(crate) async fn pause_before_retry(reason: &str, attempt: u32) {
+    log_retry(reason, attempt);
     task::sleep(pause_duration(attempt)).await;
+}
+
+/// Logs the reason of a retry.
+pub(crate) fn log_retry(reason: &str, attempt: u32) {
+    tracing::debug!(target: RETRY_TARGET, reason, attempt, "retry");
 }
 
 /// Waits for a step of another writer that takes a while.
 pub(crate) async fn long_pause() {
-    pause_before_retry(6).await;
+    task::sleep(pause_duration(6)).await;
+}
+
+/// Logs the reason of a retry of a whole transaction.
+pub(crate) fn log_transaction_retry(error: &Error, attempt: u32) {
+    tracing::debug!(target: RETRY_TARGET, reason = %error, attempt, "retry of the transaction");
+}
+
+/// Logs that a write continues with another strategy.
+pub(crate) fn log_fallback(model: &Model, reason: &str) {
+    tracing::debug!(target: RETRY_TARGET, model = model.name, reason, "fallback");
 }
 
 /// Returns how long to wait after an attempt. The random part keeps two colliding writers from colliding again.

@@ -5,6 +5,7 @@
 //! | `odm` | debug | a span `operation` for each typed operation, with `operation`, `model`, `collection`, and at the end `queries`, `writes` and `documents` |
 //! | `odm::advice` | warn | N+1 queries: the same query many times in one task with different values; a stored array near its `max` |
 //! | `odm::operation` | debug | an event for each operation of the backend, with its duration; a warning for a slow operation |
+//! | `odm::retry` | debug | the reason of each retry, and of each change of the strategy of a write |
 //! | `odm::indexes` | warn | a declared index that the database does not have |
 //! | `odm::plan` | debug | the plan of each query and of each write with a condition; a warning for a scan; a push by id that leaves an array near its `max` |
 //!
@@ -27,6 +28,7 @@ use bson::{RawBsonRef, RawDocument};
 use tracing::{Level, Span, field::Empty};
 
 use crate::{
+    Error, ErrorKind,
     backend::operation::{Explain, FindOperation},
     schema::Model,
 };
@@ -135,6 +137,17 @@ pub(crate) fn log_plan(model: &Model, filter: &RawDocument, explain: &Explain) {
             returned = explain.returned,
             "collection scan: no index serves this filter; declare an index with `#[index]` or `index(…)`"
         );
+    }
+}
+
+/// Warns that follow-up work failed after the write. The work stays recorded in the documents, and a later recovery runs it again.
+/// A rejecting document has a warning of its own, and the end of the work after a `close` is no failure.
+pub(crate) fn log_still_pending(work: &str, model: Option<&Model>, error: &Error) {
+    let model = model.map_or(error.model(), |model| Some(model.name));
+    if matches!(error.kind(), ErrorKind::Closed | ErrorKind::StillPending) {
+        tracing::debug!(target: "odm", model, %error, "{work} ends and stays pending");
+    } else {
+        tracing::warn!(target: "odm", model, %error, "{work} failed and stays pending");
     }
 }
 

@@ -30,6 +30,7 @@ pub async fn expire_leases<S: Schema>(backend: &Arc<dyn Backend>) -> Result<()> 
             change: DocumentChange::operators(raw(doc! { "$set": { &lease: long_ago } })),
             multi: true,
             upsert: false,
+            origin: Default::default(),
         };
         backend.update(write).await?;
     }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Error, Result,
     access::Access,
+    backend::operation::OperationOrigin,
     backend::{BoxFuture, operation},
     document::{Document, Ref},
     error,
@@ -271,6 +272,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
             collection: T::COLLECTION.into(),
             filter: to_raw(&T::MODEL, &node)?,
             multi: self.target.id().is_none(),
+            origin: OperationOrigin::default(),
         })
     }
 }
@@ -307,6 +309,7 @@ impl PreparedDelete {
                     sort,
                     projection,
                     modification: operation::FindAndModifyKind::Delete,
+                    origin: OperationOrigin::default(),
                 };
                 apply_delete_mode(model, &mut write, self.means)?;
                 let document = WriteRequest::new(model, write)?.run(self.access).await?;

@@ -171,7 +171,7 @@ impl<T: Document, E: Stored> IntoFuture for Matching<T, E> {
                     order::sort_if_ordered(stream.reader?.field, &mut elements);
                     return elements.into_iter().map(decode_element::<T, E>).collect();
                 }
-                retry::pause_before_retry(attempt).await;
+                retry::pause_before_retry("the array was replaced during the read", attempt).await;
                 stream.restart_read();
             }
             Err(stream.reader?.contention_error())

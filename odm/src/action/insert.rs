@@ -7,6 +7,7 @@ use bson::RawDocumentBuf;
 use crate::{
     Result,
     access::Access,
+    backend::operation::OperationOrigin,
     backend::{BoxFuture, operation::InsertOperation},
     decode::decode_new,
     document::{Document, Draft},
@@ -182,6 +183,7 @@ async fn insert_and_run_hooks<T: Document>(
         collection: T::COLLECTION.into(),
         documents,
         ordered: true,
+        origin: OperationOrigin::default(),
     };
     let plan = WriteRequest::new(&T::MODEL, write)?.with_sources(sources);
     let result = hook::run_with_after_hooks(access, hooks, move |access| async move {
@@ -248,6 +250,7 @@ pub(super) fn store_documents(
             collection: model.collection.into(),
             documents,
             ordered: true,
+            origin: OperationOrigin::default(),
         };
         let plan = WriteRequest::new(model, write)?.with_sources(sources);
         plan.run(access).await

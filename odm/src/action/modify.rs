@@ -23,6 +23,9 @@ const DEFAULT_MODIFY_ATTEMPTS: u32 = 100;
 /// The longest time to wait in the queue of the writers of the same document.
 const MAX_QUEUE_WAIT: Duration = Duration::from_secs(30);
 
+/// The reason of a retry, for the log.
+const CONFLICT_REASON: &str = "another write changed the document";
+
 impl<'c, T: Document> Modify<'c, T> {
     pub(crate) fn new(
         access: Access,
@@ -71,12 +74,13 @@ impl<'c, T: Document> Modify<'c, T> {
                     conflict = Some(error);
                     // Do not queue inside a transaction: the writer ahead may be waiting for a write of this transaction.
                     if turn.is_none() && self.access.transaction_scope().is_none() {
+                        retry::log_retry(CONFLICT_REASON, attempt);
                         let document = (T::COLLECTION, self.key.to_raw()?.into_bytes());
                         turn = retry::DOCUMENT_QUEUES
                             .wait_for_turn(document, MAX_QUEUE_WAIT)
                             .await;
                     } else {
-                        retry::pause_before_retry(attempt).await;
+                        retry::pause_before_retry(CONFLICT_REASON, attempt).await;
                     }
                     attempt += 1;
                 }

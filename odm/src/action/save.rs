@@ -14,7 +14,7 @@ use crate::{
     action::UpdateOperators,
     backend::{
         BoxFuture,
-        operation::{DocumentChange, UpdateOperation, UpdateResult},
+        operation::{DocumentChange, OperationOrigin, UpdateOperation, UpdateResult},
     },
     decode,
     document::Document,
@@ -240,6 +240,7 @@ async fn write_changes<T: Document>(
         change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
+        origin: OperationOrigin::default(),
     };
     let request = WriteRequest::new(&T::MODEL, write)?;
     let change = request.operation().change.clone();

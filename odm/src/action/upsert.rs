@@ -385,7 +385,8 @@ async fn update_or_insert<T: Document, K: IdTarget>(
             Err(_) => {}
         }
         if attempt > 1 {
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the document was inserted and deleted meanwhile", attempt)
+                .await;
         }
         attempt += 1;
     }

@@ -11,7 +11,8 @@ use tracing::{Level, Span};
 use super::operation::{
     AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation, DeleteOperation,
     DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral,
-    Index, InsertOperation, ReadOptions, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
+    Index, InsertOperation, OperationOrigin, ReadOptions, ShardKey, Stage, UpdateOperation,
+    UpdateResult, WatchOperation,
 };
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
@@ -68,6 +69,7 @@ struct Subject {
     collection: Option<Collection>,
     /// The comment of a read.
     comment: Option<String>,
+    origin: OperationOrigin,
 }
 
 impl Subject {
@@ -76,6 +78,7 @@ impl Subject {
             operation,
             collection: None,
             comment: None,
+            origin: OperationOrigin::default(),
         }
     }
 
@@ -86,9 +89,17 @@ impl Subject {
         }
     }
 
+    fn of_write(operation: &'static str, collection: &Collection, origin: OperationOrigin) -> Self {
+        Self {
+            origin,
+            ..Self::of(operation, collection.clone())
+        }
+    }
+
     fn of_read(operation: &'static str, collection: &Collection, options: &ReadOptions) -> Self {
         Self {
             comment: options.comment.clone(),
+            origin: options.origin,
             ..Self::of(operation, collection.clone())
         }
     }
@@ -147,6 +158,12 @@ impl Report {
         let (system, operation) = (self.settings.system, self.subject.operation);
         let collection = self.subject.collection.as_deref();
         let comment = self.subject.comment.as_deref();
+        let origin = self.subject.origin;
+        let action = (!origin.action.is_empty()).then_some(origin.action);
+        let (stage, step) = (
+            origin.stage.map(Stage::name),
+            origin.stage.map(|_| origin.step),
+        );
         let (documents, error_type) = (self.documents, self.error_type());
         let milliseconds = duration.as_secs_f64() * 1_000.0;
         macro_rules! event {
@@ -154,7 +171,8 @@ impl Report {
                 tracing::$level!(
                     target: OPERATION_TARGET,
                     { "db.system.name" = system, "db.operation.name" = operation, "db.collection.name" = collection,
-                    "db.response.returned_rows" = documents, "error.type" = error_type, duration_ms = milliseconds, comment },
+                    "db.response.returned_rows" = documents, "error.type" = error_type, duration_ms = milliseconds, comment,
+                    "odm.action" = action, "odm.stage" = stage, "odm.step" = step },
                     $message
                 )
             };
@@ -333,18 +351,18 @@ impl<T: Executor + ?Sized> Executor for Observed<T> {
     }
 
     fn insert(&self, insert: InsertOperation) -> BoxFuture<'_, Result<()>> {
-        let subject = Subject::of("insert", insert.collection.clone());
+        let subject = Subject::of_write("insert", &insert.collection, insert.origin);
         self.observe(subject, self.inner.insert(insert), none)
     }
 
     fn update(&self, update: UpdateOperation) -> BoxFuture<'_, Result<UpdateResult>> {
-        let subject = Subject::of("update", update.collection.clone());
+        let subject = Subject::of_write("update", &update.collection, update.origin);
         let run = self.inner.update(update);
         self.observe(subject, run, |result| Some(result.matched))
     }
 
     fn delete(&self, delete: DeleteOperation) -> BoxFuture<'_, Result<DeleteResult>> {
-        let subject = Subject::of("delete", delete.collection.clone());
+        let subject = Subject::of_write("delete", &delete.collection, delete.origin);
         let run = self.inner.delete(delete);
         self.observe(subject, run, |result| Some(result.deleted))
     }
@@ -353,7 +371,7 @@ impl<T: Executor + ?Sized> Executor for Observed<T> {
         &self,
         modify: FindAndModify,
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
-        let subject = Subject::of("findAndModify", modify.collection.clone());
+        let subject = Subject::of_write("findAndModify", &modify.collection, modify.origin);
         let run = self.inner.find_and_modify(modify);
         self.observe(subject, run, |document| Some(u64::from(document.is_some())))
     }
@@ -361,7 +379,7 @@ impl<T: Executor + ?Sized> Executor for Observed<T> {
     fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
         let first = bulk.writes.first();
         let subject = first.map_or(Subject::new("bulkWrite"), |item| {
-            Subject::of("bulkWrite", item.write.collection().clone())
+            Subject::of_write("bulkWrite", item.write.collection(), bulk.origin)
         });
         let run = self.inner.bulk_write(bulk);
         self.observe(subject, run, |result| {

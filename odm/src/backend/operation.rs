@@ -5,12 +5,14 @@
 
 mod bulk_write;
 mod display;
+mod origin;
 
 #[cfg(any(feature = "engine", feature = "mongodb"))]
 pub(super) use bulk_write::ensure_no_upsert;
 pub use bulk_write::{
     BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, Unmatched,
 };
+pub use origin::{OperationOrigin, Stage};
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -36,6 +38,8 @@ pub struct ReadOptions {
     pub comment: Option<String>,
     /// The members of a MongoDB replica set that may answer. `None` is the option of the URL. The engine has one copy of the data.
     pub read_preference: Option<ReadPreference>,
+    /// The part of the typed action that sends the read.
+    pub origin: OperationOrigin,
 }
 
 impl ReadOptions {
@@ -89,6 +93,15 @@ pub struct FindOperation {
     pub limit: Option<u64>,
     /// The time limit and other options.
     pub options: ReadOptions,
+}
+
+impl FindOperation {
+    /// Returns the query with an origin.
+    #[must_use]
+    pub fn with_origin(mut self, origin: OperationOrigin) -> Self {
+        self.options.origin = origin;
+        self
+    }
 }
 
 /// Runs the documents of a collection through a pipeline of stages.
@@ -186,6 +199,8 @@ pub struct InsertOperation {
     pub documents: Vec<RawDocumentBuf>,
     /// Whether to stop at the first failure. Otherwise the operation inserts every document that it can.
     pub ordered: bool,
+    /// The part of the typed action that sends the write.
+    pub origin: OperationOrigin,
 }
 
 /// Changes the documents that match a filter.
@@ -201,6 +216,8 @@ pub struct UpdateOperation {
     pub multi: bool,
     /// Whether to insert a document if none matches.
     pub upsert: bool,
+    /// The part of the typed action that sends the write.
+    pub origin: OperationOrigin,
 }
 
 /// The change of a document.
@@ -272,6 +289,8 @@ pub struct FindAndModify {
     pub projection: Option<RawDocumentBuf>,
     /// The modification of the document.
     pub modification: FindAndModifyKind,
+    /// The part of the typed action that sends the write.
+    pub origin: OperationOrigin,
 }
 
 /// The modification that a [`FindAndModify`] performs.
@@ -300,6 +319,8 @@ pub struct DeleteOperation {
     pub filter: RawDocumentBuf,
     /// Whether to delete all documents that match, not only the first.
     pub multi: bool,
+    /// The part of the typed action that sends the write.
+    pub origin: OperationOrigin,
 }
 
 /// Watches committed changes.
@@ -654,6 +675,40 @@ impl Operation {
                 | Self::Count(_)
                 | Self::Distinct(_)
         )
+    }
+
+    /// Returns the part of the typed action that sends the operation. Empty for an operation that is not about documents.
+    #[must_use]
+    pub fn origin(&self) -> OperationOrigin {
+        match self {
+            Self::Find(find) | Self::Explain(find) => find.options.origin,
+            Self::Aggregate(aggregate) => aggregate.options.origin,
+            Self::FindEach(find) => find.options.origin,
+            Self::FindSeveral(several) => {
+                let first = several.finds.first();
+                first.map(|find| find.options.origin).unwrap_or_default()
+            }
+            Self::Count(count) => count.options.origin,
+            Self::Distinct(distinct) => distinct.options.origin,
+            Self::Insert(insert) => insert.origin,
+            Self::Update(update) => update.origin,
+            Self::Delete(delete) => delete.origin,
+            Self::FindAndModify(modify) => modify.origin,
+            Self::BulkWrite(bulk) => bulk.origin,
+            Self::ListCollections
+            | Self::CreateCollection(_)
+            | Self::DropCollection(_)
+            | Self::ListIndexes(_)
+            | Self::CreateIndexes(..)
+            | Self::DropIndex(..)
+            | Self::SetExpiry(..)
+            | Self::ShardKeyOf(_)
+            | Self::ShardCollection(..)
+            | Self::Watch(_)
+            | Self::Begin
+            | Self::Commit
+            | Self::Abort => OperationOrigin::default(),
+        }
     }
 
     /// Returns whether the operation changes documents.

@@ -7,7 +7,7 @@ use bson::{Document, RawDocumentBuf, doc};
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::{CountOperation, DocumentChange, UpdateOperation},
+    backend::operation::{DocumentChange, Stage, UpdateOperation},
     error, maintain,
     metadata::collections::{SCHEMA, declarations_from_document, set_declarations},
     query::single_field_document,
@@ -76,9 +76,10 @@ pub(crate) async fn find_backfills(
     if models.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(&SCHEMA.into(), &RawDocumentBuf::new());
+    let find = find_matching(&SCHEMA.into(), &RawDocumentBuf::new())
+        .with_origin(Stage::CHECKS.step("read the recorded declarations"));
     let mut recorded = BTreeMap::new();
-    for raw in access.executor().find_all(find).await? {
+    for raw in access.find_all_in_collection(find).await? {
         let stored = Document::try_from(&*raw).map_err(error::from_bson)?;
         if let Ok(model) = stored.get_str("_id") {
             recorded.insert(model.to_owned(), declarations_from_document(&stored));
@@ -98,13 +99,8 @@ pub(crate) async fn find_backfills(
         if changed.is_empty() {
             continue;
         }
-        let count = CountOperation {
-            collection: model.collection.into(),
-            filter: RawDocumentBuf::new(),
-            limit: Some(1),
-            options: Default::default(),
-        };
-        if access.executor().count(count).await? == 0 {
+        let origin = Stage::CHECKS.step("look for a document");
+        if !access.has_documents(model.collection, origin).await? {
             record_declared(access, model).await?;
             continue;
         }
@@ -131,6 +127,7 @@ pub(crate) async fn record_declared(access: &Access, model: &'static Model) -> R
         ),
         multi: false,
         upsert: true,
+        origin: Stage::CHECKS.step("record the declarations"),
     };
-    access.executor().update(update).await.map(drop)
+    access.update(model, update).await.map(drop)
 }

@@ -70,7 +70,7 @@ impl SpilledParts {
         if self.attempt == MAX_READ_ATTEMPTS || self.walk.is_complete().await? {
             return Ok(false);
         }
-        retry::pause_before_retry(self.attempt).await;
+        retry::pause_before_retry("the array was replaced during the read", self.attempt).await;
         self.attempt += 1;
         let Some(array) = self.reading.read_state().await? else {
             return Ok(false);

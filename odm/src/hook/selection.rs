@@ -6,7 +6,7 @@ use bson::{RawArrayBuf, RawBson};
 
 use crate::{
     Result,
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     document::Document,
     error,
     field::Path,
@@ -66,7 +66,7 @@ impl<T: Document> Selection<T> {
                 projection: Some(single_field_document("_id", 1)?),
                 sort: sort_to_raw(&self.sort).map_err(error::of_model::<T>)?,
                 limit: (!self.is_many).then_some(1),
-                options: Default::default(),
+                options: Stage::HOOKS.step("read the ids").into(),
             };
             upgrade::upgrade_before_write(&access, &T::MODEL, &find.filter).await?;
             let documents = access.find_all(&T::MODEL, find).await?;

@@ -6,12 +6,10 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use super::{Footprint, HardOrSoftDelete, WriteOperation};
 use crate::{
     Result,
-    backend::{
-        Executor,
-        operation::{
-            DeleteResult, DocumentChange, FindAndModify, FindAndModifyKind, InsertOperation,
-            UpdateOperation, UpdateResult,
-        },
+    access::Access,
+    backend::operation::{
+        DeleteResult, DocumentChange, FindAndModify, FindAndModifyKind, InsertOperation,
+        UpdateOperation, UpdateResult,
     },
     schema::Model,
 };
@@ -126,16 +124,17 @@ impl WriteOperation for AnyWrite {
         total.found = total.found.take().or(outcome.found);
     }
 
-    async fn run_on(self, executor: &dyn Executor) -> Result<WriteOutcome> {
-        with_operation!(self, operation => operation.run_on(executor).await.map(Into::into))
+    async fn run_on(self, access: &Access, model: &Model) -> Result<WriteOutcome> {
+        with_operation!(self, operation => operation.run_on(access, model).await.map(Into::into))
     }
 
     async fn run_followed_by(
         self,
-        executor: &dyn Executor,
+        access: &Access,
+        model: &Model,
         second: UpdateOperation,
     ) -> Result<WriteOutcome> {
-        with_operation!(self, operation => operation.run_followed_by(executor, second).await.map(Into::into))
+        with_operation!(self, operation => operation.run_followed_by(access, model, second).await.map(Into::into))
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
+    backend::operation::Stage,
     backend::{BoxFuture, operation::FindOperation},
     decode, error,
     metadata::pending::{BLOCKED, BlockedRecord},
@@ -231,6 +232,7 @@ async fn write_records(
     append_field(&mut projection, &blocked_path, 1)?;
     let find = FindOperation {
         projection: Some(projection),
+        options: Stage::PENDING.step("read the blocked documents").into(),
         ..find_matching(&model.collection.into(), &pending_filter)
     };
     let rejections: Vec<_> = rejections
@@ -257,6 +259,7 @@ async fn write_records(
         let filter = to_raw_document(&filter)?;
         let mut set = doc! { kind.lease_path(): next_attempt };
         without_record.push(MetadataUpdate::new(
+            Stage::PENDING.step("postpone the blocked work"),
             filter.clone(),
             doc! { "$set": set.clone() },
         ));
@@ -266,7 +269,11 @@ async fn write_records(
             rejections: rejections.clone(),
         };
         set.insert(&*blocked_path, record.to_document());
-        with_record.push(MetadataUpdate::new(filter, doc! { "$set": set }));
+        with_record.push(MetadataUpdate::new(
+            Stage::PENDING.step("record the rejections"),
+            filter,
+            doc! { "$set": set },
+        ));
     }
     match apply_updates(access, model, with_record).await {
         // The document has no room for the record. A date replaces a date of the same size.
@@ -341,6 +348,7 @@ pub(crate) async fn release_blocked(access: &Access, model: &'static Model) -> R
         let find = FindOperation {
             projection: Some(single_field_document("_id", 1)?),
             limit: Some(1),
+            options: Stage::PENDING.step("read the blocked documents").into(),
             ..find_matching(&model.collection.into(), &blocked_filter(kind)?)
         };
         if access.find_all(model, find).await?.is_empty() {
@@ -353,7 +361,11 @@ pub(crate) async fn release_blocked(access: &Access, model: &'static Model) -> R
         apply_update(
             access,
             model,
-            MetadataUpdate::new(blocked_filter(kind)?, update),
+            MetadataUpdate::new(
+                Stage::PENDING.step("release the blocked work"),
+                blocked_filter(kind)?,
+                update,
+            ),
         )
         .await?;
     }

@@ -13,7 +13,7 @@ use crate::{
         operation,
         operation::{
             BulkItem, BulkItemOutcome, BulkWrite, BulkWriteResult, DeleteResult, InsertOperation,
-            Unmatched, UpdateResult,
+            OperationOrigin, Unmatched, UpdateResult,
         },
     },
     error,
@@ -155,6 +155,7 @@ impl NarrowedBulkWrite {
                     collection,
                     documents: vec![document],
                     ordered: true,
+                    origin: OperationOrigin::default(),
                 };
                 let inserted =
                     run_stages(access, model, insert.into(), SourceCache::default()).await;
@@ -219,14 +220,17 @@ pub(crate) async fn run_bulk(
                     .chain(last)
                     .map(|write| write.item);
                 let writes = writes.collect();
-                let bulk = BulkWrite { writes, ordered };
-                access.executor().bulk_write(bulk).await
+                let bulk = BulkWrite {
+                    writes,
+                    ordered,
+                    origin: OperationOrigin::default(),
+                };
+                access.bulk_write(bulk).await
             }
         }
     };
     let outcome =
         task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone())).await;
-    metrics.operation_metrics().add_write();
     let mut outcome = outcome?;
     metrics
         .operation_metrics()

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{DocumentChange, FindOperation, UpdateOperation},
+    backend::operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
     decode, error,
     query::{append_field, single_field_document},
     schema::{ComputedInput, Model},
@@ -233,12 +233,12 @@ pub(super) async fn run_write<W: WriteOperation>(
         Some(change) => plan_update(access, model, change)?,
     };
     let result = match computed_update {
-        ComputedUpdate::Unchanged => return write.run_on(&**access.executor()).await,
+        ComputedUpdate::Unchanged => return write.run_on(access, model).await,
         ComputedUpdate::Pipeline(stages) => {
             if let Some(change) = write.change_mut() {
                 *change = DocumentChange::Pipeline(stages);
             }
-            write.run_on(&**access.executor()).await
+            write.run_on(access, model).await
         }
         ComputedUpdate::TwoUpdates(_, field) if !access.has_transactions() => {
             Err(error::naming_model(model)(needs_transaction_error(field)))
@@ -275,6 +275,7 @@ async fn run_two_updates<W: WriteOperation>(
         projection: Some(single_field_document("_id", 1)?),
         sort,
         limit: is_single.then_some(1),
+        options: Stage::COMPUTED.step("read the ids").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let documents = access.with_full_visibility().find_all(model, find).await?;
@@ -291,9 +292,9 @@ async fn run_two_updates<W: WriteOperation>(
         change: DocumentChange::Pipeline(stages),
         multi: true,
         upsert: false,
+        origin: Stage::COMPUTED.step("compute in a second update"),
     };
-    access.operation_metrics().add_write();
-    write.run_followed_by(&**access.executor(), update).await
+    write.run_followed_by(access, model, update).await
 }
 
 fn needs_transaction_error(field: &str) -> Error {

@@ -5,12 +5,10 @@ use bson::{DateTime, RawDocumentBuf};
 use super::{Footprint, WriteOperation};
 use crate::{
     Result,
-    backend::{
-        Executor,
-        operation::{
-            self, DeleteOperation, DeleteResult, DocumentChange, FindAndModify, FindAndModifyKind,
-            UpdateOperation,
-        },
+    access::Access,
+    backend::operation::{
+        self, DeleteOperation, DeleteResult, DocumentChange, FindAndModify, FindAndModifyKind,
+        UpdateOperation,
     },
     query::single_field_document,
     schema::Model,
@@ -98,11 +96,11 @@ impl WriteOperation for HardOrSoftDelete {
         total.deleted += outcome.deleted;
     }
 
-    async fn run_on(self, executor: &dyn Executor) -> Result<DeleteResult> {
+    async fn run_on(self, access: &Access, model: &Model) -> Result<DeleteResult> {
         match self {
-            Self::Hard(delete) => executor.delete(delete).await,
+            Self::Hard(delete) => access.delete(model, delete).await,
             Self::Soft(update) => {
-                let updated = executor.update(update).await?;
+                let updated = access.update(model, update).await?;
                 Ok(DeleteResult {
                     deleted: updated.matched,
                 })
@@ -156,5 +154,6 @@ fn soft_delete_update(delete: DeleteOperation, change: DocumentChange) -> Update
         change,
         multi: delete.multi,
         upsert: false,
+        origin: delete.origin,
     }
 }

@@ -59,11 +59,13 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{DeleteOperation, DocumentChange, FindOperation, UpdateOperation},
+    backend::BoxFuture,
+    backend::operation::{DeleteOperation, DocumentChange, FindOperation, Stage, UpdateOperation},
     error,
     id_batches::id_batches,
     metadata::references::{INVERSE_VERSION, LEASE, tombstone},
     query::{append_field, single_field_document},
+    retry,
     schema::{Model, ReferenceLink},
     soft_delete::Visibility,
     transaction_scope,
@@ -78,24 +80,26 @@ use overflow_references::add_conditions;
 use validate::{delete_undecided, ensure_decided, missing_target};
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
-pub(super) async fn run_write<W: WriteOperation>(
+pub(super) fn run_write<W: WriteOperation>(
     access: Access,
     model: &'static Model,
     write: W,
-) -> Result<W::Outcome> {
-    if !access.has_transactions() {
-        return intent::run_standalone(&access, model, write).await;
-    }
-    let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
-    let run = || Box::pin(run_in_transaction(&access, model, &write));
-    let outcome = retry_after_recovery(&access, run).await;
-    match outcome {
-        Ok(Some(outcome)) => Ok(outcome),
-        Ok(None) => delete_in_batches(&access, model, &write).await,
-        // All documents of an insert commit together, so a failure inserts zero documents.
-        Err(error) if is_insert => Err(error.with_inserted(0)),
-        Err(error) => Err(error),
-    }
+) -> BoxFuture<'static, Result<W::Outcome>> {
+    Box::pin(async move {
+        if !access.has_transactions() {
+            return intent::run_standalone(&access, model, write).await;
+        }
+        let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
+        let run = || Box::pin(run_in_transaction(&access, model, &write));
+        let outcome = retry_after_recovery(&access, run).await;
+        match outcome {
+            Ok(Some(outcome)) => Ok(outcome),
+            Ok(None) => delete_in_batches(&access, model, &write).await,
+            // All documents of an insert commit together, so a failure inserts zero documents.
+            Err(error) if is_insert => Err(error.with_inserted(0)),
+            Err(error) => Err(error),
+        }
+    })
 }
 
 /// Runs a delete in two phases, as without transactions. For callers whose concurrent work must see a tombstone before the
@@ -166,7 +170,10 @@ async fn run_in_transaction<W: WriteOperation>(
         )
         .await
     {
-        Err(_) if is_too_large.load(Ordering::Relaxed) => Ok(None),
+        Err(_) if is_too_large.load(Ordering::Relaxed) => {
+            retry::log_fallback(model, "the delete set is too large for one transaction");
+            Ok(None)
+        }
         outcome => outcome.map(Some),
     }
 }
@@ -200,6 +207,7 @@ async fn delete_in_batches<W: WriteOperation>(
                 MAX_LINK_QUERY_DOCUMENTS as u64
             }),
             sort: write.sort_order().map(RawDocument::to_owned),
+            options: Stage::REFERENCES.step("read a batch to delete").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let found = read_linked(access, model, find).await?;
@@ -311,6 +319,7 @@ impl TransactionalWrite<'_> {
         }
         let find = FindOperation {
             projection,
+            options: Stage::REFERENCES.step("read the stored references").into(),
             ..find_matching(
                 &model.collection.into(),
                 &single_field_document("_id", one_of(document_ids(&before))?)?,
@@ -337,6 +346,7 @@ impl TransactionalWrite<'_> {
         let find = FindOperation {
             sort,
             limit: if affects_at_most_one { Some(1) } else { limit },
+            options: Stage::REFERENCES.step("read the stored references").into(),
             ..find_matching(&model.collection.into(), filter)
         };
         let found = read_linked(&self.access, model, find).await?;
@@ -387,6 +397,7 @@ impl TransactionalWrite<'_> {
                 collection: part.model.collection.into(),
                 filter: single_field_document("_id", one_of(document_ids(&cascaded))?)?,
                 multi: true,
+                origin: Stage::REFERENCES.step("delete the cascaded documents"),
             };
             let hard_delete = HardOrSoftDelete::new(part.model, delete, DeleteMode::Hard)?;
             self.write_with_inverses(full_access, part.model, hard_delete, &cascaded)
@@ -446,7 +457,8 @@ impl TransactionalWrite<'_> {
             after = read_linked(
                 full_access,
                 model,
-                find_matching(&model.collection.into(), &filter),
+                find_matching(&model.collection.into(), &filter)
+                    .with_origin(Stage::REFERENCES.step("read the new references")),
             )
             .await?;
         }
@@ -553,6 +565,7 @@ pub(crate) async fn recover_model(
             projection: Some(single_field_document("_id", 1)?),
             sort: Some(single_field_document(LEASE, 1)?),
             limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
+            options: Stage::REFERENCES.step("read the pending documents").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let abandoned = access.find_all(model, find).await?;
@@ -643,14 +656,17 @@ async fn guard_targets(
             "$set",
             single_field_document(INVERSE_VERSION, ObjectId::new())?,
         )?;
-        if update_metadata(access, model, filter.clone(), change).await? == ids.len() as u64 {
+        if update_metadata(access, model, "guard the targets", filter.clone(), change).await?
+            == ids.len() as u64
+        {
             continue;
         }
         let filter = single_field_document("_id", one_of(&ids)?)?;
         let found_targets = read_linked(
             access,
             model,
-            find_matching(&model.collection.into(), &filter),
+            find_matching(&model.collection.into(), &filter)
+                .with_origin(Stage::REFERENCES.step("read the targets")),
         )
         .await?;
         let found_targets: BTreeMap<_, _> = found_targets
@@ -677,6 +693,7 @@ async fn guard_targets(
 async fn update_metadata(
     access: &Access,
     model: &'static Model,
+    step: &'static str,
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {
@@ -687,8 +704,7 @@ async fn update_metadata(
         change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
+        origin: Stage::REFERENCES.step(step),
     };
-    access.operation_metrics().add_write();
-    let outcome = access.executor().update(update).await;
-    Ok(outcome.map_err(error::naming_model(model))?.matched)
+    Ok(access.update(model, update).await?.matched)
 }

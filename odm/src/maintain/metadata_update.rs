@@ -12,7 +12,7 @@ use crate::{
     access::Access,
     backend::operation::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
-        Unmatched, UpdateOperation,
+        OperationOrigin, Unmatched, UpdateOperation,
     },
     error,
     schema::Model,
@@ -21,6 +21,7 @@ use crate::{
 /// An update of metadata in documents.
 #[derive(Debug, Clone)]
 pub(super) struct MetadataUpdate {
+    pub(super) origin: OperationOrigin,
     /// The filter of the documents. All matching documents are updated.
     pub(super) filter: RawDocumentBuf,
     pub(super) update: Document,
@@ -28,8 +29,9 @@ pub(super) struct MetadataUpdate {
 }
 
 impl MetadataUpdate {
-    pub(super) fn new(filter: RawDocumentBuf, update: Document) -> Self {
+    pub(super) fn new(origin: OperationOrigin, filter: RawDocumentBuf, update: Document) -> Self {
         Self {
+            origin,
             filter,
             update,
             array_filters: Vec::new(),
@@ -52,6 +54,7 @@ impl MetadataUpdate {
             },
             multi: true,
             upsert: false,
+            origin: self.origin,
         })
     }
 }
@@ -84,6 +87,9 @@ async fn write_unordered(
     model: &'static Model,
     changes: Vec<MetadataUpdate>,
 ) -> Result<BulkWriteResult> {
+    let origin = changes
+        .first()
+        .map_or_else(Default::default, |change| change.origin);
     let mut writes = Vec::with_capacity(changes.len());
     for change in changes {
         writes.push(BulkItem {
@@ -91,10 +97,15 @@ async fn write_unordered(
             unmatched: Unmatched::Ignore,
         });
     }
-    access.operation_metrics().add_write();
-    let ordered = false;
-    let outcome = access.executor().bulk_write(BulkWrite { writes, ordered });
-    outcome.await.map_err(error::naming_model(model))
+    let bulk = BulkWrite {
+        writes,
+        ordered: false,
+        origin,
+    };
+    access
+        .bulk_write(bulk)
+        .await
+        .map_err(error::naming_model(model))
 }
 
 /// Applies updates of metadata to one document each. Returns the rejecting documents with the errors.
@@ -125,7 +136,5 @@ pub(super) async fn apply_update(
     change: MetadataUpdate,
 ) -> Result<u64> {
     let update = change.into_update(access, model).await?;
-    access.operation_metrics().add_write();
-    let outcome = access.executor().update(update).await;
-    Ok(outcome.map_err(error::naming_model(model))?.matched)
+    Ok(access.update(model, update).await?.matched)
 }

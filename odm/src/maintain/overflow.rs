@@ -89,19 +89,21 @@ pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
 }
 
 /// Runs a write that changes overflow arrays.
-pub(super) async fn run_write<W: WriteOperation>(
+pub(super) fn run_write<W: WriteOperation>(
     access: Access,
     model: &'static Model,
     mut write: W,
     sources: SourceCache,
-) -> Result<W::Outcome> {
-    match write.documents_to_insert() {
-        Some(documents) => {
-            insert::ensure_elements_fit(model, documents)?;
-            insert::run_insert(access, model, write, sources).await
+) -> BoxFuture<'static, Result<W::Outcome>> {
+    Box::pin(async move {
+        match write.documents_to_insert() {
+            Some(documents) => {
+                insert::ensure_elements_fit(model, documents)?;
+                insert::run_insert(access, model, write, sources).await
+            }
+            None => update::run_update(access, model, write, sources).await,
         }
-        None => update::run_update(access, model, write, sources).await,
-    }
+    })
 }
 
 /// Changes an array as follow-up work of another write. The future is boxed because such a write can lead back here.

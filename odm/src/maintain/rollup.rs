@@ -53,10 +53,12 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::{Direction, DocumentChange, FindOperation, Index},
+    backend::BoxFuture,
+    backend::operation::{Direction, DocumentChange, FindOperation, Index, Stage},
     decode, error,
     metadata::{pending::TOKEN, rollup::ROLLUP_VERSION},
     query::{append_field, single_field_document},
+    retry,
     schema::{Model, Rollup, RollupKind},
     transaction_scope::{self, TransactionAttempts},
 };
@@ -172,29 +174,41 @@ pub(super) fn mark_pending_on_delete(
 pub(super) async fn run_write<W: WriteOperation>(
     access: Access,
     model: &'static Model,
-    mut write: W,
+    write: W,
     pending_copies: &mut copy::PendingCopies,
 ) -> Result<W::Outcome> {
     if !may_affect_rollups(&access, model, &write.footprint()) {
         return run_from_references(access, model, write).await;
     }
-    let new_parents = initialize_parents(model, &mut write)?;
-    let groups = rollup_groups(access.schema_models(), model);
-    let result = if groups.is_empty() {
-        run_from_references(access.clone(), model, write).await
-    } else if write.documents_to_insert().is_some() {
-        insert_children(&access, model, &groups, write, pending_copies).await
-    } else if write.change_mut().is_some() {
-        update_children(&access, model, write).await
-    } else {
-        delete_children(&access, model, write).await
-    };
-    if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
-        queue::run_in_background(&access, async move |access| {
-            recompute::recompute_new_parents(&access, model, token, initial_version).await
-        });
-    }
-    result
+    run_with_rollups(access, model, write, pending_copies).await
+}
+
+/// Runs a write that can affect rollups.
+fn run_with_rollups<'a, W: WriteOperation>(
+    access: Access,
+    model: &'static Model,
+    mut write: W,
+    pending_copies: &'a mut copy::PendingCopies,
+) -> BoxFuture<'a, Result<W::Outcome>> {
+    Box::pin(async move {
+        let new_parents = initialize_parents(model, &mut write)?;
+        let groups = rollup_groups(access.schema_models(), model);
+        let result = if groups.is_empty() {
+            run_from_references(access.clone(), model, write).await
+        } else if write.documents_to_insert().is_some() {
+            insert_children(&access, model, &groups, write, pending_copies).await
+        } else if write.change_mut().is_some() {
+            update_children(&access, model, write).await
+        } else {
+            delete_children(&access, model, write).await
+        };
+        if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
+            queue::run_in_background(&access, async move |access| {
+                recompute::recompute_new_parents(&access, model, token, initial_version).await
+            });
+        }
+        result
+    })
 }
 
 /// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
@@ -250,7 +264,12 @@ async fn insert_children<W: WriteOperation>(
             .run_transactional(TransactionAttempts::Single, work)
             .await;
         match result {
-            Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {}
+            Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {
+                retry::log_fallback(
+                    model,
+                    "another write changed a parent: the rollups are updated after the insert",
+                );
+            }
             // The transaction was rolled back completely: no document was inserted.
             Err(error) if access.transaction_scope().is_none() => {
                 return Err(error.with_inserted(0));
@@ -369,6 +388,7 @@ async fn delete_children<W: WriteOperation>(
             // A missing parent may be inserted concurrently. Delete with tombstones instead, so that the recompute of the parent
             // sees the deletes.
             Err(_) if is_parent_missing.load(Ordering::Relaxed) => {
+                retry::log_fallback(model, "a parent is missing: the delete runs in two phases");
                 let remaining = link::run_two_phase(access, model, write.clone()).await?;
                 W::add_outcome(&mut outcome, remaining);
                 return Ok(outcome);
@@ -460,6 +480,7 @@ pub(super) async fn recover_model(
             let find = FindOperation {
                 projection: Some(single_field_document("_id", 1)?),
                 limit: Some(MAX_CHILDREN_PER_BATCH as u64),
+                options: Stage::ROLLUPS.step("read the pending children").into(),
                 ..find_matching(&model.collection.into(), &filter)
             };
             let documents = access.find_all(model, find).await?;
@@ -536,7 +557,11 @@ async fn clear_pending(
     apply_update(
         access,
         model,
-        MetadataUpdate::new(token.token_filter(kind)?, unset),
+        MetadataUpdate::new(
+            Stage::ROLLUPS.step("remove the pending record"),
+            token.token_filter(kind)?,
+            unset,
+        ),
     )
     .await
 }

@@ -17,7 +17,7 @@ use crate::{
     backend::{
         BoxFuture,
         operation::{
-            DocumentChange, FindAndModify, FindAndModifyKind, FindOperation, UpdateOperation,
+            DocumentChange, FindAndModify, FindAndModifyKind, FindOperation, Stage, UpdateOperation,
         },
         read_to_end,
     },
@@ -119,6 +119,7 @@ async fn reserve_from_counter(
                 upsert: false,
                 return_new: true,
             },
+            origin: access.origin(Stage::SEQUENCES.step("reserve numbers")),
         };
         access.operation_metrics().add_write();
         let incremented = access.backend().find_and_modify(increment).await?;
@@ -138,7 +139,7 @@ async fn reserve_from_counter(
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         if attempt > 1 {
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the counter was deleted after its creation", attempt).await;
         }
         attempt += 1;
         create_counter(access, model, prefix, id.clone()).await?;
@@ -168,6 +169,7 @@ async fn create_counter(
         change: counter_change("$max", last)?,
         multi: false,
         upsert: true,
+        origin: access.origin(Stage::SEQUENCES.step("create the counter")),
     };
     access.operation_metrics().add_write();
     match access.backend().update(upsert).await {
@@ -190,7 +192,9 @@ async fn largest_number(access: &Access, model: &Model, prefix: &str) -> Result<
         projection: None,
         sort: Some(single_field_document(number, -1)?),
         limit: Some(1),
-        options: Default::default(),
+        options: access
+            .origin(Stage::SEQUENCES.step("read the largest number"))
+            .into(),
     };
     access.operation_metrics().add_query();
     let documents = read_to_end(access.backend().find(find).await?).await?;

@@ -19,7 +19,7 @@ use super::manifest::{ArrayState, ArrayWorkKind, integer_or_zero};
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::{AggregateOperation, FindOperation},
+    backend::operation::{AggregateOperation, FindOperation, Stage},
     metadata::overflow::{CHUNK_GENERATION, PROVISIONAL_TOKEN},
     schema::OverflowField,
     stored::{parse_document, to_raw_document},
@@ -55,6 +55,7 @@ pub(crate) fn generation_filter(
 pub(crate) fn find_in_order(field: &OverflowField, filter: &Document) -> Result<FindOperation> {
     Ok(FindOperation {
         sort: Some(to_raw_document(&doc! { field.seq: 1 })?),
+        options: Stage::ARRAYS.step("read the chunks").into(),
         ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
     })
 }
@@ -95,7 +96,7 @@ async fn sum_over_chunks(
         collection: field.chunks.collection.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
-        options: Default::default(),
+        options: Stage::ARRAYS.step("sum over the chunks").into(),
     };
     let rows = access.aggregate_all(field.chunks, aggregate).await?;
     let row = rows.first().map(|row| parse_document(row)).transpose()?;

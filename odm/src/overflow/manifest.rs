@@ -5,7 +5,7 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, oid::
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     metadata,
     query::{append_field, id_filter, single_field_document},
     schema::{Model, OverflowField, upgrade},
@@ -99,6 +99,7 @@ impl ArrayState {
         let find = FindOperation {
             projection: model.upgrade.is_none().then_some(projection),
             limit: Some(1),
+            options: Stage::ARRAYS.step("read the manifest").into(),
             ..find_matching(&model.collection.into(), filter)
         };
         let documents = access.find_all(model, find).await?;

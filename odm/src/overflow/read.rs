@@ -90,7 +90,7 @@ impl ArrayReader {
                 order::sort_if_ordered(self.field, &mut elements);
                 return Ok(Some(elements));
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the array was replaced during the read", attempt).await;
         }
         Err(self.contention_error())
     }
@@ -170,7 +170,7 @@ impl ArrayReader {
             if let Some(found) = self.try_read_range(&owner, from, len).await? {
                 return Ok(Some(found));
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the array was replaced during the read", attempt).await;
         }
         Err(self.contention_error())
     }
@@ -405,7 +405,7 @@ impl ArrayReader {
             if !self.was_replaced(&owner).await? {
                 return Ok(Some(false));
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the array was replaced during the read", attempt).await;
         }
         Err(self.contention_error())
     }
@@ -439,7 +439,7 @@ impl ArrayReader {
                 }
                 return Ok(present);
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the array was replaced during the read", attempt).await;
         }
         Err(self.contention_error())
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition},
-    backend::operation::{FindEach, FindOperation},
+    backend::operation::{FindEach, FindOperation, Stage},
     decode::{self, decode_all},
     document::Document,
     error,
@@ -207,7 +207,7 @@ impl<X: LinkItem> LoadedTargets<X> {
                 projection: projection.clone(),
                 sort: query.sort.clone(),
                 limit: None,
-                options: Default::default(),
+                options: Stage::JOINS.step("read the targets").into(),
             };
             documents.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
@@ -303,7 +303,7 @@ where
             projection: projection.clone(),
             sort: query.sort.clone(),
             limit: query.limit,
-            options: Default::default(),
+            options: Stage::JOINS.step("read the children").into(),
         };
         for row in access.find_each(&R::Of::MODEL, find_each).await? {
             let (position, child) = parse_row(&row).ok_or_else(malformed_answer)?;

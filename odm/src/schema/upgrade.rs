@@ -12,7 +12,7 @@ use bson::{Bson, Document as BsonDocument, RawBson, RawBsonRef, RawDocument, Raw
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{DocumentChange, FindOperation, UpdateOperation},
+    backend::operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
     decode,
     document::Document,
     error, maintain,
@@ -306,13 +306,15 @@ async fn store_upgrade(
             change: DocumentChange::Replacement(upgraded),
             multi: false,
             upsert: false,
+            origin: Stage::UPGRADES.step("store the upgraded document"),
         };
         // The references of the upgraded form may be new: the targets must exist, and the inverses must contain the document.
         if maintain::upgrade_document(access, model, &raw, update).await? {
             return Ok(true);
         }
         // A concurrent write has changed or deleted the document.
-        let find = find_matching(&model.collection.into(), &by_id);
+        let find = find_matching(&model.collection.into(), &by_id)
+            .with_origin(Stage::UPGRADES.step("read the document again"));
         match access.find_all(model, find).await?.pop() {
             None => return Ok(false),
             Some(current) => raw = current,
@@ -360,6 +362,7 @@ impl<'m> OutdatedDocuments<'m> {
         let find = FindOperation {
             sort: Some(single_field_document("_id", 1)?),
             limit: Some(UPGRADE_BATCH_DOCUMENTS),
+            options: Stage::UPGRADES.step("read the outdated documents").into(),
             ..find_matching(&self.model.collection.into(), &filter)
         };
         let batch = access.find_all(self.model, find).await?;

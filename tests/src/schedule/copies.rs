@@ -198,6 +198,7 @@ impl Case for SmallCopies {
                             ),
                             multi: true,
                             upsert: false,
+                            origin: Default::default(),
                         };
                         let _ = backend.update(update).await;
                     }

@@ -255,6 +255,7 @@ async fn expire_leases(backend: &Arc<dyn Backend>) {
             )),
             multi: true,
             upsert: false,
+            origin: Default::default(),
         };
         let _ = backend.update(update).await;
     }

@@ -230,6 +230,7 @@ impl Case for ExistingArraySpill {
                 collection: "sales".into(),
                 documents: vec![rawdoc! { "_id": 1_i64, "lines": RawArrayBuf::from_iter(lines) }],
                 ordered: true,
+                origin: Default::default(),
             };
             backend.insert(insert).await.expect("a sale");
         })

@@ -381,6 +381,7 @@ async fn an_unknown_variant_reads_as_serde_other() {
             rawdoc! { "_id": 2_i64, "last": { "kind": "Paused", "for": 5 }, "events": [{ "kind": "Ended" }, { "kind": "Paused" }] },
         ],
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
     assert_eq!(db.get::<Log>(2).await.unwrap().last, Event::Unknown);

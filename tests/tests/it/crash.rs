@@ -138,6 +138,7 @@ async fn open_empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
                 collection: collection.into(),
                 filter: rawdoc! {},
                 multi: true,
+                origin: Default::default(),
             };
             fixture.backend().delete(all).await.unwrap();
         }

@@ -29,6 +29,7 @@ fn insert(id: i32) -> InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
         ordered: true,
+        origin: Default::default(),
     }
 }
 
@@ -187,6 +188,7 @@ async fn a_dropped_read_ends() {
             collection: "things".into(),
             documents: documents.into_iter().chain([last]).collect(),
             ordered: true,
+            origin: Default::default(),
         };
         backend.insert(insert).await.unwrap();
         if is_limited {
@@ -294,6 +296,7 @@ impl ConcurrentJobChanges {
             change: DocumentChange::operators(rawdoc! { "$set": { "is_open": is_open } }),
             multi: true,
             upsert: false,
+            origin: Default::default(),
         };
         self.0.update(update).await.map(drop)
     }

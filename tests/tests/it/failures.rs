@@ -75,6 +75,7 @@ fn insert(id: i32) -> InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
         ordered: true,
+        origin: Default::default(),
     }
 }
 
@@ -129,6 +130,7 @@ async fn failures_on_a_replica_set() {
             upsert: false,
             return_new: true,
         },
+        origin: Default::default(),
     };
     let counted = backend.find_and_modify(count_up).await.unwrap().unwrap();
     assert_eq!(counted.get_i32("n").unwrap(), 1);
@@ -210,6 +212,7 @@ async fn failures_on_a_standalone_server() {
         change: DocumentChange::operators(rawdoc! { "$set": { "a": 1 } }),
         multi: true,
         upsert: false,
+        origin: Default::default(),
     };
     let error = backend.update(update).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");

@@ -36,6 +36,7 @@ fn insert(documents: impl IntoIterator<Item = bson::RawDocumentBuf>) -> InsertOp
         collection: "things".into(),
         documents: documents.into_iter().collect(),
         ordered: true,
+        origin: Default::default(),
     }
 }
 
@@ -770,6 +771,7 @@ fn update_all() -> UpdateOperation {
         change: DocumentChange::operators(rawdoc! { "$inc": { "m": 1 } }),
         multi: true,
         upsert: false,
+        origin: Default::default(),
     }
 }
 

@@ -82,8 +82,9 @@ async fn budgets_count_operations() {
     let message = message.await;
     let lines: Vec<_> = message.lines().collect();
     assert_eq!(lines[0], "number of queries: expected 1, found 2:");
-    assert!(lines[1].starts_with("   1. find makers {") && lines[1].ends_with("limit 1"));
+    assert!(lines[1].starts_with("   1. find makers {") && lines[1].ends_with("limit 1 [get]"));
     assert!(lines[2].starts_with("   2. find parts {") && lines[2].contains('7'));
+    assert!(lines[2].ends_with(" [find]"));
 }
 
 #[tokio::test]

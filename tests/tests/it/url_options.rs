@@ -83,6 +83,7 @@ fn insert(id: i32) -> InsertOperation {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id, "n": id }],
         ordered: true,
+        origin: Default::default(),
     }
 }
 

@@ -43,6 +43,7 @@ fn update(
         change: DocumentChange::operators(raw(update)?),
         multi: !filter.contains_key("_id"),
         upsert: false,
+        origin: Default::default(),
     })
 }
 
@@ -51,6 +52,7 @@ fn insert(collection: &'static str, documents: Vec<RawDocumentBuf>) -> InsertOpe
         collection: collection.into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     action::target::{ErasedTarget, TargetKind, decode_id, to_raw},
+    backend::operation::OperationOrigin,
     backend::{BoxFuture, operation},
     decode,
     document::Document,
@@ -242,6 +243,7 @@ impl PreparedUpdate {
             change: self.change.clone(),
             multi,
             upsert: false,
+            origin: OperationOrigin::default(),
         })
     }
 
@@ -353,6 +355,7 @@ impl PreparedUpdate {
                 },
                 multi: true,
                 upsert: false,
+                origin: OperationOrigin::default(),
             };
             let counts = WriteRequest::without_managed_fields(model, update).run(access.clone());
             removed |= counts.await?.modified > 0;
@@ -473,7 +476,7 @@ impl PreparedUpdate {
             return Ok(false);
         }
         if attempt > 1 {
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("another write stored null again", attempt).await;
         }
         Ok(true)
     }
@@ -554,6 +557,7 @@ impl PreparedUpdate {
                     upsert: false,
                     return_new,
                 },
+                origin: OperationOrigin::default(),
             };
             let document = WriteRequest::new(self.aim.model, write)?.run(access.clone());
             let document = document.await?;

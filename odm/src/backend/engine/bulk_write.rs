@@ -14,7 +14,9 @@ use crate::{
 
 /// Runs a bulk write: [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
 pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<BulkWriteResult> {
-    let BulkWrite { writes, ordered } = bulk;
+    let BulkWrite {
+        writes, ordered, ..
+    } = bulk;
     let mut totals = BulkWriteResult::not_attempted(writes.len());
     // A write that the engine cannot express fails at its position. In an ordered bulk write, only the writes before the failure
     // are sent.

@@ -12,6 +12,7 @@ pub(super) fn insert_documents(session: &Session, insert: InsertOperation) -> Re
         collection,
         documents,
         ordered,
+        ..
     } = insert;
     if documents.is_empty() {
         return Ok(());

@@ -18,7 +18,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
-        InsertOperation, Unmatched, UpdateOperation, ensure_no_upsert,
+        InsertOperation, OperationOrigin, Unmatched, UpdateOperation, ensure_no_upsert,
     },
 };
 
@@ -275,6 +275,7 @@ async fn execute_write(
                 collection,
                 documents: vec![document],
                 ordered: true,
+                origin: OperationOrigin::default(),
             };
             let inserted = insert::insert_documents(database, insert, session).await;
             inserted.map_err(Error::without_inserted)?;
@@ -459,6 +460,7 @@ mod tests {
             change: DocumentChange::operators(rawdoc! { "$inc": { "n": 1 } }),
             multi: false,
             upsert: false,
+            origin: OperationOrigin::default(),
         };
         BulkItem {
             write: BulkOperation::Update(update),
@@ -471,6 +473,7 @@ mod tests {
             collection: "a".into(),
             filter: rawdoc! { "_id": 1 },
             multi: false,
+            origin: OperationOrigin::default(),
         };
         BulkItem {
             write: BulkOperation::Delete(delete),

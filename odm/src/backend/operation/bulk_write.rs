@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-use super::{Collection, DeleteOperation, UpdateOperation};
+use super::{Collection, DeleteOperation, OperationOrigin, UpdateOperation};
 use crate::Error;
 
 /// Executes several writes, to one collection or to several.
@@ -13,6 +13,8 @@ pub struct BulkWrite {
     /// Whether to execute the writes in their order and to stop at the first failure. Otherwise the backend executes as many
     /// writes as possible, in any order.
     pub ordered: bool,
+    /// The part of the typed action that sends the write.
+    pub origin: OperationOrigin,
 }
 
 /// One write of a [`BulkWrite`].

@@ -4,14 +4,27 @@ use std::fmt;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
-use super::{BulkOperation, DocumentChange, FindAndModifyKind, FindOperation, Operation};
+use super::{
+    BulkOperation, DocumentChange, FindAndModifyKind, FindOperation, Operation, OperationOrigin,
+};
 
 /// The maximum length of a filter or of a change in the text, in characters.
 const MAX_DOCUMENT_CHARS: usize = 200;
 
-/// Writes the operation in one line: the name, the collection, the condition and the change, with all values.
+/// Writes the operation in one line: the name, the collection, the condition and the change, with all values, and the
+/// [origin](Operation::origin) in brackets.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_content(f)?;
+        match self.origin() {
+            origin if origin == OperationOrigin::default() => Ok(()),
+            origin => write!(f, " [{origin}]"),
+        }
+    }
+}
+
+impl Operation {
+    fn write_content(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Find(find) => write!(f, "find {}", query(find)),
             Self::Explain(find) => write!(f, "explain {}", query(find)),

@@ -6,7 +6,7 @@ use super::{computing_stages, equality_condition, evaluate};
 use crate::{
     Result,
     access::{Access, add_condition},
-    backend::operation::{DocumentChange, UpdateOperation},
+    backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     maintain::{link::linked_document::id_filter, metadata_update::to_raw_value, narrow_filter},
     query::same_bytes,
@@ -82,9 +82,9 @@ pub(crate) async fn recompute_fields(
         change: DocumentChange::Pipeline(computing_stages(model, &fields)?),
         multi: false,
         upsert: false,
+        origin: Stage::COMPUTED.step("compute again"),
     };
-    access.operation_metrics().add_write();
-    let result = access.executor().update(update).await;
+    let result = access.update(model, update).await;
     let result =
         result.map_err(|error| error::naming_model(model)(super::expression_error(error)))?;
     Ok(result.modified > 0)

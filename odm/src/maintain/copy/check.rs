@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
+    backend::operation::Stage,
     maintain::{
         PendingKind, PendingToken,
         link::linked_document::{OrderedId, TombstoneState, id_filter},
@@ -150,6 +151,7 @@ pub(crate) async fn refill_copy(
     let mut filter = parse_document(&id_filter(document)?)?;
     filter.extend(group.struct_condition(condition));
     let refill = MetadataUpdate {
+        origin: Stage::COPIES.step("refill the copy"),
         filter: to_raw_document(&filter)?,
         update,
         array_filters: elements.array_filters,

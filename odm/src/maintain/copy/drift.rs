@@ -105,7 +105,7 @@ async fn drifted_in_spilled(
         if cursor.is_complete().await? {
             return Ok(drifted);
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the array was replaced during the read", attempt).await;
         next_state = reader.read_state().await?;
     }
     Err(reader.contention_error())

@@ -21,7 +21,7 @@ use crate::{
     access::{Access, find_matching},
     backend::{
         BoxFuture, Cursor,
-        operation::{CountOperation, FindOperation},
+        operation::{CountOperation, FindOperation, Stage},
     },
     decode, error,
     id_batches::id_batches,
@@ -33,6 +33,7 @@ use crate::{
     },
     metadata::copy::SOURCE_VERSION,
     query::single_field_document,
+    retry,
     schema::{CopyMode, Model},
     transaction_scope,
 };
@@ -209,7 +210,7 @@ async fn count_dependents(
         collection: dependent_model.collection.into(),
         filter: to_raw_document(&group.struct_condition(condition))?,
         limit: Some(limit as u64 + 1),
-        options: Default::default(),
+        options: Stage::COPIES.step("count the dependents").into(),
     };
     let count = access.count(dependent_model, operation).await?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -230,6 +231,7 @@ async fn update_in_batches(
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
         limit: writes_are_serial.then_some(MAX_READ_DOCUMENTS),
+        options: Stage::COPIES.step("read a batch of dependents").into(),
         ..find_matching(
             &dependent_model.collection.into(),
             &to_raw_document(&update.stale_filter(group)?)?,
@@ -408,6 +410,7 @@ impl<'s> CopyUpdate<'s> {
         let version_path = format!("{prefix}{}", group.version_path());
         set_or_unset(&mut update, version_path, Some(source.version.into()));
         Ok(MetadataUpdate {
+            origin: Stage::COPIES.step("update the dependents"),
             filter: to_raw_document(&self.stale_filter(group)?)?,
             update,
             array_filters: elements.array_filters,
@@ -530,6 +533,9 @@ async fn write_copies_individually(
 ) -> Result<()> {
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
+        options: Stage::COPIES
+            .step("read the dependents of a rejected batch")
+            .into(),
         ..find_matching(
             &dependent_model.collection.into(),
             &to_raw_document(&update.stale_filter(group)?)?,
@@ -587,7 +593,10 @@ async fn try_in_transaction(
     });
     let result = transaction.await;
     if let Err(error) = &result {
-        tracing::debug!(target: "odm", model = dependent_model.name, %error, "fan-out continues without a transaction after the transaction failed");
+        let reason = format!(
+            "the transaction of a fan-out failed, and the fan-out continues without: {error}"
+        );
+        retry::log_fallback(dependent_model, &reason);
     }
     result.is_ok()
 }

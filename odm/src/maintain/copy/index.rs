@@ -5,8 +5,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use bson::RawDocumentBuf;
-
 use super::{
     is_dependent,
     layout::{CopyGroup, copy_groups, dependent_groups},
@@ -14,7 +12,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::{CountOperation, Direction, Index},
+    backend::operation::{Direction, Index, Stage},
     error,
     maintain::{PendingKind, link},
     schema::Model,
@@ -81,14 +79,11 @@ pub(super) async fn ensure_indexed(
         let indexes = indexes.map_err(error::naming_model(dependent_model))?;
         let required = Index::new(vec![(key.1.clone(), Direction::Ascending)]);
         if !indexes.iter().any(|index| index.serves_as(&required)) {
-            let operation = CountOperation {
-                collection: dependent_model.collection.into(),
-                filter: RawDocumentBuf::new(),
-                limit: Some(1),
-                options: Default::default(),
-            };
-            let count = access.executor().count(operation).await;
-            if count.map_err(error::naming_model(dependent_model))? == 0 {
+            let origin = Stage::COPIES.step("look for dependents without an index");
+            let has_dependents = access
+                .has_documents(dependent_model.collection, origin)
+                .await;
+            if !has_dependents.map_err(error::naming_model(dependent_model))? {
                 continue;
             }
             let message = format!(

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     decode,
     maintain::{
         LEASE_DURATION, PendingKind, PendingToken, Rejection,
@@ -82,7 +82,16 @@ impl PendingFanOut {
         }
         let filter = self.with_token(single_field_document("_id", one_of(&accepted)?)?)?;
         let update = doc! { "$unset": { PendingKind::FAN_OUT.record_path(): "" } };
-        apply_update(access, model, MetadataUpdate::new(filter, update)).await?;
+        apply_update(
+            access,
+            model,
+            MetadataUpdate::new(
+                Stage::COPIES.step("remove the pending record"),
+                filter,
+                update,
+            ),
+        )
+        .await?;
         Ok(())
     }
 }
@@ -100,6 +109,7 @@ pub(super) async fn read_pending_fan_outs(
     let find = FindOperation {
         projection: source_projection(model, &groups)?,
         limit: limit.map(|limit| limit as u64),
+        options: Stage::COPIES.step("read the pending fan-outs").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let mut fan_outs: Vec<PendingFanOut> = Vec::new();
@@ -156,7 +166,11 @@ impl<'f> FanOutLease<'f> {
             &PendingKind::FAN_OUT.lease_path(),
             single_field_document("$eq", fan_out.token.lease_end)?,
         )?;
-        let renewal = MetadataUpdate::new(filter, renewal_update(fan_out));
+        let renewal = MetadataUpdate::new(
+            Stage::COPIES.step("take over the fan-out"),
+            filter,
+            renewal_update(fan_out),
+        );
         Ok(apply_update(access, model, renewal).await? > 0)
     }
 
@@ -171,6 +185,7 @@ impl<'f> FanOutLease<'f> {
         self.renewed_at = Instant::now();
         let fan_out = self.fan_out;
         let mut renewals = vec![MetadataUpdate::new(
+            Stage::COPIES.step("renew the lease"),
             fan_out.unchanged_since_read()?,
             renewal_update(fan_out),
         )];
@@ -178,7 +193,11 @@ impl<'f> FanOutLease<'f> {
             let filter = fan_out.unchanged_source(first)?;
             let updated = i64::try_from(self.updated_dependents).unwrap_or(i64::MAX);
             let progress = doc! { "$set": { PendingKind::FAN_OUT.field_path(UPDATED): updated } };
-            renewals.push(MetadataUpdate::new(filter, progress));
+            renewals.push(MetadataUpdate::new(
+                Stage::COPIES.step("record the progress"),
+                filter,
+                progress,
+            ));
         }
         Ok(apply_updates(access, self.model, renewals).await? > 0)
     }

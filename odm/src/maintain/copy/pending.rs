@@ -25,7 +25,7 @@ use crate::{
     metadata::copy::SOURCE_VERSION,
     query::{append_field, single_field_document},
     schema::{CopyMode, Model},
-    task,
+    task, trace,
 };
 
 /// The follow-up work for copies after one write.
@@ -186,7 +186,7 @@ static QUEUED_FAN_OUT_SLOTS: Semaphore = Semaphore::const_new(64);
 /// Logs a failure. The work stays recorded in the document, so a later recovery runs the work again.
 fn log_failure(model: &Model, result: &Result<()>) {
     if let Err(error) = result {
-        tracing::debug!(target: "odm", model = model.name, %error, "fan-out or revalidation failed and stays pending");
+        trace::log_still_pending("fan-out or revalidation", Some(model), error);
     }
 }
 

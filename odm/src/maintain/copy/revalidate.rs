@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     decode,
     maintain::{
         PendingKind, PendingToken, Rejection,
@@ -42,7 +42,16 @@ pub(super) async fn revalidate_write(
             .await?
     {
         let update = doc! { "$unset": { PendingKind::REVALIDATE.record_path(): "" } };
-        apply_update(access, model, MetadataUpdate::new(filter, update)).await?;
+        apply_update(
+            access,
+            model,
+            MetadataUpdate::new(
+                Stage::COPIES.step("remove the pending record"),
+                filter,
+                update,
+            ),
+        )
+        .await?;
         return Ok(());
     }
     let mut blocked = None;
@@ -96,6 +105,7 @@ pub(super) async fn revalidate_batch(
     let find = FindOperation {
         projection: Some(projection),
         limit: Some(MAX_COPY_BATCH_DOCUMENTS as u64 + 1),
+        options: Stage::COPIES.step("read the copies to revalidate").into(),
         ..find_matching(&model.collection.into(), filter)
     };
     let deleted_source = SourceState::deleted_now();
@@ -208,7 +218,16 @@ pub(super) async fn revalidate_batch(
             single_field_document("$eq", token)?,
         )?;
         let update = doc! { "$unset": { PendingKind::REVALIDATE.record_path(): "" } };
-        documents += apply_update(access, model, MetadataUpdate::new(filter, update)).await?;
+        documents += apply_update(
+            access,
+            model,
+            MetadataUpdate::new(
+                Stage::COPIES.step("remove the pending record"),
+                filter,
+                update,
+            ),
+        )
+        .await?;
     }
     Ok(RevalidatedBatch {
         documents,

@@ -8,7 +8,7 @@ use super::{first_version, layout::CopyGroup, refresh::refresh_copies};
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     decode, error,
     id_batches::id_batches,
     maintain::{
@@ -243,6 +243,7 @@ async fn read_sources(
                 true => None,
                 false => source_projection(model, groups)?,
             },
+            options: Stage::COPIES.step("read the sources").into(),
             ..find_matching(
                 &model.collection.into(),
                 &single_field_document("_id", one_of(batch)?)?,

@@ -12,6 +12,7 @@ use super::{OrderedId, delete_rule::rules_targeting, delete_set::DeleteSet, read
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
+    backend::operation::Stage,
     schema::Model,
 };
 
@@ -65,7 +66,8 @@ pub(crate) async fn preview_delete(
     let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<OrderedId>)>::new();
     let mut consequences = DeletePreview::default();
     let mut delete_set = DeleteSet::new(true);
-    let find = find_matching(&model.collection.into(), &filter);
+    let find = find_matching(&model.collection.into(), &filter)
+        .with_origin(Stage::REFERENCES.step("read the documents to delete"));
     let roots = read_linked(access, model, find).await?;
     delete_set
         .collect_cascade(&full_access, model, roots, None)
@@ -87,7 +89,8 @@ pub(crate) async fn preview_delete(
             else {
                 continue;
             };
-            let find = find_matching(&rule.model.collection.into(), &filter);
+            let find = find_matching(&rule.model.collection.into(), &filter)
+                .with_origin(Stage::REFERENCES.step("read the referrers"));
             let (_, changed) = changed
                 .entry(rule.model.collection)
                 .or_insert_with(|| (rule.model, BTreeSet::new()));

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, add_condition},
-    backend::operation::{DeleteOperation, DocumentChange, Index, UpdateOperation},
+    backend::operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
     error,
     maintain::{
         DeleteMode, HardOrSoftDelete, NestedFollowUp, PendingKind, WriteOperation, computed, copy,
@@ -164,6 +164,7 @@ impl DeleteRule {
             collection: self.model.collection.into(),
             filter,
             multi: true,
+            origin: Stage::REFERENCES.step("delete the cascaded documents"),
         };
         HardOrSoftDelete::new(self.model, delete, DeleteMode::Hard)
     }
@@ -183,7 +184,6 @@ impl DeleteRule {
                 *update = with_operator(update, "$unset", field, "".into())?;
             }
         }
-        access.operation_metrics().add_write();
         let outcome = self.run_detach(access, write).await;
         follow_up.run_in_background(access, self.model);
         outcome.map_err(error::naming_model(self.model))
@@ -237,6 +237,7 @@ impl DeleteRule {
             change,
             multi: true,
             upsert: false,
+            origin: Stage::REFERENCES.step("detach the referrers"),
         };
         Ok((
             write.with_managed_fields(self.model)?,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{CountOperation, FindOperation},
+    backend::operation::{CountOperation, FindOperation, Stage},
     maintain::narrow_filter,
     query::single_field_document,
     schema::Model,
@@ -112,6 +112,7 @@ impl DeleteSet {
                 narrow_filter(access, rule.model, &mut filter, false).await?;
                 let find = FindOperation {
                     limit: capacity.map(|capacity| capacity as u64 + 1),
+                    options: Stage::REFERENCES.step("read the referrers").into(),
                     ..find_matching(&rule.model.collection.into(), &filter)
                 };
                 let found = read_linked(access, rule.model, find).await?;
@@ -169,6 +170,7 @@ impl DeleteSet {
         };
         let find = FindOperation {
             limit: Some(1),
+            options: Stage::REFERENCES.step("look for a referrer").into(),
             ..find_matching(&rule.model.collection.into(), &filter)
         };
         let referrers = read_linked(access, rule.model, find).await?;
@@ -203,7 +205,7 @@ impl DeleteSet {
             collection: rule.model.collection.into(),
             filter: filter.unwrap_or_default(),
             limit: None,
-            options: Default::default(),
+            options: Stage::REFERENCES.step("count the referrers").into(),
         };
         let referrers = access.count(rule.model, count).await?;
         Ok(delete_restricted(rule, &document.id, referrers.max(1)))

@@ -47,9 +47,8 @@ use crate::{
     access::{Access, add_condition, find_matching},
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation},
+        operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
     },
-    error,
     maintain::{
         Footprint, WriteOperation, computed, pending::new_lease_end, rollup, with_operator,
     },
@@ -115,6 +114,7 @@ pub(super) async fn run_standalone<W: WriteOperation>(
         let find = FindOperation {
             sort: sort.clone(),
             limit,
+            options: Stage::REFERENCES.step("read the stored references").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let matches = read_linked(access, model, find).await?;
@@ -169,10 +169,9 @@ async fn insert_with_intents(
             collection: model.collection.into(),
             documents: vec![with_insert_intent(model, &raw, token)?],
             ordered: true,
+            origin: Stage::REFERENCES.step("insert with an intent record"),
         };
-        access.operation_metrics().add_write();
-        let outcome = access.executor().insert(write).await;
-        let outcome = match outcome.map_err(error::naming_model(model)) {
+        let outcome = match access.insert(model, write).await {
             Ok(()) if model.links().is_empty() => Ok(()),
             Ok(()) => match complete_insert(access, model, &id, token).await {
                 Ok(Existence::Gone) => Err(insert_abandoned(model, &id)),
@@ -211,7 +210,7 @@ async fn complete_insert(
         let filter = intent_filter(id, token)?;
         let set = single_field_document("$set", set)?;
         // A concurrent recovery may have rolled the insert back.
-        if update_metadata(access, model, filter, set).await? == 1 {
+        if update_metadata(access, model, "abort the insert", filter, set).await? == 1 {
             recover_document(access, model, id).await?;
         }
         return Err(error);
@@ -255,7 +254,7 @@ where
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
         let mut filter = filter_for_document(&mut write, id)?;
-        let Some(found) = find_state(access, model, &filter).await? else {
+        let Some(found) = find_state(access, model, "read the document", &filter).await? else {
             return Ok(None);
         };
         if found.is_in_use() {
@@ -281,13 +280,14 @@ where
         if update_metadata(
             access,
             model,
+            "record the intent",
             unchanged,
             single_field_document("$set", intent)?,
         )
         .await?
             == 0
         {
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the document has changed since the read", attempt).await;
             continue;
         }
         // The intent record keeps concurrent writes from changing the references of this document.
@@ -297,13 +297,18 @@ where
             abort_intent(access, model, id, token).await?;
             complete_intent(access, model, id, token).await?;
             recorded?;
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry(
+                "the spilled references have changed since the read",
+                attempt,
+            )
+            .await;
             continue;
         }
-        let additions = match find_state(access, model, &id_filter(id)?).await? {
-            Some(found) => add_to_inverses(access, model, &found, token).await,
-            None => return Ok(None),
-        };
+        let additions =
+            match find_state(access, model, "read the new references", &id_filter(id)?).await? {
+                Some(found) => add_to_inverses(access, model, &found, token).await,
+                None => return Ok(None),
+            };
         if let Err(error) = additions {
             abort_intent(access, model, id, token).await?;
             complete_intent(access, model, id, token).await?;
@@ -325,7 +330,6 @@ where
         if let Some(DocumentChange::Operators { update, .. }) = write.change_mut() {
             *update = with_operator(update, "$set", INTENT_COMMITTED, true.into())?;
         }
-        access.operation_metrics().add_write();
         let outcome = run_write(write).await;
         if outcome
             .as_ref()
@@ -339,7 +343,7 @@ where
         abort_intent(access, model, id, token).await?;
         complete_intent(access, model, id, token).await?;
         outcome?;
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the document does not match any more", attempt).await;
     }
     Err(too_much_contention(model, id))
 }
@@ -382,7 +386,15 @@ async fn record_spilled_references(
     overflow_references::ensure_intent_fits(model, &old_ids, new_ids)?;
     let mut set = single_field_document(INTENT_OLD, old_ids)?;
     append_field(&mut set, LEASE, new_lease_end())?;
-    Ok(update_metadata(access, model, filter, single_field_document("$set", set)?).await? == 1)
+    Ok(update_metadata(
+        access,
+        model,
+        "record the old references",
+        filter,
+        single_field_document("$set", set)?,
+    )
+    .await?
+        == 1)
 }
 
 /// Returns the filter of a write, restricted to a single document.
@@ -411,7 +423,8 @@ async fn moved_values(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(&model.collection.into(), &id_filter(id)?);
+    let find = find_matching(&model.collection.into(), &id_filter(id)?)
+        .with_origin(Stage::REFERENCES.step("read the renamed fields"));
     let found = access.with_full_visibility().find_all(model, find).await?;
     let values = sources.into_iter().map(|source| {
         let value = found.first().and_then(|raw| value_at(raw, &source));
@@ -491,7 +504,15 @@ async fn finalize_tombstone(
     token: ObjectId,
 ) -> Result<bool> {
     let filter = provisional_tombstone_filter(id, token)?;
-    Ok(update_metadata(access, model, filter, finalize_change(access, model)?).await? == 1)
+    Ok(update_metadata(
+        access,
+        model,
+        "finalize the tombstone",
+        filter,
+        finalize_change(access, model)?,
+    )
+    .await?
+        == 1)
 }
 
 /// Completes a committed or aborted intent: updates inverses, then removes the intent record.
@@ -528,7 +549,16 @@ async fn complete_intent(
         append_field(&mut unset, path, "")?;
     }
     let unset = single_field_document("$unset", unset)?;
-    if update_metadata(&full_access, model, filter, unset).await? == 1 {
+    if update_metadata(
+        &full_access,
+        model,
+        "remove the intent record",
+        filter,
+        unset,
+    )
+    .await?
+        == 1
+    {
         return Ok(Existence::Present);
     }
     // A concurrent recovery has completed the intent, or rolls the insert back.
@@ -544,7 +574,13 @@ async fn find_unless_rolled_back(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Option<StoredState>> {
-    let found = find_state(&access.with_full_visibility(), model, &id_filter(id)?).await?;
+    let found = find_state(
+        &access.with_full_visibility(),
+        model,
+        "read the intent record",
+        &id_filter(id)?,
+    )
+    .await?;
     Ok(found.filter(|found| !found.has_tombstone_of(token)))
 }
 
@@ -563,7 +599,7 @@ async fn abort_intent(
         single_field_document("$exists", false)?,
     )?;
     let set = single_field_document("$set", single_field_document(INTENT_ABORTED, true)?)?;
-    update_metadata(&full_access, model, filter, set).await?;
+    update_metadata(&full_access, model, "abort the intent", filter, set).await?;
     Ok(())
 }
 
@@ -580,7 +616,7 @@ async fn wait_or_recover(
     {
         return recover_document(access, model, id).await;
     }
-    retry::pause_before_retry(attempt).await;
+    retry::pause_before_retry("another write of the document is pending", attempt).await;
     Ok(())
 }
 
@@ -632,7 +668,9 @@ impl Drop for RecoveryClaim<'_> {
 }
 
 async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
-    let Some(found) = find_state(access, model, &id_filter(id)?).await? else {
+    let Some(found) =
+        find_state(access, model, "read the pending document", &id_filter(id)?).await?
+    else {
         return Ok(());
     };
     if let Some(tombstone) = &found.tombstone {
@@ -658,10 +696,9 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
             collection: model.collection.into(),
             filter: tombstone_filter(id, token)?,
             multi: false,
+            origin: Stage::REFERENCES.step("delete the document with the tombstone"),
         };
-        access.operation_metrics().add_write();
-        let outcome = access.executor().delete(delete).await;
-        return outcome.map(drop).map_err(error::naming_model(model));
+        return access.delete(model, delete).await.map(drop);
     }
     let Some(intent) = &found.intent else {
         let mut filter = id_filter(id)?;
@@ -671,6 +708,7 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
         update_metadata(
             access,
             model,
+            "remove the expired lease",
             filter,
             single_field_document("$unset", unset)?,
         )

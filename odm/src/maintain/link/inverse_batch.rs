@@ -20,7 +20,7 @@ use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{
-        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, FindOperation,
+        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, FindOperation, Stage,
         Unmatched, UpdateOperation,
     },
     id_batches::id_batches,
@@ -242,12 +242,12 @@ impl<'a> InverseBatch<'a> {
         if expected == 0 {
             return Ok(true);
         }
-        self.writer_access.operation_metrics().add_write();
         let bulk = BulkWrite {
             writes,
             ordered: true,
+            origin: Stage::REFERENCES.step("write the inverses"),
         };
-        let outcome = self.writer_access.executor().bulk_write(bulk).await?;
+        let outcome = self.writer_access.bulk_write(bulk).await?;
         for result in outcome.results {
             if let BulkItemOutcome::Failed(error) = result {
                 return Err(error);
@@ -274,6 +274,7 @@ impl<'a> InverseBatch<'a> {
             for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
                 let find = FindOperation {
                     projection: Some(single_field_document(INVERSE_VERSION, 1)?),
+                    options: Stage::REFERENCES.step("read the inverses").into(),
                     ..find_matching(
                         &collection.into(),
                         &single_field_document("_id", one_of(batch)?)?,
@@ -318,6 +319,7 @@ fn inverse_update(
         change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
+        origin: Stage::REFERENCES.step("write the inverse"),
     };
     (model, update)
 }
@@ -381,7 +383,8 @@ impl InverseEntry {
     async fn ensure_added(&self, access: &Access) -> Result<()> {
         let model = (self.link.link_field.model)();
         let filter = id_filter(&self.target)?;
-        let find = find_matching(&model.collection.into(), &filter);
+        let find = find_matching(&model.collection.into(), &filter)
+            .with_origin(Stage::REFERENCES.step("read the target"));
         let found = read_linked(access, model, find).await?;
         let target = match found.first() {
             Some(target) if target.tombstone == TombstoneState::Live => target,

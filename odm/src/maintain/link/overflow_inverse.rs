@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
-    backend::operation::{DocumentChange, UpdateOperation},
+    backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     maintain::{narrow_filter, overflow},
     metadata::references::{INVERSE_VERSION, tombstone},
@@ -148,6 +148,7 @@ impl OverflowInverse {
             change: DocumentChange::operators(update),
             multi: true,
             upsert: false,
+            origin: Stage::REFERENCES.step("write the inverse"),
         })
     }
 
@@ -169,7 +170,6 @@ impl OverflowInverse {
         for batch in batches {
             let mut update = self.change_update(filter.clone(), change, batch, new_version)?;
             narrow_filter(access, self.model, &mut update.filter, false).await?;
-            access.operation_metrics().add_write();
             let outcome = overflow::run_follow_up(access, self.model, update).await;
             if outcome.map_err(error::naming_model(self.model))?.matched == 0 {
                 return Ok(false);
@@ -197,8 +197,8 @@ impl OverflowInverse {
             change: DocumentChange::operators(single_field_document("$set", set)?),
             multi: true,
             upsert: false,
+            origin: Stage::REFERENCES.step("write the inverse"),
         };
-        access.operation_metrics().add_write();
         let outcome = overflow::run_follow_up(access, self.model, update).await;
         Ok(outcome.map_err(error::naming_model(self.model))?.matched == 1)
     }

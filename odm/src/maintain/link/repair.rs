@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     maintain::{WriteOperation, narrow_filter},
     metadata::references::INVERSE_VERSION,
     query::{append_field, single_field_document},
@@ -205,6 +205,7 @@ pub(crate) async fn remove_duplicates(
     Ok(update_metadata(
         full_access,
         model,
+        "repair the inverse",
         filter,
         single_field_document("$set", set)?,
     )
@@ -219,6 +220,7 @@ async fn read_by_id(
 ) -> Result<Option<LinkedDocument>> {
     let find = FindOperation {
         limit: Some(1),
+        options: Stage::REFERENCES.step("read the document to repair").into(),
         ..find_matching(&model.collection.into(), &id_filter(id)?)
     };
     Ok(read_linked(full_access, model, find).await?.pop())

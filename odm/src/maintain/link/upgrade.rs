@@ -14,7 +14,6 @@ use crate::{
         BoxFuture,
         operation::{DocumentChange, UpdateOperation},
     },
-    error,
     schema::Model,
     transaction_scope,
 };
@@ -50,8 +49,7 @@ async fn write_upgraded(
     let Some((_, link)) =
         links.find(|(link, _)| before.targets_of(*link) != after.targets_of(*link))
     else {
-        let outcome = access.executor().update(update).await;
-        return Ok(outcome.map_err(error::naming_model(model))?.matched > 0);
+        return Ok(access.update(model, update).await?.matched > 0);
     };
     if !access.has_transactions() {
         return Err(upgrade_needs_transaction(model, link, &before.id));
@@ -66,8 +64,7 @@ async fn write_upgraded(
         };
         let (update, before, after) = (update.clone(), before.clone(), after.clone());
         async move {
-            let outcome = transaction.access.executor().update(update).await;
-            if outcome.map_err(error::naming_model(model))?.matched == 0 {
+            if transaction.access.update(model, update).await?.matched == 0 {
                 return Ok(false);
             }
             let (before, after) = ([before], [after]);

@@ -15,7 +15,9 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::{DocumentChange, FindAndModify, FindAndModifyKind, UpdateOperation},
+    backend::operation::{
+        DocumentChange, FindAndModify, FindAndModifyKind, Stage, UpdateOperation,
+    },
     error,
     maintain::{
         link::linked_document::id_filter,
@@ -68,7 +70,11 @@ impl ArrayHandle<'_> {
         let done = metadata_update::apply_update(
             self.access,
             self.model,
-            metadata_update::MetadataUpdate::new(filter, update),
+            metadata_update::MetadataUpdate::new(
+                Stage::ARRAYS.step("update the owner"),
+                filter,
+                update,
+            ),
         )
         .await?;
         Ok(done > 0)
@@ -140,10 +146,9 @@ impl ArrayHandle<'_> {
                 upsert: false,
                 return_new: true,
             },
+            origin: Stage::ARRAYS.step("record the pending change"),
         };
-        self.access.operation_metrics().add_write();
-        let updated = self.access.executor().find_and_modify(modify).await;
-        let updated = updated.map_err(error::naming_model(self.model))?;
+        let updated = self.access.find_and_modify(self.model, modify).await?;
         updated
             .map(|raw| ArrayState::from_document(field, &raw))
             .transpose()
@@ -180,13 +185,14 @@ impl ArrayHandle<'_> {
             if self.access.transaction_scope().is_some() {
                 return Err(self.contention_error().into_transient());
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("another write stores chunks of the array", attempt).await;
             return Ok(());
         }
         match self.run_work(owner).await {
             // The process that started the work reports the rejection to the caller.
             Err(error) if is_change && self.is_rejection(&error) => {
-                retry::pause_before_retry(attempt).await;
+                retry::pause_before_retry("the change of another write was rejected", attempt)
+                    .await;
                 Ok(())
             }
             done => done,
@@ -430,10 +436,9 @@ impl ArrayHandle<'_> {
             ]),
             multi: false,
             upsert: false,
+            origin: Stage::ARRAYS.step("remove the manifest"),
         };
-        self.access.operation_metrics().add_write();
-        let done = self.access.executor().update(update).await;
-        Ok(done.map_err(error::naming_model(self.model))?.matched > 0)
+        Ok(self.access.update(self.model, update).await?.matched > 0)
     }
 
     /// Returns whether the server rejected a write for good. In a transaction the answer is false: the abort undoes the whole
@@ -484,7 +489,7 @@ pub(super) async fn count_chunks(
         collection: field.chunks.collection.into(),
         filter: to_raw_document(filter)?,
         limit: None,
-        options: Default::default(),
+        options: Stage::ARRAYS.step("count the chunks").into(),
     };
     let count = access.count(field.chunks, count).await?;
     Ok(i64::try_from(count).unwrap_or(i64::MAX))

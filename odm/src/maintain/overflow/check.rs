@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     maintain::metadata_update::{parse_document, to_raw_document},
     metadata::{
         self, Metadata,
@@ -154,6 +154,7 @@ async fn read_chunk_numbers(
 ) -> Result<Vec<i64>> {
     let find = FindOperation {
         projection: Some(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?),
+        options: Stage::ARRAYS.step("read the chunk numbers").into(),
         ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
     };
     let chunks = access.find_all(field.chunks, find).await?;
@@ -174,6 +175,7 @@ pub(crate) async fn find_orphan_chunks(
             &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
         )?),
         sort: Some(to_raw_document(&doc! { field.owner: 1 })?),
+        options: Stage::ARRAYS.step("read the orphan chunks").into(),
         ..find_matching(
             &field.chunks.collection.into(),
             &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
@@ -314,7 +316,11 @@ pub(crate) async fn repair_array(
                 super::rewrite::rewrite_chunks(&array, &owner).await?
             }
         };
-        retry::pause_before_retry(attempt.min(3)).await;
+        retry::pause_before_retry(
+            "the array is checked again after the repair",
+            attempt.min(3),
+        )
+        .await;
     }
     Err(array.contention_error())
 }
@@ -330,7 +336,8 @@ pub(crate) async fn delete_orphan(
     let find = find_matching(
         &field.chunks.collection.into(),
         &to_raw_document(&confirmed)?,
-    );
+    )
+    .with_origin(Stage::ARRAYS.step("read the orphan chunk"));
     let found = access.find_all(field.chunks, find).await?;
     let Some(chunk) = found.first().map(|raw| parse_document(raw)).transpose()? else {
         return Ok(false);

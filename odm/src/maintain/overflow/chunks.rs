@@ -11,9 +11,8 @@ use crate::{
     ErrorKind, Result,
     access::{Access, find_matching},
     backend::operation::{
-        DeleteOperation, DocumentChange, FindOperation, InsertOperation, UpdateOperation,
+        DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
     },
-    error,
     maintain::{
         metadata_update::{parse_document, to_raw_document},
         pending::{new_insert_lease_end, new_lease_end},
@@ -215,7 +214,8 @@ pub(super) async fn is_insert_abandoned(
     token: ObjectId,
 ) -> Result<bool> {
     let filter = doc! { "_id": { "$eq": abandoned_insert_id(owner, token) } };
-    let find = find_matching(&field.chunks.collection.into(), &to_raw_document(&filter)?);
+    let find = find_matching(&field.chunks.collection.into(), &to_raw_document(&filter)?)
+        .with_origin(Stage::ARRAYS.step("look for an abandoned insert"));
     let found = access.find_all(field.chunks, find).await?;
     Ok(!found.is_empty())
 }
@@ -233,15 +233,15 @@ async fn insert_once(
         change: DocumentChange::operators(to_raw_document(&doc! { "$setOnInsert": document })?),
         multi: false,
         upsert: true,
+        origin: Stage::ARRAYS.step("insert a chunk"),
     };
-    access.operation_metrics().add_write();
-    match access.executor().update(update).await {
+    match access.update(field.chunks, update).await {
         Err(error)
             if error.kind() == ErrorKind::DuplicateKey && access.transaction_scope().is_none() =>
         {
             Ok(true)
         }
-        done => Ok(done.map_err(error::naming_model(field.chunks))?.matched > 0),
+        done => Ok(done?.matched > 0),
     }
 }
 
@@ -255,10 +255,9 @@ async fn insert_chunks(
         collection: field.chunks.collection.into(),
         documents,
         ordered: true,
+        origin: Stage::ARRAYS.step("insert the chunks"),
     };
-    access.operation_metrics().add_write();
-    let done = access.executor().insert(insert).await;
-    done.map_err(error::naming_model(field.chunks))
+    access.insert(field.chunks, insert).await
 }
 
 /// Updates the chunks that match the filter.
@@ -282,10 +281,9 @@ pub(super) async fn update_chunks(
         },
         multi: true,
         upsert: false,
+        origin: Stage::ARRAYS.step("update the chunks"),
     };
-    access.operation_metrics().add_write();
-    let done = access.executor().update(update).await;
-    Ok(done.map_err(error::naming_model(field.chunks))?.matched)
+    Ok(access.update(field.chunks, update).await?.matched)
 }
 
 /// Deletes the chunks that match the filter.
@@ -298,10 +296,9 @@ pub(super) async fn delete_chunks(
         collection: field.chunks.collection.into(),
         filter: to_raw_document(filter)?,
         multi: true,
+        origin: Stage::ARRAYS.step("delete the chunks"),
     };
-    access.operation_metrics().add_write();
-    let done = access.executor().delete(delete).await;
-    Ok(done.map_err(error::naming_model(field.chunks))?.deleted)
+    Ok(access.delete(field.chunks, delete).await?.deleted)
 }
 
 /// Returns provisional chunks with an expired lease, except the `excluded` ids.
@@ -320,6 +317,7 @@ pub(super) async fn expired_provisional_chunks(
             &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
         )?),
         limit: Some(limit),
+        options: Stage::ARRAYS.step("read the provisional chunks").into(),
         ..find_matching(&field.chunks.collection.into(), &to_raw_document(&filter)?)
     };
     let found = access.find_all(field.chunks, find).await?;

@@ -12,7 +12,7 @@ use crate::{
     access::{Access, add_condition, find_matching},
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, FindOperation},
+        operation::{DeleteOperation, FindOperation, Stage},
     },
     decode,
     maintain::{
@@ -32,40 +32,42 @@ use crate::{
 
 /// Deletes documents together with the chunks, in a transaction if the backend has transactions. A single document without a
 /// manifest is deleted directly.
-pub(in crate::maintain) async fn delete_with_chunks<W: WriteOperation>(
-    access: &Access,
+pub(in crate::maintain) fn delete_with_chunks<'a, W: WriteOperation>(
+    access: &'a Access,
     model: &'static Model,
     write: W,
-) -> Result<W::Outcome> {
-    if access.transaction_scope().is_none()
-        && write.affects_at_most_one()
-        && write.sort_order().is_none()
-    {
-        let mut without_manifest = write.clone();
-        if let Some(filter) = without_manifest.filter_mut() {
-            for field in model.overflows {
-                add_condition(
-                    filter,
-                    field.manifest,
-                    single_field_document("$exists", false)?,
-                )?;
+) -> BoxFuture<'a, Result<W::Outcome>> {
+    Box::pin(async move {
+        if access.transaction_scope().is_none()
+            && write.affects_at_most_one()
+            && write.sort_order().is_none()
+        {
+            let mut without_manifest = write.clone();
+            if let Some(filter) = without_manifest.filter_mut() {
+                for field in model.overflows {
+                    add_condition(
+                        filter,
+                        field.manifest,
+                        single_field_document("$exists", false)?,
+                    )?;
+                }
+            }
+            let done = computed::run_write(access, model, without_manifest).await?;
+            if W::matched_count(&done) > 0 {
+                return Ok(done);
             }
         }
-        let done = computed::run_write(access, model, without_manifest).await?;
-        if W::matched_count(&done) > 0 {
-            return Ok(done);
-        }
-    }
-    let work = |access: Access| {
-        let write = write.clone();
-        async move {
-            let done = delete_transactional(&access, model, write).await;
-            done.map_err(|error| access.fail_transaction(error))
-        }
-    };
-    access
-        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-        .await
+        let work = |access: Access| {
+            let write = write.clone();
+            async move {
+                let done = delete_transactional(&access, model, write).await;
+                done.map_err(|error| access.fail_transaction(error))
+            }
+        };
+        access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await
+    })
 }
 
 /// Deletes the chunks, and then the documents.
@@ -77,6 +79,7 @@ async fn delete_transactional<W: WriteOperation>(
     let filter = write.filter_mut().cloned().unwrap_or_default();
     let mut find = FindOperation {
         sort: write.sort_order().map(RawDocument::to_owned),
+        options: Stage::ARRAYS.step("read the documents to delete").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     if write.affects_at_most_one() {
@@ -131,6 +134,7 @@ pub(in crate::maintain) async fn delete_chunks_of_matching(
     let unrestricted = access.with_full_visibility();
     let find = FindOperation {
         projection: Some(chunk_projection(model)?),
+        options: Stage::ARRAYS.step("read the documents to delete").into(),
         ..find_matching(&model.collection.into(), filter)
     };
     let found = unrestricted.find_all(model, find).await?;
@@ -201,6 +205,7 @@ pub(super) async fn delete_incomplete_insert(
         collection: array.model.collection.into(),
         filter: to_raw_document(&filter)?,
         multi: false,
+        origin: Stage::ARRAYS.step("delete the incomplete document"),
     };
     run_hard_delete(array.access.clone(), array.model, delete).await
 }

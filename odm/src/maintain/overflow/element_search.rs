@@ -8,7 +8,7 @@ use super::manifest::{ArrayState, ArrayWorkKind, Manifest, integer_or_zero};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::{AggregateOperation, FindOperation},
+    backend::operation::{AggregateOperation, FindOperation, Stage},
     decode, error,
     field::Path,
     id_batches::id_batches,
@@ -85,6 +85,7 @@ pub(in crate::maintain) async fn owners_with_element(
         let find = FindOperation {
             projection: Some(to_raw_document(&doc! { "_id": 1 })?),
             limit: limit.map(|limit| limit as u64),
+            options: Stage::ARRAYS.step("read the owners").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let documents = access.find_all(model, find).await?;
@@ -140,7 +141,7 @@ async fn matching_chunks(
             to_raw_document(&doc! { "$project": projection })?,
         ],
         variables: RawDocumentBuf::new(),
-        options: Default::default(),
+        options: Stage::ARRAYS.step("read the chunks").into(),
     };
     let mut chunks: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in access.aggregate_all(field.chunks, aggregate).await? {
@@ -178,6 +179,7 @@ async fn read_states(
     }
     let find = FindOperation {
         projection: Some(to_raw_document(&projection)?),
+        options: Stage::ARRAYS.step("read the manifests").into(),
         ..find_matching(
             &model.collection.into(),
             &to_raw_document(&doc! { "_id": { "$in": ids } })?,

@@ -77,7 +77,7 @@ pub(crate) async fn fold_array(
             let can_refill = field.order.is_some() && has_room_for_more(field, &owner)?;
             let needs_rewrite = can_refill || is_mostly_empty(&array, &owner, manifest).await?;
             if needs_rewrite && !super::rewrite::rewrite_chunks(&array, &owner).await? {
-                retry::pause_before_retry(attempt).await;
+                retry::pause_before_retry("the array has changed since the read", attempt).await;
                 continue;
             }
             return Ok(FoldOutcome::TooLong);
@@ -85,7 +85,7 @@ pub(crate) async fn fold_array(
         if write_folded(&array, &owner, manifest, elements).await? {
             return Ok(FoldOutcome::Folded);
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the array has changed since the read", attempt).await;
     }
     Err(array.contention_error())
 }

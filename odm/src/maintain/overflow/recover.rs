@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     maintain::{
         PendingKind, RecoveryReport, Rejection,
         blocked::{self, is_blocking},
@@ -53,6 +53,7 @@ async fn recover_work(
         let find = FindOperation {
             projection: Some(to_raw_document(&doc! { "_id": 1 })?),
             limit: Some(RECOVERY_BATCH_DOCUMENTS),
+            options: Stage::ARRAYS.step("read the pending changes").into(),
             ..find_matching(&model.collection.into(), &to_raw_document(&filter)?)
         };
         let found = access.find_all(model, find).await?;

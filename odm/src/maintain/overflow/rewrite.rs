@@ -41,7 +41,7 @@ pub(crate) async fn spill_or_sort(array: &ArrayHandle<'_>) -> Result<bool> {
         if is_changed {
             return Ok(true);
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the array has changed since the read", attempt).await;
     }
     Err(array.contention_error())
 }

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
+    backend::operation::Stage,
     backend::{BoxFuture, operation::FindOperation},
     decode,
     maintain::{
@@ -88,7 +89,11 @@ pub(super) async fn run_update<W: WriteOperation>(
             return Ok(sum);
         }
         // The document no longer matches. Select the first document again.
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry(
+            "the first matching document has changed since the read",
+            attempt,
+        )
+        .await;
     }
     let message = "too much contention: other writes changed the first matching document during every attempt; retry";
     Err(crate::error::naming_model(model)(Error::new(
@@ -121,6 +126,7 @@ async fn matching_ids<W: WriteOperation>(
         projection: Some(single_field_document("_id", 1)?),
         sort,
         limit: affects_one.then_some(1),
+        options: Stage::ARRAYS.step("read the ids").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let found = access.find_all(model, find).await?;
@@ -309,34 +315,36 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Tries the write with the operators. Returns `None` if the document does not meet the condition.
-    async fn try_write(
-        &self,
+    fn try_write<'a>(
+        &'a self,
         condition: Document,
-        operators: &[&Document],
-    ) -> Result<Option<W::Outcome>> {
-        let mut write = self.write.clone();
-        if let Some(filter) = write.filter_mut() {
-            let id = pinned_id(filter);
-            let mut conditions = bson::RawArrayBuf::new();
-            conditions.push(std::mem::take(filter));
-            conditions.push(to_raw_document(&condition)?);
-            // Keep the `_id` at the top level, because every stage looks there.
-            if let Some(id) = id {
-                crate::query::append_field(filter, "_id", single_field_document("$eq", id)?)?;
+        operators: &'a [&'a Document],
+    ) -> BoxFuture<'a, Result<Option<W::Outcome>>> {
+        Box::pin(async move {
+            let mut write = self.write.clone();
+            if let Some(filter) = write.filter_mut() {
+                let id = pinned_id(filter);
+                let mut conditions = bson::RawArrayBuf::new();
+                conditions.push(std::mem::take(filter));
+                conditions.push(to_raw_document(&condition)?);
+                // Keep the `_id` at the top level, because every stage looks there.
+                if let Some(id) = id {
+                    crate::query::append_field(filter, "_id", single_field_document("$eq", id)?)?;
+                }
+                crate::query::append_field(filter, "$and", conditions)?;
             }
-            crate::query::append_field(filter, "$and", conditions)?;
-        }
-        if let Some(change) = write.change_mut() {
-            *change = self.footprint.with_operators(operators)?;
-        }
-        let done = match self.footprint.changes_more_arrays() {
-            true => self.run_next_array(write).await?,
-            false => {
-                run_from_copies(self.access.clone(), self.model, write, self.sources.clone())
-                    .await?
+            if let Some(change) = write.change_mut() {
+                *change = self.footprint.with_operators(operators)?;
             }
-        };
-        Ok((W::matched_count(&done) > 0).then_some(done))
+            let done = match self.footprint.changes_more_arrays() {
+                true => self.run_next_array(write).await?,
+                false => {
+                    run_from_copies(self.access.clone(), self.model, write, self.sources.clone())
+                        .await?
+                }
+            };
+            Ok((W::matched_count(&done) > 0).then_some(done))
+        })
     }
 
     /// Returns the condition that no elements are spilled.
@@ -368,29 +376,34 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Runs a multi-step change: in a single transaction, if the backend has transactions.
-    async fn run_multi_step(&self, change: &MultiStepChange<'_>) -> Result<Option<W::Outcome>> {
-        let run = |access: Access| {
-            let update = self.with_access(&access);
-            async move {
-                let done = match change {
-                    MultiStepChange::Push(values) => update.push_staged(values, false).await,
-                    MultiStepChange::Add(values) => update.push_staged(values, true).await,
-                    MultiStepChange::Replace(values, resident_count) => {
-                        let done = update.replace_multi_step(values, *resident_count);
-                        done.await.map(Some)
-                    }
-                    MultiStepChange::Each(operators, changes_count, growth) => {
-                        let done =
-                            update.change_each_multi_step(operators, *changes_count, *growth);
-                        done.await.map(Some)
-                    }
-                };
-                done.map_err(|error| access.fail_transaction(error))
-            }
-        };
-        self.access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run)
-            .await
+    fn run_multi_step<'a>(
+        &'a self,
+        change: &'a MultiStepChange<'a>,
+    ) -> BoxFuture<'a, Result<Option<W::Outcome>>> {
+        Box::pin(async move {
+            let run = |access: Access| {
+                let update = self.with_access(&access);
+                async move {
+                    let done = match change {
+                        MultiStepChange::Push(values) => update.push_staged(values, false).await,
+                        MultiStepChange::Add(values) => update.push_staged(values, true).await,
+                        MultiStepChange::Replace(values, resident_count) => {
+                            let done = update.replace_multi_step(values, *resident_count);
+                            done.await.map(Some)
+                        }
+                        MultiStepChange::Each(operators, changes_count, growth) => {
+                            let done =
+                                update.change_each_multi_step(operators, *changes_count, *growth);
+                            done.await.map(Some)
+                        }
+                    };
+                    done.map_err(|error| access.fail_transaction(error))
+                }
+            };
+            self.access
+                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run)
+                .await
+        })
     }
 
     /// The error after too many attempts on a contended array.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
+    backend::operation::Stage,
     id_batches::HasId,
     maintain::{
         PendingKind, PendingToken,
@@ -100,7 +101,8 @@ impl ChildState {
         groups: &[RollupGroup],
         filter: &RawDocument,
     ) -> Result<Vec<Self>> {
-        let find = find_matching(&model.collection.into(), filter);
+        let find = find_matching(&model.collection.into(), filter)
+            .with_origin(Stage::ROLLUPS.step("read the children"));
         let documents = read_upgraded(access, model, find).await?;
         documents
             .iter()
@@ -315,7 +317,11 @@ pub(super) async fn record_contributions(
         count += ids.len() as u64;
         let mut filter = doc! { "_id": { "$in": ids } };
         filter.extend(condition);
-        Ok(MetadataUpdate::new(to_raw_document(&filter)?, update))
+        Ok(MetadataUpdate::new(
+            Stage::ROLLUPS.step("record the contributions"),
+            to_raw_document(&filter)?,
+            update,
+        ))
     });
     let changes = changes.collect::<Result<_>>()?;
     Ok(apply_updates(access, model, changes).await? == count)

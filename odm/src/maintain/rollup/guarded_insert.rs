@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     maintain::{
         PendingToken, copy,
         link::linked_document::{OrderedId, one_of},
@@ -97,6 +97,7 @@ impl GuardedInsert {
                 projection.insert(ROLLUP_VERSION, 1);
                 let find = FindOperation {
                     projection: Some(to_raw_document(&projection)?),
+                    options: Stage::ROLLUPS.step("read the parents").into(),
                     ..find_matching(&group.parent_model.collection.into(), &filter)
                 };
                 for found in access.find_all(group.parent_model, find).await? {
@@ -174,7 +175,11 @@ impl GuardedInsert {
                 };
                 filter.extend(version_guard.clone());
                 filter.extend(none_applied(&group.group_key(model), &parent_deltas.deltas));
-                changes.push(MetadataUpdate::new(to_raw_document(&filter)?, update));
+                changes.push(MetadataUpdate::new(
+                    Stage::ROLLUPS.step("update the parents"),
+                    to_raw_document(&filter)?,
+                    update,
+                ));
             }
             let count = changes.len() as u64;
             if apply_updates(access, group.parent_model, changes).await? < count {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     error,
     maintain::{
         link::linked_document::{OrderedId, id_filter, read_upgraded},
@@ -192,6 +192,7 @@ pub(super) async fn read_latest(
     let find = FindOperation {
         sort: Some(to_raw_document(&sort)?),
         limit: Some(max as u64),
+        options: Stage::ROLLUPS.step("read the latest children").into(),
         ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
     };
     let mut entries = Vec::new();
@@ -237,6 +238,7 @@ async fn read_parent_by_filter(
     let find = FindOperation {
         projection: Some(to_raw_document(&projection)?),
         limit: Some(1),
+        options: Stage::ROLLUPS.step("read the parent").into(),
         ..find_matching(&group.parent_model.collection.into(), &filter)
     };
     let parents = access.find_all(group.parent_model, find).await?;

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, find_matching},
+    backend::operation::Stage,
     backend::{BoxFuture, operation::FindOperation},
     decode,
     id_batches::id_batches,
@@ -29,7 +30,7 @@ use crate::{
     },
     query::single_field_document,
     schema::Model,
-    task, transaction_scope,
+    task, trace, transaction_scope,
 };
 
 /// The queues of this process, by collection: writes whose contributions must be applied.
@@ -88,7 +89,7 @@ pub(super) async fn apply_queued(access: &Access, model: &'static Model, token: 
         apply_matching(access, model, to_raw_document(&filter)?).await
     };
     if let Err(error) = work.await {
-        tracing::debug!(target: "odm", model = model.name, %error, "rollup update failed and stays pending");
+        trace::log_still_pending("rollup update", Some(model), &error);
     }
 }
 
@@ -104,6 +105,7 @@ pub(super) async fn apply_matching(
     }
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
+        options: Stage::ROLLUPS.step("read the children").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let documents = full_access.find_all(model, find).await?;
@@ -162,6 +164,7 @@ async fn apply_batch(
         }
         let find = FindOperation {
             projection: Some(single_field_document("_id", 1)?),
+            options: Stage::ROLLUPS.step("read the children").into(),
             ..find_matching(
                 &model.collection.into(),
                 &to_raw_document(
@@ -205,7 +208,7 @@ where
     let work = |access: Access| async move {
         let _running_task = access.shared_state().background.start_task();
         if let Err(error) = work(access.with_full_visibility()).await {
-            tracing::debug!(target: "odm", %error, "rollup update failed and stays pending");
+            trace::log_still_pending("rollup update", None, &error);
         }
     };
     match access.transaction_scope() {

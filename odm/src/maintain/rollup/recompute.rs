@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     error,
     id_batches::id_batches,
     maintain::{
@@ -50,6 +50,7 @@ pub(super) async fn recompute_new_parents(
         let find = FindOperation {
             projection: Some(single_field_document("_id", 1)?),
             limit: Some(1),
+            options: Stage::ROLLUPS.step("look for earlier children").into(),
             ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
         };
         has_children |= !access.find_all(child_model, find).await?.is_empty();
@@ -61,7 +62,11 @@ pub(super) async fn recompute_new_parents(
         let updated = apply_update(
             access,
             model,
-            MetadataUpdate::new(to_raw_document(&filter)?, update),
+            MetadataUpdate::new(
+                Stage::ROLLUPS.step("confirm the new parents"),
+                to_raw_document(&filter)?,
+                update,
+            ),
         )
         .await?;
         if updated == ids.len() as u64 {
@@ -115,6 +120,7 @@ pub(super) async fn recompute_abandoned(
                 1,
             )?),
             limit: Some(1),
+            options: Stage::ROLLUPS.step("read the parent").into(),
             ..find_matching(&model.collection.into(), &id_filter(id)?)
         };
         let parents = access.find_all(model, find).await?;
@@ -139,6 +145,7 @@ pub(super) async fn recompute_abandoned(
 async fn parent_ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
+        options: Stage::ROLLUPS.step("read the parents").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let parents = access.find_all(model, find).await?;
@@ -178,7 +185,11 @@ pub(crate) async fn recompute_parent(
             apply_update(
                 &full_access,
                 child_model,
-                MetadataUpdate::new(to_raw_document(&unmarked)?, update),
+                MetadataUpdate::new(
+                    Stage::ROLLUPS.step("mark the outdated children"),
+                    to_raw_document(&unmarked)?,
+                    update,
+                ),
             )
             .await?;
             match queue::apply_matching(&full_access, child_model, to_raw_document(&filter)?).await
@@ -284,12 +295,16 @@ async fn write_recorded_sums(
         if is_changed {
             update.insert("$set", set);
         }
-        let guarded_update = MetadataUpdate::new(to_raw_document(&filter)?, update);
+        let guarded_update = MetadataUpdate::new(
+            Stage::ROLLUPS.step("write the recomputed values"),
+            to_raw_document(&filter)?,
+            update,
+        );
         let updated = apply_update(access, group.parent_model, guarded_update).await;
         if updated.map_err(|error| error.with_id(id.clone()))? > 0 {
             return Ok(is_changed);
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the parent has changed since the read", attempt).await;
     }
     Err(contention_error(group.parent_model, id))
 }
@@ -314,6 +329,7 @@ pub(super) async fn for_each_document(
 ) -> Result<()> {
     let find = FindOperation {
         projection,
+        options: Stage::ROLLUPS.step("read the children").into(),
         ..find_matching(&model.collection.into(), filter)
     };
     let mut cursor = access.find(model, find).await?;

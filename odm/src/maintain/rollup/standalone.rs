@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    backend::operation::Stage,
     error,
     id_batches::id_batches,
     maintain::{
@@ -193,8 +194,11 @@ pub(super) async fn remove_applied(
 ) -> Result<()> {
     for (parent_model, id, write_id) in applied {
         let filter = id_filter(&to_raw_value(&id)?)?;
-        let removal =
-            MetadataUpdate::new(filter, AppliedContribution::pull_write_entries(write_id));
+        let removal = MetadataUpdate::new(
+            Stage::ROLLUPS.step("remove the applied contributions"),
+            filter,
+            AppliedContribution::pull_write_entries(write_id),
+        );
         apply_update(access, parent_model, removal).await?;
     }
     Ok(())
@@ -251,6 +255,7 @@ async fn announce_parents(
         let mut filter = doc! { "_id": { "$eq": child.id.clone() } };
         filter.extend(child.unchanged_since_read());
         changes.push(MetadataUpdate::new(
+            Stage::ROLLUPS.step("record the contributions"),
             to_raw_document(&filter)?,
             doc! { "$set": set },
         ));
@@ -443,11 +448,15 @@ async fn apply_at_parent(
         }
         let mut filter = parent.to_filter(group)?;
         filter.extend(version_guard(&current));
-        let guarded_update = MetadataUpdate::new(to_raw_document(&filter)?, update);
+        let guarded_update = MetadataUpdate::new(
+            Stage::ROLLUPS.step("update the parent"),
+            to_raw_document(&filter)?,
+            update,
+        );
         if apply_update(access, group.parent_model, guarded_update).await? > 0 {
             return Ok(Some((write_id, children)));
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the parent has changed since the read", attempt).await;
     }
     Err(contention_error(group.parent_model, &parent.id))
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     decode,
     maintain::{
         PendingKind, WriteOperation,
@@ -30,6 +30,7 @@ use crate::{
         run_from_references,
     },
     query::single_field_document,
+    retry,
     schema::Model,
 };
 
@@ -85,6 +86,10 @@ pub(super) async fn insert_with_parents<W: WriteOperation>(
     let outcome = run_from_references(access.clone(), model, write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;
     if !all_parents_exist {
+        retry::log_fallback(
+            model,
+            "a parent is missing: its rollups are updated after the commit",
+        );
         // The missing parents may be inserted concurrently: try again after the commit.
         super::apply_in_background(access, model, token);
     }
@@ -126,6 +131,10 @@ pub(super) async fn apply_contributions(
     )
     .await?;
     if !all_parents_exist && includes_write {
+        retry::log_fallback(
+            model,
+            "a parent is missing: its rollups are updated after the commit",
+        );
         let ids: Vec<_> = children
             .iter()
             .map(|child| to_raw_value(&child.id))
@@ -183,7 +192,11 @@ async fn update_parent(
     if is_unchanged && !may_change_list {
         return Ok(None);
     }
-    let change = MetadataUpdate::new(parent.to_raw_filter(group)?, update);
+    let change = MetadataUpdate::new(
+        Stage::ROLLUPS.step("update the parent"),
+        parent.to_raw_filter(group)?,
+        update,
+    );
     let updated = apply_update(access, group.parent_model, change).await;
     let updated = updated.map_err(|error| error.with_id(parent.id.clone()))?;
     Ok(Some(updated > 0))
@@ -209,6 +222,7 @@ pub(super) async fn delete_with_parents<W: WriteOperation>(
         projection: Some(single_field_document("_id", 1)?),
         sort,
         limit: limit.map(|limit| limit as u64),
+        options: Stage::ROLLUPS.step("read the children to delete").into(),
         ..find_matching(&model.collection.into(), &filter)
     };
     let documents = access.find_all(model, find).await?;

@@ -8,7 +8,7 @@ use super::{IdKey, MAX_IDS_PER_QUERY};
 use crate::{
     Result,
     access::{Access, add_condition},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     decode,
     document::Document,
     error,
@@ -132,7 +132,7 @@ impl ReferenceSelection<'_> {
             projection: Some(rawdoc! { "_id": 1 }),
             limit: sort.as_ref().map(|_| limit as u64),
             sort,
-            options: Default::default(),
+            options: Stage::JOINS.step("read the matching targets").into(),
         };
         let documents = self.access.find_all(&T::MODEL, find).await?;
         let matching_ids: HashSet<IdKey<'_>> = documents

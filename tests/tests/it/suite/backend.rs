@@ -55,6 +55,7 @@ fn insert(documents: impl IntoIterator<Item = RawDocumentBuf>) -> InsertOperatio
         collection: TEST_COLLECTION.into(),
         documents: documents.into_iter().collect(),
         ordered: true,
+        origin: Default::default(),
     }
 }
 
@@ -65,6 +66,7 @@ fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> UpdateOperation {
         change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     }
 }
 
@@ -73,6 +75,7 @@ fn delete(filter: RawDocumentBuf) -> DeleteOperation {
         collection: TEST_COLLECTION.into(),
         filter,
         multi: false,
+        origin: Default::default(),
     }
 }
 

@@ -96,8 +96,13 @@ async fn unconfirmed_targets(
             .iter()
             .map(OrderedId::to_value)
             .collect::<Result<Vec<_>>>()?;
-        let found =
-            find_states(access, model, single_field_document("_id", one_of(&ids)?)?).await?;
+        let found = find_states(
+            access,
+            model,
+            "read the targets",
+            single_field_document("_id", one_of(&ids)?)?,
+        )
+        .await?;
         let live = found.iter();
         let live = live.filter(|found| !found.is_undecided() && found.tombstone.is_none());
         let live: BTreeSet<_> = live
@@ -121,7 +126,15 @@ async fn renew_lease(
 ) -> Result<()> {
     let filter = intent_filter(referrer, token)?;
     let renewal = single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
-    match update_metadata(&access.with_full_visibility(), model, filter, renewal).await? {
+    match update_metadata(
+        &access.with_full_visibility(),
+        model,
+        "renew the lease",
+        filter,
+        renewal,
+    )
+    .await?
+    {
         0 => Err(too_much_contention(model, referrer)),
         _ => Ok(()),
     }
@@ -137,7 +150,7 @@ async fn ensure_live(
     let model = (rule.link.link_field.model)();
     let id = target.to_value()?;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
-        match find_state(access, model, &id_filter(&id)?).await? {
+        match find_state(access, model, "read the target", &id_filter(&id)?).await? {
             Some(found) if found.is_undecided() && !references_itself(rule, referrer, target) => {
                 wait_until_decided(access, rule.link, &found, attempt).await?;
             }
@@ -169,7 +182,7 @@ async fn wait_until_decided(
     if found.is_abandoned() {
         return Err(missing_target(link, &found.linked.id));
     }
-    retry::pause_before_retry(attempt).await;
+    retry::pause_before_retry("the target has a pending insert", attempt).await;
     Ok(())
 }
 
@@ -247,10 +260,17 @@ async fn update_inverse(
     let (path, target_id) = (inverse.link_field.stored, target.to_value()?);
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         // Read the inverse version before the reference. Otherwise a change between the reads would go unnoticed.
-        let target_state = find_state(access, target_model, &id_filter(&target_id)?).await?;
+        let target_state = find_state(
+            access,
+            target_model,
+            "read the target",
+            &id_filter(&target_id)?,
+        )
+        .await?;
         let referrer = find_state(
             &access.with_full_visibility(),
             model,
+            "read the intent record",
             &id_filter(referrer_id)?,
         )
         .await?;
@@ -297,7 +317,7 @@ async fn update_inverse(
             if write.await? {
                 return Ok(());
             }
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("the inverse has changed since the read", attempt).await;
             continue;
         }
         let inverse_ids = target_state.linked.referrers_in(target_model, inverse);
@@ -349,10 +369,10 @@ async fn update_inverse(
             (true, true, _) | (false, false, _) => {}
         }
         append_field(&mut change, "$set", set)?;
-        if update_metadata(access, target_model, filter, change).await? == 1 {
+        if update_metadata(access, target_model, "write the inverse", filter, change).await? == 1 {
             return Ok(());
         }
-        retry::pause_before_retry(attempt).await;
+        retry::pause_before_retry("the target has changed since the read", attempt).await;
     }
     Err(too_much_contention(target_model, &target_id))
 }
@@ -365,7 +385,13 @@ pub(in super::super) async fn sync_inverse(
     referrer: &RawBson,
     target: &RawBson,
 ) -> Result<bool> {
-    let referrer_state = find_state(full_access, rule.model, &id_filter(referrer)?).await?;
+    let referrer_state = find_state(
+        full_access,
+        rule.model,
+        "read the referrer",
+        &id_filter(referrer)?,
+    )
+    .await?;
     let referrer_state = referrer_state.as_ref();
     if let Some(referrer_state) = referrer_state.filter(|referrer_state| referrer_state.is_in_use())
     {

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     id_batches::id_batches,
     maintain::{narrow_filter, pending::new_lease_end, rollup},
     metadata::references::{
@@ -147,6 +147,7 @@ pub(super) async fn decide_delete(
     Ok(update_metadata(
         full_access,
         model,
+        "finalize the tombstone",
         tombstone_filter(id, token)?,
         finalize_change(full_access, model)?,
     )
@@ -211,6 +212,7 @@ impl UndecidedDelete<'_> {
         let Some(root) = find_state(
             full_access,
             self.model,
+            "read the tombstone",
             &tombstone_filter(self.id, self.token)?,
         )
         .await?
@@ -238,7 +240,8 @@ impl UndecidedDelete<'_> {
                         tombstone::TOKEN,
                         single_field_document("$eq", self.token)?,
                     )?;
-                    let find = find_matching(&rule.model.collection.into(), &tombstoned);
+                    let find = find_matching(&rule.model.collection.into(), &tombstoned)
+                        .with_origin(Stage::REFERENCES.step("read the cascaded documents"));
                     let referrers = read_linked(full_access, rule.model, find).await?;
                     queue.push((
                         rule.model,
@@ -335,13 +338,34 @@ impl UndecidedDelete<'_> {
         for attempt in 1..=MAX_TOMBSTONE_ATTEMPTS {
             let tombstone =
                 single_field_document("$set", cascade_tombstone(self.model, self.id, self.token)?)?;
-            update_metadata(full_access, rule.model, idle.clone(), tombstone).await?;
-            let Some(other) = find_state(full_access, rule.model, &concurrent).await? else {
+            update_metadata(
+                full_access,
+                rule.model,
+                "write the tombstones",
+                idle.clone(),
+                tombstone,
+            )
+            .await?;
+            let Some(other) = find_state(
+                full_access,
+                rule.model,
+                "look for another write",
+                &concurrent,
+            )
+            .await?
+            else {
                 // Renew the lease, so that waiting processes do not recover this delete.
                 let renewal =
                     single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
                 let root_filter = tombstone_filter(self.id, self.token)?;
-                update_metadata(full_access, self.model, root_filter, renewal).await?;
+                update_metadata(
+                    full_access,
+                    self.model,
+                    "renew the lease",
+                    root_filter,
+                    renewal,
+                )
+                .await?;
                 return Ok(true);
             };
             wait_or_recover(full_access, rule.model, &other, attempt).await?;
@@ -384,7 +408,8 @@ impl UndecidedDelete<'_> {
                     }
                     filter => filter?,
                 };
-                referrer = find_state(self.full_access, rule.model, &filter).await?;
+                referrer = find_state(self.full_access, rule.model, "look for a referrer", &filter)
+                    .await?;
             }
         }
         let Some(referrer) = referrer else {
@@ -404,6 +429,7 @@ impl UndecidedDelete<'_> {
         };
         let find = FindOperation {
             limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
+            options: Stage::REFERENCES.step("look for a referrer").into(),
             ..find_matching(
                 &rule.model.collection.into(),
                 &self
@@ -481,6 +507,7 @@ async fn remove_tombstones(
     Ok(update_metadata(
         full_access,
         model,
+        "remove the tombstones",
         filter,
         single_field_document("$unset", unset)?,
     )
@@ -528,7 +555,13 @@ pub(super) async fn resolve_tombstone(
     };
     let mut models = full_access.schema_models().iter();
     if let Some(root_model) = models.find(|model| model.collection == collection)
-        && let Some(root) = find_state(full_access, root_model, &id_filter(id)?).await?
+        && let Some(root) = find_state(
+            full_access,
+            root_model,
+            "read the root of the cascade",
+            &id_filter(id)?,
+        )
+        .await?
         && root.has_tombstone_of(*token)
     {
         if root.has_provisional_tombstone() {
@@ -550,8 +583,13 @@ pub(super) async fn resolve_tombstone(
         let mut targets = found.linked.targets_of(rule.link_index);
         targets.append(&mut rule.overflow_targets(full_access, &found.linked.id).await?);
         for target in targets {
-            let target =
-                find_state(full_access, target_model, &id_filter(&target.to_value()?)?).await?;
+            let target = find_state(
+                full_access,
+                target_model,
+                "read the target",
+                &id_filter(&target.to_value()?)?,
+            )
+            .await?;
             if target.is_some_and(|target| {
                 target.has_tombstone_of(*token) && target.has_final_tombstone()
             }) {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     error,
     maintain::{PendingKind, blocked::is_blocked},
     metadata::{
@@ -44,10 +44,12 @@ pub(super) struct StoredState {
 pub(super) async fn find_state(
     access: &Access,
     model: &'static Model,
+    step: &'static str,
     filter: &RawDocument,
 ) -> Result<Option<StoredState>> {
     let find = FindOperation {
         limit: Some(1),
+        options: Stage::REFERENCES.step(step).into(),
         ..find_matching(&model.collection.into(), filter)
     };
     Ok(read_states(access, model, find).await?.pop())
@@ -57,12 +59,13 @@ pub(super) async fn find_state(
 pub(super) async fn find_states(
     access: &Access,
     model: &'static Model,
+    step: &'static str,
     filter: RawDocumentBuf,
 ) -> Result<Vec<StoredState>> {
     read_states(
         access,
         model,
-        find_matching(&model.collection.into(), &filter),
+        find_matching(&model.collection.into(), &filter).with_origin(Stage::REFERENCES.step(step)),
     )
     .await
 }

@@ -26,9 +26,9 @@ use crate::{
     access::{Access, add_condition, find_matching},
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, FindOperation},
+        operation::{DeleteOperation, FindOperation, Stage},
     },
-    decode, error,
+    decode,
     maintain::{
         WriteOperation,
         blocked::{RejectionList, is_blocking, is_rejection},
@@ -56,7 +56,7 @@ pub(super) async fn delete_document<W: WriteOperation>(
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
         let mut filter = filter_for_document(&mut write, id)?;
-        let Some(found) = find_state(access, model, &filter).await? else {
+        let Some(found) = find_state(access, model, "read the document", &filter).await? else {
             return Ok(None);
         };
         if found.is_in_use() {
@@ -91,21 +91,30 @@ pub(super) async fn delete_document<W: WriteOperation>(
         if !is_provisional {
             rollup::mark_pending_on_delete(&full_access, model, &mut set)?;
         }
-        if update_metadata(access, model, filter, single_field_document("$set", set)?).await? == 0 {
-            retry::pause_before_retry(attempt).await;
+        if update_metadata(
+            access,
+            model,
+            "write the tombstone",
+            filter,
+            single_field_document("$set", set)?,
+        )
+        .await?
+            == 0
+        {
+            retry::pause_before_retry("the document has changed since the read", attempt).await;
             continue;
         }
         if is_provisional && !decide_delete(&full_access, model, id, token).await? {
             // A longer pause lets the writers that wait for this delete proceed.
-            retry::pause_before_retry(attempt.saturating_add(5)).await;
+            retry::pause_before_retry("another write blocks the delete", attempt.saturating_add(5))
+                .await;
             continue;
         }
         apply_delete_rules(&full_access, model, id, token).await?;
         if let Some(write_filter) = write.filter_mut() {
             *write_filter = tombstone_filter(id, token)?;
         }
-        access.operation_metrics().add_write();
-        return write.run_on(&**access.executor()).await.map(Some);
+        return write.run_on(access, model).await.map(Some);
     }
     Err(too_much_contention(model, id))
 }
@@ -194,7 +203,14 @@ pub(super) async fn apply_delete_rules(
         // Renew the lease, so that waiting processes do not recover this delete.
         let renewal =
             single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
-        update_metadata(full_access, model, tombstone_filter(id, token)?, renewal).await?;
+        update_metadata(
+            full_access,
+            model,
+            "renew the lease",
+            tombstone_filter(id, token)?,
+            renewal,
+        )
+        .await?;
     }
     Err(too_much_contention(model, id))
 }
@@ -227,7 +243,13 @@ impl DecidedDelete<'_> {
     /// Returns the document, if the document has the tombstone of this delete.
     async fn find_document(&self) -> Result<Option<StoredState>> {
         let tombstoned = tombstone_filter(self.id, self.token)?;
-        find_state(self.full_access, self.model, &tombstoned).await
+        find_state(
+            self.full_access,
+            self.model,
+            "read the tombstone",
+            &tombstoned,
+        )
+        .await
     }
 
     /// Returns the condition that a document references the deleted document and has no unfinished work.
@@ -266,6 +288,7 @@ impl DecidedDelete<'_> {
         let count = update_metadata(
             full_access,
             rule.model,
+            "claim the referrers",
             filter,
             single_field_document("$set", intent)?,
         )
@@ -296,6 +319,7 @@ impl DecidedDelete<'_> {
             update_metadata(
                 full_access,
                 rule.model,
+                "release the referrers",
                 claimed,
                 single_field_document("$unset", release)?,
             )
@@ -318,16 +342,13 @@ impl DecidedDelete<'_> {
                 .detach_matching(full_access, claimed, [self.id], &[INTENT, LEASE])
                 .await;
         }
-        full_access.operation_metrics().add_write();
         let delete = DeleteOperation {
             collection: rule.model.collection.into(),
             filter: claimed,
             multi: true,
+            origin: Stage::REFERENCES.step("delete the claimed referrers"),
         };
-        let outcome = full_access.executor().delete(delete).await;
-        outcome
-            .map(|outcome| outcome.deleted)
-            .map_err(error::naming_model(rule.model))
+        Ok(full_access.delete(rule.model, delete).await?.deleted)
     }
 
     /// Detaches each claimed referrer separately, after a document rejected the change of the batch.
@@ -339,6 +360,7 @@ impl DecidedDelete<'_> {
         let model = rule.model;
         let find = FindOperation {
             projection: Some(single_field_document("_id", 1)?),
+            options: Stage::REFERENCES.step("read the claimed referrers").into(),
             ..find_matching(&model.collection.into(), claimed)
         };
         let (mut detached, mut rejected) = (0, RejectionList::default());
@@ -367,7 +389,14 @@ impl DecidedDelete<'_> {
         attempt: u32,
     ) -> Result<DetachOutcome> {
         let (full_access, model, token) = (self.full_access, rule.model, self.token);
-        let Some(found) = find_state(full_access, model, &id_filter(referrer)?).await? else {
+        let Some(found) = find_state(
+            full_access,
+            model,
+            "read the referrer",
+            &id_filter(referrer)?,
+        )
+        .await?
+        else {
             return Ok(DetachOutcome::AlreadyDetached);
         };
         let mut targets = found.possible_targets(model, rule.link_index);
@@ -390,7 +419,9 @@ impl DecidedDelete<'_> {
                 .await?;
             let tombstone =
                 single_field_document("$set", cascade_tombstone(self.model, self.id, token)?)?;
-            if update_metadata(full_access, model, idle, tombstone).await? == 1 {
+            if update_metadata(full_access, model, "write the tombstones", idle, tombstone).await?
+                == 1
+            {
                 // The filter cannot check spilled references.
                 if rule.overflow_array().is_some()
                     && !rule
@@ -433,7 +464,11 @@ impl DecidedDelete<'_> {
         };
         if !is_final {
             // A longer pause lets the writers that wait for this delete proceed.
-            retry::pause_before_retry(attempt.saturating_add(5)).await;
+            retry::pause_before_retry(
+                "another write blocks the cascaded delete",
+                attempt.saturating_add(5),
+            )
+            .await;
             return Ok(DetachOutcome::Retry);
         }
         // A task of its own: a deep cascade must not overflow the stack.
@@ -471,10 +506,9 @@ fn run_cascaded_delete(
             collection: model.collection.into(),
             filter: tombstone_filter(&id, token)?,
             multi: false,
+            origin: Stage::REFERENCES.step("delete the document with the tombstone"),
         };
-        full_access.operation_metrics().add_write();
-        let outcome = full_access.executor().delete(delete).await;
-        outcome.map(drop).map_err(error::naming_model(model))
+        full_access.delete(model, delete).await.map(drop)
     })
 }
 
@@ -494,6 +528,7 @@ async fn find_some_referrers(
         exclude_final_tombstones(&mut filter)?;
         let find = FindOperation {
             limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
+            options: Stage::REFERENCES.step("read the referrers").into(),
             ..find_matching(&rule.model.collection.into(), &filter)
         };
         let referrers = read_linked(full_access, rule.model, find).await?;

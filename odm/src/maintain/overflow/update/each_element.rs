@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Result,
+    backend::BoxFuture,
     maintain::{
         WriteOperation,
         metadata_update::{parse_document, set_at, to_raw_document},
@@ -21,87 +22,91 @@ use crate::{
 
 impl<W: WriteOperation> ArrayUpdate<W> {
     /// Applies the operators to the elements.
-    pub(super) async fn change_each(
-        &self,
-        operators: &Document,
+    pub(super) fn change_each<'a>(
+        &'a self,
+        operators: &'a Document,
         changes_count: bool,
         growth: usize,
-    ) -> Result<W::Outcome> {
-        let mut condition = self.nothing_spilled();
-        if growth > 0 {
-            condition.extend(can_grow(self.field, growth));
-        }
-        if let Some(done) = self.try_write(condition, &[operators]).await? {
-            return Ok(done);
-        }
-        let change = MultiStepChange::Each(operators, changes_count, growth);
-        let done = self.run_multi_step(&change).await?;
-        done.ok_or_else(|| self.contention_error())
+    ) -> BoxFuture<'a, Result<W::Outcome>> {
+        Box::pin(async move {
+            let mut condition = self.nothing_spilled();
+            if growth > 0 {
+                condition.extend(can_grow(self.field, growth));
+            }
+            if let Some(done) = self.try_write(condition, &[operators]).await? {
+                return Ok(done);
+            }
+            let change = MultiStepChange::Each(operators, changes_count, growth);
+            let done = self.run_multi_step(&change).await?;
+            done.ok_or_else(|| self.contention_error())
+        })
     }
 
     /// Applies the operators to the elements in the owner document, and then to the elements in chunks.
-    pub(super) async fn change_each_multi_step(
-        &self,
-        operators: &Document,
+    pub(super) fn change_each_multi_step<'a>(
+        &'a self,
+        operators: &'a Document,
         changes_count: bool,
         growth: usize,
-    ) -> Result<W::Outcome> {
-        let change = self.footprint.for_chunks(operators)?;
-        let tail_operators = self.footprint.for_tail(operators);
-        for attempt in write_attempts() {
-            let work = ArrayWork::new(ArrayWorkKind::Change {
-                change: change.clone(),
-                changes_count,
-            });
-            let mut record_work = doc! { "$inc": { self.field.manifest_path(VERSION): 1_i64 } };
-            put_operator(
-                &mut record_work,
-                "$set",
-                self.field.pending_change,
-                work.to_document()?,
-            );
-            let mut unchanged = Document::new();
-            if growth > 0 {
-                let Some(owner) = self.read_idle_state().await? else {
+    ) -> BoxFuture<'a, Result<W::Outcome>> {
+        Box::pin(async move {
+            let change = self.footprint.for_chunks(operators)?;
+            let tail_operators = self.footprint.for_tail(operators);
+            for attempt in write_attempts() {
+                let work = ArrayWork::new(ArrayWorkKind::Change {
+                    change: change.clone(),
+                    changes_count,
+                });
+                let mut record_work = doc! { "$inc": { self.field.manifest_path(VERSION): 1_i64 } };
+                put_operator(
+                    &mut record_work,
+                    "$set",
+                    self.field.pending_change,
+                    work.to_document()?,
+                );
+                let mut unchanged = Document::new();
+                if growth > 0 {
+                    let Some(owner) = self.read_idle_state().await? else {
+                        return Ok(W::outcome_of(0));
+                    };
+                    unchanged = self.ensure_growth_fits(&owner, operators, growth).await?;
+                }
+                let all_operators = [operators, &tail_operators, &record_work];
+                let mut idle = self.is_idle();
+                idle.extend(unchanged.clone());
+                if let Some(mut done) = self.try_write(idle, &all_operators).await? {
+                    // The document may no longer match the filter of the write, so find the document by id.
+                    let id = self.document_id()?;
+                    let array = self.array_handle(&id);
+                    if let Some(owner) = array
+                        .read_state()
+                        .await?
+                        .filter(|owner| owner.has_work(work.token))
+                    {
+                        array.complete_work(owner).await?;
+                    }
+                    if changes_count {
+                        self.refresh_count(&array, &mut done).await?;
+                    }
+                    return Ok(done);
+                }
+                let mut nothing_spilled = self.nothing_spilled();
+                nothing_spilled.extend(unchanged);
+                if let Some(done) = self.try_write(nothing_spilled, &[operators]).await? {
+                    return Ok(done);
+                }
+                let Some(owner) = self.read_state().await? else {
                     return Ok(W::outcome_of(0));
                 };
-                unchanged = self.ensure_growth_fits(&owner, operators, growth).await?;
-            }
-            let all_operators = [operators, &tail_operators, &record_work];
-            let mut idle = self.is_idle();
-            idle.extend(unchanged.clone());
-            if let Some(mut done) = self.try_write(idle, &all_operators).await? {
-                // The document may no longer match the filter of the write, so find the document by id.
-                let id = self.document_id()?;
-                let array = self.array_handle(&id);
-                if let Some(owner) = array
-                    .read_state()
-                    .await?
-                    .filter(|owner| owner.has_work(work.token))
-                {
-                    array.complete_work(owner).await?;
+                if owner.pending_work().is_some() {
+                    let id = owner.id.clone();
+                    self.array_handle(&id)
+                        .complete_or_wait(owner, attempt)
+                        .await?;
                 }
-                if changes_count {
-                    self.refresh_count(&array, &mut done).await?;
-                }
-                return Ok(done);
             }
-            let mut nothing_spilled = self.nothing_spilled();
-            nothing_spilled.extend(unchanged);
-            if let Some(done) = self.try_write(nothing_spilled, &[operators]).await? {
-                return Ok(done);
-            }
-            let Some(owner) = self.read_state().await? else {
-                return Ok(W::outcome_of(0));
-            };
-            if owner.pending_work().is_some() {
-                let id = owner.id.clone();
-                self.array_handle(&id)
-                    .complete_or_wait(owner, attempt)
-                    .await?;
-            }
-        }
-        Err(self.contention_error())
+            Err(self.contention_error())
+        })
     }
 
     /// Refreshes the spilled count in the returned document.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::AggregateOperation,
+    backend::operation::{AggregateOperation, Stage},
     maintain::{WriteOperation, metadata_update::to_raw_document},
     metadata::overflow::TAIL,
     schema::{Model, OverflowField},
@@ -114,7 +114,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             collection: part.model.collection.into(),
             pipeline: stages.iter().map(to_raw_document).collect::<Result<_>>()?,
             variables: RawDocumentBuf::new(),
-            options: Default::default(),
+            options: Stage::ARRAYS.step("measure the elements").into(),
         };
         let found = self
             .unrestricted

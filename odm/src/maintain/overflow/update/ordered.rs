@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     Result,
+    backend::BoxFuture,
     maintain::WriteOperation,
     metadata::overflow::{BOUND, KIND, TAIL},
     retry,
@@ -75,88 +76,92 @@ impl Placement {
 
 impl<W: WriteOperation> ArrayUpdate<W> {
     /// Pushes elements in sort order.
-    pub(super) async fn push_in_order(
-        &self,
-        order: &ArrayOrder,
-        values: &[Bson],
-    ) -> Result<W::Outcome> {
-        let pushed = self.push_resident(order, values, doc! {}).await?;
-        if let Some(done) = pushed {
-            return Ok(done);
-        }
-        for attempt in write_attempts() {
-            let Some(owner) = self.read_ordered_state(attempt).await? else {
-                return Ok(W::outcome_of(0));
-            };
-            let placement = Placement::place_values(order, self.field, &owner, values)?;
-            if self.tail_push(&placement.spilled)?.is_none() {
-                return self.push_multi_step(values).await;
-            }
-            let done = self.apply_placement(order, &owner, placement, attempt, Vec::new());
-            if let Some(done) = done.await? {
+    pub(super) fn push_in_order<'a>(
+        &'a self,
+        order: &'a ArrayOrder,
+        values: &'a [Bson],
+    ) -> BoxFuture<'a, Result<W::Outcome>> {
+        Box::pin(async move {
+            let pushed = self.push_resident(order, values, doc! {}).await?;
+            if let Some(done) = pushed {
                 return Ok(done);
             }
-        }
-        Err(self.contention_error())
+            for attempt in write_attempts() {
+                let Some(owner) = self.read_ordered_state(attempt).await? else {
+                    return Ok(W::outcome_of(0));
+                };
+                let placement = Placement::place_values(order, self.field, &owner, values)?;
+                if self.tail_push(&placement.spilled)?.is_none() {
+                    return self.push_multi_step(values).await;
+                }
+                let done = self.apply_placement(order, &owner, placement, attempt, Vec::new());
+                if let Some(done) = done.await? {
+                    return Ok(done);
+                }
+            }
+            Err(self.contention_error())
+        })
     }
 
     /// Pushes the elements that the array does not have, in sort order.
-    pub(super) async fn add_in_order(
-        &self,
-        order: &ArrayOrder,
-        values: &[Bson],
-    ) -> Result<W::Outcome> {
-        let field = self.field;
-        let all_missing = doc! { field.stored: { "$nin": values.to_vec() } };
-        if let Some(done) = self.push_resident(order, values, all_missing).await? {
-            return Ok(done);
-        }
-        for attempt in write_attempts() {
-            let Some(owner) = self.read_ordered_state(attempt).await? else {
-                return Ok(W::outcome_of(0));
-            };
-            if owner.pending_work().is_some() {
-                self.array_handle(&owner.id.clone())
-                    .complete_or_wait(owner, attempt)
-                    .await?;
-                continue;
-            }
-            let missing = self.missing_values(&owner, values).await?;
-            let unchanged = self.unchanged_since_read(owner.manifest.as_ref());
-            let done = if missing.is_empty() {
-                // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
-                let no_change = doc! { "$pullAll": { field.stored: [] } };
-                let mut condition = unchanged;
-                if owner.manifest.is_none() {
-                    condition.extend(self.presence_unchanged(values, &missing)?);
-                }
-                self.try_write(condition, &[&no_change]).await?
-            } else {
-                let placement = Placement::place_values(order, field, &owner, &missing)?;
-                if self.tail_push(&placement.spilled)?.is_none() {
-                    match self.add_multi_step(values).await? {
-                        Some(done) => return Ok(done),
-                        None => continue,
-                    }
-                }
-                let not_in = doc! { "$nin": missing.clone() };
-                let resident = match owner.manifest {
-                    Some(_) => doc! { field.stored: not_in.clone() },
-                    None => self.presence_unchanged(values, &missing)?,
-                };
-                let conditions = vec![
-                    unchanged,
-                    resident,
-                    doc! { field.manifest_path(TAIL): not_in },
-                ];
-                self.apply_placement(order, &owner, placement, attempt, conditions)
-                    .await?
-            };
-            if let Some(done) = done {
+    pub(super) fn add_in_order<'a>(
+        &'a self,
+        order: &'a ArrayOrder,
+        values: &'a [Bson],
+    ) -> BoxFuture<'a, Result<W::Outcome>> {
+        Box::pin(async move {
+            let field = self.field;
+            let all_missing = doc! { field.stored: { "$nin": values.to_vec() } };
+            if let Some(done) = self.push_resident(order, values, all_missing).await? {
                 return Ok(done);
             }
-        }
-        Err(self.contention_error())
+            for attempt in write_attempts() {
+                let Some(owner) = self.read_ordered_state(attempt).await? else {
+                    return Ok(W::outcome_of(0));
+                };
+                if owner.pending_work().is_some() {
+                    self.array_handle(&owner.id.clone())
+                        .complete_or_wait(owner, attempt)
+                        .await?;
+                    continue;
+                }
+                let missing = self.missing_values(&owner, values).await?;
+                let unchanged = self.unchanged_since_read(owner.manifest.as_ref());
+                let done = if missing.is_empty() {
+                    // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
+                    let no_change = doc! { "$pullAll": { field.stored: [] } };
+                    let mut condition = unchanged;
+                    if owner.manifest.is_none() {
+                        condition.extend(self.presence_unchanged(values, &missing)?);
+                    }
+                    self.try_write(condition, &[&no_change]).await?
+                } else {
+                    let placement = Placement::place_values(order, field, &owner, &missing)?;
+                    if self.tail_push(&placement.spilled)?.is_none() {
+                        match self.add_multi_step(values).await? {
+                            Some(done) => return Ok(done),
+                            None => continue,
+                        }
+                    }
+                    let not_in = doc! { "$nin": missing.clone() };
+                    let resident = match owner.manifest {
+                        Some(_) => doc! { field.stored: not_in.clone() },
+                        None => self.presence_unchanged(values, &missing)?,
+                    };
+                    let conditions = vec![
+                        unchanged,
+                        resident,
+                        doc! { field.manifest_path(TAIL): not_in },
+                    ];
+                    self.apply_placement(order, &owner, placement, attempt, conditions)
+                        .await?
+                };
+                if let Some(done) = done {
+                    return Ok(done);
+                }
+            }
+            Err(self.contention_error())
+        })
     }
 
     /// Returns the pushed elements that go to the tail, and the displaced old elements.
@@ -199,7 +204,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     /// Reads the state of a sorted array, when no rewrite is staged.
     async fn read_ordered_state(&self, attempt: u32) -> Result<Option<ArrayState>> {
         if attempt > 1 {
-            retry::pause_before_retry(attempt).await;
+            retry::pause_before_retry("no form of the push matched the array", attempt).await;
         }
         for attempt in write_attempts() {
             let Some(owner) = self.read_state().await? else {

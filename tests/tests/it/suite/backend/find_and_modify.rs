@@ -17,6 +17,7 @@ fn modify(filter: RawDocumentBuf, modification: FindAndModifyKind) -> FindAndMod
         sort: None,
         projection: None,
         modification,
+        origin: Default::default(),
     }
 }
 

@@ -131,6 +131,7 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
         sort: None,
         projection: None,
         modification: FindAndModifyKind::Delete,
+        origin: Default::default(),
     };
     recorder.find_and_modify(delete_one.clone()).await.unwrap();
     recorder.create_collection("new").await.unwrap();

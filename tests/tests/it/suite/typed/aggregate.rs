@@ -292,6 +292,7 @@ pub async fn null_and_missing_are_one_group(fixture: Fixture) {
         ),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(null).await.unwrap();
     let one = blog
@@ -345,6 +346,7 @@ pub async fn overflows_and_misfits_are_errors(fixture: Fixture) {
         collection: "posts".into(),
         documents: vec![rawdoc! { "_id": 3_i64, "author": 7 }],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(broken).await.unwrap();
     let error = blog

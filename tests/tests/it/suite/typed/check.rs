@@ -112,6 +112,7 @@ async fn insert_raw(
         collection: collection.into(),
         documents: documents.collect::<Result<_, _>>().unwrap(),
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
 }

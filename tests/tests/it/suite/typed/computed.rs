@@ -391,6 +391,7 @@ pub async fn pipeline_updates_equal_operator_updates(fixture: Fixture) {
             change: DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         backend.update(plain).await.unwrap();
         let [mut a, mut b] = [read_raw(&fixture, 1).await, read_raw(&fixture, 2).await];
@@ -524,6 +525,7 @@ async fn set_raw(fixture: &Fixture, id: i64, update: BsonDocument) {
         change: DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(update).await.unwrap();
 }
@@ -1040,6 +1042,7 @@ pub async fn updates_and_the_check_compute_equal_values(fixture: Fixture) {
         collection: "numbers".into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let mut refused = Vec::new();
@@ -1075,6 +1078,7 @@ pub async fn an_upgrade_computes(fixture: Fixture) {
         collection: "rooms".into(),
         documents: vec![old(1), old(2)],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     assert_eq!(db.get::<Room>(1).await.unwrap().area, 6);

@@ -17,6 +17,7 @@ async fn insert_raw(db: &Db, collection: &'static str, documents: Vec<RawDocumen
         collection: collection.into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
 }
@@ -215,6 +216,7 @@ pub async fn ids_stored_as_text_are_refused(fixture: Fixture) {
         collection: "tickets".into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     for (id, path) in [(2, "number"), (3, "holder"), (4, "seats.0"), (5, "number")] {
@@ -262,6 +264,7 @@ pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
         collection: "orders".into(),
         documents: vec![stored.clone()],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let order = OldOrder {
@@ -295,6 +298,7 @@ pub async fn uuids_of_older_drivers_are_declared(fixture: Fixture) {
         collection: "orders".into(),
         documents: vec![wrong],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let error = db

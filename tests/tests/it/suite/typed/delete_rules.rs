@@ -323,6 +323,7 @@ async fn write_provisional_tombstone(fixture: &Fixture, lease_millis: i64) {
         change: DocumentChange::operators(tombstone),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(update).await.unwrap();
 }
@@ -338,6 +339,7 @@ pub async fn a_blocked_delete_does_not_stop_recovery(fixture: Fixture) {
             change: DocumentChange::operators(rawdoc! { "$set": tombstone }),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         fixture.backend().update(update).await.unwrap();
     };
@@ -585,6 +587,7 @@ pub async fn recovery_removes_obsolete_intent_records(fixture: Fixture) {
             } }),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         fixture.backend().update(update).await.unwrap();
     }
@@ -621,6 +624,7 @@ pub async fn a_retried_delete_leaves_no_tombstone(fixture: Fixture) {
         } }),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     assert_eq!(fixture.backend().update(update).await.unwrap().matched, 1);
 

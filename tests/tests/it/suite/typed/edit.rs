@@ -35,6 +35,7 @@ async fn insert_post(fixture: &Fixture) -> (Db, Arc<Recorder>) {
         collection: "posts".into(),
         documents: vec![undeclared_fields_post()],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     (Db::with_backend(recorder.clone()), recorder)
@@ -67,6 +68,7 @@ pub async fn an_invalid_field_blocks_no_other_field(fixture: Fixture) {
         collection: "posts".into(),
         documents: vec![RawDocumentBuf::try_from(&post).unwrap()],
         ordered: true,
+        origin: Default::default(),
     };
     backend.insert(insert).await.unwrap();
     let modified = db
@@ -303,6 +305,7 @@ pub async fn a_default_is_stored(fixture: Fixture) {
         collection: "boxes".into(),
         documents: vec![document],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let mut it = db.edit::<Crate>(1).await.unwrap();

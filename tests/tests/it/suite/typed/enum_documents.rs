@@ -171,6 +171,7 @@ async fn upsert_raw(db: &Db, id: i64, update: bson::Document) {
         change: operation::DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
         multi: false,
         upsert: true,
+        origin: Default::default(),
     };
     db.backend().update(update).await.unwrap();
 }

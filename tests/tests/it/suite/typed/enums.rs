@@ -267,8 +267,8 @@ macro_rules! representations {
                 let insert = operation::InsertOperation {
                     collection: $collection.into(),
                     documents: vec![RawDocumentBuf::try_from(&document).unwrap()],
-                    ordered: true,
-                };
+                    ordered: true, origin: Default::default(),
+};
                 db.backend().insert(insert).await.unwrap();
                 let error = db.get::<Order>(1).await.unwrap_err();
                 assert_eq!(error.collection(), Some($collection));
@@ -360,6 +360,7 @@ async fn set_unknown_field<S: Schema>(db: &Database<S>, collection: &'static str
         change: operation::DocumentChange::operators(RawDocumentBuf::try_from(&update).unwrap()),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     assert_eq!(db.backend().update(update).await.unwrap().modified, 1);
 }

@@ -382,6 +382,7 @@ pub async fn missing_and_null_have_an_order(fixture: Fixture) {
         collection: "teams".into(),
         documents: all,
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
     let count = |filter: Filter<Club>| {

@@ -12,7 +12,7 @@ use odm::{
     prelude::*,
 };
 
-use crate::{Fixture, crash::Done};
+use crate::{Fixture, crash::Done, operation_lists::OperationLists};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Place {
@@ -170,6 +170,7 @@ async fn write_without_fan_out(fixture: &Fixture, host: i64, ipaddr: &str, more:
         change: DocumentChange::operators(RawDocumentBuf::try_from(&change).unwrap()),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(update).await.unwrap();
 }
@@ -532,6 +533,7 @@ pub async fn round_trips_of_copies_match_the_book(fixture: Fixture) {
         .await
         .unwrap();
     let mut counted = Vec::new();
+    let mut lists = OperationLists::new(&*fixture.backend());
     for (name, run) in COST_ROWS {
         aside.wait_for_pending().await.unwrap();
         recorder.clear();
@@ -540,6 +542,7 @@ pub async fn round_trips_of_copies_match_the_book(fixture: Fixture) {
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         aside.wait_for_pending().await.unwrap();
         let operations = recorder.operations();
+        lists.add(name, &operations);
         let sent = operations
             .iter()
             .filter(|operation| !matches!(operation, Operation::Begin));
@@ -564,6 +567,7 @@ pub async fn round_trips_of_copies_match_the_book(fixture: Fixture) {
         )
     });
     assert_eq!(counted, documented.collect::<Vec<_>>());
+    lists.assert_match_the_book();
 }
 
 pub async fn a_changed_declaration_needs_a_backfill(fixture: Fixture) {

@@ -267,6 +267,7 @@ pub async fn hooks_run_for_upgraded_documents(fixture: Fixture) {
         collection: "posts".into(),
         documents: vec![old(1, 0).unwrap(), old(2, 10).unwrap()],
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
 

@@ -547,6 +547,7 @@ pub async fn numbers_continue_after_existing_documents(fixture: Fixture) {
         collection: "payments".into(),
         documents: vec![old(&jane, 7), old(&jane, 41), old(&joe, 99)],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     assert_eq!(db.insert(payment(&jane)).await.unwrap().number, 42);
@@ -565,6 +566,7 @@ pub async fn numbers_continue_after_existing_documents(fixture: Fixture) {
         collection: "_odm.sequences".into(),
         filter: RawDocumentBuf::new(),
         multi: true,
+        origin: Default::default(),
     };
     assert!(fixture.backend().delete(counters).await.unwrap().deleted > 0);
     assert_eq!(acme.insert(log()).await.unwrap().id, "logs/acme/web/2");
@@ -821,6 +823,7 @@ pub async fn load_reads_several_models_at_once(fixture: Fixture) {
             rawdoc! { "_id": "users/joe/account", "user": "users/joe", "balance": "much" },
         ],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(broken).await.unwrap();
     let error = db
@@ -864,6 +867,7 @@ pub async fn an_upgrade_keeps_the_parts(fixture: Fixture) {
             rawdoc! { "_id": "b/7", "room": 7_i64, "moved": true },
         ],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let room = db.get(Room::id_for("a", 7).unwrap()).await.unwrap();

@@ -639,6 +639,7 @@ pub async fn the_check_finds_missing_inverse_entries(fixture: Fixture) {
             change: DocumentChange::operators(update),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         fixture.backend().update(write).await.unwrap();
     };

@@ -329,6 +329,7 @@ pub async fn unrepresentable_values_are_decode_errors(fixture: Fixture) {
         collection: "stays".into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
     assert_eq!(db.get::<Stay>(0).await.unwrap().price, dec!(1000));

@@ -295,6 +295,7 @@ pub async fn deletes_skip_missing_structs(fixture: Fixture) {
         }),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(older).await.unwrap();
     for id in [1, 2, 3] {
@@ -455,6 +456,7 @@ pub async fn dangling_references_are_found_and_repaired(fixture: Fixture) {
             change: DocumentChange::operators(rawdoc! { "$set": set }),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         let done = fixture.backend().update(update).await.unwrap();
         assert_eq!(done.matched, 1);
@@ -717,6 +719,7 @@ pub async fn deletes_find_unfinished_writes(fixture: Fixture) {
         change: DocumentChange::operators(intent),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(update).await.unwrap();
     let error = db.delete::<Product>(3).await.unwrap_err();
@@ -765,6 +768,7 @@ pub async fn an_upgrade_adds_to_inverses(fixture: Fixture) {
         collection: "papers".into(),
         documents: vec![older(1, 1), older(2, 9), older(3, 1)],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     // An update upgrades document 3. `upgrade` upgrades the rest.

@@ -227,6 +227,7 @@ pub async fn an_undecodable_result_reports_the_write(fixture: Fixture) {
         collection: "makers".into(),
         documents: vec![rawdoc! { "_id": "acme", "country": 7 }],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let error = db

@@ -233,6 +233,7 @@ pub(crate) async fn change_events_contain_resident_elements(fixture: Fixture) {
         ),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(mark).await.unwrap();
     let update = db.update::<Diary>(1).set(|d| d.said(), "told");

@@ -429,6 +429,7 @@ pub async fn large_cascades_are_atomic(fixture: Fixture) {
         collection: "squads".into(),
         documents: (1..=SQUADS).map(squad).collect(),
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     assert_clean(&db).await;
@@ -642,6 +643,7 @@ pub async fn the_check_finds_dangling_spilled_references(fixture: Fixture) {
             collection: "people".into(),
             filter: rawdoc! { "_id": gone },
             multi: false,
+            origin: Default::default(),
         };
         fixture.backend().delete(delete).await.unwrap();
     }
@@ -680,6 +682,7 @@ pub async fn delete_rules_apply_to_existing_arrays(fixture: Fixture) {
         change: DocumentChange::operators(long),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(write).await.unwrap();
     assert_eq!(db.arrays::<Club>().spill().await.unwrap(), 1);

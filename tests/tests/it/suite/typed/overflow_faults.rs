@@ -117,6 +117,7 @@ async fn update_raw(
         change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
+        origin: Default::default(),
     };
     assert!(fixture.backend().update(update).await.unwrap().matched > 0);
 }
@@ -156,6 +157,7 @@ pub async fn the_check_finds_changed_array_metadata(fixture: Fixture) {
         collection: "extra_sales".into(),
         filter: rawdoc! { "book_id": 9_i64, "seq": { "$lt": 2_i64 } },
         multi: true,
+        origin: Default::default(),
     };
     fixture.backend().delete(lost).await.unwrap();
     let longer = RawDocumentBuf::try_from(
@@ -167,6 +169,7 @@ pub async fn the_check_finds_changed_array_metadata(fixture: Fixture) {
         collection: "extra_sales".into(),
         filter: rawdoc! { "book_id": 4_i64, "seq": 1_i64 },
         multi: false,
+        origin: Default::default(),
     };
     fixture.backend().delete(lost).await.unwrap();
     update_raw(
@@ -182,6 +185,7 @@ pub async fn the_check_finds_changed_array_metadata(fixture: Fixture) {
         collection: "extra_sales".into(),
         documents: vec![orphan, nobodys],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let report = db.check().await.unwrap();
@@ -536,6 +540,7 @@ pub async fn saves_during_a_spill_succeed_or_conflict(fixture: Fixture) {
             change: DocumentChange::operators(RawDocumentBuf::try_from(&set).unwrap()),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         let done = fixture.backend().update(update).await.unwrap();
         assert_eq!(done.matched, 1);
@@ -673,6 +678,7 @@ pub async fn crashed_maintenance_loses_no_elements(fixture: Fixture) {
                     change: DocumentChange::operators(RawDocumentBuf::try_from(&count).unwrap()),
                     multi: false,
                     upsert: false,
+                    origin: Default::default(),
                 };
                 backend.update(update).await.unwrap();
             })

@@ -303,6 +303,7 @@ pub async fn joins_read_only_up_to_the_limit(fixture: Fixture) {
         collection: "packages".into(),
         documents: packages.collect(),
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(packages).await.unwrap();
     let all = refs(1..=LAST);
@@ -729,6 +730,7 @@ pub async fn large_inverse_removals_run_in_batches(fixture: Fixture) {
             collection: collection.into(),
             documents,
             ordered: true,
+            origin: Default::default(),
         };
         fixture.backend().insert(insert).await.unwrap();
     }
@@ -763,6 +765,7 @@ pub async fn existing_inverses_spill_and_fold(fixture: Fixture) {
         }),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(resident).await.unwrap();
     assert_eq!(db.arrays::<Package>().spill().await.unwrap(), 1);
@@ -840,6 +843,7 @@ pub async fn the_check_reads_spilled_entries(fixture: Fixture) {
             change: DocumentChange::operators(update),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         fixture.backend().update(write).await.unwrap();
     };

@@ -313,6 +313,7 @@ pub async fn arrays_before_overflow_are_spilled(fixture: Fixture) {
         collection: "sales".into(),
         documents: documents.collect(),
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let lengths = db.arrays::<Book>().lengths().await.unwrap();
@@ -387,6 +388,7 @@ pub async fn arrays_before_overflow_can_be_missing_or_large(fixture: Fixture) {
             "customers_purchased": [large.as_str(), large.as_str(), large.as_str()] },
         ],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let push = db
@@ -488,6 +490,7 @@ pub async fn the_largest_documents_are_spilled(fixture: Fixture) {
         collection: "sales".into(),
         documents: vec![document],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     // A push spills the array, like the job.
@@ -530,6 +533,7 @@ pub async fn proposed_limits_have_bounds(fixture: Fixture) {
             collection: "sales".into(),
             documents: vec![RawDocumentBuf::try_from(&document).unwrap()],
             ordered: true,
+            origin: Default::default(),
         };
         fixture.backend().insert(insert).await.unwrap();
         let lengths = db.arrays::<Book>().lengths().await.unwrap();

@@ -347,6 +347,7 @@ pub async fn existing_arrays_are_sorted(fixture: Fixture) {
             raw(5, long.clone()),
         ],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let report = db.check().await.unwrap();
@@ -374,6 +375,7 @@ pub async fn existing_arrays_are_sorted(fixture: Fixture) {
         collection: "hosts".into(),
         documents: vec![rawdoc! { "_id": 6_i64, "pushed": 0_i64 }],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     let push = db

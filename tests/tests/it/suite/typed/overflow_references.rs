@@ -888,6 +888,7 @@ pub async fn the_check_finds_inconsistent_inverses(fixture: Fixture) {
             change: DocumentChange::operators(change),
             multi: false,
             upsert: false,
+            origin: Default::default(),
         };
         fixture.backend().update(update).await.unwrap();
     };
@@ -935,6 +936,7 @@ pub async fn existing_arrays_keep_inverses_after_a_spill(fixture: Fixture) {
         change: DocumentChange::operators(rawdoc! { "$set": { "follows": long } }),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(update).await.unwrap();
     assert_eq!(db.arrays::<User>().spill().await.unwrap(), 1);

@@ -751,6 +751,7 @@ pub async fn a_sort_by_a_stored_array_fails(fixture: Fixture) {
         ),
         multi: true,
         upsert: false,
+        origin: Default::default(),
     };
     fixture.backend().update(change).await.unwrap();
     let error = db

@@ -85,6 +85,7 @@ fn insert(collection: &'static str, documents: Vec<RawDocumentBuf>) -> operation
         collection: collection.into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     }
 }
 

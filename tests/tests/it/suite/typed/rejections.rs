@@ -237,6 +237,7 @@ async fn update_raw(fixture: &Fixture, collection: &'static str, id: i64, change
         change: DocumentChange::operators(change),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     assert_eq!(fixture.backend().update(update).await.unwrap().matched, 1);
 }

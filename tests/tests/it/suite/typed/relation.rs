@@ -221,6 +221,7 @@ pub async fn ids_match_across_number_types(fixture: Fixture) {
             "_id": 50_i64, "name": "p", "catalogNumber": 1_i64, "parts": [1_i32, 2.0], "mainPart": null, "spares": [],
         }],
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(written_elsewhere).await.unwrap();
     let query = db.find::<Product>().filter(|p| p.id().eq(50));

@@ -115,6 +115,7 @@ async fn update_raw(
         change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     let done = fixture.backend().update(write).await.unwrap();
     assert_eq!(done.modified, 1);
@@ -125,6 +126,7 @@ async fn delete_raw(fixture: &Fixture, collection: &'static str, id: impl Into<R
         collection: collection.into(),
         filter: rawdoc! { "_id": id.into() },
         multi: false,
+        origin: Default::default(),
     };
     assert_eq!(fixture.backend().delete(write).await.unwrap().deleted, 1);
 }
@@ -381,6 +383,7 @@ pub async fn a_repair_keeps_concurrent_changes(fixture: Fixture) {
                 change: DocumentChange::operators(rawdoc! { "$set": { "helps": [2_i64, 2_i64] } }),
                 multi: false,
                 upsert: false,
+                origin: Default::default(),
             };
             // This write leaves the version guard unchanged, as a write of a different client does.
             let _ = fixture.backend().update(broken).await;

@@ -312,6 +312,7 @@ pub async fn numbers_of_any_width_meet_conditions(fixture: Fixture) {
         collection: "tickets".into(),
         documents: vec![wide],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(tickets).await.unwrap();
     let narrow = NewTicket {
@@ -672,6 +673,7 @@ async fn write_without_odm(
         change: DocumentChange::operators(update),
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     assert_eq!(fixture.backend().update(update).await.unwrap().matched, 1);
 }
@@ -721,6 +723,7 @@ pub async fn the_check_finds_rollups_changed_by_other_clients(fixture: Fixture) 
         collection: "comments".into(),
         documents: vec![document],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
 
@@ -913,6 +916,7 @@ pub async fn numbers_of_equal_value_count_alike(fixture: Fixture) {
             collection: "tickets".into(),
             documents: vec![stored],
             ordered: true,
+            origin: Default::default(),
         };
         fixture.backend().insert(insert).await.unwrap();
     }

@@ -7,8 +7,7 @@ use odm::{
     prelude::*,
 };
 
-use crate::Fixture;
-use crate::crash::Done;
+use crate::{Fixture, crash::Done, operation_lists::OperationLists};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "parts")]
@@ -322,17 +321,20 @@ pub async fn round_trips_match_the_book(fixture: Fixture) {
     let db = Db::with_backend(Arc::new(recorder.clone()));
     insert_documents(&db).await;
     let mut counted = Vec::new();
+    let mut lists = OperationLists::new(&*fixture.backend());
     for (name, run) in COST_ROWS {
         recorder.clear();
         run(&db)
             .await
             .unwrap_or_else(|error| panic!("{name}: {error}"));
+        lists.add(name, &recorder.operations());
         counted.push(((*name).to_owned(), count_round_trips(&recorder)));
     }
     let mut edited = db.edit::<Product>(1).await.unwrap();
     edited.name = "third".to_owned();
     recorder.clear();
     db.save(&mut edited).await.unwrap();
+    lists.add("save", &recorder.operations());
     counted.push(("save".to_owned(), count_round_trips(&recorder)));
 
     let table = include_str!("../../../../../book/src/round-trips.md");
@@ -348,4 +350,5 @@ pub async fn round_trips_match_the_book(fixture: Fixture) {
     documented.sort();
     counted.sort();
     assert_eq!(counted, documented);
+    lists.assert_match_the_book();
 }

@@ -380,6 +380,7 @@ pub async fn managed_writes_contain_the_shard_key(fixture: Fixture) {
         collection: "tickets".into(),
         documents: vec![old(10), old(11), moved],
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
     let south = TicketKey {

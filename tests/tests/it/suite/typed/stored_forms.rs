@@ -148,6 +148,7 @@ async fn insert(fixture: &Fixture, collection: &'static str, documents: &[Stored
         collection: collection.into(),
         documents: documents.collect(),
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
 }

@@ -90,6 +90,8 @@ struct RecordedSpans {
     /// The events of backend operations.
     events: Vec<SpanFields>,
     warnings: Vec<SpanFields>,
+    /// The events of retries and fallbacks.
+    retries: Vec<SpanFields>,
 }
 
 /// A subscriber for this thread, on which a test runs with all tasks.
@@ -132,6 +134,10 @@ impl Listener {
         std::mem::take(&mut self.heard.lock().unwrap().events)
     }
 
+    fn retries(&self) -> Vec<SpanFields> {
+        std::mem::take(&mut self.heard.lock().unwrap().retries)
+    }
+
     fn warnings(&self) -> Vec<SpanFields> {
         std::mem::take(&mut self.heard.lock().unwrap().warnings)
     }
@@ -144,7 +150,7 @@ impl Subscriber for Listener {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         match metadata.target() {
-            "odm" | "odm::advice" | "odm::operation" => true,
+            "odm" | "odm::advice" | "odm::operation" | "odm::retry" => true,
             "odm::plan" => self.plans,
             _ => false,
         }
@@ -171,6 +177,8 @@ impl Subscriber for Listener {
         let mut heard = self.heard.lock().unwrap();
         if event.metadata().target() == "odm::operation" {
             heard.events.push(fields);
+        } else if event.metadata().target() == "odm::retry" {
+            heard.retries.push(fields);
         } else if *event.metadata().level() == Level::WARN {
             heard.warnings.push(fields);
         }
@@ -271,6 +279,91 @@ pub async fn each_backend_operation_is_an_event(fixture: Fixture) {
         assert!(milliseconds > 0.0);
     }
     assert_eq!(events[1].get("comment"), "all parts");
+    let actions: Vec<_> = events.iter().map(|event| event.get("odm.action")).collect();
+    assert_eq!(actions, ["find", "find", "update_many", "insert"]);
+}
+
+/// A place, and a stay whose place must exist.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "places")]
+struct Place {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "stays")]
+struct Stay {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = restrict)]
+    place: Ref<Place>,
+}
+
+#[derive(Schema)]
+#[schema(models(Place, Stay))]
+struct Travel;
+
+pub async fn events_name_the_stage_of_follow_up_work(fixture: Fixture) {
+    let db = odm::Database::<Travel>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert(Place { id: 1 }).await.unwrap();
+    let (listener, _guard) = Listener::listen(false);
+    let stay = Stay {
+        id: 1,
+        place: Ref::new(1),
+    };
+    db.insert(stay).await.unwrap();
+    let fields = ["db.operation.name", "odm.action", "odm.stage", "odm.step"];
+    let summary = listener.events().into_iter();
+    let summary = summary.map(|event| fields.map(|field| event.get(field)).join(" "));
+    let summary: Vec<_> = summary.collect();
+    let guard = match fixture.backend().capabilities().transactions {
+        true => "update insert references guard the targets",
+        false => "update insert references remove the intent record",
+    };
+    assert!(summary.iter().any(|line| line == guard), "{summary:#?}");
+    // A commit has no origin.
+    let without_origin = summary.iter().filter(|line| line.ends_with("   "));
+    assert!(
+        without_origin
+            .clone()
+            .all(|line| line.starts_with("commitTransaction"))
+    );
+}
+
+pub async fn retries_name_their_reason(fixture: Fixture) {
+    insert_parts(&fixture).await;
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    let (listener, _guard) = Listener::listen(false);
+    let conflict = || {
+        let error = odm::Error::new(odm::ErrorKind::Conflict, "injected conflict");
+        Fault::FailBefore(error)
+    };
+    faults.inject(1, Operation::is_write, conflict());
+    db.modify::<Part>(1, |part| part.name.push('!'))
+        .await
+        .unwrap();
+    let [retry] = &listener.retries()[..] else {
+        panic!("expected one retry");
+    };
+    let fields = ["reason", "attempt"].map(|field| retry.get(field));
+    assert_eq!(fields, ["another write changed the document", "1"]);
+
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    faults.inject(1, Operation::is_write, conflict());
+    let renamed = db.transaction(async |db| {
+        let update = db.update::<Part>(1).set(|p| p.name(), "new");
+        update.await.map(drop)
+    });
+    renamed.await.unwrap();
+    let [retry] = &listener.retries()[..] else {
+        panic!("expected one retry");
+    };
+    assert!(retry.get("reason").contains("injected conflict"));
 }
 
 pub async fn a_dropped_operation_is_an_event(fixture: Fixture) {

@@ -481,6 +481,7 @@ async fn insert_null_and_missing(fixture: &Fixture, db: &Db) {
         collection: "items".into(),
         documents,
         ordered: true,
+        origin: Default::default(),
     };
     backend.insert(insert).await.unwrap();
 }
@@ -816,6 +817,7 @@ pub async fn decimals_can_be_read_again(fixture: Fixture) {
         collection: "prices".into(),
         documents: vec![raw],
         ordered: true,
+        origin: Default::default(),
     };
     fixture.backend().insert(insert).await.unwrap();
     assert!(db.get::<Price>(2).await.unwrap_err().is_decode());

@@ -80,6 +80,7 @@ async fn insert_raw(db: &Db, documents: impl IntoIterator<Item = bson::Document>
         collection: "users".into(),
         documents: documents.collect::<Result<_, _>>().unwrap(),
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(insert).await.unwrap();
 }

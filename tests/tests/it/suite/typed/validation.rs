@@ -414,6 +414,7 @@ pub async fn existing_violations_do_not_fail_updates(fixture: Fixture) {
         change,
         multi: false,
         upsert: false,
+        origin: Default::default(),
     };
     backend.update(update).await.unwrap();
     db.update::<User>(1).set(|u| u.age(), 31).await.unwrap();

@@ -228,6 +228,7 @@ pub async fn an_undecodable_document_is_a_single_error(fixture: Fixture) {
         collection: "posts".into(),
         documents: vec![rawdoc! { "_id": 1_i64, "by": 7 }],
         ordered: true,
+        origin: Default::default(),
     };
     db.backend().insert(broken).await.unwrap();
     db.insert(post(2, "alex")).await.unwrap();
