@@ -50,6 +50,7 @@ pages! {
     MongoDb: "mongodb.md",
     Moving: "moving.md",
     Performance: "performance.md",
+    Operations: "operations.md",
     RoundTrips: "round-trips.md",
     CompileTime: "compile-time.md",
     Faq: "faq.md",
