@@ -734,10 +734,7 @@ impl Access {
     }
 
     /// Executes several writes, possibly of different models, in one operation.
-    pub(crate) fn bulk_write(
-        &self,
-        mut bulk: BulkWrite,
-    ) -> impl Future<Output = Result<BulkWriteResult>> + Send {
+    pub(crate) fn bulk_write(&self, mut bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
         bulk.origin = self.origin(bulk.origin);
         self.metrics.add_write();
         self.executor.bulk_write(bulk)

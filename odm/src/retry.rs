@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -9,7 +10,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{Error, schema::Model, task};
+use crate::{schema::Model, task};
 
 /// The pause after the first conflict. Each further pause is twice as long, up to [`MAX_CONFLICT_PAUSE`], less a random part.
 const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(2);
@@ -25,23 +26,18 @@ pub(crate) async fn pause_before_retry(reason: &str, attempt: u32) {
 }
 
 /// Logs the reason of a retry.
-pub(crate) fn log_retry(reason: &str, attempt: u32) {
-    tracing::debug!(target: RETRY_TARGET, reason, attempt, "retry");
+pub(crate) fn log_retry(reason: impl fmt::Display, attempt: u32) {
+    tracing::debug!(target: RETRY_TARGET, %reason, attempt, "retry");
+}
+
+/// Logs that a write continues with another strategy.
+pub(crate) fn log_fallback(model: &Model, reason: impl fmt::Display) {
+    tracing::debug!(target: RETRY_TARGET, model = model.name, %reason, "fallback");
 }
 
 /// Waits for a step of another writer that takes a while.
 pub(crate) async fn long_pause() {
     task::sleep(pause_duration(6)).await;
-}
-
-/// Logs the reason of a retry of a whole transaction.
-pub(crate) fn log_transaction_retry(error: &Error, attempt: u32) {
-    tracing::debug!(target: RETRY_TARGET, reason = %error, attempt, "retry of the transaction");
-}
-
-/// Logs that a write continues with another strategy.
-pub(crate) fn log_fallback(model: &Model, reason: &str) {
-    tracing::debug!(target: RETRY_TARGET, model = model.name, reason, "fallback");
 }
 
 /// Returns how long to wait after an attempt. The random part keeps two colliding writers from colliding again.

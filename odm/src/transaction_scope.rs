@@ -84,7 +84,7 @@ where
                     && first_wait.get_or_insert_with(Instant::now).elapsed()
                         < MAX_WAIT_FOR_OTHER_WRITER =>
             {
-                retry::log_transaction_retry(&error, attempt);
+                retry::log_retry(format_args!("the transaction has ended: {error}"), attempt);
                 turn = None;
                 clock.run_within_limit(retry::long_pause()).await?;
             }
@@ -96,7 +96,7 @@ where
                 let Some(remaining) = clock.remaining_time() else {
                     return Err(clock.contention_error(error, attempt));
                 };
-                retry::log_transaction_retry(&error, attempt);
+                retry::log_retry(format_args!("the transaction has ended: {error}"), attempt);
                 // A transaction at the head of the queue conflicts only with other processes and with first attempts.
                 if turn.is_none() {
                     let collection_name = collection.or(error.collection()).unwrap_or_default();

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     Error, Result,
     access::Access,
-    backend::operation::OperationOrigin,
     backend::{BoxFuture, operation},
     document::{Document, Ref},
     error,
@@ -272,7 +271,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
             collection: T::COLLECTION.into(),
             filter: to_raw(&T::MODEL, &node)?,
             multi: self.target.id().is_none(),
-            origin: OperationOrigin::default(),
+            origin: operation::OperationOrigin::default(),
         })
     }
 }
@@ -309,7 +308,7 @@ impl PreparedDelete {
                     sort,
                     projection,
                     modification: operation::FindAndModifyKind::Delete,
-                    origin: OperationOrigin::default(),
+                    origin: operation::OperationOrigin::default(),
                 };
                 apply_delete_mode(model, &mut write, self.means)?;
                 let document = WriteRequest::new(model, write)?.run(self.access).await?;

@@ -7,8 +7,10 @@ use bson::RawDocumentBuf;
 use crate::{
     Result,
     access::Access,
-    backend::operation::OperationOrigin,
-    backend::{BoxFuture, operation::InsertOperation},
+    backend::{
+        BoxFuture,
+        operation::{InsertOperation, OperationOrigin},
+    },
     decode::decode_new,
     document::{Document, Draft},
     hook::{self, Committed, HookedWrite, RunHooks},

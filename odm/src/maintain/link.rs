@@ -59,8 +59,10 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::BoxFuture,
-    backend::operation::{DeleteOperation, DocumentChange, FindOperation, Stage, UpdateOperation},
+    backend::{
+        BoxFuture,
+        operation::{DeleteOperation, DocumentChange, FindOperation, Stage, UpdateOperation},
+    },
     error,
     id_batches::id_batches,
     metadata::references::{INVERSE_VERSION, LEASE, tombstone},

@@ -1,8 +1,8 @@
 //! Updates of metadata: fields that the framework keeps in documents.
 
-use bson::{Document, RawBson, RawDocumentBuf};
+use bson::{Document, RawBson, RawDocumentBuf, doc};
 
-use super::{blocked::is_rejection, narrow_filter};
+use super::{PendingKind, blocked::is_rejection, narrow_filter};
 pub(super) use crate::stored::{
     field_names_of, is_position, parse_document, paths_overlap, set_at, to_raw_document,
     to_raw_value, update_touches, value_at,
@@ -12,7 +12,7 @@ use crate::{
     access::Access,
     backend::operation::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
-        OperationOrigin, Unmatched, UpdateOperation,
+        OperationOrigin, Stage, Unmatched, UpdateOperation,
     },
     error,
     schema::Model,
@@ -137,4 +137,17 @@ pub(super) async fn apply_update(
 ) -> Result<u64> {
     let update = change.into_update(access, model).await?;
     Ok(access.update(model, update).await?.matched)
+}
+
+/// Removes the records of a kind of pending work from the documents that a filter matches. Returns the number of documents.
+pub(super) async fn remove_records(
+    access: &Access,
+    model: &'static Model,
+    stage: Stage,
+    kind: PendingKind,
+    filter: RawDocumentBuf,
+) -> Result<u64> {
+    let update = doc! { "$unset": { kind.record_path(): "" } };
+    let origin = stage.step("remove the pending record");
+    apply_update(access, model, MetadataUpdate::new(origin, filter, update)).await
 }

@@ -30,7 +30,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{WrongCount, find_wrong_rollups};
 use child::ChildState;
@@ -47,14 +47,16 @@ use super::{
         self, MAX_TRANSACTION_DELETES,
         linked_document::{OrderedId, id_array, id_filter, one_of},
     },
-    metadata_update::{MetadataUpdate, apply_update, parse_document, set_at, to_raw_document},
+    metadata_update::{parse_document, remove_records, set_at, to_raw_document},
     run_from_references,
 };
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::BoxFuture,
-    backend::operation::{Direction, DocumentChange, FindOperation, Index, Stage},
+    backend::{
+        BoxFuture,
+        operation::{Direction, DocumentChange, FindOperation, Index, Stage},
+    },
     decode, error,
     metadata::{pending::TOKEN, rollup::ROLLUP_VERSION},
     query::{append_field, single_field_document},
@@ -553,15 +555,6 @@ async fn clear_pending(
     kind: PendingKind,
     token: PendingToken,
 ) -> Result<u64> {
-    let unset = doc! { "$unset": { kind.record_path(): "" } };
-    apply_update(
-        access,
-        model,
-        MetadataUpdate::new(
-            Stage::ROLLUPS.step("remove the pending record"),
-            token.token_filter(kind)?,
-            unset,
-        ),
-    )
-    .await
+    let filter = token.token_filter(kind)?;
+    remove_records(access, model, Stage::ROLLUPS, kind, filter).await
 }

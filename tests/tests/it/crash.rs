@@ -67,7 +67,7 @@ impl<S: Schema> CrashTest<S> {
                         (false, false) => Fault::HangBefore,
                         (false, true) => Fault::HangAfter,
                     };
-                    // An abort has no answer: its fault would have no effect, and the write would go on.
+                    // An abort has no answer, so a fault of the abort would not end the write.
                     let can_fail = |operation: &_| !matches!(operation, Operation::Abort);
                     faults.inject(nth, can_fail, fault);
                     let mut done = tokio::spawn(write(odm::Database::with_backend(faults.clone())));
@@ -75,8 +75,8 @@ impl<S: Schema> CrashTest<S> {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                     if has_transactions {
-                        // A conflict can start the transaction again after the fault. A write that outlives its crash would
-                        // change the documents of the next one.
+                        // A conflict can start the transaction again after the fault. A write that outlives the crash would
+                        // change the documents of the next crash.
                         let answer = tokio::time::timeout(MAX_WRITE_TIME, &mut done).await;
                         let _answer = answer.expect("the write ends").unwrap();
                     } else if !done.is_finished() {

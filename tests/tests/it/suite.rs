@@ -813,6 +813,8 @@ macro_rules! for_every_test {
                     each_backend_operation_is_an_event,
                     events_name_the_stage_of_follow_up_work,
                     retries_name_their_reason,
+                    fallbacks_name_their_reason,
+                    failed_follow_up_work_is_warned_about,
                     a_dropped_operation_is_an_event,
                     slow_operations_are_warned_about,
                     explaining_plans_does_not_disturb_transactions,

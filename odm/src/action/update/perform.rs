@@ -11,7 +11,6 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     action::target::{ErasedTarget, TargetKind, decode_id, to_raw},
-    backend::operation::OperationOrigin,
     backend::{BoxFuture, operation},
     decode,
     document::Document,
@@ -243,7 +242,7 @@ impl PreparedUpdate {
             change: self.change.clone(),
             multi,
             upsert: false,
-            origin: OperationOrigin::default(),
+            origin: operation::OperationOrigin::default(),
         })
     }
 
@@ -355,7 +354,7 @@ impl PreparedUpdate {
                 },
                 multi: true,
                 upsert: false,
-                origin: OperationOrigin::default(),
+                origin: operation::OperationOrigin::default(),
             };
             let counts = WriteRequest::without_managed_fields(model, update).run(access.clone());
             removed |= counts.await?.modified > 0;
@@ -557,7 +556,7 @@ impl PreparedUpdate {
                     upsert: false,
                     return_new,
                 },
-                origin: OperationOrigin::default(),
+                origin: operation::OperationOrigin::default(),
             };
             let document = WriteRequest::new(self.aim.model, write)?.run(access.clone());
             let document = document.await?;

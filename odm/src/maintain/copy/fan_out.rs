@@ -593,10 +593,8 @@ async fn try_in_transaction(
     });
     let result = transaction.await;
     if let Err(error) = &result {
-        let reason = format!(
-            "the transaction of a fan-out failed, and the fan-out continues without: {error}"
-        );
-        retry::log_fallback(dependent_model, &reason);
+        let reason = format_args!("a fan-out continues without a transaction: {error}");
+        retry::log_fallback(dependent_model, reason);
     }
     result.is_ok()
 }

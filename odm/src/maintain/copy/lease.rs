@@ -16,7 +16,7 @@ use crate::{
     maintain::{
         LEASE_DURATION, PendingKind, PendingToken, Rejection,
         link::linked_document::{id_filter, one_of, read_upgraded},
-        metadata_update::{MetadataUpdate, apply_update, apply_updates},
+        metadata_update::{MetadataUpdate, apply_update, apply_updates, remove_records},
         pending::new_lease_end,
     },
     metadata::pending::{SINCE, UPDATED},
@@ -81,17 +81,7 @@ impl PendingFanOut {
             return Ok(());
         }
         let filter = self.with_token(single_field_document("_id", one_of(&accepted)?)?)?;
-        let update = doc! { "$unset": { PendingKind::FAN_OUT.record_path(): "" } };
-        apply_update(
-            access,
-            model,
-            MetadataUpdate::new(
-                Stage::COPIES.step("remove the pending record"),
-                filter,
-                update,
-            ),
-        )
-        .await?;
+        remove_records(access, model, Stage::COPIES, PendingKind::FAN_OUT, filter).await?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     fan_out::{CopyUpdate, FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, source_condition, write_copies},
@@ -20,7 +20,7 @@ use crate::{
         PendingKind, PendingToken, Rejection,
         blocked::{self, RejectionList},
         link::linked_document::{OrderedId, TombstoneState, id_filter, one_of},
-        metadata_update::{MetadataUpdate, apply_update, to_raw_value},
+        metadata_update::{remove_records, to_raw_value},
     },
     metadata,
     query::{append_field, single_field_document},
@@ -41,15 +41,12 @@ pub(super) async fn revalidate_write(
             .are_unchanged(access, &super::copy_groups(model))
             .await?
     {
-        let update = doc! { "$unset": { PendingKind::REVALIDATE.record_path(): "" } };
-        apply_update(
+        remove_records(
             access,
             model,
-            MetadataUpdate::new(
-                Stage::COPIES.step("remove the pending record"),
-                filter,
-                update,
-            ),
+            Stage::COPIES,
+            PendingKind::REVALIDATE,
+            filter,
         )
         .await?;
         return Ok(());
@@ -217,15 +214,12 @@ pub(super) async fn revalidate_batch(
             &PendingKind::REVALIDATE.token_path(),
             single_field_document("$eq", token)?,
         )?;
-        let update = doc! { "$unset": { PendingKind::REVALIDATE.record_path(): "" } };
-        documents += apply_update(
+        documents += remove_records(
             access,
             model,
-            MetadataUpdate::new(
-                Stage::COPIES.step("remove the pending record"),
-                filter,
-                update,
-            ),
+            Stage::COPIES,
+            PendingKind::REVALIDATE,
+            filter,
         )
         .await?;
     }

@@ -8,7 +8,10 @@ use std::{
 };
 
 use odm::{
-    backend::{Fault, Faults, operation::Operation},
+    backend::{
+        Fault, Faults,
+        operation::{Operation, Stage},
+    },
     prelude::*,
 };
 use tracing::{
@@ -304,6 +307,29 @@ struct Stay {
 #[schema(models(Place, Stay))]
 struct Travel;
 
+/// A board, with the number of its posts.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "boards")]
+struct Board {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[count(of = Post::board)]
+    posts: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "posts")]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    board: Ref<Board>,
+}
+
+#[derive(Schema)]
+#[schema(models(Board, Post))]
+struct Forum;
+
 pub async fn events_name_the_stage_of_follow_up_work(fixture: Fixture) {
     let db = odm::Database::<Travel>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -364,6 +390,49 @@ pub async fn retries_name_their_reason(fixture: Fixture) {
         panic!("expected one retry");
     };
     assert!(retry.get("reason").contains("injected conflict"));
+    assert_eq!(retry.get("message"), "retry");
+}
+
+pub async fn fallbacks_name_their_reason(fixture: Fixture) {
+    let db = odm::Database::<Forum>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let (listener, _guard) = Listener::listen(false);
+    let post = Post {
+        id: 1,
+        board: Ref::new(1),
+    };
+    db.insert(post).await.unwrap();
+    let retries = listener.retries();
+    let fallback = retries
+        .iter()
+        .find(|event| event.get("message") == "fallback");
+    let fields = fallback.map(|event| ["model", "reason"].map(|field| event.get(field)));
+    // Without transactions, the rollups of every parent are updated after the write.
+    let has_transactions = fixture.backend().capabilities().transactions;
+    let reason = "a parent is missing: its rollups are updated after the commit";
+    assert_eq!(fields, has_transactions.then_some(["Post", reason]));
+}
+
+pub async fn failed_follow_up_work_is_warned_about(fixture: Fixture) {
+    let faults = Faults::new(fixture.backend());
+    let db = odm::Database::<Forum>::with_backend(Arc::new(faults.clone()));
+    db.sync_indexes().await.unwrap();
+    let (listener, _guard) = Listener::listen(false);
+    let lost = odm::Error::new(odm::ErrorKind::Connection, "injected loss");
+    // The rollups of a new board are computed after the answer.
+    let is_of_rollups = |operation: &Operation| operation.origin().stage == Some(Stage::ROLLUPS);
+    faults.inject(1, is_of_rollups, Fault::FailBefore(lost));
+    db.insert(NewBoard { id: 1 }).await.unwrap();
+    db.wait_for_pending().await.unwrap();
+    let warnings = listener.warnings();
+    let [warning] = &warnings[..] else {
+        panic!("expected one warning: {warnings:?}");
+    };
+    assert_eq!(
+        warning.get("message"),
+        "rollup update failed and stays pending"
+    );
+    assert!(warning.get("error").contains("injected loss"));
 }
 
 pub async fn a_dropped_operation_is_an_event(fixture: Fixture) {
