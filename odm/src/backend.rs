@@ -432,11 +432,19 @@ pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
         Some(("mongodb" | "mongodb+srv", _)) => Ok(Arc::new(MongoDb::connect(url).await?)),
         #[cfg(not(feature = "mongodb"))]
         Some(("mongodb" | "mongodb+srv", _)) => Err(missing_feature(url, "mongodb")),
-        _ => Err(Error::new(
-            ErrorKind::InvalidUrl,
-            "unsupported database URL: use `odm:path/to/file`, `memory:` or `mongodb://host/database`",
-        )),
+        #[cfg(feature = "engine")]
+        Some(("memory", _)) => Err(unsupported_url("a name after `memory:`")),
+        // Only the scheme is shown: the rest of a URL can contain a password.
+        Some((scheme, _)) => Err(unsupported_url(&format!("the scheme `{scheme}:`"))),
+        None => Err(unsupported_url("a URL without a scheme")),
     }
+}
+
+fn unsupported_url(found: &str) -> Error {
+    let message = format!(
+        "unsupported database URL, {found}: use `odm:path/to/file`, `memory:` or `mongodb://host/database`"
+    );
+    Error::new(ErrorKind::InvalidUrl, message)
 }
 
 #[cfg(not(all(feature = "engine", feature = "mongodb")))]

@@ -257,6 +257,10 @@ impl Error {
     }
 
     /// Returns the dotted path, with stored field names.
+    ///
+    /// For [`DuplicateKey`](ErrorKind::DuplicateKey) the path of the index, if the index has a single path apart from the
+    /// field of the [scope](crate::Scope). For [`Dangling`](ErrorKind::Dangling) the path of the reference, in the document
+    /// with the reference.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
@@ -552,9 +556,25 @@ pub(crate) fn of_model<T: Document>(error: Error) -> Error {
 /// Returns a function that adds the model and the collection, unless the error names a model already.
 pub(crate) fn naming_model(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     let (name, collection) = (model.name, model.collection);
+    let scope = model.scope.as_ref().map(|scope| scope.stored);
     move |error| match error.model() {
-        None => error.with_model(name).with_collection(collection),
+        None => with_unique_path(error, scope)
+            .with_model(name)
+            .with_collection(collection),
         Some(_) => error,
+    }
+}
+
+/// Adds the path of the index to a duplicate-key error, if the index has a single path apart from the scope.
+fn with_unique_path(error: Error, scope: Option<&str>) -> Error {
+    let key = error.value().and_then(Bson::as_document);
+    let mut paths = key
+        .into_iter()
+        .flat_map(bson::Document::keys)
+        .filter(|path| scope != Some(path));
+    match (paths.next().cloned(), paths.next()) {
+        (Some(path), None) if error.is_duplicate_key() => error.with_path(path),
+        _ => error,
     }
 }
 

@@ -195,11 +195,19 @@ impl<T: Document> Projected for T {
 pub(crate) fn to_raw<P: Projection<Of: Document>>(
     join_paths: &[String],
 ) -> Result<Option<RawDocumentBuf>> {
+    fields_to_raw(&<P::Of as Document>::MODEL, P::FIELDS, join_paths)
+}
+
+fn fields_to_raw(
+    model: &Model,
+    fields: ProjectedFields,
+    join_paths: &[String],
+) -> Result<Option<RawDocumentBuf>> {
     // An upgrade may need any field of an outdated document.
-    if <P::Of as Document>::MODEL.upgrade.is_some() {
+    if model.upgrade.is_some() {
         return Ok(None);
     }
-    let ProjectedFields::Fields(fields) = P::FIELDS else {
+    let ProjectedFields::Fields(fields) = fields else {
         return Ok(None);
     };
     let mut field_paths = Vec::new();
@@ -221,7 +229,7 @@ pub(crate) fn to_raw<P: Projection<Of: Document>>(
             paths.push(join_path);
         }
     }
-    let manifests = <P::Of as Document>::MODEL.overflows.iter();
+    let manifests = model.overflows.iter();
     let manifests = manifests.filter(|field| {
         let is_in_array = |path: &&str| path.split('.').next() == Some(field.stored);
         paths.iter().any(is_in_array)

@@ -8,8 +8,16 @@
     reason = "this module wraps the disallowed methods"
 )]
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    any::Any,
+    marker::PhantomData,
+    pin::Pin,
+    sync::LazyLock,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
+use futures_core::future::BoxFuture;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     task::{JoinError, JoinHandle},
@@ -23,22 +31,67 @@ pub(crate) fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> impl Future<Output = Result<T>> + Send {
     let task = spawn(work);
-    async move { join_outcome(task.await).flatten() }
+    async move { task.await.flatten() }
 }
 
 /// Starts the work in a task of its own.
-pub(crate) fn spawn<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<T> {
-    current_runtime().spawn(work)
+pub(crate) fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Task<T> {
+    let work: BoxFuture<'static, Outcome> =
+        Box::pin(async move { Box::new(work.await) as Outcome });
+    Task::new(current_runtime().spawn(work))
 }
 
 /// Starts work that blocks the thread, on a thread for blocking work.
 #[cfg(feature = "engine")]
 pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    current_runtime().spawn_blocking(work)
+) -> Task<T> {
+    let work: Box<dyn FnOnce() -> Outcome + Send> = Box::new(|| Box::new(work()));
+    Task::new(current_runtime().spawn_blocking(work))
+}
+
+/// A running task. The task continues if this value is dropped.
+///
+/// The runtime sees a single type of task for all kinds of work. Otherwise the compiler would generate Tokio's code for a task
+/// again for each kind of work: a fifth of the functions of this crate.
+pub(crate) struct Task<T> {
+    handle: JoinHandle<Outcome>,
+    outcome: PhantomData<fn() -> T>,
+}
+
+/// The result of a task, of the type of the task.
+type Outcome = Box<dyn Any + Send>;
+
+impl<T> Task<T> {
+    fn new(handle: JoinHandle<Outcome>) -> Self {
+        Self {
+            handle,
+            outcome: PhantomData,
+        }
+    }
+
+    /// Stops the task at its next await.
+    pub(crate) fn abort(&self) {
+        self.handle.abort();
+    }
+
+    #[cfg(feature = "mongodb")]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+/// Waits for the result. The result is lost only if the runtime shuts down first, or if the task panics.
+impl<T: 'static> Future for Task<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let outcome = ready!(Pin::new(&mut self.handle).poll(context));
+        Poll::Ready(outcome.map_err(join_failure).map(|outcome| {
+            let outcome = outcome.downcast::<T>();
+            *outcome.expect("a task returns a value of the type of the task")
+        }))
+    }
 }
 
 /// Waits for a duration.
@@ -72,17 +125,14 @@ static FALLBACK_RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     )
 });
 
-/// Returns the result of a task. The result is lost only if the runtime shuts down first, or if the task panics.
-pub(crate) fn join_outcome<T>(joined: Result<T, JoinError>) -> Result<T> {
-    joined.map_err(|error| {
-        let (kind, message) = if error.is_cancelled() {
-            (
-                ErrorKind::Connection,
-                "the Tokio runtime shut down during the operation, and the outcome of a write is unknown",
-            )
-        } else {
-            (ErrorKind::Backend, "the backend panicked")
-        };
-        Error::new(kind, message).with_source(error)
-    })
+fn join_failure(error: JoinError) -> Error {
+    let (kind, message) = if error.is_cancelled() {
+        (
+            ErrorKind::Connection,
+            "the Tokio runtime shut down during the operation, and the outcome of a write is unknown",
+        )
+    } else {
+        (ErrorKind::Backend, "the backend panicked")
+    };
+    Error::new(kind, message).with_source(error)
 }

@@ -5,7 +5,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use odm::{Problem, Ref, bson::Bson};
+use odm::{Problem, Ref};
 
 use crate::models::Product;
 
@@ -89,7 +89,7 @@ impl From<odm::Error> for ApiError {
         let cause = error.cause().and_then(|cause| cause.downcast_ref::<Self>());
         match cause {
             Some(own) => own.clone(),
-            None => Self::Database(name_duplicate_field(error)),
+            None => Self::Database(error),
         }
     }
 }
@@ -101,15 +101,6 @@ impl From<ApiError> for odm::Error {
             ApiError::Database(error) => error,
             own => Self::other(own),
         }
-    }
-}
-
-/// Adds the path of the field to the error of a duplicate key: `sku` for the index `(tenant, sku)`.
-fn name_duplicate_field(error: odm::Error) -> odm::Error {
-    let key = error.value().and_then(Bson::as_document);
-    match key.and_then(|key| key.keys().last().cloned()) {
-        Some(field) if error.is_duplicate_key() => error.with_path(field),
-        _ => error,
     }
 }
 

@@ -229,8 +229,10 @@ async fn insert_without_hooks<T: Document>(
     sources: SourceCache,
 ) -> Result<Vec<T>> {
     assign_numbers(&access, &mut inserted).await?;
-    let documents = inserted.iter_mut().map(encode_for_insert);
-    let documents = documents.collect::<Result<Vec<_>>>()?;
+    let mut documents = Vec::with_capacity(inserted.len());
+    for document in &mut inserted {
+        documents.push(encode_for_insert(document)?);
+    }
     if documents.is_empty() {
         return Ok(inserted);
     }

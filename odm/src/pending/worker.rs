@@ -7,9 +7,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::JoinHandle;
-
-use crate::{Error, Result, maintain::RecoveryReport, task};
+use crate::{
+    Error, Result,
+    maintain::RecoveryReport,
+    task::{self, Task},
+};
 
 /// A background task that [runs pending work](crate::Database::run_pending) periodically, made by
 /// [`Database::spawn_worker`](crate::Database::spawn_worker), or that [folds](crate::action::Arrays::fold) arrays, made by
@@ -18,7 +20,7 @@ use crate::{Error, Result, maintain::RecoveryReport, task};
 /// The task stops when the `Worker` is dropped. Another process then completes the current work, as after a crash.
 #[must_use = "the worker stops when this value is dropped"]
 pub struct Worker {
-    task: JoinHandle<()>,
+    task: Task<()>,
     progress: Arc<Mutex<Progress>>,
 }
 

@@ -58,6 +58,19 @@ async fn a_file_can_be_opened_once() {
     first.insert(insert(1)).await.unwrap();
 }
 
+#[tokio::test]
+async fn an_error_of_opening_a_file_has_the_path_once() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("shop.odm");
+    fs::write(&file, "not a database").unwrap();
+    for path in [files.path().join("missing/shop.odm"), file] {
+        let url = format!("odm:{}", path.display());
+        let text = backend::open(&url).await.unwrap_err().to_string();
+        let path = path.display().to_string();
+        assert_eq!(text.matches(&path).count(), 1, "{text}");
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
 struct Host {

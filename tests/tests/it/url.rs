@@ -10,9 +10,17 @@ async fn open_error(url: &str) -> Error {
 
 #[tokio::test]
 async fn an_unknown_scheme_names_the_known_ones() {
-    for url in ["", "postgres://host/shop", "shop", "mongo://host/shop"] {
+    for (url, found) in [
+        ("", "a URL without a scheme"),
+        ("shop", "a URL without a scheme"),
+        ("postgres://host/shop", "the scheme `postgres:`"),
+        ("mongo://alex:secret@host/shop", "the scheme `mongo:`"),
+        ("memory:shop", "a name after `memory:`"),
+    ] {
         let error = open_error(url).await;
         assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+        assert!(error.to_string().contains(found), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
         assert!(error.to_string().contains("mongodb://"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use crate::{Result, error, task};
 pub(super) async fn run_to_end<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    task::join_outcome(task::spawn_blocking(work).await).flatten()
+    task::spawn_blocking(work).await.flatten()
 }
 
 /// Runs a blocking read, which is cancelled when the future is dropped or the time limit is exceeded.

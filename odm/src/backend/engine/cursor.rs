@@ -7,13 +7,12 @@ use std::{
 
 use bson::{RawDocumentBuf, raw::CStr, rawdoc};
 use odm_engine::Interrupt;
-use tokio::task::JoinHandle;
 
 use super::{blocking::CancelOnDrop, error};
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},
-    task,
+    task::{self, Task},
 };
 
 /// The size limits of a batch. The document that exceeds a limit is the last of its batch.
@@ -101,7 +100,7 @@ pub(super) struct EngineCursor {
 enum EngineCursorState {
     Ready(EngineBatch),
     /// A running read. If the future of the call is dropped, the next call takes the documents.
-    Reading(JoinHandle<EngineBatch>),
+    Reading(Task<EngineBatch>),
 }
 
 impl EngineCursor {
@@ -150,7 +149,7 @@ impl Cursor for EngineCursor {
                             self.interrupt.cancel();
                             crate::error::read_timed_out()
                         })?;
-                        self.state = EngineCursorState::Ready(task::join_outcome(joined)?);
+                        self.state = EngineCursorState::Ready(joined?);
                     }
                 }
             }

@@ -61,9 +61,12 @@ pub(super) fn in_collection(failure: EngineError, collection: &str) -> Error {
     }
 }
 
-/// Converts an error of opening a file, and adds the path.
+/// Converts an error of opening a file, and adds the path unless the message contains the path.
 pub(super) fn from_open_failure(failure: EngineError, path: &Path) -> Error {
-    let error = from_engine(failure.clone());
-    let message = format!("cannot open {}: {}", path.display(), failure.message());
-    Error::new(error.kind(), message).with_source(failure)
+    let path = path.display().to_string();
+    if failure.message().contains(&path) {
+        return from_engine(failure);
+    }
+    let message = format!("cannot open {path}: {}", failure.message());
+    Error::new(from_engine(failure.clone()).kind(), message).with_source(failure)
 }

@@ -4,13 +4,12 @@ use std::{future::poll_fn, mem};
 
 use bson::RawDocumentBuf;
 use odm_engine::ChangeStream;
-use tokio::task::JoinHandle;
 
 use super::error;
 use crate::{
     Result,
     backend::{BoxFuture, ChangeCursor, Cursor},
-    task,
+    task::{self, Task},
 };
 
 /// The size limits of a batch, as for cursors. The event that exceeds a limit is the last of its batch.
@@ -28,7 +27,7 @@ enum EngineChangeState {
     /// Waits for a commit.
     Waiting(Box<ChangeStream>),
     /// A running read. If the future of the call is dropped, the next call takes the events.
-    Reading(JoinHandle<EngineEventBatch>),
+    Reading(Task<EngineEventBatch>),
     /// The stream has ended after an error, or after a panic of the reader.
     Over,
 }
@@ -96,7 +95,7 @@ impl Cursor for EngineChangeCursor {
                         }
                     }
                     EngineChangeState::Reading(read) => {
-                        let joined = task::join_outcome(read.await);
+                        let joined = read.await;
                         self.state = EngineChangeState::Over;
                         let batch = joined?;
                         self.token = batch.changes.resume_token();

@@ -17,10 +17,14 @@ use ::mongodb::{
     bson::{Document, doc},
     options::{ClientOptions, SelectionCriteria, ServerAddress},
 };
-use tokio::{sync::OnceCell, task::JoinHandle};
+use tokio::sync::OnceCell;
 
 use super::error;
-use crate::{Result, error::read_timed_out, task};
+use crate::{
+    Result,
+    error::read_timed_out,
+    task::{self, Task},
+};
 
 /// The extra time to wait for the server's own timeout error, before the client cancels the read.
 const SERVER_TIMEOUT_GRACE: Duration = Duration::from_secs(1);
@@ -54,7 +58,7 @@ where
 /// A call of the driver in a separate task. Dropping this value cancels the call on the server.
 pub(super) struct DriverCall<T: Send + 'static> {
     /// The task, or `None` after its end.
-    task: Option<JoinHandle<T>>,
+    task: Option<Task<T>>,
     /// The cancellation on the server. `None` in a transaction: the abort of the transaction ends the call.
     kill: Option<SessionKill>,
 }
@@ -104,7 +108,7 @@ impl<T: Send + 'static> Future for DriverCall<T> {
         };
         let joined = ready!(Pin::new(task).poll(context));
         self.task = None;
-        Poll::Ready(task::join_outcome(joined))
+        Poll::Ready(joined)
     }
 }
 

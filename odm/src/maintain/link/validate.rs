@@ -20,7 +20,8 @@ pub(super) fn missing_target(link: &ReferenceLink, target: &RawBson) -> Error {
         "`{}` references a {} that does not exist, and nothing was written: insert the {} first",
         link.link_field.field, model.name, model.name
     );
-    at_document(Error::new(ErrorKind::Dangling, message), model, target)
+    let error = Error::new(ErrorKind::Dangling, message).with_path(link.link_field.stored);
+    at_document(error, model, target)
 }
 
 /// The error of an inverse without room for another referrer.

@@ -11,8 +11,8 @@ use odm::{
     prelude::*,
 };
 
-use super::assert_clean;
 use crate::Fixture;
+use odm_tests::assert_clean;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "persons")]

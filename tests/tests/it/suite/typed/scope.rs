@@ -156,6 +156,7 @@ pub async fn inserts_set_the_scope(fixture: Fixture) {
     globex.insert(same.clone()).await.unwrap();
     let error = globex.insert(NewNote { id: 12, ..same }).await.unwrap_err();
     assert!(error.is_duplicate_key());
+    assert_eq!(error.path(), Some("slug"));
 
     // A document cannot move to a different scope.
     let mut note = acme.edit::<Note>(1).await.unwrap();

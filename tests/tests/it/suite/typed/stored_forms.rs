@@ -253,7 +253,7 @@ pub async fn none_is_stored_as_an_insert_stores_it(fixture: Fixture) {
         badges.get_array("badges").unwrap(),
         &vec![doc! { "code": 1_i64 }.into()]
     );
-    super::assert_clean(&db).await;
+    odm_tests::assert_clean(&db).await;
 }
 
 pub async fn nullified_fields_are_stored_as_missing(fixture: Fixture) {
@@ -316,7 +316,7 @@ pub async fn nullified_fields_are_stored_as_missing(fixture: Fixture) {
     db.delete::<Captain>(4).await.unwrap();
     db.wait_for_pending().await.unwrap();
     assert_eq!(stored_documents(&fixture, "teams").await, new);
-    super::assert_clean(&db).await;
+    odm_tests::assert_clean(&db).await;
 }
 
 pub async fn copies_of_none_are_stored_as_missing(fixture: Fixture) {

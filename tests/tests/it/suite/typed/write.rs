@@ -62,11 +62,11 @@ pub async fn a_duplicate_key_is_typed(fixture: Fixture) {
         (error.model(), error.collection()),
         (Some("Person"), Some("persons"))
     );
-    assert_eq!(error.index(), Some("ssn_1"));
+    assert_eq!((error.index(), error.path()), (Some("ssn_1"), Some("ssn")));
     assert_eq!(error.value(), Some(&doc! { "ssn": "1" }.into()));
     assert_eq!(error.inserted(), None);
     let error = db.insert(jane.clone()).await.unwrap_err();
-    assert_eq!(error.index(), Some("_id_"));
+    assert_eq!((error.index(), error.path()), (Some("_id_"), Some("_id")));
     assert_eq!(error.id(), Some(&jane.id.into()));
 
     let many = [

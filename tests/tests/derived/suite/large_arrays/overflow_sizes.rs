@@ -12,11 +12,10 @@ use odm_tests::scales::DocumentSizeRecorder;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{
-    assert_clean,
-    overflow::{
-        Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
-    },
+use odm_tests::assert_clean;
+
+use super::overflow::{
+    Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
 };
 use crate::Fixture;
 

@@ -21,10 +21,9 @@ use odm::{
 };
 
 use super::overflow_maintenance::{inline_again, larger_limit};
-use super::{
-    assert_clean,
-    overflow::{Book, Shop, book, customers, open_shop, stored_documents, user, users},
-};
+use odm_tests::assert_clean;
+
+use super::overflow::{Book, Shop, book, customers, open_shop, stored_documents, user, users};
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
 

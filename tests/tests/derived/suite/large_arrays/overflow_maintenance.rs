@@ -13,11 +13,10 @@ use odm::{
     prelude::*,
 };
 
-use super::{
-    assert_clean,
-    overflow::{
-        Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
-    },
+use odm_tests::assert_clean;
+
+use super::overflow::{
+    Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
 };
 use crate::Fixture;
 

@@ -15,9 +15,9 @@ use odm::{
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use super::assert_clean;
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
+use odm_tests::assert_clean;
 
 /// A host with its latest lines as resident elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

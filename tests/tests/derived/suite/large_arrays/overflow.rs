@@ -12,8 +12,8 @@ use odm::{
     prelude::*,
 };
 
-use super::assert_clean;
 use crate::Fixture;
+use odm_tests::assert_clean;
 
 /// A model with an overflow array of scalar values: the customers of a book.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -18,9 +18,9 @@ use odm::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::assert_clean;
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
+use odm_tests::assert_clean;
 
 /// A user document. The references and the inverse both overflow, and point to the same model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -141,15 +141,16 @@ async fn assert_clean(db: &Db) {
 pub async fn dangling_references_are_rejected(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     insert_blog(&db).await;
-    let refused = |error: odm::Error, id: i64| {
+    let refused = |error: odm::Error, path: &str, id: i64| {
         assert_eq!(
-            (error.kind(), error.id()),
-            (ErrorKind::Dangling, Some(&id.into())),
+            (error.kind(), error.path(), error.id()),
+            (ErrorKind::Dangling, Some(path), Some(&id.into())),
             "{error}"
         );
     };
-    refused(db.insert(comment(9, 9, None)).await.unwrap_err(), 9);
-    refused(db.insert(comment(9, 1, Some(8))).await.unwrap_err(), 8);
+    refused(db.insert(comment(9, 9, None)).await.unwrap_err(), "on", 9);
+    let answer = comment(9, 1, Some(8));
+    refused(db.insert(answer).await.unwrap_err(), "answers", 8);
     let many = [comment(9, 1, None), comment(10, 9, None)];
     let error = db.insert_many(many).await.unwrap_err();
     let kept = if fixture.backend().capabilities().transactions {
@@ -158,22 +159,23 @@ pub async fn dangling_references_are_rejected(fixture: Fixture) {
         1
     };
     assert_eq!(error.inserted(), Some(kept));
-    refused(error, 9);
+    refused(error, "on", 9);
     db.delete_many::<Comment>(|c| c.id().gt(4)).await.unwrap();
 
     let nowhere = || Ref::new(9);
     let update = db.update::<Comment>(1).set(|c| c.post(), nowhere());
-    refused(update.set(|c| c.text(), "lost").await.unwrap_err(), 9);
+    refused(update.set(|c| c.text(), "lost").await.unwrap_err(), "on", 9);
     let update = db.update::<Shelf>(3).push(|s| s.posts(), nowhere());
-    refused(update.await.unwrap_err(), 9);
+    refused(update.await.unwrap_err(), "posts", 9);
     let moved = db.modify::<Comment>(1, |comment| comment.post = nowhere());
-    refused(moved.await.unwrap_err(), 9);
+    refused(moved.await.unwrap_err(), "on", 9);
     let all = db.update_many::<Comment>(|_| Filter::all());
     refused(
         all.set(|c| c.post(), nowhere())
             .await
             .map(drop)
             .unwrap_err(),
+        "on",
         9,
     );
     // An upsert with a dangling reference neither updates nor inserts.
@@ -184,6 +186,7 @@ pub async fn dangling_references_are_rejected(fixture: Fixture) {
             .await
             .map(drop)
             .unwrap_err(),
+        "on",
         9,
     );
     let bulk = db
@@ -197,7 +200,7 @@ pub async fn dangling_references_are_rejected(fixture: Fixture) {
     let BulkResult::Failed(error) = &bulk.results[1] else {
         panic!("{:?}", bulk.results);
     };
-    refused(error.clone(), 9);
+    refused(error.clone(), "on", 9);
     assert_eq!((bulk.inserted, bulk.matched), (1, 1));
 
     assert_eq!(comments(&db).await, [1, 2, 3, 4, 5]);

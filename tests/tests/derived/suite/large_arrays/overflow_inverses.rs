@@ -18,9 +18,9 @@ use odm::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::assert_clean;
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
+use odm_tests::assert_clean;
 
 /// A package. Any number of packages can depend on a package, so the inverse overflows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

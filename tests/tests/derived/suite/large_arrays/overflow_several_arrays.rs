@@ -6,9 +6,9 @@ use odm::{ErrorKind, Filter, action::Update, backend::Recorder, prelude::*};
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
-use super::assert_clean;
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
+use odm_tests::assert_clean;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "readers")]

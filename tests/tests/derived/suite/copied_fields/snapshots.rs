@@ -412,3 +412,66 @@ pub async fn drift_without_an_origin_uses_the_reference(fixture: Fixture) {
     let city = ("Bern".into(), Some("Basel".into()), 1_i64.into(), false);
     assert_eq!(found, [("shipTo", city.0, city.1, city.2, city.3)]);
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "invoices")]
+struct Invoice {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[sum(of = InvoiceItem::invoice, value = price)]
+    total: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "invoice_items")]
+struct InvoiceItem {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = cascade)]
+    invoice: Ref<Invoice>,
+    #[reference]
+    product: Ref<Product>,
+    #[snapshot(from = product.price)]
+    price: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Product, Person, Order, Invoice, InvoiceItem))]
+struct Billing;
+
+/// A snapshot is filled before the rollup, so a sum includes the price at the insert of each item, and changes with no later price.
+pub async fn a_rollup_sums_snapshots(fixture: Fixture) {
+    let shop = Db::with_backend(fixture.backend());
+    insert_products_and_people(&shop).await;
+    let db = odm::Database::<Billing>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert(NewInvoice { id: 1 }).await.unwrap();
+    let item = |id, product| NewInvoiceItem {
+        id,
+        invoice: Ref::new(1),
+        product: Ref::new(product),
+    };
+    let total = async || {
+        db.wait_for_pending().await.unwrap();
+        assert!(db.check().await.unwrap().is_clean());
+        db.get::<Invoice>(1).await.unwrap().total
+    };
+    db.insert(item(1, 1)).await.unwrap();
+    db.insert_many([item(2, 1), item(3, 2)]).await.unwrap();
+    assert_eq!(total().await, 400);
+
+    let raise = db.update::<Product>(1).set(|p| p.price(), 1_000);
+    raise.await.unwrap();
+    assert_eq!(total().await, 400);
+
+    db.insert(item(4, 1)).await.unwrap();
+    assert_eq!(total().await, 1_400);
+    let replace = db
+        .update::<InvoiceItem>(3)
+        .set(|i| i.product(), Ref::new(1));
+    replace.await.unwrap();
+    assert_eq!(total().await, 1_400);
+
+    db.delete::<InvoiceItem>(1).await.unwrap();
+    assert_eq!(total().await, 1_300);
+}

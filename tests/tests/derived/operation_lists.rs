@@ -1,7 +1,7 @@
 //! The operations of common calls with their origins, as listed in `book/src/operations.md`.
 //!
 //! `ODM_WRITE_PAGES=1` writes the recorded lists into the page instead of comparing them:
-//! `ODM_WRITE_PAGES=1 cargo test -p odm-tests --test it match_the_book -- --test-threads=1`.
+//! `ODM_WRITE_PAGES=1 cargo test -p odm-tests --test derived match_the_book -- --test-threads=1`.
 
 use std::fmt::Write;
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use odm::{ErrorKind, prelude::*};
 
-use super::{
-    assert_clean,
-    overflow::{Book, book, customers, open_shop, user, users},
-};
+use odm_tests::assert_clean;
+
+use super::overflow::{Book, book, customers, open_shop, user, users};
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -6,8 +6,8 @@ use odm::{
     prelude::*,
 };
 
-use super::assert_clean;
 use crate::Fixture;
+use odm_tests::assert_clean;
 
 /// The current model.
 #[derive(Debug, Serialize, Deserialize, Document)]

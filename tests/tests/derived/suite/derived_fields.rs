@@ -1,0 +1,4 @@
+//! Rollups of children, and computed fields.
+
+pub mod computed;
+pub mod rollups;

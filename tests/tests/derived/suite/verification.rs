@@ -1,0 +1,6 @@
+//! The check, the repair, rejected pending work, and upgrades.
+
+pub mod check;
+pub mod rejections;
+pub mod repair;
+pub mod upgrade;
