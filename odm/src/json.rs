@@ -119,7 +119,7 @@ trait BsonText: Serialize + for<'de> Deserialize<'de> {
     const EXPECTED: &'static str;
 
     fn to_text(&self) -> Result<String, String>;
-    fn from_text(text: &str) -> Result<Self, String>;
+    fn from_text(text: &str) -> Option<Self>;
 }
 
 macro_rules! bson_texts {
@@ -132,8 +132,8 @@ macro_rules! bson_texts {
                 to_text(self)
             }
 
-            fn from_text(text: &str) -> Result<Self, String> {
-                $from_text(text).map_err(|error| error.to_string())
+            fn from_text(text: &str) -> Option<Self> {
+                $from_text(text).ok()
             }
         }
 
@@ -188,8 +188,9 @@ impl<'de, T: BsonText> Visitor<'de> for TextOrExtended<T> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        let invalid = |error| E::custom(format_args!("`{text}` is not {}: {error}", T::EXPECTED));
-        T::from_text(text).map_err(invalid)
+        // Without the error of the parser, which names types of the BSON library.
+        let invalid = || E::custom(format_args!("`{text}` is not {}", T::EXPECTED));
+        T::from_text(text).ok_or_else(invalid)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {

@@ -31,7 +31,7 @@
 mod budget;
 mod fixture;
 
-use std::{env, fmt, ops::Deref, process, sync::Arc, thread};
+use std::{env, fmt, fs, ops::Deref, path::Path, process, sync::Arc, thread};
 
 use bson::oid::ObjectId;
 #[doc(hidden)]
@@ -48,13 +48,16 @@ use crate::{
 };
 pub use crate::{assert_queries, assert_writes};
 
-/// The environment variable with the URL of a MongoDB server for [`TestDb::new`].
+/// The environment variable with the URL of a MongoDB server, or of a folder, for [`TestDb::new`].
 const URL_VARIABLE: &str = "ODM_TEST_URL";
 
 /// An empty database for one test.
 ///
-/// The database is in memory, or on the MongoDB server of the environment variable `ODM_TEST_URL`. The URL has no database:
-/// `mongodb://localhost/?replicaSet=rs0`. Each test database then has a name of its own, and is dropped together with the value.
+/// The database is in memory, unless the environment variable `ODM_TEST_URL` has one of the following values. Each test database
+/// then has a name of its own, and is dropped together with the value.
+///
+/// - The URL of a MongoDB server, without a database: `mongodb://localhost/?replicaSet=rs0`.
+/// - The URL of an existing folder: `odm:target`. Each test database is a file in the folder.
 ///
 /// A test database dereferences to [`Database`]. It records all operations, for [`assert_queries!`](crate::assert_queries) and
 /// [`assert_writes!`](crate::assert_writes). An N+1 query panics: ten queries of the same form with different values in one task.
@@ -72,7 +75,7 @@ impl<S: Schema> TestDb<S> {
     ///
     /// # Panics
     ///
-    /// If the server of `ODM_TEST_URL` cannot be reached, or an index cannot be created.
+    /// If the server or the folder of `ODM_TEST_URL` cannot be reached, or an index cannot be created.
     pub async fn new() -> Self {
         Self::open(env::var(URL_VARIABLE).ok().as_deref(), true).await
     }
@@ -86,7 +89,8 @@ impl<S: Schema> TestDb<S> {
         Self::open(env::var(URL_VARIABLE).ok().as_deref(), false).await
     }
 
-    /// Opens an empty database on the MongoDB server of a URL without a database: `mongodb://localhost/?replicaSet=rs0`.
+    /// Opens an empty database on the MongoDB server of a URL without a database, `mongodb://localhost/?replicaSet=rs0`, or in a
+    /// new file in a folder, `odm:target`.
     ///
     /// # Panics
     ///
@@ -199,16 +203,25 @@ impl<S> fmt::Debug for TestDb<S> {
     }
 }
 
-/// A database on a server, which the end of the test drops.
+/// A database on a server or in a folder, which the end of the test drops.
 struct ServerDatabase {
     url: String,
 }
 
+/// The scheme of the URL of a folder, and of the file of a database.
+const FILE_SCHEME: &str = "odm:";
+
 impl ServerDatabase {
-    /// Returns a database with an unused name on the server of a URL.
+    /// Returns a database with an unused name on the server, or in the folder, of a URL.
     fn with_new_name(server_url: &str) -> Self {
-        let (server, options) = server_url.split_once('?').unwrap_or((server_url, ""));
         let name = format!("odm_test_{}_{}", process::id(), ObjectId::new());
+        if let Some(folder) = server_url.strip_prefix(FILE_SCHEME) {
+            let file = Path::new(folder).join(name).with_extension("odm");
+            return Self {
+                url: format!("{FILE_SCHEME}{}", file.display()),
+            };
+        }
+        let (server, options) = server_url.split_once('?').unwrap_or((server_url, ""));
         Self {
             url: format!("{}/{name}?{options}", server.trim_end_matches('/')),
         }
@@ -219,6 +232,12 @@ impl Drop for ServerDatabase {
     /// Drops the database. The runtime of the test may be about to end, so a thread with a runtime and a connection of its own
     /// does the work.
     fn drop(&mut self) {
+        if let Some(file) = self.url.strip_prefix(FILE_SCHEME) {
+            if let Err(error) = fs::remove_file(file) {
+                tracing::warn!(target: "odm", %error, "cannot remove the file of a test database");
+            }
+            return;
+        }
         let url = self.url.clone();
         let dropping = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -55,6 +55,22 @@ async fn panic_message(work: impl Future) -> String {
 }
 
 #[tokio::test]
+async fn a_database_in_a_folder_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let db = TestDb::<Shop>::on(&format!("odm:{}", folder.path().display())).await;
+    insert_parts(&db).await;
+    assert_eq!(files(), 1);
+    odm::Database::<Shop>::clone(&db).close().await.unwrap();
+
+    let reopened = odm::Database::<Shop>::open(db.url()).await.unwrap();
+    assert_eq!(reopened.get::<Maker>(1).await.unwrap().parts, 6);
+    reopened.close().await.unwrap();
+    drop(db);
+    assert_eq!(files(), 0);
+}
+
+#[tokio::test]
 async fn budgets_count_operations() {
     let db = TestDb::<Shop>::new().await;
     insert_parts(&db).await;

@@ -1,6 +1,6 @@
 //! Storms with a URL that reads from a stale member: internal reads must not come from that member.
 
-use odm::{Database, ErrorKind, prelude::*};
+use odm::{Database, ErrorKind, backend::operation::ReadPreference, prelude::*};
 use odm_tests::{
     mongod::ThreeMemberSet,
     storm::{self, Copies, Links, Rollups, Size, Storm},
@@ -48,6 +48,25 @@ async fn derived_data_ignores_stale_members() {
         "{read:?}"
     );
     assert_eq!(db.find::<Note>().count().await.expect("a count"), 0);
+    // The preference of a single query replaces the preference of the URL.
+    let count = async |db: &Database<Notes>, preference| {
+        let query = db.find::<Note>().read_preference(preference);
+        query.count().await.expect("a count")
+    };
+    assert_eq!(count(&db, ReadPreference::Primary).await, 1);
+    let primary_first = Database::<Notes>::open(trio.url("notes"))
+        .await
+        .expect("it");
+    assert_eq!(
+        primary_first.find::<Note>().count().await.expect("a count"),
+        1
+    );
+    // Either secondary may answer, and only the stale secondary has no document.
+    let mut is_stale = false;
+    for _ in 0..200 {
+        is_stale |= count(&primary_first, ReadPreference::Secondary).await == 0;
+    }
+    assert!(is_stale, "the stale secondary has never answered");
     // Changes read the primary first.
     let changed = db.modify::<Note>(1, |note| note.text.push('!'));
     changed.await.expect("the document");
