@@ -259,8 +259,8 @@ impl Error {
     /// Returns the dotted path, with stored field names.
     ///
     /// For [`DuplicateKey`](ErrorKind::DuplicateKey) the path of the index, if the index has a single path apart from the
-    /// field of the [scope](crate::Scope). For [`Dangling`](ErrorKind::Dangling) the path of the reference, in the document
-    /// with the reference.
+    /// field of the [scope](crate::Session::scope). For [`Dangling`](ErrorKind::Dangling) the path of the reference, in the
+    /// document with the reference.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
@@ -404,6 +404,16 @@ impl Error {
     #[must_use]
     pub fn with_inserted(self, inserted: usize) -> Self {
         self.with_inner(|e| e.inserted = Some(inserted))
+    }
+
+    /// Moves the positions of the error behind `earlier` documents of the same insert, which are stored.
+    pub(crate) fn after_stored(self, earlier: usize) -> Self {
+        self.with_inner(|e| {
+            e.inserted = Some(earlier + e.inserted.unwrap_or_default());
+            for (position, _) in &mut e.failures {
+                *position += earlier;
+            }
+        })
     }
 
     /// Adds the rejected documents, by position.

@@ -6,6 +6,7 @@
 mod cleared_copies;
 mod copies;
 mod copies_and_rollups;
+mod joint_inserts;
 mod late_reference_insert;
 mod order;
 mod overflow;
@@ -38,6 +39,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use cleared_copies::ClearedCopies;
 pub use copies::{Copies, SmallCopies};
 pub use copies_and_rollups::{CopiesAndRollups, SmallCopiesAndRollups};
+pub use joint_inserts::{JointInserts, LateJointInsert, TimelyJointInserts};
 pub use late_reference_insert::LateReferenceInsert;
 pub use overflow::{OrderedOverflows, Overflows};
 pub use overflow_delete_rules::{OverflowDeleteRules, SmallOverflowDeleteRules};

@@ -2,12 +2,12 @@
 
 use odm_tests::schedule::{
     BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies, CopiesAndRollups,
-    ExistingArraySpill, FewOverflowInverses, InlinesArray, LateDeletion, LateInsert, LateInserts,
-    LateReading, LateReferenceInsert, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules,
-    OverflowInverses, Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups,
-    Sabotage, Schedule, SearchesDuringFold, SmallCopies, SmallCopiesAndRollups,
-    SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows, SmallRollups,
-    SmallTwoOverflowArrays, TwoOverflowArrays,
+    ExistingArraySpill, FewOverflowInverses, InlinesArray, JointInserts, LateDeletion, LateInsert,
+    LateInserts, LateJointInsert, LateReading, LateReferenceInsert, ManyToManyOverflows,
+    OrderedOverflows, OverflowDeleteRules, OverflowInverses, Overflows, ReinsertedAfterDelete,
+    ReinsertedChild, ReturningParent, Rollups, Sabotage, Schedule, SearchesDuringFold, SmallCopies,
+    SmallCopiesAndRollups, SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows,
+    SmallRollups, SmallTwoOverflowArrays, TimelyJointInserts, TwoOverflowArrays,
 };
 
 /// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 50.
@@ -222,6 +222,38 @@ fn references_and_inverses_agree() {
 #[test]
 fn references_and_inverses_agree_in_every_order() {
     run_every_order(&FewOverflowInverses, 1);
+}
+
+/// Documents that share the steps of an insert are all stored, or refused as the answer says.
+#[test]
+fn joint_inserts_keep_references_and_inverses() {
+    for transactions in [false, true] {
+        for case in [&JointInserts as &dyn Case, &TimelyJointInserts] {
+            let wrong = first_failure(case, schedules_per_test(), transactions, None);
+            assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn joint_inserts_keep_references_and_inverses_in_every_order() {
+    run_every_order(&LateJointInsert, 1);
+}
+
+#[test]
+fn a_late_joint_insert_is_stored_or_an_error() {
+    run_with_late_first_process(&LateJointInsert);
+}
+
+/// Each guard is needed: some schedule fails without the guard.
+#[test]
+fn each_guard_of_joint_inserts_is_needed() {
+    let sabotage = Some(Sabotage::InverseVersion);
+    let wrong = first_failure(&JointInserts, 5_000, false, sabotage);
+    assert!(
+        wrong.is_some(),
+        "no schedule fails without the version of the inverse"
+    );
 }
 
 /// Each guard is needed: some order fails without the guard.

@@ -70,8 +70,9 @@ impl<T: Document> IntoFuture for InsertOne<T> {
 ///
 /// On a standalone server, an insert of a document with spilled elements counts as abandoned after five minutes. The insert then
 /// fails with [`Conflict`](crate::ErrorKind::Conflict): `inserted` counts the documents before the abandoned document, and later
-/// documents may be stored too. An insert of a document with references counts as abandoned after five seconds. The insert then
-/// fails with `Conflict` if the document was rolled back or deleted meanwhile.
+/// documents may be stored too. An insert of documents with references counts as abandoned after five seconds. The insert then
+/// fails with `Conflict` if a document was rolled back or deleted meanwhile, and documents after a refused document may be stored
+/// too.
 #[must_use = "an insert runs when awaited"]
 pub struct InsertMany<T> {
     access: Access,

@@ -19,6 +19,7 @@
 //! tombstone is stored. So at least one of them detects the conflict. A provisional tombstone says that a `restrict` rule may
 //! still forbid the delete: meanwhile, new referrers wait.
 
+mod insert_batch;
 mod inverse_update;
 mod prepare_delete;
 mod stored_state;
@@ -161,28 +162,42 @@ async fn insert_with_intents(
     model: &'static Model,
     documents: Vec<RawDocumentBuf>,
 ) -> Result<u64> {
-    let mut inserted = 0;
-    for raw in documents {
-        let id = LinkedDocument::from_stored(model, &raw)?.id;
-        let token = ObjectId::new();
-        let write = InsertOperation {
-            collection: model.collection.into(),
-            documents: vec![with_insert_intent(model, &raw, token)?],
-            ordered: true,
-            origin: Stage::REFERENCES.step("insert with an intent record"),
+    let mut remaining = documents.as_slice();
+    while !remaining.is_empty() {
+        let (batch, later) = remaining.split_at(insert_batch::first_batch_len(model, remaining));
+        let outcome = match batch {
+            [document] => insert_with_intent(access, model, document).await,
+            batch => insert_batch::insert_batch(access, model, batch).await,
         };
-        let outcome = match access.insert(model, write).await {
-            Ok(()) if model.links().is_empty() => Ok(()),
-            Ok(()) => match complete_insert(access, model, &id, token).await {
-                Ok(Existence::Gone) => Err(insert_abandoned(model, &id)),
-                completed => completed.map(drop),
-            },
-            Err(error) => Err(error),
-        };
-        outcome.map_err(|error| error.with_inserted(inserted))?;
-        inserted += 1;
+        let stored = documents.len() - remaining.len();
+        outcome.map_err(|error| error.after_stored(stored))?;
+        remaining = later;
     }
-    Ok(inserted as u64)
+    Ok(documents.len() as u64)
+}
+
+/// Inserts a document with an intent record. An invalid reference rolls the document back.
+async fn insert_with_intent(
+    access: &Access,
+    model: &'static Model,
+    raw: &RawDocument,
+) -> Result<()> {
+    let id = LinkedDocument::from_stored(model, raw)?.id;
+    let token = ObjectId::new();
+    let write = InsertOperation {
+        collection: model.collection.into(),
+        documents: vec![with_insert_intent(model, raw, token)?],
+        ordered: true,
+        origin: Stage::REFERENCES.step("insert with an intent record"),
+    };
+    access.insert(model, write).await?;
+    if model.links().is_empty() {
+        return Ok(());
+    }
+    match complete_insert(access, model, &id, token).await? {
+        Existence::Present => Ok(()),
+        Existence::Gone => Err(insert_abandoned(model, &id)),
+    }
 }
 
 /// Whether a document exists after a write with an intent record.
@@ -205,17 +220,37 @@ async fn complete_insert(
     };
     let additions = add_to_inverses(access, model, &found, token).await;
     if let Err(error) = additions {
-        let mut set = tombstone::set_final(token)?;
-        rollup::mark_pending_on_delete(access, model, &mut set)?;
-        let filter = intent_filter(id, token)?;
-        let set = single_field_document("$set", set)?;
-        // A concurrent recovery may have rolled the insert back.
-        if update_metadata(access, model, "abort the insert", filter, set).await? == 1 {
-            recover_document(access, model, id).await?;
-        }
-        return Err(error);
+        return match abort_insert(access, model, id, token).await? {
+            Existence::Gone => Err(error),
+            // Meanwhile the target got room, or was inserted.
+            Existence::Present => Ok(Existence::Present),
+        };
     }
     complete_intent(access, model, id, token).await
+}
+
+/// Rolls an insert back: removes the document, and the entries in the inverses of its targets. The document stays present if a
+/// concurrent recovery has completed the insert.
+async fn abort_insert(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<Existence> {
+    let mut set = tombstone::set_final(token)?;
+    rollup::mark_pending_on_delete(access, model, &mut set)?;
+    let filter = intent_filter(id, token)?;
+    let set = single_field_document("$set", set)?;
+    if update_metadata(access, model, "abort the insert", filter, set).await? == 1 {
+        recover_document(access, model, id).await?;
+        return Ok(Existence::Gone);
+    }
+    // A concurrent recovery has completed the insert, or has rolled the insert back.
+    let found = find_unless_rolled_back(access, model, id, token).await?;
+    Ok(match found {
+        Some(found) if found.tombstone.is_none() => Existence::Present,
+        _ => Existence::Gone,
+    })
 }
 
 /// Returns a document with the intent record of an insert, and with a new inverse version. The new version tells the document
@@ -544,26 +579,22 @@ async fn complete_intent(
         tombstone::TOKEN,
         single_field_document("$exists", false)?,
     )?;
-    let mut unset = RawDocumentBuf::new();
-    for path in [INTENT, LEASE, BLOCKED] {
-        append_field(&mut unset, path, "")?;
-    }
-    let unset = single_field_document("$unset", unset)?;
-    if update_metadata(
-        &full_access,
-        model,
-        "remove the intent record",
-        filter,
-        unset,
-    )
-    .await?
-        == 1
-    {
+    let step = "remove the intent record";
+    if update_metadata(&full_access, model, step, filter, unset_intent()?).await? == 1 {
         return Ok(Existence::Present);
     }
     // A concurrent recovery has completed the intent, or rolls the insert back.
     let found = find_unless_rolled_back(access, model, id, token).await?;
     Ok(found.map_or(Existence::Gone, |_| Existence::Present))
+}
+
+/// Returns the change that removes an intent record.
+fn unset_intent() -> Result<RawDocumentBuf> {
+    let mut unset = RawDocumentBuf::new();
+    for path in [INTENT, LEASE, BLOCKED] {
+        append_field(&mut unset, path, "")?;
+    }
+    single_field_document("$unset", unset)
 }
 
 /// Returns the state of a document that has an intent record, or had one. Returns `None` for a missing document, and for an

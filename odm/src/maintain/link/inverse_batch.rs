@@ -307,7 +307,7 @@ impl<'a> InverseBatch<'a> {
 }
 
 /// Returns an update of the document that holds an inverse.
-fn inverse_update(
+pub(super) fn inverse_update(
     link: &ReferenceLink,
     filter: RawDocumentBuf,
     change: RawDocumentBuf,
@@ -325,7 +325,7 @@ fn inverse_update(
 }
 
 /// Returns the update as a bulk item, narrowed to documents that `access` can see.
-async fn bulk_item(
+pub(super) async fn bulk_item(
     access: &Access,
     (model, mut update): (&'static Model, UpdateOperation),
 ) -> Result<BulkItem> {

@@ -1,6 +1,6 @@
 //! Changes of inverses with version guards, without transactions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
@@ -92,25 +92,28 @@ async fn unconfirmed_targets(
         if position > 0 {
             renew_lease(access, rule.model, referrer, token).await?;
         }
-        let ids = batch
-            .iter()
-            .map(OrderedId::to_value)
-            .collect::<Result<Vec<_>>>()?;
-        let found = find_states(
-            access,
-            model,
-            "read the targets",
-            single_field_document("_id", one_of(&ids)?)?,
-        )
-        .await?;
-        let live = found.iter();
-        let live = live.filter(|found| !found.is_undecided() && found.tombstone.is_none());
-        let live: BTreeSet<_> = live
-            .map(|found| OrderedId::from_id(&found.linked.id))
-            .collect();
+        let live = find_targets(access, model, batch).await?;
+        let live = live.into_iter().filter(|(_, found)| found.is_live());
+        let live: BTreeSet<_> = live.map(|(id, _)| id).collect();
         unconfirmed.extend(batch.iter().filter(|id| !live.contains(id)).cloned());
     }
     Ok(unconfirmed)
+}
+
+/// Returns the targets that exist, by id, in one query.
+pub(super) async fn find_targets(
+    access: &Access,
+    model: &'static Model,
+    targets: &[OrderedId],
+) -> Result<BTreeMap<OrderedId, StoredState>> {
+    let ids = targets.iter().map(OrderedId::to_value);
+    let ids = ids.collect::<Result<Vec<_>>>()?;
+    let filter = single_field_document("_id", one_of(&ids)?)?;
+    let found = find_states(access, model, "read the targets", filter).await?;
+    let by_id = found.into_iter();
+    Ok(by_id
+        .map(|found| (OrderedId::from_id(&found.linked.id), found))
+        .collect())
 }
 
 /// Renews the lease of an intent record.

@@ -142,6 +142,11 @@ impl StoredState {
         self.has_provisional_tombstone() || is_new && self.tombstone.is_none()
     }
 
+    /// Whether the document exists, and no write or delete that is in progress can remove the document.
+    pub(super) fn is_live(&self) -> bool {
+        !self.is_undecided() && self.tombstone.is_none()
+    }
+
     /// Returns the current and the intended targets of a reference. Empty for a document that counts as deleted.
     pub(super) fn possible_targets(&self, model: &Model, position: usize) -> BTreeSet<OrderedId> {
         if self.has_final_tombstone() {
