@@ -406,7 +406,7 @@ impl Error {
         self.with_inner(|e| e.inserted = Some(inserted))
     }
 
-    /// Moves the positions of the error behind `earlier` documents of the same insert, which are stored.
+    /// Counts `earlier` stored documents of the same insert, in the number of stored documents and in the positions of failures.
     pub(crate) fn after_stored(self, earlier: usize) -> Self {
         self.with_inner(|e| {
             e.inserted = Some(earlier + e.inserted.unwrap_or_default());
@@ -575,15 +575,18 @@ pub(crate) fn naming_model(model: &Model) -> impl Fn(Error) -> Error + Copy + us
     }
 }
 
-/// Adds the path of the index to a duplicate-key error, if the index has a single path apart from the scope.
+/// Adds the path of the index to a duplicate-key error without a path, if the index has a single path apart from the scope.
 fn with_unique_path(error: Error, scope: Option<&str>) -> Error {
+    if !error.is_duplicate_key() || error.path().is_some() {
+        return error;
+    }
     let key = error.value().and_then(Bson::as_document);
     let mut paths = key
         .into_iter()
         .flat_map(bson::Document::keys)
         .filter(|path| scope != Some(path));
     match (paths.next().cloned(), paths.next()) {
-        (Some(path), None) if error.is_duplicate_key() => error.with_path(path),
+        (Some(path), None) => error.with_path(path),
         _ => error,
     }
 }

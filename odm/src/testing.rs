@@ -67,7 +67,7 @@ pub struct TestDb<S> {
     faults: Faults,
     url: String,
     /// Dropped after the database.
-    _server: Option<ServerDatabase>,
+    _named: Option<NamedDatabase>,
 }
 
 impl<S: Schema> TestDb<S> {
@@ -100,8 +100,8 @@ impl<S: Schema> TestDb<S> {
     }
 
     async fn open(server_url: Option<&str>, panics_on_n_plus_one: bool) -> Self {
-        let server = server_url.map(ServerDatabase::with_new_name);
-        let url = server.as_ref().map_or("memory:", |server| &server.url);
+        let named = server_url.map(NamedDatabase::with_new_name);
+        let url = named.as_ref().map_or("memory:", |named| &named.url);
         let url = url.to_owned();
         let backend = backend::open(&url).await;
         let backend =
@@ -119,7 +119,7 @@ impl<S: Schema> TestDb<S> {
             recorder,
             faults,
             url,
-            _server: server,
+            _named: named,
         }
     }
 
@@ -204,14 +204,14 @@ impl<S> fmt::Debug for TestDb<S> {
 }
 
 /// A database on a server or in a folder, which the end of the test drops.
-struct ServerDatabase {
+struct NamedDatabase {
     url: String,
 }
 
 /// The scheme of the URL of a folder, and of the file of a database.
 const FILE_SCHEME: &str = "odm:";
 
-impl ServerDatabase {
+impl NamedDatabase {
     /// Returns a database with an unused name on the server, or in the folder, of a URL.
     fn with_new_name(server_url: &str) -> Self {
         let name = format!("odm_test_{}_{}", process::id(), ObjectId::new());
@@ -228,7 +228,7 @@ impl ServerDatabase {
     }
 }
 
-impl Drop for ServerDatabase {
+impl Drop for NamedDatabase {
     /// Drops the database. The runtime of the test may be about to end, so a thread with a runtime and a connection of its own
     /// does the work.
     fn drop(&mut self) {

@@ -49,7 +49,7 @@ pub fn run_test(open: Open, test: Test) {
     }
 }
 
-/// Defines a module with the name of a backend, with a test for each function of the suite: `for_every_test!(run_suite_on memory:)`.
+/// Defines a module with the name of a backend, with a test for each function of the suite: `for_every_test!(run_suite_on engine_memory:)`.
 #[macro_export]
 #[expect(
     clippy::crate_in_macro_def,
@@ -76,8 +76,8 @@ macro_rules! run_suite_on {
     };
 }
 
-/// Asserts that `list`, the source of a suite, lists each public function of the files in the groups of a suite. A function outside of
-/// the list would never run.
+/// Asserts that `list`, the source of a suite, lists each public function of the files in `dir`. A function outside of the list would
+/// never run.
 ///
 /// # Panics
 ///

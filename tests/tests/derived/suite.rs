@@ -271,6 +271,7 @@ macro_rules! for_every_test {
                     reference_updates_report_modified_documents,
                 ]
                 references: [
+                    a_refused_document_has_its_position,
                     delete_applies_the_delete_rules,
                     a_dry_run_reports_the_delete_set,
                     a_large_cascade_completes,

@@ -60,11 +60,11 @@ struct OverflowChange<'a> {
 }
 
 /// Referrers that an inverse gains, or loses in a change of an overflow inverse.
-struct InverseEntry {
-    link: &'static ReferenceLink,
-    inverse: &'static InverseLink,
-    target: RawBson,
-    referrers: Vec<RawBson>,
+pub(super) struct InverseEntry {
+    pub(super) link: &'static ReferenceLink,
+    pub(super) inverse: &'static InverseLink,
+    pub(super) target: RawBson,
+    pub(super) referrers: Vec<RawBson>,
 }
 
 impl<'a> InverseBatch<'a> {
@@ -307,7 +307,7 @@ impl<'a> InverseBatch<'a> {
 }
 
 /// Returns an update of the document that holds an inverse.
-pub(super) fn inverse_update(
+fn inverse_update(
     link: &ReferenceLink,
     filter: RawDocumentBuf,
     change: RawDocumentBuf,
@@ -338,7 +338,7 @@ pub(super) async fn bulk_item(
 
 impl InverseEntry {
     /// Returns the update that adds the referrers to an ordinary inverse.
-    fn addition_update(&self) -> Result<(&'static Model, UpdateOperation)> {
+    pub(super) fn addition_update(&self) -> Result<(&'static Model, UpdateOperation)> {
         let Self {
             link,
             inverse,

@@ -11,11 +11,11 @@ use super::{
     super::{
         MAX_LINK_QUERY_DOCUMENTS,
         delete_rule::DeleteRule,
-        inverse_batch::{bulk_item, inverse_update},
-        linked_document::{LinkedDocument, OrderedId, id_array, id_filter, one_of},
+        inverse_batch::{InverseEntry, bulk_item},
+        linked_document::{LinkedDocument, OrderedId, one_of},
         overflow_inverse::OverflowInverse,
         update_metadata,
-        validate::insert_abandoned,
+        validate::{insert_abandoned, is_reference_error},
     },
     Existence, abort_insert, complete_insert, complete_intent,
     inverse_update::find_targets,
@@ -29,7 +29,7 @@ use crate::{
     id_batches::id_batches,
     metadata::references::{INTENT_TOKEN, INVERSE_VERSION, tombstone},
     query::{append_field, single_field_document},
-    schema::{InverseLink, Model, ReferenceLink},
+    schema::Model,
     soft_delete::Visibility,
 };
 
@@ -237,9 +237,15 @@ async fn add_to_inverses_together(
                 for (id, target) in &found {
                     let positions = &referrers[id];
                     let mut are_current = positions.iter();
-                    let ids = positions.iter().map(|position| &inserted[*position].id);
+                    let referrers = positions.iter().map(|position| &inserted[*position].id);
+                    let addition = InverseEntry {
+                        link: rule.link,
+                        inverse,
+                        target: target.linked.id.clone(),
+                        referrers: referrers.cloned().collect(),
+                    };
                     let update = match are_current.all(|position| current.contains_key(position)) {
-                        true => addition_update(rule.link, inverse, target, ids)?,
+                        true => addition_update(&addition, target)?,
                         false => None,
                     };
                     match update {
@@ -254,8 +260,8 @@ async fn add_to_inverses_together(
     Ok(unshared)
 }
 
-/// Writes additions to inverses in one operation. Returns the positions of the referrers with a possibly missing addition: a target has
-/// changed since the read. A second addition of the same referrer has no effect.
+/// Writes additions to inverses in one operation. Returns the positions of the referrers with a possibly missing addition: a target
+/// has changed since the read, or has no room. A second addition of the same referrer has no effect.
 async fn write_additions(
     target_access: &Access,
     target_model: &'static Model,
@@ -306,46 +312,18 @@ async fn find_records(
     Ok(records.collect())
 }
 
-/// Returns the update that adds referrers to the inverse of a target, or `None` without enough room.
-fn addition_update<'i>(
-    link: &'static ReferenceLink,
-    inverse: &'static InverseLink,
+/// Returns the update that adds referrers to the inverse of a target, unless another write comes first. `None` without enough room.
+fn addition_update(
+    addition: &InverseEntry,
     target: &StoredState,
-    referrers: impl Iterator<Item = &'i RawBson>,
 ) -> Result<Option<UpdateOperation>> {
-    let target_model = (link.link_field.model)();
-    let path = inverse.link_field.stored;
-    let present = target.linked.referrers_in(target_model, inverse);
-    let present_ids: BTreeSet<_> = present.iter().map(OrderedId::from_id).collect();
-    let missing: Vec<_> = referrers
-        .filter(|id| !present_ids.contains(&OrderedId::from_id(id)))
-        .collect();
-    let max = match inverse.link_field.is_many {
-        true => inverse.max,
-        false => Some(1),
-    };
-    if !missing.is_empty() && max.is_some_and(|max| present.len() + missing.len() > max) {
-        return Ok(None);
-    }
-    let mut filter = id_filter(&target.linked.id)?;
-    let unchanged_version = unchanged_value(target.linked.inverse_version.as_ref())?;
-    append_field(&mut filter, INVERSE_VERSION, unchanged_version)?;
-    append_field(
-        &mut filter,
-        tombstone::TOKEN,
-        single_field_document("$exists", false)?,
-    )?;
-    let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
-    let mut change = RawDocumentBuf::new();
-    match (missing.as_slice(), inverse.link_field.is_many) {
-        ([], _) => {}
-        (missing, true) => {
-            let each = single_field_document("$each", id_array(missing.iter().copied()))?;
-            append_field(&mut change, "$push", single_field_document(path, each)?)?;
+    match addition.addition_update() {
+        Ok((_, mut update)) => {
+            let unchanged_version = unchanged_value(target.linked.inverse_version.as_ref())?;
+            append_field(&mut update.filter, INVERSE_VERSION, unchanged_version)?;
+            Ok(Some(update))
         }
-        ([referrer, ..], false) => append_field(&mut set, path, (*referrer).clone())?,
+        Err(error) if is_reference_error(&error) => Ok(None),
+        Err(error) => Err(error),
     }
-    append_field(&mut change, "$set", set)?;
-    let (_, update) = inverse_update(link, filter, change);
-    Ok(Some(update))
 }

@@ -11,9 +11,9 @@ use odm::{
     bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
+use odm_tests::assert_clean;
 
 use crate::Fixture;
-use odm_tests::assert_clean;
 
 /// A model with an overflow array of scalar values: the customers of a book.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

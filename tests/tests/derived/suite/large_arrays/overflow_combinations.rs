@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use odm::{ErrorKind, Hooks, Session, hook::Changes, prelude::*, watch::Event};
+use odm_tests::assert_clean;
 
 use crate::Fixture;
-use odm_tests::assert_clean;
 
 /// A diary that keeps the latest pages in the document. The hooks store a summary of the write in `said`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -19,11 +19,10 @@ use odm::{
     check::{FindingKind, RepairOutcome},
     prelude::*,
 };
-
-use super::overflow_maintenance::{inline_again, larger_limit};
 use odm_tests::assert_clean;
 
 use super::overflow::{Book, Shop, book, customers, open_shop, stored_documents, user, users};
+use super::overflow_maintenance::{inline_again, larger_limit};
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
 

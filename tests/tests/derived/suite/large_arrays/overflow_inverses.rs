@@ -15,12 +15,12 @@ use odm::{
     check::{FindingKind, RepairOutcome},
     prelude::*,
 };
+use odm_tests::assert_clean;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
-use odm_tests::assert_clean;
 
 /// A package. Any number of packages can depend on a package, so the inverse overflows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

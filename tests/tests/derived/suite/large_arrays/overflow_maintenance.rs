@@ -12,7 +12,6 @@ use odm::{
     check::FindingKind,
     prelude::*,
 };
-
 use odm_tests::assert_clean;
 
 use super::overflow::{

@@ -12,12 +12,12 @@ use odm::{
     check::FindingKind,
     prelude::*,
 };
+use odm_tests::assert_clean;
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
-use odm_tests::assert_clean;
 
 /// A host with its latest lines as resident elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -15,12 +15,12 @@ use odm::{
     check::{FindingKind, RepairOutcome},
     prelude::*,
 };
+use odm_tests::assert_clean;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
-use odm_tests::assert_clean;
 
 /// A user document. The references and the inverse both overflow, and point to the same model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

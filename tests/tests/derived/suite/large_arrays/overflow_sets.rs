@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use odm::{ErrorKind, prelude::*};
-
 use odm_tests::assert_clean;
 
 use super::overflow::{Book, book, customers, open_shop, user, users};

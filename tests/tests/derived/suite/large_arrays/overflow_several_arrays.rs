@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use odm::{ErrorKind, Filter, action::Update, backend::Recorder, prelude::*};
+use odm_tests::assert_clean;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::Fixture;
 use crate::crash::{CrashTest, Write};
-use odm_tests::assert_clean;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "readers")]

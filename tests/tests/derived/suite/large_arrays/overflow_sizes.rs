@@ -8,11 +8,10 @@ use odm::{
     bson::{RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
+use odm_tests::assert_clean;
 use odm_tests::scales::DocumentSizeRecorder;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use odm_tests::assert_clean;
 
 use super::overflow::{
     Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,

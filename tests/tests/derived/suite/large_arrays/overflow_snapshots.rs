@@ -8,9 +8,9 @@ use odm::{
     bson::{self, Bson},
     prelude::*,
 };
+use odm_tests::assert_clean;
 
 use crate::{Fixture, crash::CrashTest};
-use odm_tests::assert_clean;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "products")]

@@ -5,9 +5,9 @@ use odm::{
     bson::{Bson, Document as BsonDocument},
     prelude::*,
 };
+use odm_tests::assert_clean;
 
 use crate::Fixture;
-use odm_tests::assert_clean;
 
 /// The current model.
 #[derive(Debug, Serialize, Deserialize, Document)]

@@ -290,6 +290,38 @@ pub async fn a_dry_run_reports_the_delete_set(fixture: Fixture) {
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 }
 
+/// A refused document of an insert has its position, if the documents share their steps, and if they are inserted one by one.
+pub async fn a_refused_document_has_its_position(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    insert_blog(&db).await;
+    let like = |id| Like {
+        id,
+        post: Ref::new(1),
+    };
+    db.insert(like(20)).await.unwrap();
+    let likes = db
+        .insert_many([like(21), like(22), like(20), like(23)])
+        .await;
+    let comments = [30, 31, 1, 32].map(|id| comment(id, 1, None));
+    let comments = db.insert_many(comments).await;
+    let stored = match fixture.backend().capabilities().transactions {
+        true => 0,
+        false => 2,
+    };
+    for error in [likes.unwrap_err(), comments.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+        assert_eq!(
+            (error.inserted(), error.path()),
+            (Some(stored), Some("_id"))
+        );
+        let positions: Vec<_> = error.failures().map(|(position, _)| position).collect();
+        assert_eq!(positions, [2]);
+    }
+    let count = db.find::<Like>().filter(|l| l.id().gt(20)).count().await;
+    assert_eq!(count.unwrap(), stored as u64);
+    assert_clean(&db).await;
+}
+
 /// A cascade over more documents than a batch or a transaction can hold.
 pub async fn a_large_cascade_completes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());

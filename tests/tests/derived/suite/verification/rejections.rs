@@ -10,9 +10,9 @@ use odm::{
     check::FindingKind,
     prelude::*,
 };
+use odm_tests::assert_clean;
 
 use crate::Fixture;
-use odm_tests::assert_clean;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
