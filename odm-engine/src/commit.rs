@@ -21,6 +21,7 @@ use outcome::BatchOutcome;
 use staging::{CommitBatch, StagingArea};
 use watchers::CommitWatchers;
 
+use crate::brief;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
@@ -77,6 +78,9 @@ pub(crate) struct Committer {
     failure: Mutex<Option<CommitFailure>>,
     is_closed: AtomicBool,
 }
+
+/// The permit to commit a transaction: the locked staging area.
+pub(crate) struct CommitPermit<'a>(MutexGuard<'a, StagingArea>);
 
 /// A commit with an unknown outcome.
 struct CommitFailure {
@@ -141,7 +145,7 @@ impl Committer {
         operation: impl FnOnce(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         let (result, outcome) = {
-            let mut stage = self.lock_open_staging()?;
+            let mut stage = self.lock_staging_for_write()?;
             let catalog = stage.catalog().clone();
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
@@ -166,6 +170,7 @@ impl Committer {
         &self,
         operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
     ) -> Result<T> {
+        brief::ensure_may_wait()?;
         let leader = self.become_leader();
         let result = leader.write_alone(operation);
         drop(leader);
@@ -307,18 +312,32 @@ impl Committer {
             .end_transaction(transaction.id);
     }
 
+    /// Returns the permit to commit a transaction.
+    ///
+    /// # Errors
+    /// Would block. The transaction stays open then.
+    pub(crate) fn permit_commit(&self, urgency: CommitUrgency) -> Result<CommitPermit<'_>> {
+        if urgency == CommitUrgency::Deferred {
+            brief::ensure_may_wait()?;
+        }
+        let stage = brief::lock(&self.staging)?;
+        self.ensure_prompt_commit(&stage)?;
+        Ok(CommitPermit(stage))
+    }
+
     /// Ends a transaction with its changes.
     ///
     /// # Errors
     /// Write conflict, I/O. No data has changed then.
     pub(crate) fn commit(
         &self,
+        permit: CommitPermit<'_>,
         transaction: &BegunTransaction,
         overlay_outcome: OverlayOutcome,
         urgency: CommitUrgency,
     ) -> Result<()> {
         let outcome = {
-            let mut stage = self.lock_staging();
+            let CommitPermit(mut stage) = permit;
             let checked = stage
                 .conflicts()
                 .check_outcome(transaction.id, &overlay_outcome);
@@ -403,9 +422,32 @@ impl Committer {
 
     /// Locks the staging area, and makes sure that the store is writable.
     fn lock_open_staging(&self) -> Result<MutexGuard<'_, StagingArea>> {
-        let mut stage = self.lock_staging();
+        let mut stage = brief::lock(&self.staging)?;
         self.require_open(&mut stage)?;
         Ok(stage)
+    }
+
+    /// Locks the staging area for a write that commits at once.
+    fn lock_staging_for_write(&self) -> Result<MutexGuard<'_, StagingArea>> {
+        let stage = self.lock_open_staging()?;
+        self.ensure_prompt_commit(&stage)?;
+        Ok(stage)
+    }
+
+    /// Makes sure that the commit of a thread that must not wait has to write only the changes of this thread, and only to memory.
+    ///
+    /// Another thread can still become the leader before this thread does. Then this thread waits for a single commit in memory.
+    fn ensure_prompt_commit(&self, stage: &StagingArea) -> Result<()> {
+        if !brief::is_active() {
+            return Ok(());
+        }
+        let is_prompt =
+            self.store.is_in_memory() && stage.is_empty() && !self.lock_progress().has_leader;
+        if is_prompt {
+            Ok(())
+        } else {
+            Err(Error::would_block())
+        }
     }
 
     /// Reopens a store that is not writable. No thread commits to the store before that.
@@ -754,7 +796,13 @@ mod tests {
         let state = &transaction.state;
         let mut overlay = committer.new_overlay(&state.view, state.catalog.clone(), &state.log);
         overlay.collection_or_create(name)?;
-        committer.commit(&transaction, overlay.finish(), CommitUrgency::Deferred)
+        let permit = committer.permit_commit(CommitUrgency::Deferred)?;
+        committer.commit(
+            permit,
+            &transaction,
+            overlay.finish(),
+            CommitUrgency::Deferred,
+        )
     }
 
     fn collection_exists(committer: &Committer, name: &str) -> bool {

@@ -57,6 +57,9 @@ pub enum ErrorKind {
     Cancelled,
     /// The operation exceeded the caller's time limit.
     TimedOut,
+    /// The operation has to wait, and the thread must not: call the operation again on a thread that may wait. Only within
+    /// [`run_briefly`](crate::run_briefly).
+    WouldBlock,
 }
 
 struct ErrorInner {
@@ -172,6 +175,11 @@ impl Error {
     pub fn is_timed_out(&self) -> bool {
         self.kind() == ErrorKind::TimedOut
     }
+
+    /// Returns whether a [brief](crate::run_briefly) operation has to wait.
+    pub fn is_would_block(&self) -> bool {
+        self.kind() == ErrorKind::WouldBlock
+    }
 }
 
 impl Error {
@@ -249,6 +257,7 @@ impl Error {
             | ErrorKind::WriteTooLarge
             | ErrorKind::Cancelled
             | ErrorKind::TimedOut
+            | ErrorKind::WouldBlock
             | ErrorKind::Damaged
             | ErrorKind::StorageFull
             | ErrorKind::Io
@@ -331,6 +340,11 @@ impl Error {
         let code = Some(code::MAX_TIME_EXPIRED);
         let message = "the operation exceeded its time limit; allow more time, or let it read less";
         Error::new(ErrorKind::TimedOut, code, message)
+    }
+
+    pub(crate) fn would_block() -> Error {
+        let message = "the operation has to wait; call it again on a thread that may wait";
+        Error::new(ErrorKind::WouldBlock, None, message)
     }
 
     /// Adds to a storage error that the write was rolled back.

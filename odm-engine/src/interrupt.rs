@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::brief;
 use crate::error::{Error, Result};
 
 /// How many steps an operation takes between two checks of its interrupts. A step is one examined document or one evaluated
@@ -104,7 +105,7 @@ thread_local! {
 /// Counts one step of the current operation, and regularly checks the interrupts.
 ///
 /// # Errors
-/// Cancelled, timed out.
+/// Cancelled, timed out, would block.
 #[inline]
 pub(crate) fn check() -> Result<()> {
     let remaining = STEPS_LEFT.get();
@@ -118,6 +119,7 @@ pub(crate) fn check() -> Result<()> {
 #[cold]
 fn check_all() -> Result<()> {
     STEPS_LEFT.set(STEPS_PER_CHECK);
+    brief::check_deadline()?;
     ACTIVE_INTERRUPTS.with_borrow(|current| current.iter().try_for_each(Interrupt::check))
 }
 

@@ -58,6 +58,7 @@ mod index;
 mod key;
 mod store;
 
+mod brief;
 mod interrupt;
 
 mod error;
@@ -65,6 +66,7 @@ mod error;
 #[cfg(test)]
 mod examples;
 
+pub use brief::{brief_time_left, run_briefly};
 pub use command::{
     Aggregate, CollectionWrite, Count, Delete, DeleteReport, DropIndexes, Explain, ExplainStage,
     Find, FindAndModify, FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification,

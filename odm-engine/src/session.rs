@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
+use crate::brief;
 use crate::catalog::Catalog;
 use crate::change::ChangeEvent;
 use crate::command::{
@@ -316,7 +317,7 @@ impl Session {
     /// Runs a read on the state that the session sees.
     pub(crate) fn read<T>(&self, read: impl FnOnce(ReadState<'_>) -> Result<T>) -> Result<T> {
         self.committer.check_open()?;
-        let Some(mut state) = self.lock_transaction_state() else {
+        let Some(mut state) = self.lock_transaction_for_operation()? else {
             return read(self.committer.state().read_state());
         };
         let result = state.require_open().and_then(|open| {
@@ -333,13 +334,13 @@ impl Session {
 
     /// Runs a write on top of the state that the session sees.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut WriteOverlay) -> Result<T>) -> Result<T> {
-        let Some(mut state) = self.lock_transaction_state() else {
+        let Some(mut state) = self.lock_transaction_for_operation()? else {
             return self.committer.write(write);
         };
         let result = state
             .require_open()
             .and_then(|open| open.write(&self.committer, write));
-        if result.is_err() {
+        if result.as_ref().is_err_and(|error| !error.is_would_block()) {
             state.abort(&self.committer);
         }
         result
@@ -348,9 +349,10 @@ impl Session {
     /// Commits the transaction. See [`Transaction::commit`](crate::Transaction::commit) and
     /// [`Transaction::commit_low_priority`](crate::Transaction::commit_low_priority).
     pub(crate) fn commit(&self, urgency: CommitUrgency) -> Result<()> {
-        let Some(mut state) = self.lock_transaction_state() else {
+        let Some(mut state) = self.lock_transaction_for_operation()? else {
             return Ok(());
         };
+        let permit = self.committer.permit_commit(urgency)?;
         let open = match std::mem::replace(&mut *state, TransactionState::Aborted) {
             TransactionState::Open(open) => open,
             TransactionState::Committed => {
@@ -366,7 +368,8 @@ impl Session {
             events: open.events,
             event_bytes: open.event_bytes,
         };
-        self.committer.commit(&open.begun, outcome, urgency)?;
+        self.committer
+            .commit(permit, &open.begun, outcome, urgency)?;
         if let Some(mut state) = self.lock_transaction_state() {
             *state = TransactionState::Committed;
         }
@@ -405,6 +408,17 @@ impl Session {
                 lock_state(&transaction).abort(&committer);
             }
         }))
+    }
+
+    /// Locks the transaction for a read, a write or the commit.
+    ///
+    /// # Errors
+    /// Would block.
+    fn lock_transaction_for_operation(&self) -> Result<Option<MutexGuard<'_, TransactionState>>> {
+        let Some(transaction) = self.transaction.as_deref() else {
+            return Ok(None);
+        };
+        brief::lock(transaction).map(Some)
     }
 
     fn lock_transaction_state(&self) -> Option<MutexGuard<'_, TransactionState>> {
@@ -466,9 +480,9 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Whether an error of a read aborts the transaction. A cancelled read has returned no data.
+/// Whether an error of a read aborts the transaction. A cancelled read and a read that has to wait have returned no data.
 fn ends_transaction(error: &Error) -> bool {
-    !error.is_cancelled()
+    !error.is_cancelled() && !error.is_would_block()
 }
 
 /// Locks the state of a transaction. A method that panics loses at most its own overlay.

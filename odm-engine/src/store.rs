@@ -31,6 +31,11 @@ pub(crate) trait Store: Send + Sync {
     /// The store may call `bulk` twice. The writes of the first call are discarded then.
     fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError>;
 
+    /// Whether a commit is a change in memory, without a wait for a disk.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// Makes the store writable again if the outcome of a failed commit is unknown. Does nothing otherwise.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ use crate::{
     query::append_field,
     retry,
     schema::{MissingUniqueIndexes, Model, upgrade},
-    task, transaction_scope,
+    transaction_scope,
 };
 
 /// State that the writes of this process to one database share.
@@ -243,7 +243,7 @@ impl<W: WriteOperation> WriteRequest<W> {
         &self.operation
     }
 
-    /// Runs the request in a task of its own. A write must not stop half-way when the caller drops the future.
+    /// Runs the request to its end. A write must not stop half-way when the caller drops the future.
     pub(crate) async fn run(self, access: Access) -> Result<W::Outcome> {
         let outcome = run_erased(access, self.model, self.operation.into(), self.sources);
         outcome.await.map(Into::into)
@@ -269,9 +269,8 @@ fn run_erased(
         }
         let metrics = access.clone();
         let run = run_stages(access, model, write, sources);
-        let outcome =
-            task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone()))
-                .await;
+        let span = metrics.operation_metrics().tracing_span().clone();
+        let outcome = transaction_scope::run_write(run.instrument(span)).await;
         let outcome = outcome.map_err(error::naming_model(model))?;
         metrics
             .operation_metrics()

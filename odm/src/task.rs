@@ -10,6 +10,7 @@
 
 use std::{
     any::Any,
+    future::poll_fn,
     marker::PhantomData,
     pin::Pin,
     sync::LazyLock,
@@ -32,6 +33,21 @@ pub(crate) fn run_to_end<T: Send + 'static>(
 ) -> impl Future<Output = Result<T>> + Send {
     let task = spawn(work);
     async move { task.await.flatten() }
+}
+
+/// Runs the work to its end, even if the returned future is dropped after its first poll.
+///
+/// The work begins on the current task. Work that has to wait then moves to a task of its own. A write in memory does not wait, and
+/// so costs no task.
+pub(crate) async fn run_inline_to_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let mut work: BoxFuture<'static, Result<T>> = Box::pin(work);
+    let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
+    match begun.await {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => run_to_end(work).await,
+    }
 }
 
 /// Starts the work in a task of its own.
@@ -92,6 +108,12 @@ impl<T: 'static> Future for Task<T> {
             *outcome.expect("a task returns a value of the type of the task")
         }))
     }
+}
+
+/// Lets other tasks run, if the current task has done much work since its last wait.
+#[cfg(feature = "engine")]
+pub(crate) async fn consume_budget() {
+    tokio::task::coop::consume_budget().await;
 }
 
 /// Waits for a duration.

@@ -201,6 +201,9 @@ tokio::task_local! {
 struct DatabaseIdentity(usize);
 
 impl DatabaseIdentity {
+    /// The identity of no database.
+    const NONE: Self = Self(0);
+
     fn of_access(access: &Access) -> Self {
         Self(std::ptr::from_ref(access.shared_state()).addr())
     }
@@ -212,6 +215,15 @@ pub(crate) fn run_closure<F: Future + Send>(
     work: F,
 ) -> impl Future<Output = F::Output> + Send {
     CLOSURE_DATABASE.scope(DatabaseIdentity::of_access(database), work)
+}
+
+/// Runs a write to its end, even if the returned future is dropped.
+///
+/// The follow-up work of a write in the closure of a transaction is outside of the closure: the work may use the database.
+pub(crate) fn run_write<T: Send + 'static>(
+    write: impl Future<Output = Result<T>> + Send + 'static,
+) -> impl Future<Output = Result<T>> + Send {
+    task::run_inline_to_end(CLOSURE_DATABASE.scope(DatabaseIdentity::NONE, write))
 }
 
 /// Ensures that a write in the closure of a transaction uses the transaction.
@@ -325,7 +337,7 @@ impl UnfinishedTransaction {
             // Commit in a task of its own: a caller that drops the future now must not leave the commit half sent.
             Some(scope) => {
                 let commit = async move { scope.commit_transaction(database, priority).await };
-                task::run_to_end(commit).await
+                task::run_inline_to_end(commit).await
             }
             None => Ok(()),
         }

@@ -3,6 +3,7 @@ use bson::RawDocumentBuf;
 use super::{Delete, DeleteReport, Update, UpdateReport, delete, update};
 use crate::document;
 use crate::error::Result;
+use crate::interrupt;
 use crate::overlay::WriteOverlay;
 
 /// One write of [`Session::bulk_write`](crate::Session::bulk_write), with its collection.
@@ -56,6 +57,7 @@ pub(crate) fn run_bulk_write(
 ) -> Result<Vec<Result<WriteReport>>> {
     let mut results = Vec::with_capacity(writes.len());
     for write in writes {
+        interrupt::check()?;
         let before = overlay.savepoint();
         let result = match run_one(overlay, write) {
             // As on MongoDB, an update of several documents is not atomic.

@@ -2,6 +2,7 @@ use bson::RawDocumentBuf;
 
 use crate::document;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::overlay::WriteOverlay;
 
 /// The report of an insertion.
@@ -45,6 +46,7 @@ pub(crate) fn run_insert(
     let collection = overlay.collection_or_create(name)?;
     let mut report = InsertReport::default();
     for (position, document) in documents.into_iter().enumerate() {
+        interrupt::check()?;
         let inserted = document::prepare_for_storage(document)
             .and_then(|document| overlay.insert(&collection, &document));
         match inserted {

@@ -162,7 +162,6 @@ impl StagingArea {
     }
 
     /// Whether there are no gathered changes.
-    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }

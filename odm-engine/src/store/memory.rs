@@ -26,6 +26,10 @@ impl Store for MemoryStore {
         Ok(Arc::new(MemorySnapshot { map }))
     }
 
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+
     fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
         // No lock is held during `bulk`, which may take long. There is only one committer, so the map cannot change meanwhile.
         let mut writer = MapWriter(self.lock_map().clone());

@@ -1,8 +1,8 @@
 //! The adapter of the embedded engine.
 //!
-//! The engine's calls block: a write until the data is on disk, a read for the duration of its scan. So operations run on Tokio's
-//! threads for blocking work. Only the lookup of a document by id runs on the calling thread: the lookup costs less than a thread
-//! switch.
+//! The engine's calls block: a write until the data is on disk, a read for the duration of its scan. A call starts on the calling
+//! thread, because a short call costs less than a thread switch. A call that takes longer, that waits for another call or that
+//! writes to a file runs on one of Tokio's threads for blocking work.
 
 mod blocking;
 mod bulk_write;
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr};
+use bson::{RawBson, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Session};
 
 use super::operation::{
@@ -32,6 +32,7 @@ use super::operation::{
 };
 use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
 use crate::{Error, ErrorKind, Result};
+use blocking::Call;
 use cursor::{EngineBatch, EngineCursor};
 use transaction::OpenTransaction;
 use watch::EngineChangeCursor;
@@ -92,85 +93,86 @@ pub trait EngineTarget: Deref<Target = Session> + fmt::Debug + Send + Sync + 'st
 impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> EngineTarget for T {}
 
 impl<T: EngineTarget> Engine<T> {
-    /// Runs a read of a collection on a thread for blocking work, within a time limit. Dropping the future cancels the read.
+    /// Runs a read of a collection, within a time limit. Dropping the future cancels the read.
     fn run_read<R: Send + 'static>(
         &self,
         collection: Collection,
         max_time: Option<Duration>,
-        run: impl FnOnce(&T, &str) -> odm_engine::Result<R> + Send + 'static,
+        input_bytes: usize,
+        run: impl Fn(&T, &str) -> odm_engine::Result<R> + Send + 'static,
     ) -> BoxFuture<'_, Result<R>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(blocking::run_cancellable(max_time, move || {
-            run(&target, &collection).map_err(|failure| error::in_collection(failure, &collection))
+        let (target, name) = (Arc::clone(&self.target), collection.clone());
+        let call = Call::new(move || run(&target, &name)).with_input(input_bytes);
+        Box::pin(call.run_cancellable(max_time, move |failure| {
+            error::in_collection(failure, &collection)
         }))
     }
 
-    /// Runs an operation on a collection on a thread for blocking work.
+    /// Runs an operation on a collection.
     fn run_in_collection<R: Send + 'static>(
         &self,
         collection: Collection,
-        run: impl FnOnce(&T, &str) -> odm_engine::Result<R> + Send + 'static,
+        input_bytes: usize,
+        run: impl Fn(&T, &str) -> odm_engine::Result<R> + Send + 'static,
     ) -> BoxFuture<'_, Result<R>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(blocking::run_to_end(move || {
-            run(&target, &collection).map_err(|failure| error::in_collection(failure, &collection))
-        }))
+        let (target, name) = (Arc::clone(&self.target), collection.clone());
+        let call = Call::new(move || run(&target, &name)).with_input(input_bytes);
+        Box::pin(call.run(move |failure| error::in_collection(failure, &collection)))
     }
 }
 
 impl<T: EngineTarget> Executor for Engine<T> {
     fn find(&self, find: FindOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let target = Arc::clone(&self.target);
+        let (collection, max_time) = (find.collection.clone(), find.options.max_time);
+        let find = convert::find_to_engine(find);
+        let input_bytes = find.filter.as_bytes().len();
+        let documents = self.run_read(collection, max_time, input_bytes, move |target, name| {
+            EngineBatch::read_first(target.find(name, &find)?)
+        });
         Box::pin(async move {
-            let FindOperation { collection, .. } = &find;
-            let collection = collection.clone();
-            let by_id = is_id_lookup(&find.filter);
-            let max_time = find.options.max_time;
-            let run = move || {
-                let documents = target.find(&collection, &convert::find_to_engine(find));
-                let documents = documents.and_then(EngineBatch::read_first);
-                documents.map_err(|failure| error::in_collection(failure, &collection))
-            };
-            let first = if by_id {
-                run()?
-            } else {
-                blocking::run_cancellable(max_time, run).await?
-            };
+            let first = documents.await?.complete(max_time).await?;
             Ok(EngineCursor::new_boxed(first, max_time))
         })
     }
 
     fn explain(&self, find: FindOperation) -> BoxFuture<'_, Result<Explain>> {
-        let max_time = find.options.max_time;
-        self.run_read(
-            find.collection.clone(),
-            max_time,
-            move |target, collection| {
-                let limit = find.limit;
-                let explained = target.explain(collection, &convert::find_to_engine(find))?;
-                Ok(convert::explain_from_engine(explained, limit))
-            },
-        )
+        let (collection, max_time) = (find.collection.clone(), find.options.max_time);
+        let limit = find.limit;
+        let find = convert::find_to_engine(find);
+        let input_bytes = find.filter.as_bytes().len();
+        self.run_read(collection, max_time, input_bytes, move |target, name| {
+            Ok(convert::explain_from_engine(
+                target.explain(name, &find)?,
+                limit,
+            ))
+        })
     }
 
     fn aggregate(&self, aggregate: AggregateOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (collection, max_time) = (aggregate.collection.clone(), aggregate.options.max_time);
-        let documents = self.run_read(collection, max_time, move |target, collection| {
-            let documents =
-                target.aggregate(collection, &convert::aggregate_to_engine(aggregate))?;
-            EngineBatch::read_first(documents)
+        let aggregate = convert::aggregate_to_engine(aggregate);
+        let input_bytes = total_bytes(&aggregate.pipeline);
+        let documents = self.run_read(collection, max_time, input_bytes, move |target, name| {
+            EngineBatch::read_first(target.aggregate(name, &aggregate)?)
         });
-        Box::pin(async move { Ok(EngineCursor::new_boxed(documents.await?, max_time)) })
+        Box::pin(async move {
+            let first = documents.await?.complete(max_time).await?;
+            Ok(EngineCursor::new_boxed(first, max_time))
+        })
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (collection, max_time) = (find.collection.clone(), find.options.max_time);
         let checked = find.options.ensure_no_hint("a query by several keys");
-        let documents = self.run_read(collection, max_time, move |target, collection| {
-            target.find_each(collection, &convert::find_each_to_engine(find))
-        });
-        Box::pin(async {
+        let find = convert::find_each_to_engine(find);
+        let (target, name) = (Arc::clone(&self.target), collection.clone());
+        let key_count = find.keys.len();
+        let call = Call::new(move || target.find_each(&name, &find)).with_queries(key_count);
+        Box::pin(async move {
             checked?;
+            let documents = call.run_cancellable(max_time, |failure| {
+                error::in_collection(failure, &collection)
+            });
             let documents = EngineBatch::from_numbered_groups(cstr!("key"), documents.await?);
             Ok(EngineCursor::new_boxed(documents, None))
         })
@@ -178,16 +180,17 @@ impl<T: EngineTarget> Executor for Engine<T> {
 
     fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let target = Arc::clone(&self.target);
+        let max_time = find.max_time();
+        let finds = find.finds.into_iter();
+        let finds = finds.map(|find| (find.collection.to_string(), convert::find_to_engine(find)));
+        let finds: Vec<_> = finds.collect();
+        let input_bytes = finds.iter().map(|(_, find)| find.filter.as_bytes().len());
+        let input_bytes = input_bytes.sum();
+        let query_count = finds.len();
+        let call = Call::new(move || target.find_several(&finds));
+        let call = call.with_input(input_bytes).with_queries(query_count);
         Box::pin(async move {
-            let max_time = find.max_time();
-            let run = move || {
-                let finds = find.finds.into_iter();
-                let finds =
-                    finds.map(|find| (find.collection.to_string(), convert::find_to_engine(find)));
-                let finds: Vec<_> = finds.collect();
-                target.find_several(&finds).map_err(error::from_engine)
-            };
-            let documents = blocking::run_cancellable(max_time, run).await?;
+            let documents = call.run_cancellable(max_time, error::from_engine).await?;
             let documents = EngineBatch::from_numbered_groups(cstr!("query"), documents);
             Ok(EngineCursor::new_boxed(documents, None))
         })
@@ -195,8 +198,10 @@ impl<T: EngineTarget> Executor for Engine<T> {
 
     fn count(&self, count: CountOperation) -> BoxFuture<'_, Result<u64>> {
         let (collection, max_time) = (count.collection.clone(), count.options.max_time);
-        self.run_read(collection, max_time, move |target, collection| {
-            target.count(collection, &convert::count_to_engine(count))
+        let count = convert::count_to_engine(count);
+        let input_bytes = count.filter.as_bytes().len();
+        self.run_read(collection, max_time, input_bytes, move |target, name| {
+            target.count(name, &count)
         })
     }
 
@@ -208,9 +213,13 @@ impl<T: EngineTarget> Executor for Engine<T> {
             options,
         } = distinct;
         let checked = options.ensure_no_hint("`distinct`");
-        let values = self.run_read(collection, options.max_time, move |target, collection| {
-            target.distinct(collection, &path, &filter)
-        });
+        let input_bytes = filter.as_bytes().len();
+        let values = self.run_read(
+            collection,
+            options.max_time,
+            input_bytes,
+            move |target, name| target.distinct(name, &path, &filter),
+        );
         Box::pin(async move {
             checked?;
             values.await
@@ -218,27 +227,28 @@ impl<T: EngineTarget> Executor for Engine<T> {
     }
 
     fn insert(&self, insert: InsertOperation) -> BoxFuture<'_, Result<()>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(blocking::run_to_end(move || {
-            insert::insert_documents(&target, insert)
-        }))
+        Box::pin(insert::insert_documents(Arc::clone(&self.target), insert))
     }
 
     fn update(&self, update: UpdateOperation) -> BoxFuture<'_, Result<UpdateResult>> {
         let collection = update.collection.clone();
         let converted = convert::update_to_engine(update);
         Box::pin(async {
-            let converted = converted?;
-            let updated = self.run_in_collection(collection, move |target, collection| {
-                convert::update_result_from_engine(target.update(collection, &converted)?)
+            let update = converted?;
+            let input_bytes = update.filter.as_bytes().len();
+            let updated = self.run_in_collection(collection, input_bytes, move |target, name| {
+                convert::update_result_from_engine(target.update(name, &update)?)
             });
             updated.await
         })
     }
 
     fn delete(&self, delete: DeleteOperation) -> BoxFuture<'_, Result<DeleteResult>> {
-        self.run_in_collection(delete.collection.clone(), move |target, collection| {
-            let deleted = target.delete(collection, &convert::delete_to_engine(delete));
+        let collection = delete.collection.clone();
+        let delete = convert::delete_to_engine(delete);
+        let input_bytes = delete.filter.as_bytes().len();
+        self.run_in_collection(collection, input_bytes, move |target, name| {
+            let deleted = target.delete(name, &delete);
             deleted.map(convert::delete_result_from_engine)
         })
     }
@@ -250,9 +260,10 @@ impl<T: EngineTarget> Executor for Engine<T> {
         let collection = modify.collection.clone();
         let converted = convert::find_and_modify_to_engine(modify);
         Box::pin(async {
-            let converted = converted?;
-            let modified = self.run_in_collection(collection, move |target, collection| {
-                target.find_and_modify(collection, &converted)
+            let modify = converted?;
+            let input_bytes = modify.filter.as_bytes().len();
+            let modified = self.run_in_collection(collection, input_bytes, move |target, name| {
+                target.find_and_modify(name, &modify)
             });
             Ok(modified.await?.document)
         })
@@ -260,10 +271,7 @@ impl<T: EngineTarget> Executor for Engine<T> {
 
     /// Executes the writes in one commit: the executed writes become durable together.
     fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(blocking::run_to_end(move || {
-            bulk_write::bulk_write(&target, bulk)
-        }))
+        Box::pin(bulk_write::bulk_write(Arc::clone(&self.target), bulk))
     }
 }
 
@@ -280,13 +288,11 @@ impl Backend for Engine {
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         let database = Arc::clone(&self.target);
-        Box::pin(blocking::run_to_end(move || {
-            database.list_collections().map_err(error::from_engine)
-        }))
+        Box::pin(Call::new(move || database.list_collections()).run(error::from_engine))
     }
 
     fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
-        self.run_in_collection(name.to_owned().into(), |database, name| {
+        self.run_in_collection(name.to_owned().into(), 0, |database, name| {
             match database.create_collection(name) {
                 Err(failure) if failure.code() == Some(error::NAMESPACE_EXISTS_CODE) => Ok(()),
                 created => created,
@@ -295,13 +301,13 @@ impl Backend for Engine {
     }
 
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
-        self.run_in_collection(name.to_owned().into(), |database, name| {
+        self.run_in_collection(name.to_owned().into(), 0, |database, name| {
             database.drop_collection(name)
         })
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
-        self.run_in_collection(collection.to_owned().into(), |database, collection| {
+        self.run_in_collection(collection.to_owned().into(), 0, |database, collection| {
             let indexes = database.list_indexes(collection)?.into_iter();
             let indexes = indexes.filter(|index| index.name != "_id_");
             Ok(indexes.map(convert::index_from_engine).collect())
@@ -319,10 +325,11 @@ impl Backend for Engine {
             }
             let indexes = indexes.into_iter().map(convert::index_to_engine);
             let indexes = indexes.collect::<Result<Vec<_>>>()?;
-            let created = self
-                .run_in_collection(collection.to_owned().into(), move |database, collection| {
-                    database.create_indexes(collection, &indexes)
-                });
+            let created = self.run_in_collection(
+                collection.to_owned().into(),
+                0,
+                move |database, collection| database.create_indexes(collection, &indexes),
+            );
             created.await
         })
     }
@@ -334,16 +341,20 @@ impl Backend for Engine {
         after: Duration,
     ) -> BoxFuture<'a, Result<()>> {
         let index = index.to_owned();
-        self.run_in_collection(collection.to_owned().into(), move |database, collection| {
-            database.set_index_expiry(collection, &index, after)
-        })
+        self.run_in_collection(
+            collection.to_owned().into(),
+            0,
+            move |database, collection| database.set_index_expiry(collection, &index, after),
+        )
     }
 
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let name = name.to_owned();
-        self.run_in_collection(collection.to_owned().into(), move |database, collection| {
-            database.drop_index(collection, &name)
-        })
+        self.run_in_collection(
+            collection.to_owned().into(),
+            0,
+            move |database, collection| database.drop_index(collection, &name),
+        )
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
@@ -356,8 +367,9 @@ impl Backend for Engine {
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn BackendTransaction>>> {
         Box::pin(async move {
-            let transaction = self.target.begin().map_err(error::from_engine)?;
-            Ok(OpenTransaction::new_shared(transaction))
+            let database = Arc::clone(&self.target);
+            let begun = Call::new(move || database.begin()).run(error::from_engine);
+            Ok(OpenTransaction::new_shared(begun.await?))
         })
     }
 
@@ -391,21 +403,7 @@ fn open_when_closed(path: &Path) -> Result<Database> {
     }
 }
 
-/// Whether the filter is the equality of the id with one value, without further conditions.
-fn is_id_lookup(filter: &RawDocument) -> bool {
-    let mut fields = filter.iter();
-    let by_id = match fields.next() {
-        Some(Ok((name, RawBsonRef::Document(operators)))) => {
-            let mut operators = operators.iter().flatten();
-            name == "_id"
-                && operators
-                    .next()
-                    .is_some_and(|(operator, _)| operator == "$eq")
-                && operators.next().is_none()
-        }
-        Some(Ok((name, RawBsonRef::RegularExpression(_)))) if name == "_id" => false,
-        Some(Ok((name, _))) => name == "_id",
-        _ => false,
-    };
-    by_id && fields.next().is_none()
+fn total_bytes(documents: &[RawDocumentBuf]) -> usize {
+    let sizes = documents.iter().map(|document| document.as_bytes().len());
+    sizes.sum()
 }

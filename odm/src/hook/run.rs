@@ -6,7 +6,7 @@ use crate::{
     access::Access,
     backend::BoxFuture,
     document::Document,
-    error, task,
+    error,
     transaction_scope::{self, PostCommit},
 };
 
@@ -33,7 +33,7 @@ impl<T: Document, R> HookedWrite<T, R> {
     }
 }
 
-/// Runs a write and the hooks after the write in a task, so that a caller that drops the future cannot stop between the two.
+/// Runs a write and the hooks after the write to their end, so that a caller that drops the future cannot stop between the two.
 pub(crate) async fn run_with_after_hooks<T, R, W, F>(
     access: Access,
     hooks: ModelHooks<T>,
@@ -47,7 +47,7 @@ where
 {
     transaction_scope::ensure_in_transaction(&access).map_err(error::naming_model(&T::MODEL))?;
     let write = write(access.clone());
-    // Boxed as a trait object: a task is compiled once per type of future.
+    // Boxed as a trait object: the following code is compiled once per type of future.
     let task: BoxFuture<'static, Result<R>> = Box::pin(async move {
         let written = write.await?;
         let scope = access.scope();
@@ -78,5 +78,5 @@ where
         }
         Ok(written.done)
     });
-    task::run_to_end(task).await
+    transaction_scope::run_write(task).await
 }

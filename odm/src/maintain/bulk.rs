@@ -18,7 +18,7 @@ use crate::{
     },
     error,
     schema::{Model, upgrade},
-    task, transaction_scope,
+    transaction_scope,
 };
 
 /// A write of a bulk, with managed fields.
@@ -190,7 +190,7 @@ pub(crate) enum BatchKind {
     Alone,
 }
 
-/// Runs a batch of writes in a task of its own. A bulk must not stop half-way when the caller drops the future.
+/// Runs a batch of writes to its end. A bulk must not stop half-way when the caller drops the future.
 ///
 /// All writes are of one [kind](BatchKind), because a backend returns only totals.
 pub(crate) async fn run_bulk(
@@ -229,8 +229,8 @@ pub(crate) async fn run_bulk(
             }
         }
     };
-    let outcome =
-        task::run_to_end(run.instrument(metrics.operation_metrics().tracing_span().clone())).await;
+    let span = metrics.operation_metrics().tracing_span().clone();
+    let outcome = transaction_scope::run_write(run.instrument(span)).await;
     let mut outcome = outcome?;
     metrics
         .operation_metrics()

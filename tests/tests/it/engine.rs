@@ -1,8 +1,15 @@
 //! Tests of the embedded engine only: database files.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use bson::{RawDocumentBuf, rawdoc};
+use futures_util::FutureExt;
 use odm::{
     ErrorKind, Result,
     backend::{
@@ -168,6 +175,73 @@ async fn background_work_continues_while_the_backend_is_open() {
     tokio::time::timeout(limit, fan_out).await.unwrap();
     let outdated = db.find::<Line>().filter(|l| l.name().ne("after"));
     assert_eq!(outdated.count().await.unwrap(), 0);
+}
+
+fn host(id: i64) -> Host {
+    Host {
+        id,
+        name: format!("host{id}"),
+    }
+}
+
+/// Short operations in memory complete at their first poll, also outside of a Tokio runtime. On a busy machine, an operation can
+/// exceed its time and move to another thread, so each operation has many attempts.
+#[test]
+fn short_operations_in_memory_do_not_wait() {
+    let db = NetDb::with_backend(Arc::new(backend::Engine::memory()));
+    let attempts = 1..=100;
+    let inserts = attempts.clone().filter_map(|id| {
+        let insert = db.insert(host(id)).into_future();
+        insert.now_or_never().map(Result::unwrap)
+    });
+    assert!(inserts.count() > 0);
+    let update = |id| db.update::<Host>(id).set(|h| h.name(), "new").into_future();
+    assert!(
+        attempts
+            .clone()
+            .any(|id| update(id).now_or_never().is_some())
+    );
+    let get = |id| db.find_by_id::<Host>(id).into_future();
+    assert!(attempts.clone().any(|id| get(id).now_or_never().is_some()));
+    let transaction = |id| {
+        let work = move |tx: odm::Transaction<Net>| async move {
+            tx.update::<Host>(id).set(|h| h.name(), "newer").await?;
+            tx.find_by_id::<Host>(id).await
+        };
+        db.transaction(work).into_future()
+    };
+    assert!(
+        attempts
+            .clone()
+            .any(|id| transaction(id).now_or_never().is_some())
+    );
+}
+
+/// Other tasks of a thread run during a long read, and between many short operations.
+#[tokio::test]
+async fn operations_let_other_tasks_run() {
+    let db = NetDb::with_backend(Arc::new(backend::Engine::memory()));
+    db.insert_many((0..20_000).map(host)).await.unwrap();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counter = tokio::spawn({
+        let turns = turns.clone();
+        async move {
+            loop {
+                turns.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let before = turns.load(Ordering::Relaxed);
+    let scan = db.find::<Host>().filter(|h| h.name().eq("host7"));
+    assert_eq!(scan.count().await.unwrap(), 1);
+    let during_scan = turns.load(Ordering::Relaxed);
+    assert!(during_scan > before);
+    for id in 0..1_000 {
+        db.get::<Host>(id).await.unwrap();
+    }
+    assert!(turns.load(Ordering::Relaxed) > during_scan);
+    counter.abort();
 }
 
 /// A dropped read that would take minutes must end soon, because a running read keeps the file open.

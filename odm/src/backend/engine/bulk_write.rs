@@ -1,9 +1,11 @@
 //! Several writes in one commit.
 
+use std::sync::Arc;
+
 use bson::{Bson, RawDocument};
 use odm_engine as engine;
 
-use super::{convert, error};
+use super::{EngineTarget, blocking::Call, convert, error};
 use crate::{
     Error, Result,
     backend::operation::{
@@ -13,7 +15,10 @@ use crate::{
 };
 
 /// Runs a bulk write: [`Executor::bulk_write`](crate::backend::Executor::bulk_write).
-pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<BulkWriteResult> {
+pub(super) async fn bulk_write<T: EngineTarget>(
+    target: Arc<T>,
+    bulk: BulkWrite,
+) -> Result<BulkWriteResult> {
     let BulkWrite {
         writes, ordered, ..
     } = bulk;
@@ -36,9 +41,10 @@ pub(super) fn bulk_write(session: &engine::Session, bulk: BulkWrite) -> Result<B
             Err(error) => totals.record_outcome(position, BulkItemOutcome::Failed(error)),
         }
     }
-    let report = session.bulk_write(&sent, ordered);
-    let report = report.map_err(error::from_engine)?;
-    let mut ended = report.len() < sent.len();
+    let sent_count = sent.len();
+    let call = Call::new(move || target.bulk_write(&sent, ordered));
+    let report = call.run(error::from_engine).await?;
+    let mut ended = report.len() < sent_count;
     for (result, position) in report.into_iter().zip(positions) {
         let Some(item) = writes.get(position) else {
             continue;

@@ -6,9 +6,12 @@ use std::{
 };
 
 use bson::{RawDocumentBuf, raw::CStr, rawdoc};
-use odm_engine::Interrupt;
+use odm_engine::{Interrupt, brief_time_left};
 
-use super::{blocking::CancelOnDrop, error};
+use super::{
+    blocking::{self, CancelOnDrop, MIN_TIME_OF_BATCH},
+    error,
+};
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},
@@ -22,21 +25,36 @@ const MAX_CURSOR_BATCH_DOCUMENTS: usize = 1_000;
 const MAX_CURSOR_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Documents that were read, and the cursor for the remaining documents.
+#[derive(Default)]
 pub(super) struct EngineBatch {
     documents: Vec<RawDocumentBuf>,
+    bytes: usize,
     rest: Option<odm_engine::Cursor>,
     /// The error that ended the read after these documents.
     failure: Option<odm_engine::Error>,
+    /// Whether the time on the thread of the caller ended the read.
+    is_partial: bool,
 }
 
 impl EngineBatch {
-    /// Reads the first documents of a cursor. If the first read fails, the error is the result.
+    /// Reads the first documents of a cursor. If the first read fails, the error is the result. If the read would block, the
+    /// documents are read again on another thread, so they are dropped.
     pub(super) fn read_first(cursor: odm_engine::Cursor) -> odm_engine::Result<Self> {
         let fetched = Self::read_next(cursor);
         match fetched.failure {
-            Some(failure) if fetched.documents.is_empty() => Err(failure),
+            Some(failure) if fetched.documents.is_empty() || failure.is_would_block() => {
+                Err(failure)
+            }
             _ => Ok(fetched),
         }
+    }
+
+    /// Reads the remaining documents of a partial batch, on a thread for blocking work.
+    pub(super) async fn complete(self, max_time: Option<Duration>) -> Result<Self> {
+        if !self.is_partial {
+            return Ok(self);
+        }
+        blocking::run_interruptible(max_time, move || self.fill()).await
     }
 
     /// The result of a read by several keys or queries. Each document gets the position of its key or query.
@@ -51,40 +69,43 @@ impl EngineBatch {
         });
         Self {
             documents: documents.collect(),
-            rest: None,
-            failure: None,
+            ..Self::default()
         }
     }
 
-    fn at_end() -> Self {
-        Self {
-            documents: Vec::new(),
-            rest: None,
-            failure: None,
-        }
+    fn read_next(cursor: odm_engine::Cursor) -> Self {
+        let empty = Self {
+            rest: Some(cursor),
+            ..Self::default()
+        };
+        empty.fill()
     }
 
-    fn read_next(mut cursor: odm_engine::Cursor) -> Self {
-        let mut documents = Vec::new();
-        let mut bytes = 0;
-        let (rest, failure) = loop {
-            if documents.len() >= MAX_CURSOR_BATCH_DOCUMENTS || bytes >= MAX_CURSOR_BATCH_BYTES {
-                break (Some(cursor), None);
+    /// Reads documents until the batch is full, or until the time on the thread of the caller ends.
+    fn fill(mut self) -> Self {
+        self.is_partial = false;
+        while let Some(cursor) = &mut self.rest {
+            if self.documents.len() >= MAX_CURSOR_BATCH_DOCUMENTS
+                || self.bytes >= MAX_CURSOR_BATCH_BYTES
+            {
+                break;
+            }
+            if brief_time_left().is_some_and(|left| left < MIN_TIME_OF_BATCH) {
+                self.is_partial = true;
+                break;
             }
             match cursor.next() {
-                None => break (None, None),
-                Some(Err(failure)) => break (None, Some(failure)),
                 Some(Ok(document)) => {
-                    bytes += document.as_bytes().len();
-                    documents.push(document);
+                    self.bytes += document.as_bytes().len();
+                    self.documents.push(document);
+                }
+                end => {
+                    self.failure = end.and_then(Result::err);
+                    self.rest = None;
                 }
             }
-        };
-        Self {
-            documents,
-            rest,
-            failure,
         }
+        self
     }
 }
 
@@ -144,7 +165,7 @@ impl Cursor for EngineCursor {
                             .max_time
                             .map(|remaining| remaining.saturating_sub(started.elapsed()));
                         // After an error the cursor is at its end.
-                        self.state = EngineCursorState::Ready(EngineBatch::at_end());
+                        self.state = EngineCursorState::Ready(EngineBatch::default());
                         let joined = joined.ok_or_else(|| {
                             self.interrupt.cancel();
                             crate::error::read_timed_out()

@@ -10,7 +10,7 @@ use std::{
 
 use odm_engine::Session;
 
-use super::{Engine, blocking, error};
+use super::{Engine, blocking::Call, error};
 use crate::{
     Error, ErrorKind, Result,
     backend::{BackendTransaction, BoxFuture},
@@ -58,7 +58,8 @@ impl Engine<OpenTransaction> {
             ));
         }
         let open = Arc::clone(&self.target);
-        blocking::run_to_end(move || commit(&open.transaction).map_err(error::from_engine)).await
+        let call = Call::new(move || commit(&open.transaction));
+        call.run(error::from_engine).await
     }
 }
 
