@@ -197,7 +197,8 @@ impl LinkSettings {
                  {overflow}keep only the reference in the other model, and read it by `with_children`",
             );
             ctxt.error_at(at, message);
-            return None;
+            // Keep the inverse: without it, the reference in the other model would be an error too.
+            return self.inverse_of.map(|of| LinkAttr::Inverse { of });
         }
         if let Some(of) = self.inverse_of {
             let conflict = self.inverse.as_ref().map(|inverse| (
