@@ -78,7 +78,10 @@ enum ReadTarget {
 const MAX_HOOK_DEPTH: u8 = 16;
 
 impl Access {
-    pub(crate) fn of_database<S: Schema>(backend: Arc<Observed<dyn Backend>>) -> Self {
+    pub(crate) fn of_database<S: Schema>(
+        backend: Arc<Observed<dyn Backend>>,
+        state: WriterState,
+    ) -> Self {
         Self {
             executor: backend.clone(),
             client_reads: backend.client_reads(),
@@ -96,7 +99,7 @@ impl Access {
             comment: None,
             read_preference: None,
             n_plus_one: Arc::default(),
-            shared: Arc::default(),
+            shared: Arc::new(state),
         }
     }
 

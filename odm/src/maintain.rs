@@ -26,6 +26,7 @@ use any_write::AnyWrite;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
+pub(crate) use background::DEFAULT_FAN_OUTS;
 pub use blocked::Rejection;
 use blocked::is_rejection;
 pub(crate) use blocked::{
@@ -53,8 +54,8 @@ pub(crate) use overflow::{
     find_orphan_chunks, fold_array, provisional_chunks, repair_array, resident_positions,
     spill_array, too_long_or_large, unfinished_chunks_filter, with_overflow_indexes,
 };
+pub(crate) use pending::PendingKind;
 use pending::{LEASE_DURATION, PendingToken};
-pub(crate) use pending::{PendingKind, lease_start};
 pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent, with_rollup_indexes};
 pub(crate) use sequence::SequenceNumbers;
 
@@ -76,7 +77,7 @@ use crate::{
 };
 
 /// State that the writes of this process to one database share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WriterState {
     /// The indexes that are known to exist in the database.
     index_cache: copy::IndexedReferences,
@@ -89,6 +90,17 @@ pub(crate) struct WriterState {
 }
 
 impl WriterState {
+    /// Creates the state of a database that was just opened.
+    pub(crate) fn new(max_background_fan_outs: usize) -> Self {
+        Self {
+            index_cache: copy::IndexedReferences::default(),
+            recoveries: link::ActiveRecoveries::default(),
+            waiting_rollups: rollup::RollupQueues::default(),
+            background: background::BackgroundTasks::new(max_background_fan_outs),
+            missing_unique_indexes: MissingUniqueIndexes::default(),
+        }
+    }
+
     /// Returns the background tasks of this process for the database.
     pub(crate) fn background_tasks(&self) -> &background::BackgroundTasks {
         &self.background

@@ -23,7 +23,7 @@ use crate::{
     error,
     maintain::{self, PendingKind, blocked_record},
     metadata::pending::{SINCE, UPDATED},
-    query::{IntoKey, Key, single_field_document},
+    query::{IntoKey, Key, append_field, single_field_document},
     schema::{Model, Schema},
     task,
 };
@@ -334,18 +334,26 @@ impl PendingSummary {
         if count == 0 {
             return Ok(0);
         }
+        let mut projection = single_field_document(&kind.lease_path(), 1)?;
+        for path in kind.token_paths() {
+            append_field(&mut projection, &path, 1)?;
+        }
         let find = FindOperation {
-            projection: Some(single_field_document(&kind.lease_path(), 1)?),
+            projection: Some(projection),
             sort: Some(single_field_document(&kind.lease_path(), 1)?),
             limit: Some(1),
             options: Stage::PENDING.step("read the earliest lease").into(),
             ..find_matching(&model.collection.into(), &filter)
         };
         let documents = access.find_all(model, find).await?;
-        let lease_end = documents.first().map(|raw| kind.lease_end(raw)).transpose();
-        let lease_end = lease_end.map_err(error::naming_model(model))?.flatten();
+        let naming_model = error::naming_model(model);
+        let first = documents.first();
+        let lease_end = first.map(|raw| kind.lease_end(raw)).transpose();
+        let lease_end = lease_end.map_err(&naming_model)?.flatten();
         self.is_overdue |= lease_end.is_none_or(|lease_end| lease_end <= DateTime::now());
-        self.add_start(lease_end.map(maintain::lease_start));
+        let start_time = first.map(|raw| kind.recorded_at(raw)).transpose();
+        let start_time = start_time.map_err(naming_model)?.flatten();
+        self.add_start(start_time.map(DateTime::to_system_time));
         self.add_rejections(access, model, kind, target).await?;
         Ok(count)
     }

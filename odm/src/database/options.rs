@@ -7,6 +7,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::{self, Backend, Observed},
+    maintain::{DEFAULT_FAN_OUTS, WriterState},
     schema::{Schema, SyncIndexes},
     session::Session,
 };
@@ -43,6 +44,7 @@ const DEFAULT_SLOW_OPERATION: Duration = Duration::from_millis(100);
 pub struct DatabaseOptions<S> {
     index_check: IndexCheck,
     slow_operations: Duration,
+    background_fan_outs: usize,
     panics_on_n_plus_one: bool,
     schema: PhantomData<fn() -> S>,
 }
@@ -67,6 +69,7 @@ impl<S: Schema> DatabaseOptions<S> {
         Self {
             index_check: IndexCheck::default(),
             slow_operations: DEFAULT_SLOW_OPERATION,
+            background_fan_outs: DEFAULT_FAN_OUTS,
             panics_on_n_plus_one: false,
             schema: PhantomData,
         }
@@ -82,6 +85,29 @@ impl<S: Schema> DatabaseOptions<S> {
     /// default is 100 milliseconds. `Duration::MAX` logs no slow operations.
     pub fn slow_operations(mut self, at_least: Duration) -> Self {
         self.slow_operations = at_least;
+        self
+    }
+
+    /// Sets the number of background fan-outs that run at once, by this process for this database. Further fan-outs wait for their
+    /// turn. The default is 4. 0 counts as 1.
+    ///
+    /// A fan-out writes the changed values of a source into the copies. More fan-outs at once are done earlier if the database has
+    /// free capacity, and slow other writes down.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Schema)] #[schema(models())] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// let db = odm::Database::<Shop>::options().background_fan_outs(1).open("memory:").await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn background_fan_outs(mut self, at_once: usize) -> Self {
+        self.background_fan_outs = at_once.max(1);
         self
     }
 
@@ -121,7 +147,8 @@ impl<S: Schema> DatabaseOptions<S> {
     /// Creates a database on a backend, without any request.
     pub(crate) fn with_backend(self, backend: Arc<dyn Backend>) -> Database<S> {
         let observed = Arc::new(Observed::new(backend.clone(), self.slow_operations));
-        let access = Access::of_database::<S>(observed);
+        let state = WriterState::new(self.background_fan_outs);
+        let access = Access::of_database::<S>(observed, state);
         let access = match self.panics_on_n_plus_one {
             true => access.panicking_on_n_plus_one(),
             false => access,
@@ -174,6 +201,7 @@ impl<S> fmt::Debug for DatabaseOptions<S> {
         f.debug_struct("DatabaseOptions")
             .field("index_check", &self.index_check)
             .field("slow_operations", &self.slow_operations)
+            .field("background_fan_outs", &self.background_fan_outs)
             .finish_non_exhaustive()
     }
 }

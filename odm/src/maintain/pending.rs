@@ -14,6 +14,7 @@ use crate::{
     metadata::{
         self,
         pending::{LEASE, SINCE, TOKEN},
+        references::{INTENT_TOKEN, tombstone},
     },
     query::{append_field, single_field_document},
     schema::{Model, OverflowField},
@@ -37,11 +38,6 @@ pub(super) fn new_insert_lease_end() -> DateTime {
 
 fn lease_end_after(duration: Duration) -> DateTime {
     DateTime::from_system_time(SystemTime::now() + duration)
-}
-
-/// Returns the start of the first lease: the time of the write, unless another process took over the lease.
-pub(crate) fn lease_start(lease_end: DateTime) -> SystemTime {
-    lease_end.to_system_time() - LEASE_DURATION
 }
 
 /// A kind of pending work, identified by the path of the stored record. A record has a token and the end of the lease.
@@ -79,6 +75,25 @@ impl PendingKind {
         self.field_path(TOKEN)
     }
 
+    /// Returns the paths of the tokens that a document can have.
+    pub(crate) fn token_paths(self) -> Vec<String> {
+        match self {
+            Self::REFERENCES => vec![INTENT_TOKEN.to_owned(), tombstone::TOKEN.to_owned()],
+            _ => vec![self.token_path()],
+        }
+    }
+
+    /// Returns the time of the write that recorded the work, in whole seconds. The time is part of the token.
+    pub(crate) fn recorded_at(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        for path in self.token_paths() {
+            let token = metadata_value(raw, &path)?;
+            if let Some(token) = token.and_then(RawBsonRef::as_object_id) {
+                return Ok(Some(token.timestamp()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the path of the end of the lease. An index on this path finds pending work.
     pub(crate) fn lease_path(self) -> String {
         self.field_path(LEASE)
@@ -110,12 +125,7 @@ impl PendingKind {
         raw: &'d RawDocument,
         name: &str,
     ) -> Result<Option<RawBsonRef<'d>>> {
-        let mut value = raw.get(metadata::FIELD).map_err(error::from_bson)?;
-        for part in self.field_path(name).split('.').skip(1) {
-            let embedded = value.and_then(RawBsonRef::as_document);
-            value = embedded.and_then(|embedded| embedded.get(part).ok().flatten());
-        }
-        Ok(value)
+        metadata_value(raw, &self.field_path(name))
     }
 
     /// Whether documents of a model can have pending work of this kind.
@@ -131,6 +141,16 @@ impl PendingKind {
             _ => link::can_have_unfinished_work(access, model),
         }
     }
+}
+
+/// Returns the value at a path of the metadata.
+fn metadata_value<'d>(raw: &'d RawDocument, path: &str) -> Result<Option<RawBsonRef<'d>>> {
+    let mut value = raw.get(metadata::FIELD).map_err(error::from_bson)?;
+    for part in path.split('.').skip(1) {
+        let embedded = value.and_then(RawBsonRef::as_document);
+        value = embedded.and_then(|embedded| embedded.get(part).ok().flatten());
+    }
+    Ok(value)
 }
 
 /// The token of pending work with the end of the lease. Identifies the documents with the pending work of one write.
@@ -157,9 +177,9 @@ impl PendingToken {
         Ok(token.map(|(token, lease_end)| Self { token, lease_end }))
     }
 
-    /// Returns the time of the write, unless another process took over the lease.
+    /// Returns the time of the write, in whole seconds.
     pub(super) fn created_at(self) -> DateTime {
-        DateTime::from_system_time(lease_start(self.lease_end))
+        self.token.timestamp()
     }
 
     /// Returns the condition that a document has the pending work with this token.

@@ -44,6 +44,8 @@ macro_rules! for_every_test {
                     an_unchanged_value_starts_no_fan_out,
                     a_changed_declaration_needs_a_backfill,
                     pending_reports_fan_out_progress,
+                    the_age_of_pending_work_is_independent_of_the_lease,
+                    the_number_of_background_fan_outs_is_limited,
                     a_single_process_runs_a_fan_out,
                     a_large_fan_out_runs_in_batches,
                     fan_out_of_copied_copies_has_constant_cost,

@@ -1,7 +1,6 @@
 //! Follow-up work for copies after a write, and the recovery of abandoned copy work.
 
 use bson::RawDocumentBuf;
-use tokio::sync::Semaphore;
 
 use super::{
     fan_out::{FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, complete_fan_out, update_dependents},
@@ -113,10 +112,10 @@ impl PendingCopies {
     /// Runs the follow-up work after the write. A background fan-out and the revalidation run in tasks of their own.
     pub(crate) async fn run_after_write(self, access: Access, model: &'static Model) {
         let full_access = access.with_full_visibility();
-        if let Some(token) = self.revalidation
+        if let Some(token) = self.revalidation {
             // Without a free slot, the write waits here. This limits the number of concurrent revalidations.
-            && let Ok(slot) = REVALIDATION_SLOTS.acquire().await
-        {
+            let slot = full_access.shared_state().background.revalidation_slot();
+            let slot = slot.await;
             let (full_access, sources) = (full_access.in_background(), self.sources);
             task::spawn(async move {
                 let _running_task = full_access.shared_state().background.start_task();
@@ -173,15 +172,6 @@ impl PendingCopies {
         self.fan_out.is_none() && self.revalidation.is_none()
     }
 }
-
-/// Limits the concurrent background fan-outs of this process.
-static FAN_OUT_SLOTS: Semaphore = Semaphore::const_new(4);
-
-/// Limits the concurrent background revalidations of this process.
-static REVALIDATION_SLOTS: Semaphore = Semaphore::const_new(64);
-
-/// Limits the background fan-outs that wait for a slot. Beyond this limit, a write waits before it returns.
-static QUEUED_FAN_OUT_SLOTS: Semaphore = Semaphore::const_new(64);
 
 /// Logs a failure. The work stays recorded in the document, so a later recovery runs the work again.
 fn log_failure(model: &Model, result: &Result<()>) {
@@ -287,13 +277,13 @@ pub(super) async fn run_fan_outs(
 
 /// Continues a fan-out in a background task, after the budget was used.
 async fn fan_out_later(access: &Access, model: &'static Model, token: PendingToken) {
-    if let Ok(slot) = QUEUED_FAN_OUT_SLOTS.acquire().await {
-        let remaining = run_remaining(access.in_background(), model, token);
-        task::spawn(async move {
-            remaining.await;
-            drop(slot);
-        });
-    }
+    let background = access.shared_state().background_tasks();
+    let slot = background.waiting_fan_out_slot().await;
+    let remaining = run_remaining(access.in_background(), model, token);
+    task::spawn(async move {
+        remaining.await;
+        drop(slot);
+    });
 }
 
 fn run_remaining(
@@ -302,11 +292,11 @@ fn run_remaining(
     token: PendingToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let _running_task = access.shared_state().background.start_task();
-        if let Ok(_slot) = FAN_OUT_SLOTS.acquire().await {
-            let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;
-            log_failure(model, &result);
-        }
+        let background = access.shared_state().background_tasks();
+        let _running_task = background.start_task();
+        let _slot = background.fan_out_slot().await;
+        let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;
+        log_failure(model, &result);
     })
 }
 

@@ -1010,9 +1010,11 @@ pub async fn pending_fan_outs_are_reported(fixture: Fixture) {
     db.insert_many([line(1, 1), line(2, 2)]).await.unwrap();
     db.wait_for_pending().await.unwrap();
     assert!(db.pending().await.unwrap().is_empty());
-    // A process that crashes after the write leaves this state.
-    let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 400);
-    let fan_out = rawdoc! { "token": ObjectId::new(), "lease": later };
+    // A process that crashes after the write leaves this state. The lease of five seconds has almost ended.
+    let now = DateTime::now().timestamp_millis();
+    let written_at = u32::try_from(now / 1_000).unwrap() - 4;
+    let token = ObjectId::from_parts(written_at, [1; 5], [2; 3]);
+    let fan_out = rawdoc! { "token": token, "lease": DateTime::from_millis(now + 400) };
     let change = rawdoc! {
         "$set": { "ipaddr": "::1", "_odm.pending.fan_out": fan_out },
         "$inc": { "_odm.version": 1_i64 },

@@ -292,6 +292,90 @@ pub async fn pending_reports_fan_out_progress(fixture: Fixture) {
     assert_eq!(db.pending().await.unwrap().to_string(), "nothing");
 }
 
+/// The age of pending work is the age of its write, whatever the lease.
+pub async fn the_age_of_pending_work_is_independent_of_the_lease(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    insert_net(&db).await;
+    let seconds = |time: DateTime| u32::try_from(time.timestamp_millis() / 1_000).unwrap();
+    let token = ObjectId::from_parts(seconds(DateTime::now()) - 60, [1; 5], [2; 3]);
+    let lease = DateTime::from_millis(DateTime::now().timestamp_millis() + 600_000);
+    let record = [("token", token.into()), ("lease", lease.into())];
+    write_without_fan_out(&fixture, 1, "::1", &record).await;
+    let pending = db.pending().await.unwrap();
+    let [model] = pending.models.as_slice() else {
+        panic!("{pending}");
+    };
+    assert!(model.age >= Duration::from_secs(60), "{pending}");
+    assert!(model.age < Duration::from_secs(120), "{pending}");
+}
+
+/// A source with copies that are updated in the background.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "sources")]
+struct Source {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "mirrors")]
+struct Mirror {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    source: Ref<Source>,
+    #[denormalize(from = source.name, background)]
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Source, Mirror))]
+struct Mirrors;
+
+/// With a single background fan-out at once, a fan-out waits for the end of another. With two, both run.
+pub async fn the_number_of_background_fan_outs_is_limited(fixture: Fixture) {
+    for at_once in [1, 2] {
+        let faults = Arc::new(Faults::new(fixture.backend()));
+        let options = odm::Database::<Mirrors>::options().background_fan_outs(at_once);
+        let db = options.open_backend(faults.clone()).await.unwrap();
+        db.sync_indexes().await.unwrap();
+        let ids = [10 * at_once as i64, 10 * at_once as i64 + 1];
+        for id in ids {
+            let name = "old".to_owned();
+            db.insert(Source { id, name }).await.unwrap();
+            let source = Ref::new(id);
+            db.insert(NewMirror { id, source }).await.unwrap();
+        }
+        db.wait_for_pending().await.unwrap();
+
+        let writes_copies = |operation: &Operation| {
+            let collection = match operation {
+                Operation::Update(update) => &update.collection,
+                Operation::BulkWrite(bulk) => bulk.writes[0].write.collection(),
+                _ => return false,
+            };
+            collection == "mirrors"
+        };
+        faults.inject(1, writes_copies, Fault::HangBefore);
+        let rename = |id| db.update::<Source>(id).set(|s| s.name(), "new");
+        rename(ids[0]).await.unwrap();
+        // The first fan-out hangs, and keeps its slot.
+        while faults.pending() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        rename(ids[1]).await.unwrap();
+        let followed = async {
+            while db.get::<Mirror>(ids[1]).await.unwrap().name != "new" {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let limit = Duration::from_secs(if at_once == 1 { 1 } else { 60 });
+        let followed = tokio::time::timeout(limit, followed).await;
+        assert_eq!(followed.is_ok(), at_once == 2, "{at_once} at once");
+    }
+}
+
 pub async fn a_worker_completes_abandoned_fan_outs(fixture: Fixture) {
     let faults = Arc::new(Faults::new(fixture.backend()));
     let (db, working) = (
