@@ -12,9 +12,9 @@ thread_local! {
 
 /// Calls `operations` on a thread that must not wait, such as a thread of an async runtime.
 ///
-/// A database operation of the call fails with an error of kind [`WouldBlock`](crate::ErrorKind::WouldBlock) if it takes longer
-/// than `limit`, if it has to wait for another thread, or if it has to write to a file. The operation has changed no data then,
-/// and its transaction stays open. Call the operation again on a thread that may wait.
+/// A database operation of the call fails with an error of kind [`WouldBlock`](crate::ErrorKind::WouldBlock) if the operation takes
+/// longer than `limit`, waits for another thread, or writes to a file. The operation has changed no data then, and its transaction
+/// stays open. Call the operation again on a thread that may wait.
 ///
 /// The limit does not apply to cursors that are read after the call.
 ///

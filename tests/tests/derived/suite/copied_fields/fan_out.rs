@@ -292,7 +292,7 @@ pub async fn pending_reports_fan_out_progress(fixture: Fixture) {
     assert_eq!(db.pending().await.unwrap().to_string(), "nothing");
 }
 
-/// The age of pending work is the age of its write, whatever the lease.
+/// The age of pending work is the age of the write, and does not depend on the lease.
 pub async fn the_age_of_pending_work_is_independent_of_the_lease(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     insert_net(&db).await;
