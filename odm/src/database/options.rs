@@ -96,7 +96,10 @@ impl<S: Schema> DatabaseOptions<S> {
     ///
     /// ```
     /// # use odm::prelude::*;
-    /// # #[derive(Schema)] #[schema(models())] struct Shop;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, name: String }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
     /// # #[cfg(feature = "engine")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> odm::Result<()> {
