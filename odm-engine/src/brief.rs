@@ -109,7 +109,7 @@ mod tests {
     use bson::{RawDocumentBuf, rawdoc};
 
     use super::*;
-    use crate::{Count, Database, Delete, Find, Session};
+    use crate::{Count, Database, Delete, Direction, Find, Index, Session};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -118,6 +118,14 @@ mod tests {
             .insert("c", vec![document])?
             .into_result()
             .map(|_| ())
+    }
+
+    fn thousand_documents() -> Database {
+        let database = Database::memory();
+        let documents = (0..1000).map(|n| rawdoc! { "_id": n }).collect();
+        let inserted = database.insert("c", documents).unwrap();
+        assert_eq!(inserted.into_result().unwrap(), 1000);
+        database
     }
 
     #[test]
@@ -134,19 +142,17 @@ mod tests {
 
     #[test]
     fn long_operations_change_nothing() {
-        let database = Database::memory();
-        let documents = (0..1000).map(|n| rawdoc! { "_id": n }).collect();
-        database
-            .insert("c", documents)
-            .unwrap()
-            .into_result()
-            .unwrap();
+        let database = thousand_documents();
         let all = Delete {
             multi: true,
             ..Delete::default()
         };
         let deleted = run_briefly(Duration::ZERO, || database.delete("c", &all));
         assert!(deleted.unwrap_err().is_would_block());
+        let index = Index::new([("n", Direction::Ascending)]);
+        let created = run_briefly(LONG, || database.create_indexes("c", &[index]));
+        assert!(created.unwrap_err().is_would_block());
+        assert_eq!(database.list_indexes("c").unwrap().len(), 1);
         assert_eq!(database.count("c", &Count::default()).unwrap(), 1000);
 
         let transaction = database.begin().unwrap();
@@ -165,13 +171,7 @@ mod tests {
     /// The cursor of a brief read has no limit afterwards.
     #[test]
     fn a_cursor_outlives_the_limit() {
-        let database = Database::memory();
-        let documents = (0..1000).map(|n| rawdoc! { "_id": n }).collect();
-        database
-            .insert("c", documents)
-            .unwrap()
-            .into_result()
-            .unwrap();
+        let database = thousand_documents();
         let cursor = run_briefly(LONG, || database.find("c", &Find::default())).unwrap();
         assert_eq!(cursor.map(Result::unwrap).count(), 1000);
     }

@@ -813,6 +813,35 @@ mod tests {
             .any(|collection| collection.name == name)
     }
 
+    /// A brief write waits neither for a leader nor for changes that another thread has gathered.
+    #[test]
+    fn a_brief_write_commits_nothing_of_other_threads() {
+        let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();
+        let create_briefly = |name| {
+            brief::run_briefly(Duration::from_secs(60), || {
+                create_collection(&committer, name)
+            })
+        };
+        let leader = committer.become_leader();
+        assert!(create_briefly("a").unwrap_err().is_would_block());
+        drop(leader);
+        let mut overlay = {
+            let stage = committer.lock_open_staging().unwrap();
+            committer.new_overlay(stage.view(), stage.catalog().clone(), stage.log())
+        };
+        overlay.collection_or_create("gathered").unwrap();
+        let gathered = overlay.finish();
+        let added = committer.lock_open_staging().unwrap().add_write(
+            gathered.changes,
+            &gathered.events,
+            CommitUrgency::Immediate,
+        );
+        assert!(create_briefly("a").unwrap_err().is_would_block());
+        committer.make_durable_now(added.unwrap()).unwrap();
+        create_briefly("a").unwrap();
+        assert!(collection_exists(&committer, "a") && collection_exists(&committer, "gathered"));
+    }
+
     #[test]
     fn a_deferred_commit_is_durable_without_other_writes() {
         let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();

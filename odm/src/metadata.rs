@@ -12,6 +12,8 @@ pub(crate) mod rollup;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument};
 
+use crate::{Result, error};
+
 /// The field of a document, of an embedded struct or of a list entry that contains the metadata.
 pub(crate) const FIELD: &str = "_odm";
 
@@ -42,8 +44,14 @@ impl<'d> Metadata<'d> {
         Self(document.get_document(FIELD).ok())
     }
 
+    /// Returns the metadata of a document, or an error for malformed BSON.
+    pub(crate) fn read(document: &'d RawDocument) -> Result<Self> {
+        let metadata = document.get(FIELD).map_err(error::from_bson)?;
+        Ok(Self(metadata.and_then(RawBsonRef::as_document)))
+    }
+
     /// Returns the value at a metadata path.
-    fn value(self, path: &str) -> Option<RawBsonRef<'d>> {
+    pub(crate) fn value(self, path: &str) -> Option<RawBsonRef<'d>> {
         let mut value = RawBsonRef::Document(self.0?);
         for name in names_below(path) {
             value = value.as_document()?.get(name).ok()??;

@@ -394,7 +394,7 @@ impl PendingSummary {
             let Some(record) = record else {
                 continue;
             };
-            // The lease of blocked work ends at the next attempt, so the start does not follow from the lease.
+            // The oldest work need not have the earliest lease: the lease of blocked work ends at the next attempt.
             self.add_start(Some(record.since.to_system_time()));
             for rejection in record.rejections {
                 if self.rejections.len() < MAX_REPORTED_REJECTIONS

@@ -217,9 +217,10 @@ pub(crate) fn run_closure<F: Future + Send>(
     CLOSURE_DATABASE.scope(DatabaseIdentity::of_access(database), work)
 }
 
-/// Runs a write to its end, even if the returned future is dropped.
+/// Runs a write or a commit to its end, even if the returned future is dropped after its first poll.
 ///
-/// The follow-up work of a write in the closure of a transaction is outside of the closure: the work may use the database.
+/// The work counts as outside of the closure of a transaction, also while it runs on the task of the closure: follow-up work and
+/// hooks after the commit may write through the database.
 pub(crate) fn run_write<T: Send + 'static>(
     write: impl Future<Output = Result<T>> + Send + 'static,
 ) -> impl Future<Output = Result<T>> + Send {
@@ -334,10 +335,9 @@ struct UnfinishedTransaction(Option<Arc<TransactionScope>>);
 impl UnfinishedTransaction {
     async fn commit_scope(mut self, database: Access, priority: CommitPriority) -> Result<()> {
         match self.0.take() {
-            // Commit in a task of its own: a caller that drops the future now must not leave the commit half sent.
+            // A caller that drops the future now must not leave the commit half sent.
             Some(scope) => {
-                let commit = async move { scope.commit_transaction(database, priority).await };
-                task::run_inline_to_end(commit).await
+                run_write(async move { scope.commit_transaction(database, priority).await }).await
             }
             None => Ok(()),
         }

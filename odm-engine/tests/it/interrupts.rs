@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 use odm_engine::{
-    Aggregate, Count, Database, Delete, Direction, Error, Find, FindEach, Index, Interrupt, Update,
+    Aggregate, CollectionWrite, Count, Database, Delete, Direction, Error, Find, FindEach, Index,
+    Interrupt, Update, WriteOperation,
 };
 
 use crate::all;
@@ -218,6 +219,25 @@ fn a_write_that_is_interrupted_changes_nothing() {
     assert!(error.is_timed_out(), "{error:?}");
     let expected: Vec<_> = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
     assert_eq!(all(&database, "many"), expected);
+}
+
+/// An insert and a bulk write end between two documents.
+#[test]
+fn an_interrupted_insert_stores_nothing() {
+    let database = Database::memory();
+    let documents: Vec<_> = (0..100).map(|n| rawdoc! { "_id": n }).collect();
+    let writes = documents.iter().map(|document| CollectionWrite {
+        collection: "c".into(),
+        write: WriteOperation::Insert(document.clone()),
+        stop_if_unmatched: false,
+    });
+    let writes: Vec<_> = writes.collect();
+    let passed = Interrupt::at(Instant::now());
+    let inserted = passed.run(|| database.insert("c", documents));
+    assert!(inserted.unwrap_err().is_timed_out());
+    let written = passed.run(|| database.bulk_write(&writes, false));
+    assert!(written.unwrap_err().is_timed_out());
+    assert_eq!(all(&database, "c"), Vec::<RawDocumentBuf>::new());
 }
 
 /// A cancelled read does not abort its transaction, because it returned no data.

@@ -23,7 +23,7 @@ use std::{
 };
 
 use bson::{RawBson, RawDocumentBuf, raw::cstr};
-use odm_engine::{Database, Session};
+use odm_engine::{Database, Modification, Session};
 
 use super::operation::{
     AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation, DeleteOperation,
@@ -235,7 +235,7 @@ impl<T: EngineTarget> Executor for Engine<T> {
         let converted = convert::update_to_engine(update);
         Box::pin(async {
             let update = converted?;
-            let input_bytes = update.filter.as_bytes().len();
+            let input_bytes = update_bytes(&update);
             let updated = self.run_in_collection(collection, input_bytes, move |target, name| {
                 convert::update_result_from_engine(target.update(name, &update)?)
             });
@@ -261,7 +261,7 @@ impl<T: EngineTarget> Executor for Engine<T> {
         let converted = convert::find_and_modify_to_engine(modify);
         Box::pin(async {
             let modify = converted?;
-            let input_bytes = modify.filter.as_bytes().len();
+            let input_bytes = modify.filter.as_bytes().len() + modification_bytes(&modify);
             let modified = self.run_in_collection(collection, input_bytes, move |target, name| {
                 target.find_and_modify(name, &modify)
             });
@@ -400,6 +400,21 @@ fn open_when_closed(path: &Path) -> Result<Database> {
             }
             opened => return opened.map_err(|failure| error::from_open_failure(failure, path)),
         }
+    }
+}
+
+/// Returns the size of the filter and of the change.
+fn update_bytes(update: &odm_engine::Update) -> usize {
+    let pipeline = update.pipeline.as_deref().unwrap_or_default();
+    update.filter.as_bytes().len() + update.update.as_bytes().len() + total_bytes(pipeline)
+}
+
+fn modification_bytes(modify: &odm_engine::FindAndModify) -> usize {
+    match &modify.modification {
+        Modification::Update {
+            update, pipeline, ..
+        } => update.as_bytes().len() + total_bytes(pipeline.as_deref().unwrap_or_default()),
+        _ => 0,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     access::Access,
     error,
     metadata::{
-        self,
+        self, Metadata,
         pending::{LEASE, SINCE, TOKEN},
         references::{INTENT_TOKEN, tombstone},
     },
@@ -85,13 +85,10 @@ impl PendingKind {
 
     /// Returns the time of the write that recorded the work, in whole seconds. The time is part of the token.
     pub(crate) fn recorded_at(self, raw: &RawDocument) -> Result<Option<DateTime>> {
-        for path in self.token_paths() {
-            let token = metadata_value(raw, &path)?;
-            if let Some(token) = token.and_then(RawBsonRef::as_object_id) {
-                return Ok(Some(token.timestamp()));
-            }
-        }
-        Ok(None)
+        let metadata = Metadata::read(raw)?;
+        let mut paths = self.token_paths().into_iter();
+        let token = paths.find_map(|path| metadata.value(&path)?.as_object_id());
+        Ok(token.map(|token| token.timestamp()))
     }
 
     /// Returns the path of the end of the lease. An index on this path finds pending work.
@@ -125,7 +122,7 @@ impl PendingKind {
         raw: &'d RawDocument,
         name: &str,
     ) -> Result<Option<RawBsonRef<'d>>> {
-        metadata_value(raw, &self.field_path(name))
+        Ok(Metadata::read(raw)?.value(&self.field_path(name)))
     }
 
     /// Whether documents of a model can have pending work of this kind.
@@ -141,16 +138,6 @@ impl PendingKind {
             _ => link::can_have_unfinished_work(access, model),
         }
     }
-}
-
-/// Returns the value at a path of the metadata.
-fn metadata_value<'d>(raw: &'d RawDocument, path: &str) -> Result<Option<RawBsonRef<'d>>> {
-    let mut value = raw.get(metadata::FIELD).map_err(error::from_bson)?;
-    for part in path.split('.').skip(1) {
-        let embedded = value.and_then(RawBsonRef::as_document);
-        value = embedded.and_then(|embedded| embedded.get(part).ok().flatten());
-    }
-    Ok(value)
 }
 
 /// The token of pending work with the end of the lease. Identifies the documents with the pending work of one write.

@@ -1,4 +1,4 @@
-//! Tests of the embedded engine only: database files.
+//! Tests of the embedded engine only: database files and threads.
 
 use std::{
     fs,

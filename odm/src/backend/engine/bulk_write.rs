@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, RawDocument};
 use odm_engine as engine;
 
-use super::{EngineTarget, blocking::Call, convert, error};
+use super::{EngineTarget, blocking::Call, convert, error, update_bytes};
 use crate::{
     Error, Result,
     backend::operation::{
@@ -42,7 +42,8 @@ pub(super) async fn bulk_write<T: EngineTarget>(
         }
     }
     let sent_count = sent.len();
-    let call = Call::new(move || target.bulk_write(&sent, ordered));
+    let input_bytes = sent.iter().map(|write| write_bytes(&write.write)).sum();
+    let call = Call::new(move || target.bulk_write(&sent, ordered)).with_input(input_bytes);
     let report = call.run(error::from_engine).await?;
     let mut ended = report.len() < sent_count;
     for (result, position) in report.into_iter().zip(positions) {
@@ -64,6 +65,14 @@ pub(super) async fn bulk_write<T: EngineTarget>(
         totals.record_outcome(position, BulkItemOutcome::Failed(error));
     }
     Ok(totals)
+}
+
+fn write_bytes(write: &engine::WriteOperation) -> usize {
+    match write {
+        engine::WriteOperation::Insert(document) => document.as_bytes().len(),
+        engine::WriteOperation::Update(update) => update_bytes(update),
+        engine::WriteOperation::Delete(delete) => delete.filter.as_bytes().len(),
+    }
 }
 
 fn item_to_engine(item: &BulkItem) -> Result<engine::CollectionWrite> {

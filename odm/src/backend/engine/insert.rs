@@ -33,7 +33,7 @@ pub(super) async fn insert_documents<T: EngineTarget>(
     let report = if input_bytes <= MAX_CALLER_INPUT {
         // The call can run twice, so it keeps the documents.
         let call = Call::new(move || insert_into(&target, &name, documents.clone(), ordered));
-        call.with_input(input_bytes).run(to_error).await?
+        call.run(to_error).await?
     } else {
         let run = move || Ok(insert_into(&target, &name, documents, ordered));
         blocking::run_to_end(run).await?.map_err(to_error)?

@@ -114,8 +114,8 @@ impl PendingCopies {
         let full_access = access.with_full_visibility();
         if let Some(token) = self.revalidation {
             // Without a free slot, the write waits here. This limits the number of concurrent revalidations.
-            let slot = full_access.shared_state().background.revalidation_slot();
-            let slot = slot.await;
+            let background = &full_access.shared_state().background;
+            let slot = background.revalidation_slot().await;
             let (full_access, sources) = (full_access.in_background(), self.sources);
             task::spawn(async move {
                 let _running_task = full_access.shared_state().background.start_task();
@@ -277,7 +277,7 @@ pub(super) async fn run_fan_outs(
 
 /// Continues a fan-out in a background task, after the budget was used.
 async fn fan_out_later(access: &Access, model: &'static Model, token: PendingToken) {
-    let background = access.shared_state().background_tasks();
+    let background = &access.shared_state().background;
     let slot = background.waiting_fan_out_slot().await;
     let remaining = run_remaining(access.in_background(), model, token);
     task::spawn(async move {
@@ -292,7 +292,7 @@ fn run_remaining(
     token: PendingToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let background = access.shared_state().background_tasks();
+        let background = &access.shared_state().background;
         let _running_task = background.start_task();
         let _slot = background.fan_out_slot().await;
         let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;

@@ -290,7 +290,7 @@ pub async fn a_dry_run_reports_the_delete_set(fixture: Fixture) {
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 }
 
-/// A refused document of an insert has its position, if the documents share their steps, and if they are inserted one by one.
+/// The error of a refused document has the position of the document, in an insert with shared steps and in single inserts.
 pub async fn a_refused_document_has_its_position(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     insert_blog(&db).await;
