@@ -249,22 +249,25 @@ impl Access {
 
     /// Runs `work` in the current transaction, or in a new transaction if the backend has transactions. Without transactions,
     /// `work` runs directly.
-    pub(crate) async fn run_transactional<R, W, F>(
-        &self,
+    ///
+    /// Boxed, so that the compiler checks the nested futures of `work` here and not again in each caller.
+    pub(crate) fn run_transactional<'w, R, F>(
+        &'w self,
         attempts: TransactionAttempts,
-        mut work: W,
-    ) -> Result<R>
+        mut work: impl FnMut(Self) -> F + Send + 'w,
+    ) -> BoxFuture<'w, Result<R>>
     where
-        W: FnMut(Self) -> F + Send,
-        F: Future<Output = Result<R>> + Send,
+        R: Send + 'w,
+        F: Future<Output = Result<R>> + Send + 'w,
     {
-        if self.transaction_scope.is_none() && self.has_transactions() {
-            let model = self.metrics.model();
-            let collection = model.map(|model| model.collection);
-            transaction_scope::run_transaction(self, attempts, collection, work).await
-        } else {
-            work(self.clone()).await
+        if self.transaction_scope.is_some() || !self.has_transactions() {
+            return Box::pin(work(self.clone()));
         }
+        let model = self.metrics.model();
+        let collection = model.map(|model| model.collection);
+        Box::pin(transaction_scope::run_transaction(
+            self, attempts, collection, work,
+        ))
     }
 
     /// Makes the current transaction rollback-only, even if the caller ignores the error. Returns the error.

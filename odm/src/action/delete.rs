@@ -19,7 +19,7 @@ use crate::{
     document::{Document, Ref},
     error,
     hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::{DeleteMode, HardOrSoftDelete, WriteRequest, apply_delete_mode, preview_delete},
+    maintain::{DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete},
     query::{Filter, IntoFilter, IntoSort, Key, single_field_document},
     soft_delete::{SoftDelete, Visibility},
     transaction_scope,
@@ -297,9 +297,10 @@ impl PreparedDelete {
         let ErasedTarget { model, sort, .. } = self.aim;
         match form {
             DeleteForm::Count => {
-                let removal = HardOrSoftDelete::new(model, self.delete, self.means)?;
-                let outcome = WriteRequest::new(model, removal)?.run(self.access).await?;
-                Ok((outcome, None))
+                let delete = delete_operation(model, self.delete, self.means)?;
+                let outcome = WriteRequest::new(model, delete)?.run(self.access).await?;
+                let deleted = outcome.matched;
+                Ok((DeleteResult { deleted }, None))
             }
             DeleteForm::Returning(projection) => {
                 let mut write = operation::FindAndModify {
@@ -311,9 +312,9 @@ impl PreparedDelete {
                     origin: operation::OperationOrigin::default(),
                 };
                 apply_delete_mode(model, &mut write, self.means)?;
-                let document = WriteRequest::new(model, write)?.run(self.access).await?;
-                let deleted = u64::from(document.is_some());
-                Ok((DeleteResult { deleted }, document))
+                let outcome = WriteRequest::new(model, write)?.run(self.access).await?;
+                let deleted = outcome.matched;
+                Ok((DeleteResult { deleted }, outcome.document))
             }
         }
     }

@@ -258,7 +258,7 @@ pub(super) fn store_documents(
             origin: OperationOrigin::default(),
         };
         let plan = WriteRequest::new(model, write)?.with_sources(sources);
-        plan.run(access).await
+        Ok(plan.run(access).await?.matched)
     })
 }
 

@@ -14,14 +14,14 @@ use crate::{
     action::UpdateOperators,
     backend::{
         BoxFuture,
-        operation::{DocumentChange, OperationOrigin, UpdateOperation, UpdateResult},
+        operation::{DocumentChange, OperationOrigin, UpdateOperation},
     },
     decode,
     document::Document,
     error,
     field::{Path, VariantMap},
     hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
-    maintain::{self, WriteRequest, prepare_save},
+    maintain::{self, WriteOutcome, WriteRequest, prepare_save},
     query::{Filter, FilterNode, Key, check_changed_paths, encode_unchecked},
     schema::upgrade,
     transaction_scope::TransactionAttempts,
@@ -185,9 +185,9 @@ async fn run_hooked_save<T: Document>(
 fn write_with_hooks<'e, T: Document>(
     access: Access,
     edited: &'e Edited<T>,
-    request: WriteRequest<UpdateOperation>,
+    request: WriteRequest,
     (hooks, changes): (&'static dyn RunHooks<T>, Changes<T>),
-) -> BoxFuture<'e, Result<UpdateResult>> {
+) -> BoxFuture<'e, Result<WriteOutcome>> {
     Box::pin(async move {
         let hook_result = hooks.after_validate(edited, &access).await;
         hook_result.map_err(|error| access.fail_transaction(error))?;
@@ -234,16 +234,17 @@ async fn write_changes<T: Document>(
     let key_condition = key.condition().map_err(error::of_model::<T>)?;
     let unchanged = version_condition(edited).unwrap_or_else(|| difference.unchanged_since_read());
     let filter = Filter::<T>::from_node(key_condition.and(unchanged));
+    let mut change = DocumentChange::operators(update);
+    maintain::add_managed_fields(&mut change, &T::MODEL)?;
     let write = UpdateOperation {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
-        change: DocumentChange::operators(update),
+        change: change.clone(),
         multi: false,
         upsert: false,
         origin: OperationOrigin::default(),
     };
-    let request = WriteRequest::new(&T::MODEL, write)?;
-    let change = request.operation().change.clone();
+    let request = WriteRequest::exact(&T::MODEL, write);
     let outcome = match hooks {
         Some(hooks) if T::HAS_HOOKS => {
             write_with_hooks(access.clone(), edited, request, hooks).await?

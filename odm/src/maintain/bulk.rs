@@ -3,8 +3,9 @@
 use tracing::Instrument;
 
 use super::{
-    DeleteMode, Footprint, HardOrSoftDelete, SourceCache, add_managed_fields, computed, copy,
-    ensure_unique_indexes, link, narrow_filter, overflow, rollup, run_stages,
+    DeleteMode, Footprint, SourceCache, WriteOperation, add_managed_fields, computed, copy,
+    delete_mode::soft_delete, ensure_unique_indexes, link, narrow_filter, overflow, rollup,
+    run_stages,
 };
 use crate::{
     Error, Result,
@@ -12,8 +13,8 @@ use crate::{
     backend::{
         operation,
         operation::{
-            BulkItem, BulkItemOutcome, BulkWrite, BulkWriteResult, DeleteResult, InsertOperation,
-            OperationOrigin, Unmatched, UpdateResult,
+            BulkItem, BulkItemOutcome, BulkWrite, BulkWriteResult, InsertOperation,
+            OperationOrigin, Unmatched,
         },
     },
     error,
@@ -43,10 +44,11 @@ impl BulkWriteEntry {
         mode: DeleteMode,
     ) -> Result<Self> {
         let mut is_soft_delete = false;
-        if let operation::BulkOperation::Delete(delete) = item.write {
-            let delete = HardOrSoftDelete::new(model, delete, mode)?;
-            is_soft_delete = matches!(delete, HardOrSoftDelete::Soft(_));
-            item.write = delete.into();
+        if let operation::BulkOperation::Delete(delete) = &item.write
+            && let Some(update) = soft_delete(model, delete, mode)?
+        {
+            is_soft_delete = true;
+            item.write = operation::BulkOperation::Update(update);
         }
         match &mut item.write {
             operation::BulkOperation::Insert { document, .. } => {
@@ -159,21 +161,19 @@ impl NarrowedBulkWrite {
                 };
                 let inserted =
                     run_stages(access, model, insert.into(), SourceCache::default()).await;
-                totals.inserted = inserted.map_err(Error::without_inserted)?.into();
+                totals.inserted = inserted.map_err(Error::without_inserted)?.matched;
                 totals.inserted
             }
             operation::BulkOperation::Update(update) => {
                 let updated =
                     run_stages(access, model, update.into(), SourceCache::default()).await?;
-                let updated = UpdateResult::from(updated);
                 (totals.matched, totals.modified) = (updated.matched, updated.modified);
                 updated.matched
             }
             operation::BulkOperation::Delete(delete) => {
-                let delete = HardOrSoftDelete::Hard(delete);
-                let deleted =
-                    run_stages(access, model, delete.into(), SourceCache::default()).await?;
-                totals.deleted = DeleteResult::from(deleted).deleted;
+                let delete = WriteOperation::Delete(delete);
+                let deleted = run_stages(access, model, delete, SourceCache::default()).await?;
+                totals.deleted = deleted.matched;
                 totals.deleted
             }
         })

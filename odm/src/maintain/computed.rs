@@ -18,7 +18,7 @@ pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
 use translate::UpdateTree;
 
 use super::{
-    WriteOperation, copy,
+    WriteOperation, WriteOutcome, copy,
     link::linked_document::one_of,
     metadata_update::{parse_document, paths_overlap, to_raw_document, to_raw_value},
 };
@@ -223,22 +223,22 @@ pub(super) fn try_as_one_update(
 }
 
 /// Runs a write together with the computation of changed fields. Every update reaches the backend through this function.
-pub(super) async fn run_write<W: WriteOperation>(
+pub(super) async fn run_write(
     access: &Access,
     model: &'static Model,
-    mut write: W,
-) -> Result<W::Outcome> {
+    mut write: WriteOperation,
+) -> Result<WriteOutcome> {
     let computed_update = match write.change_mut() {
         None => ComputedUpdate::Unchanged,
         Some(change) => plan_update(access, model, change)?,
     };
     let result = match computed_update {
-        ComputedUpdate::Unchanged => return write.run_on(access, model).await,
+        ComputedUpdate::Unchanged => return write.send(access, model).await,
         ComputedUpdate::Pipeline(stages) => {
             if let Some(change) = write.change_mut() {
                 *change = DocumentChange::Pipeline(stages);
             }
-            write.run_on(access, model).await
+            write.send(access, model).await
         }
         ComputedUpdate::TwoUpdates(_, field) if !access.has_transactions() => {
             Err(error::naming_model(model)(needs_transaction_error(field)))
@@ -260,17 +260,17 @@ pub(super) async fn run_write<W: WriteOperation>(
 }
 
 /// Runs a write and then the computation, in one transaction.
-async fn run_two_updates<W: WriteOperation>(
+async fn run_two_updates(
     access: &Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     stages: Vec<RawDocumentBuf>,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     let (sort, is_single) = (
         write.sort_order().map(RawDocument::to_owned),
         write.affects_at_most_one(),
     );
-    let filter = write.filter_mut().cloned().unwrap_or_default();
+    let filter = write.filter().cloned().unwrap_or_default();
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
         sort,
@@ -294,7 +294,7 @@ async fn run_two_updates<W: WriteOperation>(
         upsert: false,
         origin: Stage::COMPUTED.step("compute in a second update"),
     };
-    write.run_followed_by(access, model, update).await
+    write.send_before(update, access, model).await
 }
 
 fn needs_transaction_error(field: &str) -> Error {

@@ -182,10 +182,10 @@ pub(super) fn may_affect_copies(
 
 /// Fills new elements of overflow arrays, before the write decides between the owner document and chunk documents. Elements have
 /// only snapshots, so the write gets no pending record.
-pub(super) async fn fill_elements<W: WriteOperation>(
+pub(super) async fn fill_elements(
     access: &Access,
     model: &'static Model,
-    write: &mut W,
+    write: &mut WriteOperation,
     sources: &mut SourceCache,
 ) -> Result<()> {
     let (_, groups) = split_overflow_groups(model);
@@ -201,10 +201,10 @@ pub(super) async fn fill_elements<W: WriteOperation>(
 }
 
 /// Fills the copies that a write adds, and adds the pending records to the write. Returns the follow-up work.
-pub(super) async fn prepare_write<W: WriteOperation>(
+pub(super) async fn prepare_write(
     access: &Access,
     model: &'static Model,
-    write: &mut W,
+    write: &mut WriteOperation,
     sources: &mut SourceCache,
 ) -> Result<PendingCopies> {
     let mut pending = PendingCopies::default();

@@ -1,26 +1,16 @@
 //! Hard and soft deletes.
 
-use bson::{DateTime, RawDocumentBuf};
+use bson::DateTime;
 
-use super::{Footprint, WriteOperation};
+use super::WriteOperation;
 use crate::{
     Result,
-    access::Access,
     backend::operation::{
-        self, DeleteOperation, DeleteResult, DocumentChange, FindAndModify, FindAndModifyKind,
-        UpdateOperation,
+        DeleteOperation, DocumentChange, FindAndModify, FindAndModifyKind, UpdateOperation,
     },
     query::single_field_document,
     schema::Model,
 };
-
-/// A delete as a backend operation: hard as a delete, soft as an update. Every delete passes through this type, so no delete of a model with `soft_delete` removes the
-/// document by accident.
-#[derive(Debug, Clone)]
-pub(crate) enum HardOrSoftDelete {
-    Hard(DeleteOperation),
-    Soft(UpdateOperation),
-}
 
 /// The mode of a delete in a model with `soft_delete`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,97 +22,48 @@ pub(crate) enum DeleteMode {
     Hard,
 }
 
-impl HardOrSoftDelete {
-    /// Creates the operation of a delete.
-    ///
-    /// # Errors
-    ///
-    /// [`Encode`](crate::ErrorKind::Encode), which a valid field name never causes.
-    pub(crate) fn new(model: &Model, delete: DeleteOperation, mode: DeleteMode) -> Result<Self> {
-        Ok(match soft_delete_change(model, mode)? {
-            None => Self::Hard(delete),
-            Some(change) => Self::Soft(soft_delete_update(delete, change)),
-        })
-    }
+/// Returns the operation of a delete: a hard delete, or the update of a soft delete.
+///
+/// # Errors
+///
+/// [`Encode`](crate::ErrorKind::Encode), which a valid field name never causes.
+pub(crate) fn delete_operation(
+    model: &Model,
+    delete: DeleteOperation,
+    mode: DeleteMode,
+) -> Result<WriteOperation> {
+    Ok(match soft_delete(model, &delete, mode)? {
+        None => WriteOperation::Delete(delete),
+        Some(update) => WriteOperation::Update(update),
+    })
 }
 
-impl WriteOperation for HardOrSoftDelete {
-    type Outcome = DeleteResult;
-
-    fn with_managed_fields(self, model: &Model) -> Result<Self> {
-        Ok(match self {
-            Self::Hard(_) => self,
-            Self::Soft(update) => Self::Soft(update.with_managed_fields(model)?),
-        })
-    }
-
-    fn matched_count(outcome: &DeleteResult) -> u64 {
-        outcome.deleted
-    }
-
-    fn affects_at_most_one(&self) -> bool {
-        match self {
-            Self::Hard(delete) => !delete.multi,
-            Self::Soft(update) => !update.multi,
-        }
-    }
-
-    fn filter_mut(&mut self) -> Option<&mut RawDocumentBuf> {
-        Some(match self {
-            Self::Hard(delete) => &mut delete.filter,
-            Self::Soft(update) => &mut update.filter,
-        })
-    }
-
-    fn footprint(&self) -> Footprint<'_> {
-        match self {
-            Self::Hard(_) => Footprint::Removes,
-            Self::Soft(update) => Footprint::Changes(&update.change),
-        }
-    }
-
-    fn change_mut(&mut self) -> Option<&mut DocumentChange> {
-        match self {
-            Self::Hard(_) => None,
-            Self::Soft(update) => Some(&mut update.change),
-        }
-    }
-
-    fn outcome_of(deleted: u64) -> DeleteResult {
-        DeleteResult { deleted }
-    }
-
-    fn add_outcome(total: &mut DeleteResult, outcome: DeleteResult) {
-        total.deleted += outcome.deleted;
-    }
-
-    async fn run_on(self, access: &Access, model: &Model) -> Result<DeleteResult> {
-        match self {
-            Self::Hard(delete) => access.delete(model, delete).await,
-            Self::Soft(update) => {
-                let updated = access.update(model, update).await?;
-                Ok(DeleteResult {
-                    deleted: updated.matched,
-                })
-            }
-        }
-    }
-}
-
-impl From<HardOrSoftDelete> for operation::BulkOperation {
-    fn from(delete: HardOrSoftDelete) -> Self {
-        match delete {
-            HardOrSoftDelete::Hard(delete) => Self::Delete(delete),
-            HardOrSoftDelete::Soft(update) => Self::Update(update),
-        }
-    }
+/// Returns the update of a soft delete. `None` for a hard delete.
+///
+/// # Errors
+///
+/// As [`delete_operation`].
+pub(super) fn soft_delete(
+    model: &Model,
+    delete: &DeleteOperation,
+    mode: DeleteMode,
+) -> Result<Option<UpdateOperation>> {
+    let change = soft_delete_change(model, mode)?;
+    Ok(change.map(|change| UpdateOperation {
+        collection: delete.collection.clone(),
+        filter: delete.filter.clone(),
+        change,
+        multi: delete.multi,
+        upsert: false,
+        origin: delete.origin,
+    }))
 }
 
 /// Turns a delete that returns the document into a soft delete, if the model and the mode ask for a soft delete.
 ///
 /// # Errors
 ///
-/// As [`DeleteOperation::new`].
+/// As [`delete_operation`].
 pub(crate) fn apply_delete_mode(
     model: &Model,
     write: &mut FindAndModify,
@@ -145,15 +86,4 @@ fn soft_delete_change(model: &Model, mode: DeleteMode) -> Result<Option<Document
     };
     let set = single_field_document("$set", single_field_document(field, DateTime::now())?)?;
     Ok(Some(DocumentChange::operators(set)))
-}
-
-fn soft_delete_update(delete: DeleteOperation, change: DocumentChange) -> UpdateOperation {
-    UpdateOperation {
-        collection: delete.collection,
-        filter: delete.filter,
-        change,
-        multi: delete.multi,
-        upsert: false,
-        origin: delete.origin,
-    }
 }

@@ -52,7 +52,7 @@ pub(crate) use upgrade::upgrade_document;
 pub(crate) use validate::ensure_same_variant;
 
 use super::{
-    DeleteMode, HardOrSoftDelete, PendingKind, Rejection, WriteOperation,
+    PendingKind, Rejection, WriteOperation, WriteOutcome,
     blocked::{self, is_blocking},
     computed, copy, narrow_filter, overflow, rollup,
 };
@@ -82,11 +82,11 @@ use overflow_references::add_conditions;
 use validate::{delete_undecided, ensure_decided, missing_target};
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
-pub(super) fn run_write<W: WriteOperation>(
+pub(super) fn run_write(
     access: Access,
     model: &'static Model,
-    write: W,
-) -> BoxFuture<'static, Result<W::Outcome>> {
+    write: WriteOperation,
+) -> BoxFuture<'static, Result<WriteOutcome>> {
     Box::pin(async move {
         if !access.has_transactions() {
             return intent::run_standalone(&access, model, write).await;
@@ -106,11 +106,11 @@ pub(super) fn run_write<W: WriteOperation>(
 
 /// Runs a delete in two phases, as without transactions. For callers whose concurrent work must see a tombstone before the
 /// delete.
-pub(super) async fn run_two_phase<W: WriteOperation>(
+pub(super) async fn run_two_phase(
     access: &Access,
     model: &'static Model,
-    write: W,
-) -> Result<W::Outcome> {
+    write: WriteOperation,
+) -> Result<WriteOutcome> {
     intent::run_standalone(access, model, write).await
 }
 
@@ -147,11 +147,11 @@ async fn recover_all_models(access: &Access) -> Result<u64> {
 
 /// Runs a write in a single transaction. Returns `None`, and writes no document, if a delete set exceeds
 /// [`MAX_TRANSACTION_DELETES`].
-async fn run_in_transaction<W: WriteOperation>(
+async fn run_in_transaction(
     access: &Access,
     model: &'static Model,
-    write: &W,
-) -> Result<Option<W::Outcome>> {
+    write: &WriteOperation,
+) -> Result<Option<WriteOutcome>> {
     // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
     let is_limited =
         access.transaction_scope().is_none() && matches!(write.footprint(), Footprint::Removes);
@@ -184,17 +184,16 @@ async fn run_in_transaction<W: WriteOperation>(
 ///
 /// A batch with too many cascaded documents is split into single documents. A single document with too many cascaded documents is
 /// deleted in two phases, as without transactions.
-async fn delete_in_batches<W: WriteOperation>(
+async fn delete_in_batches(
     access: &Access,
     model: &'static Model,
-    write: &W,
-) -> Result<W::Outcome> {
-    let mut total = W::outcome_of(0);
-    let mut request = write.clone();
-    let mut filter = request.filter_mut().cloned().unwrap_or_default();
+    write: &WriteOperation,
+) -> Result<WriteOutcome> {
+    let mut total = WriteOutcome::default();
+    let mut filter = write.filter().cloned().unwrap_or_default();
     // Another delete already removes the documents with a final tombstone.
     exclude_final_tombstones(&mut filter)?;
-    let pinned = |ids: &[&RawBson]| -> Result<W> {
+    let pinned = |ids: &[&RawBson]| -> Result<WriteOperation> {
         let mut batch = write.clone();
         if let Some(filter) = batch.filter_mut() {
             add_condition(filter, "_id", one_of(ids.iter().copied())?)?;
@@ -217,7 +216,7 @@ async fn delete_in_batches<W: WriteOperation>(
         if let [_, _, ..] = batch_ids.as_slice()
             && let Some(outcome) = run_in_transaction(access, model, &pinned(&batch_ids)?).await?
         {
-            W::add_outcome(&mut total, outcome);
+            total.add(outcome);
             continue;
         }
         for id in batch_ids {
@@ -226,7 +225,7 @@ async fn delete_in_batches<W: WriteOperation>(
                 Some(outcome) => outcome,
                 None => intent::run_standalone(access, model, single).await?,
             };
-            W::add_outcome(&mut total, outcome);
+            total.add(outcome);
         }
         if found.is_empty() || write.affects_at_most_one() {
             return Ok(total);
@@ -248,11 +247,11 @@ struct TransactionalWrite<'r> {
 }
 
 impl TransactionalWrite<'_> {
-    async fn run_attempt<W: WriteOperation>(
+    async fn run_attempt(
         self,
         model: &'static Model,
-        mut write: W,
-    ) -> Result<W::Outcome> {
+        mut write: WriteOperation,
+    ) -> Result<WriteOutcome> {
         let outcome = self.try_find_and_modify(&self.access, model, &write).await;
         if let Some(outcome) = outcome.map_err(|error| self.access.fail_transaction(error))? {
             return Ok(outcome);
@@ -281,12 +280,12 @@ impl TransactionalWrite<'_> {
     /// references.
     ///
     /// Returns `None` if the operators do not determine the new references.
-    async fn try_find_and_modify<W: WriteOperation>(
+    async fn try_find_and_modify(
         &self,
         access: &Access,
         model: &'static Model,
-        write: &W,
-    ) -> Result<Option<W::Outcome>> {
+        write: &WriteOperation,
+    ) -> Result<Option<WriteOutcome>> {
         let (Some(mut modify), Footprint::Changes(change)) =
             (write.as_find_and_modify(), write.footprint())
         else {
@@ -301,8 +300,9 @@ impl TransactionalWrite<'_> {
             modify.projection = Some(linked_document::link_projection(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let Some(raw) = computed::run_write(access, model, modify).await? else {
-            return Ok(Some(W::outcome_of(0)));
+        let found = computed::run_write(access, model, modify.into()).await?;
+        let Some(raw) = found.document else {
+            return Ok(Some(WriteOutcome::default()));
         };
         let before = [LinkedDocument::from_stored(model, &raw)?];
         ensure_decided(model, &before)?;
@@ -317,7 +317,7 @@ impl TransactionalWrite<'_> {
             targets(&before) != targets(&after)
         });
         if references_changed {
-            return Ok(Some(W::outcome_of_one(true)));
+            return Ok(Some(WriteOutcome::of_one(true)));
         }
         let find = FindOperation {
             projection,
@@ -328,14 +328,14 @@ impl TransactionalWrite<'_> {
             )
         };
         let found = self.full_access.find_all(model, find).await?;
-        Ok(Some(W::outcome_of_one(found.first() != Some(&raw))))
+        Ok(Some(WriteOutcome::of_one(found.first() != Some(&raw))))
     }
 
     /// Reads the documents that match a write, and pins the filter of the write to the ids of these documents.
-    async fn pin_matches<W: WriteOperation>(
+    async fn pin_matches(
         &self,
         model: &'static Model,
-        write: &mut W,
+        write: &mut WriteOperation,
     ) -> Result<Vec<LinkedDocument>> {
         let sort = write.sort_order().map(RawDocument::to_owned);
         let affects_at_most_one = write.affects_at_most_one();
@@ -401,8 +401,8 @@ impl TransactionalWrite<'_> {
                 multi: true,
                 origin: Stage::REFERENCES.step("delete the cascaded documents"),
             };
-            let hard_delete = HardOrSoftDelete::new(part.model, delete, DeleteMode::Hard)?;
-            self.write_with_inverses(full_access, part.model, hard_delete, &cascaded)
+            let delete = WriteOperation::Delete(delete);
+            self.write_with_inverses(full_access, part.model, delete, &cascaded)
                 .await?;
         }
         for part in delete_set.by_model() {
@@ -412,13 +412,13 @@ impl TransactionalWrite<'_> {
     }
 
     /// Runs a write with the visibility of `access`, and updates inverses for the references that changed.
-    async fn write_with_inverses<W: WriteOperation>(
+    async fn write_with_inverses(
         &self,
         access: &Access,
         model: &'static Model,
-        write: W,
+        write: WriteOperation,
         before: &[LinkedDocument],
-    ) -> Result<W::Outcome> {
+    ) -> Result<WriteOutcome> {
         let full_access = &self.full_access;
         let mut after = Vec::new();
         let (mut is_change, mut predicted) = (false, None);

@@ -46,7 +46,7 @@ pub(crate) use insert::resident_positions;
 pub(super) use recover::recover_arrays;
 
 use super::{
-    AnyWrite, Footprint, PendingKind, SourceCache, WriteOperation,
+    Footprint, PendingKind, SourceCache, WriteOperation, WriteOutcome,
     link::{self, rule_of_array},
     metadata_update::to_raw_document,
     run_from_copies,
@@ -56,7 +56,7 @@ use crate::{
     access::Access,
     backend::{
         BoxFuture,
-        operation::{Direction, Index, UpdateOperation, UpdateResult},
+        operation::{Direction, Index, UpdateOperation},
     },
     metadata::overflow::{
         ABANDONED_INSERT, BLOCK, CHUNK_GENERATION, PROVISIONAL, PROVISIONAL_LEASE, TAIL,
@@ -89,12 +89,12 @@ pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
 }
 
 /// Runs a write that changes overflow arrays.
-pub(super) fn run_write<W: WriteOperation>(
+pub(super) fn run_write(
     access: Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     sources: SourceCache,
-) -> BoxFuture<'static, Result<W::Outcome>> {
+) -> BoxFuture<'static, Result<WriteOutcome>> {
     Box::pin(async move {
         match write.documents_to_insert() {
             Some(documents) => {
@@ -111,16 +111,11 @@ pub(super) fn run_follow_up(
     access: &Access,
     model: &'static Model,
     update: UpdateOperation,
-) -> BoxFuture<'static, Result<UpdateResult>> {
+) -> BoxFuture<'static, Result<WriteOutcome>> {
     let access = access.clone();
     Box::pin(async move {
-        let done = update::run_update(
-            access,
-            model,
-            AnyWrite::from(update),
-            SourceCache::default(),
-        );
-        done.await.map(Into::into)
+        let done = update::run_update(access, model, update.into(), SourceCache::default());
+        done.await
     })
 }
 

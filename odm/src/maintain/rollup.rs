@@ -41,7 +41,7 @@ pub(crate) use recompute::recompute_parent;
 pub(super) use transactional::MissingParents;
 
 use super::{
-    Footprint, PendingKind, PendingToken, RecoveryReport, WriteOperation,
+    Footprint, PendingKind, PendingToken, RecoveryReport, WriteOperation, WriteOutcome,
     copy::{self, first_version},
     link::{
         self, MAX_TRANSACTION_DELETES,
@@ -173,12 +173,12 @@ pub(super) fn mark_pending_on_delete(
 
 /// Runs a write and updates the rollups of the parents. Removes the revalidation from the pending copies if the rollup update
 /// also shows that the sources did not change.
-pub(super) async fn run_write<W: WriteOperation>(
+pub(super) async fn run_write(
     access: Access,
     model: &'static Model,
-    write: W,
+    write: WriteOperation,
     pending_copies: &mut copy::PendingCopies,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     if !may_affect_rollups(&access, model, &write.footprint()) {
         return run_from_references(access, model, write).await;
     }
@@ -186,12 +186,12 @@ pub(super) async fn run_write<W: WriteOperation>(
 }
 
 /// Runs a write that can affect rollups.
-fn run_with_rollups<'a, W: WriteOperation>(
+fn run_with_rollups<'a>(
     access: Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     pending_copies: &'a mut copy::PendingCopies,
-) -> BoxFuture<'a, Result<W::Outcome>> {
+) -> BoxFuture<'a, Result<WriteOutcome>> {
     Box::pin(async move {
         let new_parents = initialize_parents(model, &mut write)?;
         let groups = rollup_groups(access.schema_models(), model);
@@ -199,7 +199,7 @@ fn run_with_rollups<'a, W: WriteOperation>(
             run_from_references(access.clone(), model, write).await
         } else if write.documents_to_insert().is_some() {
             insert_children(&access, model, &groups, write, pending_copies).await
-        } else if write.change_mut().is_some() {
+        } else if write.change().is_some() {
             update_children(&access, model, write).await
         } else {
             delete_children(&access, model, write).await
@@ -214,9 +214,9 @@ fn run_with_rollups<'a, W: WriteOperation>(
 }
 
 /// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
-fn initialize_parents<W: WriteOperation>(
+fn initialize_parents(
     model: &Model,
-    write: &mut W,
+    write: &mut WriteOperation,
 ) -> Result<Option<(PendingToken, i64)>> {
     if !is_parent_model(model) {
         return Ok(None);
@@ -248,13 +248,13 @@ fn replacement_error() -> Error {
 }
 
 /// Inserts children. The parents are updated in the same transaction or, under contention, after the insert.
-async fn insert_children<W: WriteOperation>(
+async fn insert_children(
     access: &Access,
     model: &'static Model,
     groups: &[RollupGroup],
-    write: W,
+    write: WriteOperation,
     pending_copies: &mut copy::PendingCopies,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
     let updates_directly = access.transaction_scope().is_some() || !queue::is_busy(access, model);
     if updates_directly && access.has_transactions() {
@@ -321,11 +321,11 @@ async fn insert_children<W: WriteOperation>(
 }
 
 /// Updates children and applies the changed contributions.
-async fn update_children<W: WriteOperation>(
+async fn update_children(
     access: &Access,
     model: &'static Model,
-    mut write: W,
-) -> Result<W::Outcome> {
+    mut write: WriteOperation,
+) -> Result<WriteOutcome> {
     let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
         return Err(replacement_error());
     };
@@ -341,7 +341,7 @@ async fn update_children<W: WriteOperation>(
         let write = write.clone();
         async move {
             let outcome = run_from_references(access.clone(), model, write).await?;
-            if W::matched_count(&outcome) > 0 {
+            if outcome.matched > 0 {
                 let applied = transactional::apply_contributions(
                     &access,
                     model,
@@ -360,16 +360,16 @@ async fn update_children<W: WriteOperation>(
 }
 
 /// Deletes children and subtracts the contributions from the parents.
-async fn delete_children<W: WriteOperation>(
+async fn delete_children(
     access: &Access,
     model: &'static Model,
-    write: W,
-) -> Result<W::Outcome> {
+    write: WriteOperation,
+) -> Result<WriteOutcome> {
     // A delete with cascades or references updates the rollups in the two-phase delete.
     if link::may_change_references(access, model, &write.footprint()) {
         return run_from_references(access.clone(), model, write).await;
     }
-    let mut outcome = W::outcome_of(0);
+    let mut outcome = WriteOutcome::default();
     loop {
         let limit = access
             .transaction_scope()
@@ -392,11 +392,11 @@ async fn delete_children<W: WriteOperation>(
             Err(_) if is_parent_missing.load(Ordering::Relaxed) => {
                 retry::log_fallback(model, "a parent is missing: the delete runs in two phases");
                 let remaining = link::run_two_phase(access, model, write.clone()).await?;
-                W::add_outcome(&mut outcome, remaining);
+                outcome.add(remaining);
                 return Ok(outcome);
             }
             Ok((batch_outcome, is_complete)) => {
-                W::add_outcome(&mut outcome, batch_outcome);
+                outcome.add(batch_outcome);
                 if is_complete {
                     return Ok(outcome);
                 }

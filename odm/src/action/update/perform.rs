@@ -356,19 +356,24 @@ impl PreparedUpdate {
                 upsert: false,
                 origin: operation::OperationOrigin::default(),
             };
-            let counts = WriteRequest::without_managed_fields(model, update).run(access.clone());
+            let counts = WriteRequest::exact(model, update).run(access.clone());
             removed |= counts.await?.modified > 0;
         }
         Ok(removed)
     }
 
     /// Runs the update. Fails if an update by id alone finds no document.
-    async fn execute_or_not_found(&self, form: &UpdateForm) -> Result<UpdateOutput> {
-        let output = self.execute_update(form).await?;
-        if !output.is_applied() {
-            self.ensure_document_exists().await?;
-        }
-        Ok(output)
+    fn execute_or_not_found<'u>(
+        &'u self,
+        form: &'u UpdateForm,
+    ) -> BoxFuture<'u, Result<UpdateOutput>> {
+        Box::pin(async move {
+            let output = self.execute_update(form).await?;
+            if !output.is_applied() {
+                self.ensure_document_exists().await?;
+            }
+            Ok(output)
+        })
     }
 
     /// Runs the update without the check for a missing document.
@@ -430,33 +435,35 @@ impl PreparedUpdate {
             .await
     }
 
-    async fn update_and_count_in(
-        &self,
-        access: &Access,
-        extra_condition: &FilterNode,
+    fn update_and_count_in<'u>(
+        &'u self,
+        access: &'u Access,
+        extra_condition: &'u FilterNode,
         multi: bool,
-    ) -> Result<Updated> {
-        // Check all documents first, so that an unmet requirement of one document leaves all documents unchanged. A document that
-        // stops meeting a requirement after the check is skipped, like a document that does not match the condition.
-        if multi || self.may_spill() {
-            self.check_requirements_in(access).await?;
-        }
-        for attempt in 1.. {
-            let write = self.to_operation_on(extra_condition, multi)?;
-            let counts = WriteRequest::new(self.aim.model, write)?.run(access.clone());
-            let counts = counts.await?;
-            if counts.matched > 0 {
-                self.trace_array_lengths(access).await;
-                return Ok(Updated {
-                    matched: counts.matched,
-                    modified: counts.modified,
-                });
+    ) -> BoxFuture<'u, Result<Updated>> {
+        Box::pin(async move {
+            // Check all documents first, so that an unmet requirement of one document leaves all documents unchanged. A document that
+            // stops meeting a requirement after the check is skipped, like a document that does not match the condition.
+            if multi || self.may_spill() {
+                self.check_requirements_in(access).await?;
             }
-            if multi || !self.should_retry(access, extra_condition, attempt).await? {
-                break;
+            for attempt in 1.. {
+                let write = self.to_operation_on(extra_condition, multi)?;
+                let counts = WriteRequest::new(self.aim.model, write)?.run(access.clone());
+                let counts = counts.await?;
+                if counts.matched > 0 {
+                    self.trace_array_lengths(access).await;
+                    return Ok(Updated {
+                        matched: counts.matched,
+                        modified: counts.modified,
+                    });
+                }
+                if multi || !self.should_retry(access, extra_condition, attempt).await? {
+                    break;
+                }
             }
-        }
-        Ok(Updated::default())
+            Ok(Updated::default())
+        })
     }
 
     /// Whether to retry an update of one document without a match: a null was removed.
@@ -558,8 +565,8 @@ impl PreparedUpdate {
                 },
                 origin: operation::OperationOrigin::default(),
             };
-            let document = WriteRequest::new(self.aim.model, write)?.run(access.clone());
-            let document = document.await?;
+            let outcome = WriteRequest::new(self.aim.model, write)?.run(access.clone());
+            let document = outcome.await?.document;
             if document.is_some() {
                 self.trace_array_lengths(access).await;
                 return Ok(document);

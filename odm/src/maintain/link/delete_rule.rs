@@ -15,8 +15,8 @@ use crate::{
     backend::operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
     error,
     maintain::{
-        DeleteMode, HardOrSoftDelete, NestedFollowUp, PendingKind, WriteOperation, computed, copy,
-        narrow_filter, overflow, rollup, with_operator,
+        NestedFollowUp, PendingKind, add_managed_fields, computed, copy, narrow_filter, overflow,
+        rollup, with_operator,
     },
     query::single_field_document,
     schema::{InverseLink, Model, ReferenceLink},
@@ -159,14 +159,13 @@ impl DeleteRule {
     }
 
     /// Returns the delete of cascaded documents. The delete is a hard delete: a soft delete would leave a dangling reference.
-    pub(super) fn cascade_delete(&self, filter: RawDocumentBuf) -> Result<HardOrSoftDelete> {
-        let delete = DeleteOperation {
+    pub(super) fn cascade_delete(&self, filter: RawDocumentBuf) -> DeleteOperation {
+        DeleteOperation {
             collection: self.model.collection.into(),
             filter,
             multi: true,
             origin: Stage::REFERENCES.step("delete the cascaded documents"),
-        };
-        HardOrSoftDelete::new(self.model, delete, DeleteMode::Hard)
+        }
     }
 
     /// Removes references to deleted documents from all documents that match a filter, and removes `fields` from the same
@@ -192,9 +191,8 @@ impl DeleteRule {
     /// Updates all documents without spilled elements by a single command, and each document with spilled elements separately.
     async fn run_detach(&self, access: &Access, mut write: UpdateOperation) -> Result<u64> {
         let Some(field) = self.overflow_array() else {
-            return Ok(computed::run_write(access, self.model, write)
-                .await?
-                .matched);
+            let outcome = computed::run_write(access, self.model, write.into()).await?;
+            return Ok(outcome.matched);
         };
         let mut resident_write = write.clone();
         add_condition(
@@ -202,18 +200,14 @@ impl DeleteRule {
             field.manifest,
             single_field_document("$exists", false)?,
         )?;
-        let resident = computed::run_write(access, self.model, resident_write)
-            .await?
-            .matched;
+        let resident = computed::run_write(access, self.model, resident_write.into()).await?;
         add_condition(
             &mut write.filter,
             field.manifest,
             single_field_document("$exists", true)?,
         )?;
-        let spilled = overflow::run_follow_up(access, self.model, write)
-            .await?
-            .matched;
-        Ok(resident + spilled)
+        let spilled = overflow::run_follow_up(access, self.model, write).await?;
+        Ok(resident.matched + spilled.matched)
     }
 
     /// Returns the update that removes references to deleted documents, with the follow-up work of the update.
@@ -231,6 +225,7 @@ impl DeleteRule {
             }
             _ => None,
         };
+        add_managed_fields(&mut change, self.model)?;
         let write = UpdateOperation {
             collection: self.model.collection.into(),
             filter,
@@ -239,10 +234,7 @@ impl DeleteRule {
             upsert: false,
             origin: Stage::REFERENCES.step("detach the referrers"),
         };
-        Ok((
-            write.with_managed_fields(self.model)?,
-            NestedFollowUp { copies, rollups },
-        ))
+        Ok((write, NestedFollowUp { copies, rollups }))
     }
 }
 

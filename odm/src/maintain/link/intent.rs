@@ -51,7 +51,8 @@ use crate::{
         operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
     },
     maintain::{
-        Footprint, WriteOperation, computed, pending::new_lease_end, rollup, with_operator,
+        Footprint, WriteOperation, WriteOutcome, computed, pending::new_lease_end, rollup,
+        with_operator,
     },
     metadata::references::{
         BLOCKED, INTENT, INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD, INTENT_TOKEN,
@@ -77,18 +78,18 @@ use two_phase_delete::{apply_delete_rules, delete_document};
 const MAX_CONFLICT_ATTEMPTS: u32 = 100;
 
 /// Runs a write document by document, with the changes of inverses and the delete rules.
-pub(super) async fn run_standalone<W: WriteOperation>(
+pub(super) async fn run_standalone(
     access: &Access,
     model: &'static Model,
-    mut write: W,
-) -> Result<W::Outcome> {
+    write: WriteOperation,
+) -> Result<WriteOutcome> {
     if let Footprint::Inserts(documents) = write.footprint() {
         let documents = documents.to_vec();
         let inserted = insert_with_intents(access, model, documents).await?;
-        return Ok(W::outcome_of(inserted));
+        return Ok(WriteOutcome::of(inserted));
     }
     let sort = write.sort_order().map(RawDocument::to_owned);
-    let filter = write.filter_mut().cloned().unwrap_or_default();
+    let filter = write.filter().cloned().unwrap_or_default();
     let is_delete = matches!(write.footprint(), Footprint::Removes);
     let limit = match (write.affects_at_most_one(), is_delete) {
         (true, _) => Some(1),
@@ -102,7 +103,7 @@ pub(super) async fn run_standalone<W: WriteOperation>(
         && !write.affects_at_most_one()
         && may_restrict_each_other(&access.with_full_visibility(), model);
     let (mut restricted_ids, mut restriction, mut is_progress) = (Vec::new(), None, false);
-    let mut total = W::outcome_of(0);
+    let mut total = WriteOutcome::default();
     loop {
         let mut filter = filter.clone();
         if !restricted_ids.is_empty() {
@@ -138,7 +139,7 @@ pub(super) async fn run_standalone<W: WriteOperation>(
             };
             is_progress = true;
             is_gone |= outcome.is_none();
-            W::add_outcome(&mut total, outcome.unwrap_or_else(|| W::outcome_of(0)));
+            total.add(outcome.unwrap_or_default());
         }
         let is_done = match write.affects_at_most_one() {
             // If a concurrent write removed or changed the document, look for a further match.
@@ -274,21 +275,20 @@ fn with_insert_intent(model: &Model, raw: &RawDocument, token: ObjectId) -> Resu
 /// # Errors
 ///
 /// [`Conflict`](ErrorKind::Conflict) after too many conflicts, and the errors of new references.
-pub(super) async fn change_with_intent<W, C, F>(
+pub(super) async fn change_with_intent<C, F>(
     access: &Access,
     model: &'static Model,
-    write: &W,
+    write: &WriteOperation,
     id: &RawBson,
     run_write: C,
-) -> Result<Option<W::Outcome>>
+) -> Result<Option<WriteOutcome>>
 where
-    W: WriteOperation,
-    C: Fn(W) -> F + Send + Sync,
-    F: Future<Output = Result<W::Outcome>> + Send,
+    C: Fn(WriteOperation) -> F + Send + Sync,
+    F: Future<Output = Result<WriteOutcome>> + Send,
 {
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
-        let mut filter = filter_for_document(&mut write, id)?;
+        let mut filter = filter_for_document(&write, id)?;
         let Some(found) = find_state(access, model, "read the document", &filter).await? else {
             return Ok(None);
         };
@@ -298,14 +298,14 @@ where
         }
         let token = ObjectId::new();
         let mut intent = single_field_document(INTENT_TOKEN, token)?;
-        let removed_ids = overflow_references::removed_by_change(model, write.change_mut());
+        let removed_ids = overflow_references::removed_by_change(model, write.change());
         let old_ids = found.record_references(model, &removed_ids.named)?;
         // The value that a `$rename` moves into a reference must stay the same until the write.
-        let renamed = moved_values(access, model, write.change_mut(), id).await?;
+        let renamed = moved_values(access, model, write.change(), id).await?;
         for (source, value) in &renamed {
             add_condition(&mut filter, source, unchanged_value(value.as_ref())?)?;
         }
-        let new_ids = intended_ids(model, write.change_mut(), &renamed)?;
+        let new_ids = intended_ids(model, write.change(), &renamed)?;
         overflow_references::ensure_intent_fits(model, &old_ids, &new_ids)?;
         append_field(&mut intent, INTENT_OLD, old_ids)?;
         append_field(&mut intent, INTENT_NEW, new_ids.clone())?;
@@ -366,10 +366,7 @@ where
             *update = with_operator(update, "$set", INTENT_COMMITTED, true.into())?;
         }
         let outcome = run_write(write).await;
-        if outcome
-            .as_ref()
-            .is_ok_and(|outcome| W::matched_count(outcome) > 0)
-        {
+        if outcome.as_ref().is_ok_and(|outcome| outcome.matched > 0) {
             complete_intent(access, model, id, token).await?;
             return outcome.map(Some);
         }
@@ -433,8 +430,8 @@ async fn record_spilled_references(
 }
 
 /// Returns the filter of a write, restricted to a single document.
-fn filter_for_document<W: WriteOperation>(write: &mut W, id: &RawBson) -> Result<RawDocumentBuf> {
-    let mut filter = write.filter_mut().cloned().unwrap_or_default();
+fn filter_for_document(write: &WriteOperation, id: &RawBson) -> Result<RawDocumentBuf> {
+    let mut filter = write.filter().cloned().unwrap_or_default();
     add_condition(
         &mut filter,
         "_id",
@@ -447,7 +444,7 @@ fn filter_for_document<W: WriteOperation>(write: &mut W, id: &RawBson) -> Result
 async fn moved_values(
     access: &Access,
     model: &Model,
-    change: Option<&mut DocumentChange>,
+    change: Option<&DocumentChange>,
     id: &RawBson,
 ) -> Result<Vec<(String, Option<RawBson>)>> {
     let Some(DocumentChange::Operators { update, .. }) = change else {
@@ -487,7 +484,7 @@ pub(super) fn unchanged_value(value: Option<&RawBson>) -> Result<RawDocumentBuf>
 /// Returns the ids that a change may add to references, by reference. The result may contain ids that the change does not add.
 fn intended_ids(
     model: &Model,
-    change: Option<&mut DocumentChange>,
+    change: Option<&DocumentChange>,
     renamed: &[(String, Option<RawBson>)],
 ) -> Result<RawDocumentBuf> {
     let Some(DocumentChange::Operators { update, .. }) = change else {

@@ -27,7 +27,7 @@ use crate::{
     error,
     field::Path,
     id_batches::id_batches,
-    maintain::{WriteOperation, overflow},
+    maintain::{WriteOperation, WriteOutcome, overflow},
     metadata::{
         overflow::{BLOCK, TAIL, VERSION},
         references::{INTENT_TOKEN, LEASE, intended_ids_path},
@@ -75,18 +75,17 @@ pub(crate) async fn add_to_inverses(
 /// Writes to an overflow array of references, guards the new targets, and updates inverses for added and removed elements.
 ///
 /// Returns `None` if no document with the id matches the filter of the write.
-pub(crate) async fn write_references<W, C, F>(
+pub(crate) async fn write_references<C, F>(
     access: &Access,
     rule: DeleteRule,
-    write: &W,
+    write: &WriteOperation,
     id: &Bson,
     elements: &[Bson],
     run_write: C,
-) -> Result<Option<W::Outcome>>
+) -> Result<Option<WriteOutcome>>
 where
-    W: WriteOperation,
-    C: Fn(Access, W) -> F + Send + Sync,
-    F: Future<Output = Result<W::Outcome>> + Send,
+    C: Fn(Access, WriteOperation) -> F + Send + Sync,
+    F: Future<Output = Result<WriteOutcome>> + Send,
 {
     let referrer = RawBson::try_from(id.clone()).map_err(error::from_bson)?;
     let elements = raw_ids(elements)?;
@@ -104,31 +103,30 @@ where
         outcome.map_err(|error| access.fail_transaction(error))
     };
     let attempt = || {
-        Box::pin(access.run_transactional(
+        access.run_transactional(
             transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
             run_transaction,
-        ))
+        )
     };
     let outcome = retry_after_recovery(access, attempt).await;
     outcome.map(Some)
 }
 
 /// Writes to an overflow array of references in a transaction, and updates inverses.
-async fn write_in_transaction<W, C, F>(
+async fn write_in_transaction<C, F>(
     access: &Access,
     rule: DeleteRule,
-    mut write: W,
+    mut write: WriteOperation,
     referrer: &RawBson,
     elements: &[RawBson],
     run_write: C,
-) -> Result<W::Outcome>
+) -> Result<WriteOutcome>
 where
-    W: WriteOperation,
-    C: Fn(Access, W) -> F,
-    F: Future<Output = Result<W::Outcome>>,
+    C: Fn(Access, WriteOperation) -> F,
+    F: Future<Output = Result<WriteOutcome>>,
 {
     let full_access = access.with_full_visibility();
-    let removed_ids = match write.change_mut() {
+    let removed_ids = match write.change() {
         Some(DocumentChange::Operators { update, .. }) if rule.inverse.is_some() => {
             footprint::removed_ids(update, &rule.link.link_field)
         }
@@ -143,7 +141,7 @@ where
         exclude_final_tombstones(filter)?;
     }
     let outcome = run_write(access.clone(), write).await?;
-    if W::matched_count(&outcome) == 0 {
+    if outcome.matched == 0 {
         return Ok(outcome);
     }
     let after = match removed_ids {
@@ -188,7 +186,7 @@ pub(super) struct RemovedSpilledIds {
 
 pub(super) fn removed_by_change(
     model: &'static Model,
-    change: Option<&mut DocumentChange>,
+    change: Option<&DocumentChange>,
 ) -> RemovedSpilledIds {
     let mut removed_ids = RemovedSpilledIds::default();
     let Some(DocumentChange::Operators { update, .. }) = change else {

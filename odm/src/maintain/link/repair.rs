@@ -140,12 +140,10 @@ async fn detach_missing(
     };
     add_conditions(&mut filter, unchanged)?;
     if rule.is_cascading() {
-        let mut cascade = rule.cascade_delete(filter)?;
-        if let Some(filter) = cascade.filter_mut() {
-            narrow_filter(full_access, rule.model, filter, false).await?;
-        }
+        narrow_filter(full_access, rule.model, &mut filter, false).await?;
+        let cascade = WriteOperation::Delete(rule.cascade_delete(filter));
         let outcome = run_write(full_access.clone(), rule.model, cascade).await?;
-        return Ok(outcome.deleted > 0);
+        return Ok(outcome.matched > 0);
     }
     if rule.overflow_array().is_some() {
         narrow_filter(full_access, rule.model, &mut filter, false).await?;
@@ -156,7 +154,7 @@ async fn detach_missing(
     }
     let (mut write, follow_up) = rule.detach_update(full_access, filter, [missing])?;
     narrow_filter(full_access, rule.model, &mut write.filter, false).await?;
-    let outcome = run_write(full_access.clone(), rule.model, write).await?;
+    let outcome = run_write(full_access.clone(), rule.model, write.into()).await?;
     follow_up.run_in_background(full_access, rule.model);
     Ok(outcome.matched > 0)
 }

@@ -16,7 +16,7 @@ use crate::{
     },
     decode,
     maintain::{
-        DeleteMode, HardOrSoftDelete, WriteOperation, WriteRequest, computed,
+        WriteOperation, WriteOutcome, WriteRequest, computed,
         link::linked_document::{id_filter, one_of},
         metadata_update::{parse_document, to_raw_document, to_raw_value},
         pending::new_lease_end,
@@ -32,11 +32,11 @@ use crate::{
 
 /// Deletes documents together with the chunks, in a transaction if the backend has transactions. A single document without a
 /// manifest is deleted directly.
-pub(in crate::maintain) fn delete_with_chunks<'a, W: WriteOperation>(
+pub(in crate::maintain) fn delete_with_chunks<'a>(
     access: &'a Access,
     model: &'static Model,
-    write: W,
-) -> BoxFuture<'a, Result<W::Outcome>> {
+    write: WriteOperation,
+) -> BoxFuture<'a, Result<WriteOutcome>> {
     Box::pin(async move {
         if access.transaction_scope().is_none()
             && write.affects_at_most_one()
@@ -53,7 +53,7 @@ pub(in crate::maintain) fn delete_with_chunks<'a, W: WriteOperation>(
                 }
             }
             let done = computed::run_write(access, model, without_manifest).await?;
-            if W::matched_count(&done) > 0 {
+            if done.matched > 0 {
                 return Ok(done);
             }
         }
@@ -71,12 +71,12 @@ pub(in crate::maintain) fn delete_with_chunks<'a, W: WriteOperation>(
 }
 
 /// Deletes the chunks, and then the documents.
-async fn delete_transactional<W: WriteOperation>(
+async fn delete_transactional(
     access: &Access,
     model: &'static Model,
-    mut write: W,
-) -> Result<W::Outcome> {
-    let filter = write.filter_mut().cloned().unwrap_or_default();
+    mut write: WriteOperation,
+) -> Result<WriteOutcome> {
+    let filter = write.filter().cloned().unwrap_or_default();
     let mut find = FindOperation {
         sort: write.sort_order().map(RawDocument::to_owned),
         options: Stage::ARRAYS.step("read the documents to delete").into(),
@@ -217,10 +217,7 @@ fn run_hard_delete(
     delete: DeleteOperation,
 ) -> BoxFuture<'static, Result<()>> {
     Box::pin(async move {
-        let hard_delete = HardOrSoftDelete::new(model, delete, DeleteMode::Hard)?;
-        WriteRequest::new(model, hard_delete)?
-            .run(access)
-            .await
-            .map(drop)
+        let request = WriteRequest::new(model, WriteOperation::Delete(delete))?;
+        request.run(access).await.map(drop)
     })
 }

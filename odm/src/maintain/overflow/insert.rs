@@ -20,7 +20,7 @@ use crate::{
     access::Access,
     error,
     maintain::{
-        SourceCache, WriteOperation,
+        SourceCache, WriteOperation, WriteOutcome,
         link::{add_to_inverses, retry_after_recovery, rule_of_array},
         metadata_update::{parse_document, set_at, to_raw_document},
     },
@@ -117,12 +117,12 @@ struct InsertedSpill {
 }
 
 /// Runs the insert.
-pub(super) async fn run_insert<W: WriteOperation>(
+pub(super) async fn run_insert(
     access: Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     sources: SourceCache,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     sort_arrays(model, &mut write)?;
     let is_spilling = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
     if !write.documents_to_insert().is_some_and(is_spilling) {
@@ -136,11 +136,8 @@ pub(super) async fn run_insert<W: WriteOperation>(
             done.map_err(|error| access.fail_transaction(error))
         }
     };
-    let run = || {
-        Box::pin(
-            access.run_transactional(crate::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work),
-        )
-    };
+    let run =
+        || access.run_transactional(crate::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work);
     let done = match model.links().is_empty() {
         true => run().await,
         false => retry_after_recovery(&access, run).await,
@@ -153,7 +150,7 @@ pub(super) async fn run_insert<W: WriteOperation>(
 }
 
 /// Sorts the arrays of the documents.
-fn sort_arrays<W: WriteOperation>(model: &'static Model, write: &mut W) -> Result<()> {
+fn sort_arrays(model: &'static Model, write: &mut WriteOperation) -> Result<()> {
     for raw in write.documents_to_insert().into_iter().flatten() {
         if !is_any_unsorted(model, std::slice::from_ref(raw)) {
             continue;
@@ -170,12 +167,12 @@ fn sort_arrays<W: WriteOperation>(model: &'static Model, write: &mut W) -> Resul
 }
 
 /// Inserts the chunks, and then the documents.
-async fn insert_with_chunks<W: WriteOperation>(
+async fn insert_with_chunks(
     access: &Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     sources: SourceCache,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     let unrestricted = access.with_full_visibility();
     let mut spilled_arrays = Vec::new();
     let documents = write.documents_to_insert().into_iter().flatten();

@@ -36,7 +36,7 @@ use crate::{
     backend::{BoxFuture, operation::FindOperation},
     decode,
     maintain::{
-        SourceCache, WriteOperation,
+        SourceCache, WriteOperation, WriteOutcome,
         link::{DeleteRule, is_intent_write, rule_of_array, write_references},
         metadata_update::{parse_document, to_raw_document},
     },
@@ -48,19 +48,19 @@ use crate::{
 };
 
 /// Runs an update that changes overflow arrays.
-pub(super) async fn run_update<W: WriteOperation>(
+pub(super) async fn run_update(
     access: Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     sources: SourceCache,
-) -> Result<W::Outcome> {
+) -> Result<WriteOutcome> {
     let Some(change) = write.change_mut() else {
         return run_from_copies(access, model, write, sources).await;
     };
     let footprint = ArrayFootprint::parse_first(model, change)?;
     let affects_one = write.affects_at_most_one();
     if write
-        .filter_mut()
+        .filter()
         .is_none_or(|filter| pinned_id(filter).is_some())
     {
         return ArrayUpdate::new(access, model, write, sources, footprint)
@@ -69,9 +69,9 @@ pub(super) async fn run_update<W: WriteOperation>(
     }
     // Select the document before the update, so that its capacity does not decide which document is the first.
     for attempt in write_attempts() {
-        let ids = matching_ids(&access, model, &mut write, affects_one).await?;
+        let ids = matching_ids(&access, model, &write, affects_one).await?;
         let is_unmatched = ids.is_empty();
-        let mut sum = W::outcome_of(0);
+        let mut sum = WriteOutcome::default();
         for id in ids {
             let mut write = write.clone();
             if let Some(filter) = write.filter_mut() {
@@ -83,9 +83,9 @@ pub(super) async fn run_update<W: WriteOperation>(
             }
             let (access, sources) = (access.clone(), sources.clone());
             let update = ArrayUpdate::new(access, model, write, sources, footprint.clone());
-            W::add_outcome(&mut sum, update.run_with_references().await?);
+            sum.add(update.run_with_references().await?);
         }
-        if is_unmatched || !affects_one || W::matched_count(&sum) > 0 {
+        if is_unmatched || !affects_one || sum.matched > 0 {
             return Ok(sum);
         }
         // The document no longer matches. Select the first document again.
@@ -114,14 +114,14 @@ fn pinned_id(filter: &RawDocument) -> Option<bson::RawBson> {
 }
 
 /// Returns the ids of the documents that a write matches.
-async fn matching_ids<W: WriteOperation>(
+async fn matching_ids(
     access: &Access,
     model: &'static Model,
-    write: &mut W,
+    write: &WriteOperation,
     affects_one: bool,
 ) -> Result<Vec<Bson>> {
     let sort = write.sort_order().map(RawDocument::to_owned);
-    let filter = write.filter_mut().cloned().unwrap_or_default();
+    let filter = write.filter().cloned().unwrap_or_default();
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
         sort,
@@ -136,24 +136,24 @@ async fn matching_ids<W: WriteOperation>(
 }
 
 /// An update of overflow arrays in one document.
-struct ArrayUpdate<W> {
+struct ArrayUpdate {
     access: Access,
     /// An access to all documents: of every scope, and soft-deleted.
     unrestricted: Access,
     model: &'static Model,
     field: &'static OverflowField,
-    write: W,
+    write: WriteOperation,
     sources: SourceCache,
     footprint: ArrayFootprint,
     /// The arrays that outer updates have handled: the operators for their elements are final.
     handled: Vec<&'static OverflowField>,
 }
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     fn new(
         access: Access,
         model: &'static Model,
-        write: W,
+        write: WriteOperation,
         sources: SourceCache,
         footprint: ArrayFootprint,
     ) -> Self {
@@ -173,7 +173,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     fn for_next_array(
         access: Access,
         (model, sources): (&'static Model, SourceCache),
-        mut write: W,
+        mut write: WriteOperation,
         handled: Vec<&'static OverflowField>,
     ) -> Result<Option<Self>> {
         let Some(change) = write.change_mut() else {
@@ -185,14 +185,14 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Runs an operation on this array as an update of the next array.
-    fn run_next_array(&self, write: W) -> BoxFuture<'static, Result<W::Outcome>> {
+    fn run_next_array(&self, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
         let (access, context) = (self.access.clone(), (self.model, self.sources.clone()));
         let mut handled = self.handled.clone();
         handled.push(self.field);
         let next = async move {
             match Self::for_next_array(access, context, write, handled)? {
                 Some(next) => next.run_with_references().await,
-                None => Ok(W::outcome_of(0)),
+                None => Ok(WriteOutcome::default()),
             }
         };
         // A task of its own bounds the stack depth for any number of arrays.
@@ -201,7 +201,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Runs the update. If the elements are references with a rule, the update also maintains the references.
-    async fn run_with_references(self) -> Result<W::Outcome> {
+    async fn run_with_references(self) -> Result<WriteOutcome> {
         let elements = self.footprint.change.added_elements();
         let rule = rule_of_array(self.model, self.field);
         let needs_maintenance = |rule: &DeleteRule| rule.inverse.is_some() || !elements.is_empty();
@@ -209,31 +209,31 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             return Box::pin(self.run_change()).await;
         };
         // An outer update may have recorded the intent for these references already.
-        let filter = self.write_filter()?;
+        let filter = self.write_filter();
         if is_intent_write(&filter) {
             return Box::pin(self.run_change()).await;
         }
         let Some(owner) = self.read_state().await? else {
-            return Ok(W::outcome_of(0));
+            return Ok(WriteOutcome::default());
         };
-        let run_array_update = |access: Access, write: W| {
+        let run_array_update = |access: Access, write: WriteOperation| {
             let context = (self.model, self.sources.clone());
             let handled = self.handled.clone();
             Box::pin(async move {
                 match Self::for_next_array(access, context, write, handled)? {
                     Some(update) => update.run_change().await,
-                    None => Ok(W::outcome_of(0)),
+                    None => Ok(WriteOutcome::default()),
                 }
             })
         };
         let (access, write) = (&self.access, &self.write);
         let done = write_references(access, rule, write, &owner.id, elements, run_array_update);
         let done = Box::pin(done).await?;
-        Ok(done.unwrap_or_else(|| W::outcome_of(0)))
+        Ok(done.unwrap_or_default())
     }
 
     /// Runs the change of the array.
-    async fn run_change(&self) -> Result<W::Outcome> {
+    async fn run_change(&self) -> Result<WriteOutcome> {
         let order = ArrayOrder::from_field(self.field);
         match &self.footprint.change {
             ArrayChange::Push(values) => match &order {
@@ -286,7 +286,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
 
     /// Reads the state of the array, if the document matches the filter of the write and is not finally deleted.
     async fn read_state(&self) -> Result<Option<ArrayState>> {
-        let filter = parse_document(&self.write_filter()?)?;
+        let filter = parse_document(&self.write_filter())?;
         let filter = to_raw_document(&doc! { "$and": [filter, tombstone::not_final()] })?;
         ArrayState::read_matching(&self.access, self.model, self.field, &filter).await
     }
@@ -309,9 +309,8 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Returns the filter of the write.
-    fn write_filter(&self) -> Result<RawDocumentBuf> {
-        let mut write = self.write.clone();
-        Ok(write.filter_mut().cloned().unwrap_or_default())
+    fn write_filter(&self) -> RawDocumentBuf {
+        self.write.filter().cloned().unwrap_or_default()
     }
 
     /// Tries the write with the operators. Returns `None` if the document does not meet the condition.
@@ -319,7 +318,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         &'a self,
         condition: Document,
         operators: &'a [&'a Document],
-    ) -> BoxFuture<'a, Result<Option<W::Outcome>>> {
+    ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
         Box::pin(async move {
             let mut write = self.write.clone();
             if let Some(filter) = write.filter_mut() {
@@ -343,7 +342,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
                         .await?
                 }
             };
-            Ok((W::matched_count(&done) > 0).then_some(done))
+            Ok((done.matched > 0).then_some(done))
         })
     }
 
@@ -369,7 +368,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
 
     /// Returns the id of the document.
     fn document_id(&self) -> Result<Bson> {
-        match pinned_id(&self.write_filter()?) {
+        match pinned_id(&self.write_filter()) {
             Some(id) => Bson::try_from(id).map_err(crate::error::from_bson),
             None => Err(self.contention_error()),
         }
@@ -379,7 +378,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     fn run_multi_step<'a>(
         &'a self,
         change: &'a MultiStepChange<'a>,
-    ) -> BoxFuture<'a, Result<Option<W::Outcome>>> {
+    ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
         Box::pin(async move {
             let run = |access: Access| {
                 let update = self.with_access(&access);
@@ -413,7 +412,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     fn pinned_document_id(&self) -> Option<Bson> {
-        let filter = self.write_filter().ok()?;
+        let filter = self.write_filter();
         Bson::try_from(pinned_id(&filter)?).ok()
     }
 }

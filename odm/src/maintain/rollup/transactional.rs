@@ -22,7 +22,7 @@ use crate::{
     backend::operation::{FindOperation, Stage},
     decode,
     maintain::{
-        PendingKind, WriteOperation,
+        PendingKind, WriteOperation, WriteOutcome,
         link::linked_document::one_of,
         metadata_update::{
             MetadataUpdate, apply_update, parse_document, set_at, to_raw_document, to_raw_value,
@@ -38,12 +38,12 @@ use crate::{
 type FoundParents = BTreeMap<(usize, ParentKey), bool>;
 
 /// Updates the parents, then inserts the children.
-pub(super) async fn insert_with_parents<W: WriteOperation>(
+pub(super) async fn insert_with_parents(
     access: &Access,
     model: &'static Model,
     groups: &[RollupGroup],
-    mut write: W,
-) -> Result<W::Outcome> {
+    mut write: WriteOperation,
+) -> Result<WriteOutcome> {
     let full_access = access.with_full_visibility();
     let documents = write.documents_to_insert().unwrap_or_default();
     let mut parsed = documents
@@ -207,17 +207,17 @@ async fn update_parent(
 ///
 /// A missing parent may be inserted concurrently, and would count children that are deleted here. In this case nothing is
 /// deleted, and `is_parent_missing` is set.
-pub(super) async fn delete_with_parents<W: WriteOperation>(
+pub(super) async fn delete_with_parents(
     access: &Access,
     model: &'static Model,
-    mut write: W,
+    mut write: WriteOperation,
     max_documents: Option<usize>,
     is_parent_missing: &AtomicBool,
-) -> Result<(W::Outcome, bool)> {
+) -> Result<(WriteOutcome, bool)> {
     let is_single = write.affects_at_most_one();
     let sort = write.sort_order().map(RawDocument::to_owned);
     let limit = if is_single { Some(1) } else { max_documents };
-    let filter = write.filter_mut().cloned().unwrap_or_default();
+    let filter = write.filter().cloned().unwrap_or_default();
     let find = FindOperation {
         projection: Some(single_field_document("_id", 1)?),
         sort,

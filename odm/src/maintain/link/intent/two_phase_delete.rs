@@ -30,7 +30,7 @@ use crate::{
     },
     decode,
     maintain::{
-        WriteOperation,
+        WriteOperation, WriteOutcome,
         blocked::{RejectionList, is_blocking, is_rejection},
         copy, narrow_filter, overflow,
         pending::new_lease_end,
@@ -47,15 +47,15 @@ use crate::{
 /// document.
 ///
 /// Returns `None` if the document is missing or does not match the filter of the write.
-pub(super) async fn delete_document<W: WriteOperation>(
+pub(super) async fn delete_document(
     access: &Access,
     model: &'static Model,
-    write: &W,
+    write: &WriteOperation,
     id: &RawBson,
-) -> Result<Option<W::Outcome>> {
+) -> Result<Option<WriteOutcome>> {
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
-        let mut filter = filter_for_document(&mut write, id)?;
+        let mut filter = filter_for_document(&write, id)?;
         let Some(found) = find_state(access, model, "read the document", &filter).await? else {
             return Ok(None);
         };
@@ -114,7 +114,7 @@ pub(super) async fn delete_document<W: WriteOperation>(
         if let Some(write_filter) = write.filter_mut() {
             *write_filter = tombstone_filter(id, token)?;
         }
-        return write.run_on(access, model).await.map(Some);
+        return write.send(access, model).await.map(Some);
     }
     Err(too_much_contention(model, id))
 }

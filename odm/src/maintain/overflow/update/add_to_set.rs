@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::{WriteOperation, metadata_update::parse_document},
+    maintain::{WriteOutcome, metadata_update::parse_document},
     metadata::overflow::TAIL,
     overflow::ElementSet,
     retry,
@@ -31,12 +31,12 @@ pub(super) fn distinct_values(values: &[Bson]) -> Result<Vec<Bson>> {
     Ok(distinct)
 }
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Adds the values that the array does not have.
     pub(super) fn add_to_set<'a>(
         &'a self,
         values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let field = self.field;
             if let Some(has_room) = resident_room(self.field, values)? {
@@ -49,7 +49,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             }
             for attempt in write_attempts() {
                 let Some(owner) = self.read_idle_state().await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 let id = owner.id.clone();
                 let array = self.array_handle(&id);
@@ -130,7 +130,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
 
     /// Adds more values than the tail can hold. Returns `None` if the array has so many of the values by now that a single step
     /// is enough.
-    pub(super) async fn add_multi_step(&self, values: &[Bson]) -> Result<Option<W::Outcome>> {
+    pub(super) async fn add_multi_step(&self, values: &[Bson]) -> Result<Option<WriteOutcome>> {
         self.run_multi_step(&MultiStepChange::Add(values)).await
     }
 

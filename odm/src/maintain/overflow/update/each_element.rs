@@ -14,20 +14,20 @@ use crate::{
     Result,
     backend::BoxFuture,
     maintain::{
-        WriteOperation,
+        WriteOutcome,
         metadata_update::{parse_document, set_at, to_raw_document},
     },
     metadata::overflow::{COUNT, VERSION},
 };
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Applies the operators to the elements.
     pub(super) fn change_each<'a>(
         &'a self,
         operators: &'a Document,
         changes_count: bool,
         growth: usize,
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let mut condition = self.nothing_spilled();
             if growth > 0 {
@@ -48,7 +48,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         operators: &'a Document,
         changes_count: bool,
         growth: usize,
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let change = self.footprint.for_chunks(operators)?;
             let tail_operators = self.footprint.for_tail(operators);
@@ -67,7 +67,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
                 let mut unchanged = Document::new();
                 if growth > 0 {
                     let Some(owner) = self.read_idle_state().await? else {
-                        return Ok(W::outcome_of(0));
+                        return Ok(WriteOutcome::default());
                     };
                     unchanged = self.ensure_growth_fits(&owner, operators, growth).await?;
                 }
@@ -96,7 +96,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
                     return Ok(done);
                 }
                 let Some(owner) = self.read_state().await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 if owner.pending_work().is_some() {
                     let id = owner.id.clone();
@@ -113,10 +113,13 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     ///
     /// The document was returned before the chunks changed. If no other write has changed the chunks since then, the current
     /// count belongs to that version. Otherwise the document keeps the old count.
-    async fn refresh_count(&self, array: &ArrayHandle<'_>, done: &mut W::Outcome) -> Result<()> {
-        let Some(raw) = self.write.updated_document_mut(done) else {
+    async fn refresh_count(&self, array: &ArrayHandle<'_>, done: &mut WriteOutcome) -> Result<()> {
+        let Some(raw) = &mut done.document else {
             return Ok(());
         };
+        if !self.write.returns_new_document() {
+            return Ok(());
+        }
         let returned = ArrayState::from_document(self.field, raw)?.manifest;
         let current = array.read_state().await?.and_then(|owner| owner.manifest);
         let (Some(returned), Some(current)) = (returned, current) else {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, Stage},
-    maintain::{WriteOperation, metadata_update::to_raw_document},
+    maintain::metadata_update::to_raw_document,
     metadata::overflow::TAIL,
     schema::{Model, OverflowField},
 };
@@ -42,7 +42,7 @@ struct MeasuredPart<'p> {
     max_bytes: usize,
 }
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Rejects an update that could let elements grow beyond the limit. Returns the condition that the elements are unchanged
     /// since this check.
     ///

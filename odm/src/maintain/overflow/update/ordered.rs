@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::WriteOperation,
+    maintain::WriteOutcome,
     metadata::overflow::{BOUND, KIND, TAIL},
     retry,
     schema::OverflowField,
@@ -74,13 +74,13 @@ impl Placement {
     }
 }
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Pushes elements in sort order.
     pub(super) fn push_in_order<'a>(
         &'a self,
         order: &'a ArrayOrder,
         values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let pushed = self.push_resident(order, values, doc! {}).await?;
             if let Some(done) = pushed {
@@ -88,7 +88,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             }
             for attempt in write_attempts() {
                 let Some(owner) = self.read_ordered_state(attempt).await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 let placement = Placement::place_values(order, self.field, &owner, values)?;
                 if self.tail_push(&placement.spilled)?.is_none() {
@@ -108,7 +108,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         &'a self,
         order: &'a ArrayOrder,
         values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let field = self.field;
             let all_missing = doc! { field.stored: { "$nin": values.to_vec() } };
@@ -117,7 +117,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             }
             for attempt in write_attempts() {
                 let Some(owner) = self.read_ordered_state(attempt).await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 if owner.pending_work().is_some() {
                     self.array_handle(&owner.id.clone())
@@ -180,7 +180,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         order: &ArrayOrder,
         values: &[Bson],
         condition: Document,
-    ) -> Result<Option<W::Outcome>> {
+    ) -> Result<Option<WriteOutcome>> {
         let field = self.field;
         let Some(max_current) = max_resident_elements(field).checked_sub(values.len()) else {
             return Ok(None);
@@ -235,7 +235,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         placement: Placement,
         attempt: u32,
         mut conditions: Vec<Document>,
-    ) -> Result<Option<W::Outcome>> {
+    ) -> Result<Option<WriteOutcome>> {
         let field = self.field;
         if let Some(manifest) = &owner.manifest {
             if !has_room_in_tail(field, manifest, &placement.spilled)? {

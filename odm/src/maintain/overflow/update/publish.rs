@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ErrorKind, Result,
-    maintain::WriteOperation,
+    maintain::WriteOutcome,
     metadata::overflow::{COUNT, GENERATION, NEXT},
 };
 
@@ -27,7 +27,7 @@ pub(super) struct PublishTarget {
     pub(super) swept_generation: Option<ObjectId>,
 }
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Fills chunks, and publishes the chunks together with the write. Returns `None` if the document does not meet the
     /// condition, or if another writer has reclaimed the chunks.
     pub(super) async fn publish_chunks(
@@ -38,7 +38,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         elements: Vec<Bson>,
         mut operators: Document,
         mut condition: Document,
-    ) -> Result<Option<W::Outcome>> {
+    ) -> Result<Option<WriteOutcome>> {
         let field = self.field;
         let parts = split_into_chunks(&elements)?;
         let batch = ChunkBatch {
@@ -95,7 +95,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
             Ok(None) => {
                 let is_no_match =
                     self.reclaim_unpublished(array, work.token).await? && !is_conditional;
-                Ok(is_no_match.then(|| W::outcome_of(0)))
+                Ok(is_no_match.then(WriteOutcome::default))
             }
             Err(error) => {
                 // After a connection error the outcome is unknown, and recovery decides. If the chunks cannot be reclaimed now,

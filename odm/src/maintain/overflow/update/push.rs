@@ -19,11 +19,11 @@ use super::{
     publish::PublishTarget,
 };
 use crate::{
-    Result, backend::BoxFuture, maintain::WriteOperation, metadata::overflow::TAIL,
+    Result, backend::BoxFuture, maintain::WriteOutcome, metadata::overflow::TAIL,
     overflow::ElementSet, retry,
 };
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Returns the condition and the operators of a push to the tail, or `None` if the tail can never hold the values.
     pub(super) fn tail_push(&self, values: &[Bson]) -> Result<Option<(Document, Document)>> {
         let Some(max_current) = max_tail_elements(self.field).checked_sub(values.len()) else {
@@ -46,7 +46,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     pub(super) fn push_elements<'a>(
         &'a self,
         values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let field = self.field;
             let mut nothing_spilled = true;
@@ -76,7 +76,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
                     return Ok(done);
                 }
                 let Some(owner) = self.read_state().await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 nothing_spilled = owner.manifest.is_none();
                 match &owner.manifest {
@@ -114,7 +114,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         owner: &ArrayState,
         values: &[Bson],
         mut condition: Document,
-    ) -> Result<Option<W::Outcome>> {
+    ) -> Result<Option<WriteOutcome>> {
         let field = self.field;
         let resident_count = count_fitting(field, &owner.resident, values)?;
         let (resident, spilled) = values
@@ -156,7 +156,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
     }
 
     /// Pushes more values than the tail can hold.
-    pub(super) async fn push_multi_step(&self, values: &[Bson]) -> Result<W::Outcome> {
+    pub(super) async fn push_multi_step(&self, values: &[Bson]) -> Result<WriteOutcome> {
         let done = self.run_multi_step(&MultiStepChange::Push(values)).await?;
         done.ok_or_else(|| self.contention_error())
     }
@@ -180,12 +180,12 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         &'a self,
         values: &'a [Bson],
         to_set: bool,
-    ) -> BoxFuture<'a, Result<Option<W::Outcome>>> {
+    ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
         Box::pin(async move {
             let field = self.field;
             for attempt in write_attempts() {
                 let Some(owner) = self.read_idle_state().await? else {
-                    return Ok(Some(W::outcome_of(0)));
+                    return Ok(Some(WriteOutcome::default()));
                 };
                 let id = owner.id.clone();
                 let array = self.array_handle(&id);

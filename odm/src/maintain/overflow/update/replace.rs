@@ -16,17 +16,17 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::WriteOperation,
+    maintain::WriteOutcome,
     metadata::overflow::{BOUND, TAIL},
     retry,
 };
 
-impl<W: WriteOperation> ArrayUpdate<W> {
+impl ArrayUpdate {
     /// Replaces all elements by the values.
     pub(super) fn replace_elements<'a>(
         &'a self,
         values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let resident_count = count_fitting(self.field, &[], values)?;
             if resident_count == values.len() {
@@ -47,7 +47,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         &'a self,
         values: &'a [Bson],
         resident_count: usize,
-    ) -> BoxFuture<'a, Result<W::Outcome>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome>> {
         Box::pin(async move {
             let field = self.field;
             let (resident, spilled) = values
@@ -55,7 +55,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
                 .unwrap_or((values, &[]));
             for attempt in write_attempts() {
                 let Some(owner) = self.read_idle_state().await? else {
-                    return Ok(W::outcome_of(0));
+                    return Ok(WriteOutcome::default());
                 };
                 let id = owner.id.clone();
                 let array = self.array_handle(&id);
@@ -128,7 +128,7 @@ impl<W: WriteOperation> ArrayUpdate<W> {
         swept_generation: Option<ObjectId>,
         resident: &[Bson],
         mut operators: Document,
-    ) -> Result<Option<W::Outcome>> {
+    ) -> Result<Option<WriteOutcome>> {
         let work = ArrayWork {
             swept_generation,
             ..ArrayWork::new(ArrayWorkKind::Sweep)
