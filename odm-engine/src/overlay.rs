@@ -13,7 +13,7 @@ use crate::change::{ChangeEvent, ModifiedDocument};
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
-use crate::index::{ID_INDEX, Index, IndexState};
+use crate::index::{Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, Snapshot, StoreView};
 use crate::value;
@@ -202,14 +202,14 @@ impl WriteOverlay {
             self.mark_written(collection);
             return self.log_event(event);
         }
+        let changed_fields = value::changed_fields(old, new);
+        let is_affected = |state: &&Arc<IndexState>| {
+            let changed = changed_fields.as_ref();
+            changed.is_none_or(|changed| state.depends_on(changed))
+        };
         let mut entries = Vec::with_capacity(collection.indexes.len());
         let mut bytes = 0;
-        for state in &collection.indexes {
-            if state.id == ID_INDEX
-                && value::same_bytes(document::document_id(old)?, document::document_id(new)?)
-            {
-                continue;
-            }
+        for state in collection.indexes.iter().filter(is_affected) {
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
             bytes += before.memory_bytes() + after.memory_bytes();
             self.check_room_for(bytes)?;

@@ -14,7 +14,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{Error, Result};
 
 pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
-pub(crate) use lookup::get;
+pub(crate) use lookup::{changed_fields, get};
 pub(crate) use number::Number;
 pub(crate) use sum::ExactSum;
 

@@ -20,7 +20,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::WriterState,
+    maintain::{Lease, WriterState},
     query::{FilterNode, append_field, single_field_document},
     schema::{Model, Schema},
     scope::{Scope, ScopeReach},
@@ -230,6 +230,11 @@ impl Access {
     /// Returns the state that all writes of this process share.
     pub(crate) fn shared_state(&self) -> &WriterState {
         &self.shared
+    }
+
+    /// Returns the lease on pending work that this process records.
+    pub(crate) fn lease(&self) -> Lease {
+        self.shared.lease()
     }
 
     /// Returns the transaction of this access.

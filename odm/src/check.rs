@@ -14,9 +14,11 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     marker::PhantomData,
     pin::Pin,
+    sync::Arc,
 };
 
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use tracing::Instrument;
 
 pub use declared::Backfill;
 pub use finding::{CheckReport, Finding, FindingKind};
@@ -26,8 +28,10 @@ pub use token::{CheckToken, IntoCheckToken};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::Stage,
-    backend::{Cursor, operation::FindOperation},
+    backend::{
+        BoxFuture, Cursor,
+        operation::{FindOperation, Stage},
+    },
     decode,
     document::Document,
     error,
@@ -36,6 +40,7 @@ use crate::{
     query::{append_field, single_field_document},
     schema::{Contains, Model, Schema, upgrade},
     scope::AllScopes,
+    task,
 };
 
 /// The maximum number of ids in one query.
@@ -184,7 +189,8 @@ struct OpenCollection {
     check: ModelCheck,
     cursor: Box<dyn Cursor>,
     /// Documents that were read and not checked yet.
-    batch: Vec<RawDocumentBuf>,
+    batch: Arc<Vec<RawDocumentBuf>>,
+    spilled: link::SpilledInverses,
 }
 
 /// A reference in a document.
@@ -243,7 +249,7 @@ impl Findings {
         let check = open.check;
         if open.batch.is_empty() {
             let batch = open.cursor.next_batch().await;
-            open.batch = batch.map_err(error::naming_model(check.model))?;
+            open.batch = Arc::new(batch.map_err(error::naming_model(check.model))?);
         }
         if open.batch.is_empty() {
             // Report orphaned chunks after all documents of the collection.
@@ -256,8 +262,8 @@ impl Findings {
                 .collect();
             return Ok(true);
         }
+        let links = start_link_check(&self.access, check.model, open);
         let (references, mut findings) = check_references(&self.access, check, &open.batch).await?;
-        findings.extend(link::check_batch(&self.access, check.model, &open.batch).await?);
         findings.extend(derived_data::check_batch(&self.access, check.model, &open.batch).await?);
         findings.extend(blocked::check_batch(
             &self.access,
@@ -266,6 +272,9 @@ impl Findings {
         )?);
         findings.extend(computed::check_batch(check.model, &open.batch)?);
         findings.extend(overflow::check_batch(&self.access, check.model, &open.batch).await?);
+        let (broken_links, spilled) = links.await?;
+        findings.extend(broken_links);
+        open.spilled = spilled;
         findings.sort_by_key(|(position, _)| *position);
         let tokens = open
             .batch
@@ -273,7 +282,7 @@ impl Findings {
             .map(|raw| CheckToken::new(check.model, raw));
         let tokens = tokens.collect::<Result<Vec<_>>>()?;
         // No await point follows: if the future is dropped before this line, the next call checks the same batch again.
-        open.batch.clear();
+        open.batch = Arc::default();
         self.documents += tokens.len() as u64;
         self.references += references;
         self.ready = findings.into();
@@ -303,6 +312,30 @@ impl Findings {
         self.models.pop_front();
         self.before = self.before.take().or(self.resume.take());
         Ok(true)
+    }
+}
+
+/// The positions in a batch of documents with findings.
+type BatchFindings = Vec<(usize, Finding)>;
+
+/// Starts the check of the links in a batch, which takes about as long as all other checks of the batch together. Returns the
+/// findings and the spilled inverses that were read.
+fn start_link_check(
+    access: &Access,
+    model: &'static Model,
+    open: &mut OpenCollection,
+) -> BoxFuture<'static, Result<(BatchFindings, link::SpilledInverses)>> {
+    let (access, batch) = (access.clone(), Arc::clone(&open.batch));
+    let mut spilled = std::mem::take(&mut open.spilled);
+    let is_in_transaction = access.transaction_scope().is_some();
+    let check = async move {
+        let findings = link::check_batch(&access, model, &batch, &mut spilled).await?;
+        Ok((findings, spilled))
+    };
+    match is_in_transaction {
+        // The operations of a transaction run one after another.
+        true => Box::pin(check),
+        false => Box::pin(task::run_to_end(check.in_current_span())),
     }
 }
 
@@ -522,7 +555,8 @@ async fn open_collection(
     Ok(OpenCollection {
         check,
         cursor,
-        batch: Vec::new(),
+        batch: Arc::default(),
+        spilled: link::SpilledInverses::default(),
     })
 }
 

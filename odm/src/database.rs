@@ -225,7 +225,7 @@ impl<S: Schema> Database<S> {
     ///
     /// Fan-outs of copies, rollups of busy or missing parents, and changes of overflow arrays leave pending work. On a server
     /// without transactions, references and deletes leave pending work too. The documents record the work, and any process may
-    /// complete the work after five seconds. Call this method at the start of a process, and periodically.
+    /// complete the work after the [lease](DatabaseOptions::pending_lease). Call this method at the start of a process, and periodically.
     /// [`wait_for_pending`](Self::wait_for_pending) waits until no work is pending.
     ///
     /// Rejected work is tried again, too.

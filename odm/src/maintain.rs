@@ -44,17 +44,17 @@ pub(crate) use copy::{
 pub(crate) use delete_mode::{DeleteMode, apply_delete_mode, delete_operation};
 pub use link::DeletePreview;
 pub(crate) use link::{
-    DeleteRule, Footprint, RecoveryReport, ReferenceRepair, ensure_same_variant, ids_at,
-    ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
-    upgrade_document, with_lease_indexes,
+    DeleteRule, Footprint, RecoveryReport, ReferenceRepair, SpilledState, ensure_same_variant,
+    ids_at, ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
+    spilled_state, upgrade_document, with_lease_indexes,
 };
 pub(crate) use overflow::{
     ArrayFinding, ArrayProblem, FoldOutcome, any_element_condition, check_arrays, delete_orphan,
     find_orphan_chunks, fold_array, provisional_chunks, repair_array, resident_positions,
     spill_array, too_long_or_large, unfinished_chunks_filter, with_overflow_indexes,
 };
-pub(crate) use pending::PendingKind;
-use pending::{LEASE_DURATION, PendingToken};
+use pending::PendingToken;
+pub(crate) use pending::{DEFAULT_LEASE_DURATION, Lease, PendingKind};
 pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent, with_rollup_indexes};
 pub(crate) use sequence::SequenceNumbers;
 pub(crate) use write_operation::{WriteOperation, WriteOutcome};
@@ -81,12 +81,14 @@ pub(crate) struct WriterState {
     waiting_rollups: rollup::RollupQueues,
     background: background::BackgroundTasks,
     missing_unique_indexes: MissingUniqueIndexes,
+    lease: Lease,
 }
 
 impl WriterState {
     /// Creates the state of a database that was just opened.
-    pub(crate) fn new(max_background_fan_outs: usize) -> Self {
+    pub(crate) fn new(lease: Lease, max_background_fan_outs: usize) -> Self {
         Self {
+            lease,
             index_cache: copy::IndexedReferences::default(),
             recoveries: link::ActiveRecoveries::default(),
             waiting_rollups: rollup::RollupQueues::default(),
@@ -98,6 +100,11 @@ impl WriterState {
     /// Returns the background tasks of this process for the database.
     pub(crate) fn background_tasks(&self) -> &background::BackgroundTasks {
         &self.background
+    }
+
+    /// Returns the lease on pending work that this process records.
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease
     }
 
     /// Returns the unique indexes that the database does not have.

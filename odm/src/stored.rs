@@ -2,11 +2,75 @@
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use crate::{Result, error};
+use crate::{Result, error, query::append_field};
 
 /// Parses a raw document, to read or change fields.
 pub(crate) fn parse_document(raw: &RawDocument) -> Result<Document> {
     Document::try_from(raw).map_err(error::from_bson)
+}
+
+/// Parses the top-level fields with these names. A document without a field has no entry for the field.
+pub(crate) fn parse_fields(raw: &RawDocument, names: &[impl AsRef<str>]) -> Result<Document> {
+    let mut fields = Document::new();
+    for element in raw.iter_elements() {
+        let element = element.map_err(error::from_bson)?;
+        let name = element.key().as_str();
+        if has_name(names, name) {
+            let value = element.value().map_err(error::from_bson)?;
+            let value = Bson::try_from(value).map_err(error::from_bson)?;
+            fields.insert(name, value);
+        }
+    }
+    Ok(fields)
+}
+
+/// Changes the top-level fields with these names, as [`replace_fields`].
+pub(crate) fn edit_fields(
+    raw: &mut RawDocumentBuf,
+    names: &[impl AsRef<str>],
+    edit: impl FnOnce(&mut Document) -> Result<()>,
+) -> Result<()> {
+    let mut fields = parse_fields(raw, names)?;
+    edit(&mut fields)?;
+    replace_fields(raw, names, fields)
+}
+
+/// Replaces the top-level fields with these names. Other fields are copied as bytes. A new field becomes the last field, and a
+/// field without a new value is removed.
+///
+/// `fields` must not contain a field with another name.
+pub(crate) fn replace_fields(
+    raw: &mut RawDocumentBuf,
+    names: &[impl AsRef<str>],
+    mut fields: Document,
+) -> Result<()> {
+    debug_assert!(fields.keys().all(|name| has_name(names, name)));
+    let mut edited = RawDocumentBuf::new();
+    for element in raw.iter_elements() {
+        let element = element.map_err(error::from_bson)?;
+        let name = element.key();
+        if !has_name(names, name.as_str()) {
+            edited.append(name, element.value().map_err(error::from_bson)?);
+        } else if let Some(value) = fields.remove(name.as_str()) {
+            let value = RawBson::try_from(value).map_err(error::from_bson)?;
+            edited.append(name, value);
+        }
+    }
+    for (name, value) in fields {
+        let value = RawBson::try_from(value).map_err(error::from_bson)?;
+        append_field(&mut edited, &name, value)?;
+    }
+    *raw = edited;
+    Ok(())
+}
+
+fn has_name(names: &[impl AsRef<str>], name: &str) -> bool {
+    names.iter().any(|other| other.as_ref() == name)
+}
+
+/// Returns the name of the top-level field of a path.
+pub(crate) fn root_of(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 /// Converts a document into raw BSON.
@@ -66,4 +130,46 @@ pub(crate) fn update_touches(update: &RawDocument, place: &str) -> bool {
                 || renamed.is_some_and(|target| paths_overlap(target, place))
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn raw(document: &Document) -> RawDocumentBuf {
+        to_raw_document(document).unwrap()
+    }
+
+    #[test]
+    fn some_fields_are_parsed() {
+        let stored = raw(&doc! { "_id": 1, "a": { "b": 2 }, "c": 3 });
+        let fields = parse_fields(&stored, &["a", "_id", "x"]).unwrap();
+        assert_eq!(fields, doc! { "_id": 1, "a": { "b": 2 } });
+    }
+
+    #[test]
+    fn an_edit_keeps_the_other_fields_and_the_order() {
+        let mut stored = raw(&doc! { "_id": 1, "a": 1, "b": "text", "c": [1], "d": 4 });
+        edit_fields(&mut stored, &["d", "b", "new", "a"], |fields| {
+            assert_eq!(*fields, doc! { "a": 1, "b": "text", "d": 4 });
+            fields.remove("b");
+            fields.insert("new", true);
+            set_at(fields, "d.e", 5);
+            fields.insert("a", 2_i64);
+            Ok(())
+        })
+        .unwrap();
+        // `set_at` leaves a value that is not a document as it is.
+        let expected = doc! { "_id": 1, "a": 2_i64, "c": [1], "d": 4, "new": true };
+        assert_eq!(stored, raw(&expected));
+    }
+
+    #[test]
+    fn malformed_documents_are_errors() {
+        let malformed = RawDocument::from_bytes(&[10, 0, 0, 0, 0x99, b'a', 0, 1, 2, 0]).unwrap();
+        assert!(parse_fields(malformed, &["a"]).is_err());
+        assert!(edit_fields(&mut malformed.to_owned(), &["a"], |_| Ok(())).is_err());
+    }
 }

@@ -8,19 +8,73 @@ use bson::{DateTime, RawBsonRef, RawDocument};
 
 /// Returns the value of a field. Fields after malformed bytes are not found.
 pub(crate) fn get<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>> {
-    let bytes = document.as_bytes();
-    // Skip the length prefix and the end byte of the document.
-    let mut rest = bytes.get(4..bytes.len().checked_sub(1)?)?;
+    let field = Fields::of(document).find(|field| field.name == key.as_bytes())?;
+    decode_value(field.kind, field.value).or_else(|| get_slowly(document, key))
+}
+
+/// Returns the names of the top-level fields in which two documents differ. A field that moved counts as different. `None` if a
+/// document has malformed bytes.
+pub(crate) fn changed_fields<'d>(
+    old: &'d RawDocument,
+    new: &'d RawDocument,
+) -> Option<Vec<&'d [u8]>> {
+    let (mut old, mut new) = (Fields::of(old), Fields::of(new));
+    let mut changed = Vec::new();
     loop {
-        let (kind, named) = rest.split_first()?;
+        match (old.next(), new.next()) {
+            (Some(before), Some(after)) if before.name == after.name => {
+                if (before.kind, before.value) != (after.kind, after.value) {
+                    changed.push(before.name);
+                }
+            }
+            (before, after) => {
+                // From here, the documents have different fields. The order of fields is part of a document.
+                let remaining = before.into_iter().chain(after);
+                changed.extend(remaining.map(|field| field.name));
+                changed.extend(old.by_ref().chain(&mut new).map(|field| field.name));
+                return (old.rest.is_empty() && new.rest.is_empty()).then_some(changed);
+            }
+        }
+    }
+}
+
+/// The top-level fields of a document as bytes. Ends before malformed bytes.
+struct Fields<'d> {
+    rest: &'d [u8],
+}
+
+/// A field as bytes.
+struct FieldBytes<'d> {
+    kind: u8,
+    name: &'d [u8],
+    value: &'d [u8],
+}
+
+impl<'d> Fields<'d> {
+    fn of(document: &'d RawDocument) -> Fields<'d> {
+        let bytes = document.as_bytes();
+        // Skip the length prefix and the end byte of the document.
+        let end = bytes.len().saturating_sub(1);
+        Fields {
+            rest: bytes.get(4..end).unwrap_or_default(),
+        }
+    }
+}
+
+impl<'d> Iterator for Fields<'d> {
+    type Item = FieldBytes<'d>;
+
+    fn next(&mut self) -> Option<FieldBytes<'d>> {
+        let (kind, named) = self.rest.split_first()?;
         let end = named.iter().position(|byte| *byte == 0)?;
         let (name, value) = (named.get(..end)?, named.get(end + 1..)?);
-        let size = value_size(*kind, value)?;
-        let (value, after) = value.split_at_checked(size)?;
-        if name == key.as_bytes() {
-            return decode_value(*kind, value).or_else(|| get_slowly(document, key));
-        }
-        rest = after;
+        let (value, rest) = value.split_at_checked(value_size(*kind, value)?)?;
+        self.rest = rest;
+        Some(FieldBytes {
+            kind: *kind,
+            name,
+            value,
+        })
     }
 }
 
@@ -132,6 +186,42 @@ mod tests {
             assert_eq!(get(&document, key), Some(element.value().unwrap()), "{key}");
         }
         assert_eq!(get(&document, "none"), None);
+    }
+
+    #[test]
+    fn changed_fields_are_found() {
+        let changed = |old: bson::Document, new: bson::Document| {
+            let (old, new) = (
+                RawDocumentBuf::try_from(&old).unwrap(),
+                RawDocumentBuf::try_from(&new).unwrap(),
+            );
+            let names = changed_fields(&old, &new).unwrap();
+            let names = names.into_iter().map(|name| str::from_utf8(name).unwrap());
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let same = doc! { "_id": 1, "a": [1, 2], "b": { "x": 1 } };
+        assert_eq!(changed(same.clone(), same.clone()), [""; 0]);
+        // Equal numbers of different types are different.
+        assert_eq!(
+            changed(doc! { "_id": 1, "a": 1 }, doc! { "_id": 1, "a": 1_i64 }),
+            ["a"]
+        );
+        assert_eq!(
+            changed(same.clone(), doc! { "_id": 1, "a": [1], "b": { "x": 1 } }),
+            ["a"]
+        );
+        // A new field, a removed field, and fields in another order.
+        assert_eq!(changed(doc! { "_id": 1 }, doc! { "_id": 1, "c": 1 }), ["c"]);
+        assert_eq!(changed(doc! { "_id": 1, "c": 1 }, doc! { "_id": 1 }), ["c"]);
+        let (old, new) = (
+            doc! { "_id": 1, "a": 1, "b": 2 },
+            doc! { "_id": 1, "b": 2, "a": 1 },
+        );
+        assert_eq!(changed(old, new), ["a", "b", "b", "a"]);
+        let document = of_all_types();
+        let malformed = RawDocument::from_bytes(&[10, 0, 0, 0, 0x99, b'a', 0, 1, 2, 0]).unwrap();
+        assert_eq!(changed_fields(&document, malformed), None);
+        assert_eq!(changed_fields(malformed, malformed), None);
     }
 
     proptest! {

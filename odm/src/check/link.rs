@@ -1,6 +1,9 @@
 //! The check of links: references and inverses must match.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
@@ -9,7 +12,7 @@ use crate::{
     Result,
     access::Access,
     decode,
-    maintain::{ids_at, ids_of_side},
+    maintain::{SpilledState, ids_at, ids_of_side, spilled_state},
     metadata::{self, Metadata},
     query::append_field,
     schema::{LinkField, Model},
@@ -33,6 +36,7 @@ pub(super) async fn check_batch(
     access: &Access,
     model: &'static Model,
     batch: &[RawDocumentBuf],
+    spilled: &mut SpilledInverses,
 ) -> Result<Vec<(usize, Finding)>> {
     let mut findings = Vec::new();
     let mut claims = Vec::new();
@@ -52,7 +56,7 @@ pub(super) async fn check_batch(
             }
         }
     }
-    let broken = unconfirmed_claims(access, claims).await?;
+    let broken = unconfirmed_claims(access, claims, spilled).await?;
     if broken.is_empty() {
         return Ok(findings);
     }
@@ -75,7 +79,7 @@ pub(super) async fn check_batch(
             recheck.extend(claims.filter(|claim| broken_keys.contains(&claim_key(claim))));
         }
     }
-    for claim in unconfirmed_claims(access, recheck).await? {
+    for claim in unconfirmed_claims(access, recheck, spilled).await? {
         let raw = &batch[claim.batch_position];
         let finding = Finding::of_entry(model, raw, &claim.side, claim.to, |target, id| {
             FindingKind::OneSided { to: target, id }
@@ -143,10 +147,62 @@ pub(super) fn has_unfinished_write(raw: &RawDocument) -> bool {
 type FieldKey<'m> = (&'m str, &'m str);
 
 /// The ids in a reference or an inverse of a document. `None` for a document with an unfinished write.
-type SideIds = Option<HashSet<ComparableId>>;
+type SideIds = Option<Arc<HashSet<ComparableId>>>;
+
+/// The maximum size of the ids in [`SpilledInverses`], in bytes.
+const MAX_SPILLED_BYTES: usize = 32 << 20;
+
+/// The ids of spilled inverses that a check has read. Many documents refer to the same few documents with a large inverse, so
+/// almost every batch needs these inverses.
+#[derive(Default)]
+pub(super) struct SpilledInverses {
+    /// By collection, field and document.
+    ids: HashMap<(FieldKey<'static>, ComparableId), (SpilledState, Arc<HashSet<ComparableId>>)>,
+    bytes: usize,
+}
+
+impl SpilledInverses {
+    /// Returns the ids in a reference or an inverse of a document.
+    async fn ids_of_side(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        side: &LinkField,
+        (id, raw): (&ComparableId, &RawDocument),
+    ) -> Result<SideIds> {
+        let state = spilled_state(model, side, raw)?;
+        let key = ((model.collection, side.stored), id.clone());
+        if let (Some(state), Some((known_state, ids))) = (&state, self.ids.get(&key))
+            && state == known_state
+        {
+            return Ok(Some(Arc::clone(ids)));
+        }
+        let ids = ids_of_side(access, model, side, raw).await?;
+        let ids = ids.map(|ids| Arc::new(comparable_ids(&ids)));
+        if let (Some(state), Some(ids)) = (state, &ids) {
+            // 64 bytes for a place in the set and an allocation.
+            let bytes: usize = ids.iter().map(|id| id.len() + 64).sum();
+            if self.bytes + bytes > MAX_SPILLED_BYTES {
+                *self = Self::default();
+            }
+            self.bytes += bytes;
+            self.ids.insert(key, (state, Arc::clone(ids)));
+        }
+        Ok(ids)
+    }
+}
+
+fn comparable_ids(ids: &[RawBson]) -> HashSet<ComparableId> {
+    let ids = ids.iter().map(RawBson::as_raw_bson_ref);
+    ids.map(comparable_id).collect()
+}
 
 /// Returns the claims that an existing document on the other side does not confirm.
-async fn unconfirmed_claims(access: &Access, claims: Vec<LinkClaim>) -> Result<Vec<LinkClaim>> {
+async fn unconfirmed_claims(
+    access: &Access,
+    claims: Vec<LinkClaim>,
+    spilled: &mut SpilledInverses,
+) -> Result<Vec<LinkClaim>> {
     let mut targets: HashMap<FieldKey<'_>, (&'static Model, HashMap<ComparableId, RawBson>)> =
         HashMap::new();
     for claim in &claims {
@@ -171,17 +227,17 @@ async fn unconfirmed_claims(access: &Access, claims: Vec<LinkClaim>) -> Result<V
             let Some(id) = decode::stored_id(&raw) else {
                 continue;
             };
+            let id = comparable_id(id);
             let ids = match side {
                 _ if has_unfinished_write(&raw) => None,
-                Some(side) => ids_of_side(access, model, side, &raw).await?,
-                None => Some(ids_at(&raw, field)),
+                Some(side) => {
+                    spilled
+                        .ids_of_side(access, model, side, (&id, &raw))
+                        .await?
+                }
+                None => Some(Arc::new(comparable_ids(&ids_at(&raw, field)))),
             };
-            let ids = ids.map(|ids| {
-                ids.iter()
-                    .map(|id| comparable_id(id.as_raw_bson_ref()))
-                    .collect()
-            });
-            ids_by_document.insert(comparable_id(id), ids);
+            ids_by_document.insert(id, ids);
         }
         ids_by_side.insert((collection, field), ids_by_document);
     }

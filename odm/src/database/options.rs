@@ -7,7 +7,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::{self, Backend, Observed},
-    maintain::{DEFAULT_FAN_OUTS, WriterState},
+    maintain::{DEFAULT_FAN_OUTS, DEFAULT_LEASE_DURATION, Lease, WriterState},
     schema::{Schema, SyncIndexes},
     session::Session,
 };
@@ -45,6 +45,7 @@ pub struct DatabaseOptions<S> {
     index_check: IndexCheck,
     slow_operations: Duration,
     background_fan_outs: usize,
+    lease: Lease,
     panics_on_n_plus_one: bool,
     schema: PhantomData<fn() -> S>,
 }
@@ -70,6 +71,7 @@ impl<S: Schema> DatabaseOptions<S> {
             index_check: IndexCheck::default(),
             slow_operations: DEFAULT_SLOW_OPERATION,
             background_fan_outs: DEFAULT_FAN_OUTS,
+            lease: Lease::new(DEFAULT_LEASE_DURATION),
             panics_on_n_plus_one: false,
             schema: PhantomData,
         }
@@ -114,6 +116,36 @@ impl<S: Schema> DatabaseOptions<S> {
         self
     }
 
+    /// Sets the lease on the pending work that this process records. The default is 5 seconds. A duration below 1 second counts as
+    /// 1 second, and a duration above 1 day as 1 day.
+    ///
+    /// A write records follow-up work in a document, with the end of the lease. The process renews the lease of long work after a
+    /// quarter of the time. Other processes leave the work alone until the lease ends, and then take over: the process may have
+    /// ended. With a short lease, work continues sooner after a crash. A long lease suits processes that may pause for seconds, and
+    /// machines with different clocks. The stored end of the lease counts, so processes can have different leases.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, name: String }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// let options = odm::Database::<Shop>::options().pending_lease(Duration::from_secs(30));
+    /// let db = options.open("memory:").await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn pending_lease(mut self, duration: Duration) -> Self {
+        self.lease = Lease::new(duration);
+        self
+    }
+
     /// Panics at an N+1 query, for tests.
     #[cfg(feature = "testing")]
     pub(crate) fn panic_on_n_plus_one(mut self, panics: bool) -> Self {
@@ -150,7 +182,7 @@ impl<S: Schema> DatabaseOptions<S> {
     /// Creates a database on a backend, without any request.
     pub(crate) fn with_backend(self, backend: Arc<dyn Backend>) -> Database<S> {
         let observed = Arc::new(Observed::new(backend.clone(), self.slow_operations));
-        let state = WriterState::new(self.background_fan_outs);
+        let state = WriterState::new(self.lease, self.background_fan_outs);
         let access = Access::of_database::<S>(observed, state);
         let access = match self.panics_on_n_plus_one {
             true => access.panicking_on_n_plus_one(),

@@ -11,7 +11,7 @@ use std::{fmt, time::Duration};
 use bson::{Bson, DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::{
-    LEASE_DURATION, PendingKind,
+    PendingKind,
     metadata_update::{
         MetadataUpdate, apply_update, apply_updates, parse_document, to_raw_document,
     },
@@ -250,9 +250,8 @@ async fn write_records(
         let age = now
             .to_system_time()
             .duration_since(start_time.to_system_time());
-        let pause = age
-            .unwrap_or_default()
-            .clamp(LEASE_DURATION, MAX_RETRY_PAUSE);
+        let lease = access.lease().duration();
+        let pause = age.unwrap_or_default().min(MAX_RETRY_PAUSE).max(lease);
         let next_attempt = DateTime::from_system_time(now.to_system_time() + pause);
         let mut filter = parse_document(&id_filter(&RawBson::from(id))?)?;
         filter.insert(kind.lease_path(), doc! { "$eq": lease_end });

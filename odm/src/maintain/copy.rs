@@ -238,7 +238,7 @@ pub(super) async fn prepare_write(
     if !groups.is_empty() {
         pending.revalidation = fill::fill_update(access, model, &groups, update, sources).await?;
     }
-    if let Some(fan_out) = pending::add_pending_fan_out(model, &dependents, update)? {
+    if let Some(fan_out) = pending::add_pending_fan_out(access, model, &dependents, update)? {
         index::ensure_indexed(access, &dependents).await?;
         pending.fan_out = Some(fan_out);
     }
@@ -259,7 +259,7 @@ pub(super) fn clear_detached_copies(
     };
     fill::null_copies(model, update)?;
     let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-    pending.fan_out = pending::add_pending_fan_out(model, &dependents, update)?;
+    pending.fan_out = pending::add_pending_fan_out(access, model, &dependents, update)?;
     Ok(pending)
 }
 

@@ -43,7 +43,7 @@ pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
 pub(crate) use footprint::{Footprint, may_change_references, path_of_new_reference};
 pub(crate) use intent::ActiveRecoveries;
 pub(crate) use linked_document::ids_at;
-pub(crate) use overflow_inverse::ids_of_side;
+pub(crate) use overflow_inverse::{SpilledState, ids_of_side, spilled_state};
 pub(super) use overflow_references::{
     add_to_inverses, is_intent_write, rule_of_array, write_references,
 };

@@ -20,25 +20,46 @@ use crate::{
     schema::{Model, OverflowField},
 };
 
-/// The duration of a lease on pending work. Until the lease ends, other processes leave the work to the process that recorded it.
-pub(super) const LEASE_DURATION: Duration = Duration::from_secs(5);
-
-/// The duration of a lease on the chunks of an insert. A large insert may take minutes, and no other write waits for the chunks.
-const INSERT_LEASE_DURATION: Duration = LEASE_DURATION.saturating_mul(60);
-
-/// Returns the end of a lease that starts now.
-pub(super) fn new_lease_end() -> DateTime {
-    lease_end_after(LEASE_DURATION)
+/// The lease on pending work. Until the lease ends, other processes leave the work to the process that recorded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    duration: Duration,
 }
 
-/// Returns the end of a lease on the chunks of an insert that starts now.
-pub(super) fn new_insert_lease_end() -> DateTime {
-    lease_end_after(INSERT_LEASE_DURATION)
+impl Lease {
+    /// Creates a lease. A duration below one second counts as one second.
+    pub(crate) fn new(duration: Duration) -> Self {
+        Self {
+            duration: duration.clamp(Duration::from_secs(1), MAX_LEASE_DURATION),
+        }
+    }
+
+    pub(super) fn duration(self) -> Duration {
+        self.duration
+    }
+
+    /// Returns the end of a lease that starts now.
+    pub(super) fn new_end(self) -> DateTime {
+        DateTime::from_system_time(SystemTime::now() + self.duration)
+    }
+
+    /// Returns the end of a lease on the chunks of an insert that starts now. A large insert may take minutes, and no other write
+    /// waits for the chunks.
+    pub(super) fn new_insert_end(self) -> DateTime {
+        DateTime::from_system_time(SystemTime::now() + self.duration * 60)
+    }
+
+    /// Returns the age at which the holder renews the lease.
+    pub(super) fn renewal_age(self) -> Duration {
+        self.duration / 4
+    }
 }
 
-fn lease_end_after(duration: Duration) -> DateTime {
-    DateTime::from_system_time(SystemTime::now() + duration)
-}
+/// The default duration of a [`Lease`].
+pub(crate) const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(5);
+
+/// The maximum duration of a [`Lease`].
+const MAX_LEASE_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A kind of pending work, identified by the path of the stored record. A record has a token and the end of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,10 +169,10 @@ pub(super) struct PendingToken {
 }
 
 impl PendingToken {
-    pub(super) fn with_new_lease() -> Self {
+    pub(super) fn with_new_lease(lease: Lease) -> Self {
         Self {
             token: ObjectId::new(),
-            lease_end: new_lease_end(),
+            lease_end: lease.new_end(),
         }
     }
 

@@ -34,7 +34,7 @@ use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{WrongCount, find_wrong_rollups};
 use child::ChildState;
-use contribution::{RollupGroup, is_parent_model, rollup_groups};
+use contribution::{RollupGroup, child_fields, is_parent_model, rollup_groups};
 use guarded_insert::GuardedInsert;
 pub(crate) use queue::RollupQueues;
 pub(crate) use recompute::recompute_parent;
@@ -47,7 +47,7 @@ use super::{
         self, MAX_TRANSACTION_DELETES,
         linked_document::{OrderedId, id_array, id_filter, one_of},
     },
-    metadata_update::{parse_document, remove_records, set_at, to_raw_document},
+    metadata_update::{remove_records, set_at},
     run_from_references,
 };
 use crate::{
@@ -58,10 +58,11 @@ use crate::{
         operation::{Direction, DocumentChange, FindOperation, Index, Stage},
     },
     decode, error,
-    metadata::{pending::TOKEN, rollup::ROLLUP_VERSION},
+    metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
     query::{append_field, single_field_document},
     retry,
     schema::{Model, Rollup, RollupKind},
+    stored::edit_fields,
     transaction_scope::{self, TransactionAttempts},
 };
 
@@ -144,7 +145,7 @@ pub(super) fn mark_pending_if_changed(
     {
         return Ok(None);
     }
-    let token = PendingToken::with_new_lease();
+    let token = PendingToken::with_new_lease(access.lease());
     *update = super::with_operator(
         update,
         "$set",
@@ -165,7 +166,7 @@ pub(super) fn mark_pending_on_delete(
         true => append_field(
             set,
             PendingKind::ROLLUP.record_path(),
-            PendingToken::with_new_lease().to_raw()?,
+            PendingToken::with_new_lease(access.lease()).to_raw()?,
         ),
         false => Ok(()),
     }
@@ -193,7 +194,7 @@ fn run_with_rollups<'a>(
     pending_copies: &'a mut copy::PendingCopies,
 ) -> BoxFuture<'a, Result<WriteOutcome>> {
     Box::pin(async move {
-        let new_parents = initialize_parents(model, &mut write)?;
+        let new_parents = initialize_parents(&access, model, &mut write)?;
         let groups = rollup_groups(access.schema_models(), model);
         let result = if groups.is_empty() {
             run_from_references(access.clone(), model, write).await
@@ -215,6 +216,7 @@ fn run_with_rollups<'a>(
 
 /// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
 fn initialize_parents(
+    access: &Access,
     model: &Model,
     write: &mut WriteOperation,
 ) -> Result<Option<(PendingToken, i64)>> {
@@ -225,17 +227,23 @@ fn initialize_parents(
         RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
         RollupKind::Latest { .. } => Bson::Array(Vec::new()),
     };
-    let (token, initial_version) = (PendingToken::with_new_lease(), first_version());
+    let (token, initial_version) = (
+        PendingToken::with_new_lease(access.lease()),
+        first_version(),
+    );
     if let Some(documents) = write.documents_to_insert() {
+        let rollups = model.rollups.iter().map(|rollup| rollup.stored);
+        let names: Vec<_> = rollups.chain([metadata::FIELD]).collect();
         for raw in documents {
-            let mut document = parse_document(raw)?;
-            for rollup in model.rollups {
-                document.insert(rollup.stored, initial_value(rollup));
-            }
-            set_at(&mut document, ROLLUP_VERSION, initial_version);
-            let pending_path = PendingKind::RECOMPUTE.record_path();
-            set_at(&mut document, pending_path, token.to_document());
-            *raw = to_raw_document(&document)?;
+            edit_fields(raw, &names, |fields| {
+                for rollup in model.rollups {
+                    fields.insert(rollup.stored, initial_value(rollup));
+                }
+                set_at(fields, ROLLUP_VERSION, initial_version);
+                let pending_path = PendingKind::RECOMPUTE.record_path();
+                set_at(fields, pending_path, token.to_document());
+                Ok(())
+            })?;
         }
         return Ok(Some((token, initial_version)));
     }
@@ -280,22 +288,23 @@ async fn insert_children(
         }
     }
     let mut write = write;
-    let token = PendingToken::with_new_lease();
-    let mut children = Vec::new();
+    let token = PendingToken::with_new_lease(access.lease());
+    let (mut children, fields) = (Vec::new(), child_fields(model, groups));
     for raw in write.documents_to_insert().into_iter().flatten() {
-        let mut document = parse_document(raw)?;
-        for group in groups {
-            let contributions = group.contributions_of(model, &document)?;
-            let record = contributions
-                .iter()
-                .map(|contribution| contribution.to_record(false))
-                .collect();
-            group.write_record(&mut document, record);
-        }
-        let pending_path = PendingKind::ROLLUP.record_path();
-        set_at(&mut document, pending_path, token.to_document());
-        children.push(ChildState::from_document(model, groups, &document)?);
-        *raw = to_raw_document(&document)?;
+        edit_fields(raw, &fields, |document| {
+            for group in groups {
+                let contributions = group.contributions_of(model, document)?;
+                let record = contributions
+                    .iter()
+                    .map(|contribution| contribution.to_record(false))
+                    .collect();
+                group.write_record(document, record);
+            }
+            let pending_path = PendingKind::ROLLUP.record_path();
+            set_at(document, pending_path, token.to_document());
+            children.push(ChildState::from_document(model, groups, document)?);
+            Ok(())
+        })?;
     }
     let full_access = access.with_full_visibility();
     let guarded_insert = match updates_directly && !access.has_transactions() {

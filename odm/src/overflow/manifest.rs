@@ -6,10 +6,10 @@ use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
-    metadata,
+    metadata::{self, Metadata},
     query::{append_field, id_filter, single_field_document},
     schema::{Model, OverflowField, upgrade},
-    stored::{parse_document, to_raw_value, value_at},
+    stored::{parse_fields, to_raw_value, value_at},
 };
 
 /// The state of an overflow array, as recorded in the owner document.
@@ -122,14 +122,23 @@ impl ArrayState {
 
     /// Reads the state of the array from an owner document.
     pub(crate) fn from_document(field: &OverflowField, document: &RawDocument) -> Result<Self> {
-        let document = parse_document(document)?;
+        let names = ["_id", field.stored, field.flag, metadata::FIELD];
+        let mut document = parse_fields(document, &names)?;
         let manifest = value_at(&document, field.manifest).and_then(Bson::as_document);
         Ok(Self {
-            id: document.get("_id").cloned().unwrap_or(Bson::Null),
-            resident: array_or_empty(document.get(field.stored)),
-            has_more: document.contains_key(field.flag),
             manifest: manifest.map(Manifest::from_document),
+            has_more: document.contains_key(field.flag),
+            id: document.remove("_id").unwrap_or(Bson::Null),
+            resident: match document.remove(field.stored) {
+                Some(Bson::Array(elements)) => elements,
+                _ => Vec::new(),
+            },
         })
+    }
+
+    /// Whether the array in an owner document has a manifest: some elements are spilled, or were spilled.
+    pub(crate) fn has_manifest(field: &OverflowField, document: &RawDocument) -> bool {
+        Metadata::of(document).value(field.manifest).is_some()
     }
 
     /// Returns the pending work of the array.

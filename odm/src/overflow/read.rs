@@ -45,10 +45,10 @@ impl ArrayReader {
         field: &'static OverflowField,
         document: &RawDocument,
     ) -> Result<Option<(Self, ArrayState)>> {
-        let owner = ArrayState::from_document(field, document)?;
-        if owner.manifest.is_none() {
+        if !ArrayState::has_manifest(field, document) {
             return Ok(None);
         }
+        let owner = ArrayState::from_document(field, document)?;
         let reader = Self {
             access: access.clone(),
             model,

@@ -4,7 +4,7 @@ use bson::{Bson, RawBson, RawDocumentBuf, doc};
 
 use super::{
     fan_out::{set_or_unset, source_condition},
-    layout::{CopyGroup, copy_groups},
+    layout::{CopyGroup, copy_groups, dependent_fields},
     parse_document,
     revalidate::revalidate_write,
     source::SourceCache,
@@ -20,6 +20,7 @@ use crate::{
         metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
     },
     schema::{Model, upgrade},
+    stored::parse_fields,
 };
 
 /// A copy that differs from its source.
@@ -45,6 +46,7 @@ pub(crate) async fn find_stale_copies(
     if !groups.iter().any(CopyGroup::has_fan_out) {
         return Ok(Vec::new());
     }
+    let names = dependent_fields(&groups);
     let mut source_ids = Vec::new();
     let mut copies = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
@@ -52,7 +54,7 @@ pub(crate) async fn find_stale_copies(
             continue;
         }
         let current = upgrade::upgrade_for_read(model, raw)?;
-        let document = parse_document(&current)?;
+        let document = parse_fields(&current, &names)?;
         for group in groups.iter().filter(|group| group.has_fan_out()) {
             let scope = group.scope_of_dependent(&document);
             for (path, embedded) in group.structs_in_document(&document) {
@@ -136,7 +138,7 @@ pub(crate) async fn refill_copy(
     // processes.
     let condition = source_condition(group, source);
     let elements = group.element_paths(&condition);
-    let token = PendingToken::with_new_lease();
+    let token = PendingToken::with_new_lease(access.lease());
     let mut update =
         doc! { "$set": { PendingKind::REVALIDATE.record_path(): token.to_document() } };
     if *source == Bson::Null {

@@ -469,7 +469,7 @@ pub(super) async fn write_copies(
     rejected: &mut RejectionList,
 ) -> Result<()> {
     let modes = downstream_modes(access, dependent_model, group);
-    let token = (!modes.is_empty()).then(PendingToken::with_new_lease);
+    let token = (!modes.is_empty()).then(|| PendingToken::with_new_lease(access.lease()));
     let additional_update = match token {
         Some(token) => {
             let pending = doc! { PendingKind::FAN_OUT.record_path(): token.to_document() };

@@ -4,7 +4,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf};
 
 use super::{
     fan_out::set_or_unset,
-    layout::{CopyGroup, PathRelation},
+    layout::{CopyGroup, PathRelation, dependent_fields},
     source::{SourceCache, SourceState},
     to_raw_document,
 };
@@ -18,6 +18,7 @@ use crate::{
     maintain::{PendingKind, PendingToken, computed, metadata_update::set_at},
     metadata::copy::SnapshotOrigin,
     schema::Model,
+    stored::{edit_fields, parse_fields, replace_fields, root_of},
 };
 
 /// Turns drafts into documents by filling their copies. Costs one query for each source model. Returns the sources that were
@@ -57,18 +58,14 @@ fn fill_drafts<'a>(
 ) -> BoxFuture<'a, Result<(Vec<RawDocumentBuf>, SourceCache)>> {
     Box::pin(async move {
         let mut sources = SourceCache::default();
-        let documents = drafts.iter().map(|raw| super::parse_document(raw));
-        let mut documents = documents.collect::<Result<Vec<_>>>()?;
-        fill_documents(
-            access,
-            model,
-            &super::copy_groups(model),
-            &mut documents,
-            &mut sources,
-        )
-        .await?;
-        let filled = documents.iter().map(|document| {
-            let mut raw = to_raw_document(document)?;
+        let groups = super::copy_groups(model);
+        let names = dependent_fields(&groups);
+        let structs = drafts.iter().map(|raw| parse_fields(raw, &names));
+        let mut structs = structs.collect::<Result<Vec<_>>>()?;
+        fill_documents(access, model, &groups, &mut structs, &mut sources).await?;
+        let filled = drafts.iter().zip(structs).map(|(draft, fields)| {
+            let mut raw = draft.clone();
+            replace_fields(&mut raw, &names, fields)?;
             computed::compute_fields(model, &mut raw)?;
             Ok(raw)
         });
@@ -85,26 +82,27 @@ pub(super) async fn fill_inserted(
     documents: &mut [RawDocumentBuf],
     sources: &mut SourceCache,
 ) -> Result<Option<PendingToken>> {
-    let parsed = documents.iter().map(|raw| super::parse_document(raw));
-    let mut parsed = parsed.collect::<Result<Vec<_>>>()?;
-    let has_copies = fill_documents(access, model, groups, &mut parsed, sources).await?;
-    let token = has_copies.then(PendingToken::with_new_lease);
-    for (raw, mut document) in documents.iter_mut().zip(parsed) {
+    let names = dependent_fields(groups);
+    let structs = documents.iter().map(|raw| parse_fields(raw, &names));
+    let mut structs = structs.collect::<Result<Vec<_>>>()?;
+    let has_copies = fill_documents(access, model, groups, &mut structs, sources).await?;
+    let token = has_copies.then(|| PendingToken::with_new_lease(access.lease()));
+    for (raw, mut fields) in documents.iter_mut().zip(structs) {
         if let Some(token) = token {
             let path = PendingKind::REVALIDATE.record_path();
-            set_at(&mut document, path, token.to_document());
+            set_at(&mut fields, path, token.to_document());
         }
-        *raw = to_raw_document(&document)?;
+        replace_fields(raw, &names, fields)?;
     }
     Ok(token)
 }
 
 /// Sets a value at a dotted path of a document.
 pub(super) fn put_field(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
-    let mut document = super::parse_document(raw)?;
-    set_at(&mut document, dotted, value);
-    *raw = to_raw_document(&document)?;
-    Ok(())
+    edit_fields(raw, &[root_of(dotted)], |fields| {
+        set_at(fields, dotted, value);
+        Ok(())
+    })
 }
 
 /// Fills all copies of complete documents. Returns whether a followed copy was filled from a source.
@@ -297,7 +295,7 @@ pub(super) async fn fill_update(
             PathRelation::Disjoint => {}
         }
     }
-    let token = has_copies.then(PendingToken::with_new_lease);
+    let token = has_copies.then(|| PendingToken::with_new_lease(access.lease()));
     if let Some(token) = token {
         let token = token.to_document().into();
         let path = PendingKind::REVALIDATE.record_path();

@@ -10,10 +10,11 @@ use crate::{
         overflow, rollup,
     },
     metadata::{
-        ParsedMetadata,
+        self, ParsedMetadata,
         copy::{copied_from, origin},
     },
     schema::{CopiedField, CopyMode, Model, OverflowField, SharedScope, TypeCopies},
+    stored::root_of,
 };
 
 /// The fields that are copied through one reference, with the path of the struct that contains the reference and the copies.
@@ -134,6 +135,17 @@ pub(crate) fn dependent_groups(
         .filter(|(_, group)| (group.source_model)().collection == source.collection)
 }
 
+/// Returns the top-level fields of a document that hold the references and copies of all groups, and metadata.
+pub(super) fn dependent_fields(groups: &[CopyGroup]) -> Vec<&'static str> {
+    let mut fields: Vec<_> = groups
+        .iter()
+        .flat_map(CopyGroup::dependent_fields)
+        .collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
 fn collect_groups(
     model: &Model,
     copies: &TypeCopies,
@@ -181,6 +193,20 @@ impl CopyGroup {
             scope: SharedScope::of_models(model, (field.model)()),
             fields: vec![copied],
         }
+    }
+
+    /// Returns the top-level fields of a dependent that hold the reference, the copies and their metadata.
+    fn dependent_fields(&self) -> Vec<&'static str> {
+        let scope = self.scope.map(|scope| root_of(scope.referrer));
+        let mut fields: Vec<_> = scope.into_iter().chain([metadata::FIELD]).collect();
+        match self.steps.first() {
+            Some(step) => fields.push(step.stored),
+            None => {
+                fields.push(self.reference);
+                fields.extend(self.fields.iter().map(|field| field.stored));
+            }
+        }
+        fields
     }
 
     /// Returns the scope that the source of a dependent must have; `None` unless both models have a scope.

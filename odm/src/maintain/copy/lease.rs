@@ -14,10 +14,9 @@ use crate::{
     backend::operation::{FindOperation, Stage},
     decode,
     maintain::{
-        LEASE_DURATION, PendingKind, PendingToken, Rejection,
+        PendingKind, PendingToken, Rejection,
         link::linked_document::{id_filter, one_of, read_upgraded},
         metadata_update::{MetadataUpdate, apply_update, apply_updates, remove_records},
-        pending::new_lease_end,
     },
     metadata::pending::{SINCE, UPDATED},
     query::{append_field, single_field_document},
@@ -159,7 +158,7 @@ impl<'f> FanOutLease<'f> {
         let renewal = MetadataUpdate::new(
             Stage::COPIES.step("take over the fan-out"),
             filter,
-            renewal_update(fan_out),
+            renewal_update(access, fan_out),
         );
         Ok(apply_update(access, model, renewal).await? > 0)
     }
@@ -169,7 +168,9 @@ impl<'f> FanOutLease<'f> {
     /// Returns `false` if all sources have a newer write, which has its own fan-out.
     pub(super) async fn renew_if_old(&mut self, access: &Access, updated: usize) -> Result<bool> {
         self.updated_dependents += updated as u64;
-        if access.transaction_scope().is_some() || self.renewed_at.elapsed() < LEASE_DURATION / 4 {
+        if access.transaction_scope().is_some()
+            || self.renewed_at.elapsed() < access.lease().renewal_age()
+        {
             return Ok(true);
         }
         self.renewed_at = Instant::now();
@@ -177,7 +178,7 @@ impl<'f> FanOutLease<'f> {
         let mut renewals = vec![MetadataUpdate::new(
             Stage::COPIES.step("renew the lease"),
             fan_out.unchanged_since_read()?,
-            renewal_update(fan_out),
+            renewal_update(access, fan_out),
         )];
         if let Some(first) = fan_out.source_ids().next() {
             let filter = fan_out.unchanged_source(first)?;
@@ -194,9 +195,9 @@ impl<'f> FanOutLease<'f> {
 }
 
 /// Returns the update that renews the lease of all sources.
-fn renewal_update(fan_out: &PendingFanOut) -> Document {
+fn renewal_update(access: &Access, fan_out: &PendingFanOut) -> Document {
     doc! { "$set": {
-        PendingKind::FAN_OUT.lease_path(): new_lease_end(),
+        PendingKind::FAN_OUT.lease_path(): access.lease().new_end(),
         PendingKind::FAN_OUT.field_path(SINCE): fan_out.started_at,
     } }
 }

@@ -182,6 +182,7 @@ fn log_failure(model: &Model, result: &Result<()>) {
 
 /// Records a pending fan-out in an update that writes a copied field. Returns the token and the copy mode.
 pub(super) fn add_pending_fan_out(
+    access: &Access,
     model: &Model,
     dependents: &[(&'static Model, CopyGroup)],
     update: &mut RawDocumentBuf,
@@ -190,7 +191,7 @@ pub(super) fn add_pending_fan_out(
     if modes.is_empty() {
         return Ok(None);
     }
-    let token = PendingToken::with_new_lease();
+    let token = PendingToken::with_new_lease(access.lease());
     *update = with_operator(update, "$inc", SOURCE_VERSION, 1_i64.into())?;
     *update = with_operator(
         update,

@@ -50,18 +50,18 @@ use crate::{
         BoxFuture,
         operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
     },
-    maintain::{
-        Footprint, WriteOperation, WriteOutcome, computed, pending::new_lease_end, rollup,
-        with_operator,
-    },
-    metadata::references::{
-        BLOCKED, INTENT, INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD, INTENT_TOKEN,
-        INVERSE_VERSION, LEASE, tombstone,
+    maintain::{Footprint, WriteOperation, WriteOutcome, computed, rollup, with_operator},
+    metadata::{
+        self,
+        references::{
+            BLOCKED, INTENT, INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD,
+            INTENT_TOKEN, INVERSE_VERSION, LEASE, tombstone,
+        },
     },
     query::{append_field, single_field_document},
     retry,
     schema::Model,
-    stored::{parse_document, set_at, to_raw_document},
+    stored::{edit_fields, set_at},
     task,
 };
 use inverse_update::{add_to_inverses, remove_from_inverses};
@@ -187,7 +187,7 @@ async fn insert_with_intent(
     let token = ObjectId::new();
     let write = InsertOperation {
         collection: model.collection.into(),
-        documents: vec![with_insert_intent(model, raw, token)?],
+        documents: vec![with_insert_intent(access, model, raw, token)?],
         ordered: true,
         origin: Stage::REFERENCES.step("insert with an intent record"),
     };
@@ -256,17 +256,25 @@ async fn abort_insert(
 
 /// Returns a document with the intent record of an insert, and with a new inverse version. The new version tells the document
 /// from a deleted document with the same `_id`.
-fn with_insert_intent(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDocumentBuf> {
-    let mut document = parse_document(raw)?;
-    if !model.inverses.is_empty() {
-        set_at(&mut document, INVERSE_VERSION, token);
-    }
-    if !model.links().is_empty() {
-        set_at(&mut document, INTENT_TOKEN, token);
-        set_at(&mut document, INTENT_COMMITTED, true);
-        set_at(&mut document, LEASE, new_lease_end());
-    }
-    to_raw_document(&document)
+fn with_insert_intent(
+    access: &Access,
+    model: &Model,
+    raw: &RawDocument,
+    token: ObjectId,
+) -> Result<RawDocumentBuf> {
+    let mut document = raw.to_owned();
+    edit_fields(&mut document, &[metadata::FIELD], |metadata| {
+        if !model.inverses.is_empty() {
+            set_at(metadata, INVERSE_VERSION, token);
+        }
+        if !model.links().is_empty() {
+            set_at(metadata, INTENT_TOKEN, token);
+            set_at(metadata, INTENT_COMMITTED, true);
+            set_at(metadata, LEASE, access.lease().new_end());
+        }
+        Ok(())
+    })?;
+    Ok(document)
 }
 
 /// Changes a single document by `run_write`, with an intent record. Returns `None` if the document is missing or does not match
@@ -309,7 +317,7 @@ where
         overflow_references::ensure_intent_fits(model, &old_ids, &new_ids)?;
         append_field(&mut intent, INTENT_OLD, old_ids)?;
         append_field(&mut intent, INTENT_NEW, new_ids.clone())?;
-        append_field(&mut intent, LEASE, new_lease_end())?;
+        append_field(&mut intent, LEASE, access.lease().new_end())?;
         let mut unchanged = filter.clone();
         found.add_unchanged_condition(&mut unchanged)?;
         if update_metadata(
@@ -417,7 +425,7 @@ async fn record_spilled_references(
     let old_ids = found.record_references(model, &removed_ids.named)?;
     overflow_references::ensure_intent_fits(model, &old_ids, new_ids)?;
     let mut set = single_field_document(INTENT_OLD, old_ids)?;
-    append_field(&mut set, LEASE, new_lease_end())?;
+    append_field(&mut set, LEASE, access.lease().new_end())?;
     Ok(update_metadata(
         access,
         model,

@@ -39,15 +39,47 @@ pub(crate) async fn ids_of_side(
     let Some(inverse) = OverflowInverse::of_side(model, side) else {
         return resident();
     };
-    let array_state = ArrayState::from_document(inverse.field, raw)?;
-    if array_state.manifest.is_none() {
+    if !ArrayState::has_manifest(inverse.field, raw) {
         return resident();
     }
+    let array_state = ArrayState::from_document(inverse.field, raw)?;
     if array_state.pending_work().is_some() {
         return Ok(None);
     }
     let id = RawBson::try_from(array_state.id).map_err(error::from_bson)?;
     inverse.all_elements(full_access, &id).await.map(Some)
+}
+
+/// Identifies the content of a spilled inverse: every change of the elements changes the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SpilledState {
+    generation: Option<ObjectId>,
+    version: i64,
+    len: u64,
+}
+
+/// Returns the state of a spilled inverse. `None` if no element is spilled, or if an array change is pending.
+pub(crate) fn spilled_state(
+    model: &'static Model,
+    side: &LinkField,
+    raw: &RawDocument,
+) -> Result<Option<SpilledState>> {
+    let Some(inverse) = OverflowInverse::of_side(model, side) else {
+        return Ok(None);
+    };
+    if !ArrayState::has_manifest(inverse.field, raw) {
+        return Ok(None);
+    }
+    let array = ArrayState::from_document(inverse.field, raw)?;
+    let len = array.len();
+    Ok(array
+        .manifest
+        .filter(|manifest| manifest.work.is_none())
+        .map(|manifest| SpilledState {
+            generation: manifest.generation,
+            version: manifest.version,
+            len,
+        }))
 }
 
 /// A change of an inverse.

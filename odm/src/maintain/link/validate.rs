@@ -87,8 +87,8 @@ pub(super) fn ensure_decided(model: &Model, documents: &[LinkedDocument]) -> Res
 /// The error of an insert that took longer than the lease, if the document is gone. Recovery rolls an insert back whose target is
 /// missing. A third process may also have deleted the document after recovery had completed the insert.
 pub(super) fn insert_abandoned(model: &Model, id: &RawBson) -> Error {
-    let message = "the insert took longer than five seconds, and the document was rolled back or deleted meanwhile: check the \
-                   references, and insert the document again";
+    let message = "the insert took longer than the lease of pending work, and the document was rolled back or deleted meanwhile: \
+                   check the references, and insert the document again";
     at_document(Error::new(ErrorKind::Conflict, message), model, id)
 }
 

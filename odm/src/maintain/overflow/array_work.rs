@@ -23,7 +23,6 @@ use crate::{
         link::linked_document::id_filter,
         metadata_update::{self, to_raw_document, to_raw_value},
         narrow_filter,
-        pending::new_lease_end,
     },
     metadata::{
         self,
@@ -87,9 +86,15 @@ impl ArrayHandle<'_> {
         to_raw_document(&filter)
     }
 
+    /// Creates work of this process, with a new token and a new lease.
+    pub(super) fn new_work(&self, kind: ArrayWorkKind) -> ArrayWork {
+        ArrayWork::new(self.access, kind)
+    }
+
     /// Renews the lease of pending work. Returns false if another writer has reclaimed the work.
     pub(super) async fn renew_lease(&self, token: ObjectId) -> Result<bool> {
-        let renewal = doc! { "$set": { self.field.work_path(LEASE): new_lease_end() } };
+        let renewal =
+            doc! { "$set": { self.field.work_path(LEASE): self.access.lease().new_end() } };
         self.update_owner(self.work_filter(token), renewal).await
     }
 
@@ -163,7 +168,7 @@ impl ArrayHandle<'_> {
         let Some(last) = tail_len.checked_sub(1) else {
             return Ok(());
         };
-        let work = ArrayWork::new(ArrayWorkKind::Spill);
+        let work = self.new_work(ArrayWorkKind::Spill);
         // A concurrent write may have frozen the tail already.
         let last = format!("{}.{last}", self.field.manifest_path(TAIL));
         let is_full = doc! { last: { "$exists": true } };
@@ -346,7 +351,7 @@ impl ArrayHandle<'_> {
         } else {
             let spill = ArrayWork {
                 block: work.block.clone(),
-                ..ArrayWork::new(ArrayWorkKind::Spill)
+                ..self.new_work(ArrayWorkKind::Spill)
             };
             let set = doc! { "$set": { field.pending_change: spill.to_document()? } };
             self.update_owner(condition, set).await?
@@ -497,10 +502,10 @@ pub(super) async fn count_chunks(
 
 impl ArrayWork {
     /// Creates work of this process, with a new token and a new lease.
-    pub(super) fn new(kind: ArrayWorkKind) -> Self {
+    pub(super) fn new(access: &Access, kind: ArrayWorkKind) -> Self {
         Self {
             token: ObjectId::new(),
-            lease_end: new_lease_end(),
+            lease_end: access.lease().new_end(),
             kind,
             block: Vec::new(),
             swept_generation: None,

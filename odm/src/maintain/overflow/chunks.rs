@@ -13,10 +13,7 @@ use crate::{
     backend::operation::{
         DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
     },
-    maintain::{
-        metadata_update::{parse_document, to_raw_document},
-        pending::{new_insert_lease_end, new_lease_end},
-    },
+    maintain::metadata_update::{parse_document, to_raw_document},
     metadata::{
         self,
         overflow::{ChunkMetadata, PROVISIONAL_LEASE, abandoned_insert_id, chunk_id},
@@ -129,7 +126,7 @@ impl ChunkBatch<'_> {
         elements: Vec<Bson>,
     ) -> Result<bool> {
         let is_standalone = access.transaction_scope().is_none();
-        let lease_end = is_standalone.then(new_lease_end);
+        let lease_end = is_standalone.then(|| access.lease().new_end());
         let chunk = self.chunk_document(field, 0, elements, lease_end, None);
         insert_once(access, field, chunk).await
     }
@@ -148,8 +145,8 @@ impl ChunkBatch<'_> {
             // Other writes wait for pending work of an existing document. No write waits for an insert, so its lease is longer.
             let lease_end = match (access.transaction_scope(), array) {
                 (Some(_), _) => None,
-                (None, Some(_)) => Some(new_lease_end()),
-                (None, None) => Some(new_insert_lease_end()),
+                (None, Some(_)) => Some(access.lease().new_end()),
+                (None, None) => Some(access.lease().new_insert_end()),
             };
             let token = lease_end.map(|_| self.token);
             let chunk = self.chunk_document(field, n, part.clone(), lease_end, token);
@@ -181,7 +178,7 @@ impl ChunkBatch<'_> {
         parts: &[Vec<Bson>],
     ) -> Result<()> {
         for (n, part) in (0..).zip(parts) {
-            let lease_end = Some(new_lease_end());
+            let lease_end = Some(access.lease().new_end());
             let chunk = self.chunk_document(field, n, part.clone(), lease_end, None);
             insert_once(access, field, chunk).await?;
         }
@@ -199,7 +196,7 @@ pub(super) async fn record_abandoned_insert(
 ) -> Result<()> {
     let mut record = doc! { "_id": abandoned_insert_id(owner, token) };
     let metadata = ChunkMetadata {
-        lease_end: Some(new_insert_lease_end()),
+        lease_end: Some(access.lease().new_insert_end()),
         ..ChunkMetadata::default()
     };
     metadata.write_to(&mut record);

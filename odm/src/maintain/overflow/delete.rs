@@ -19,7 +19,6 @@ use crate::{
         WriteOperation, WriteOutcome, WriteRequest, computed,
         link::linked_document::{id_filter, one_of},
         metadata_update::{parse_document, to_raw_document, to_raw_value},
-        pending::new_lease_end,
     },
     metadata::{
         overflow::{GENERATION, PROVISIONAL_TOKEN, WORK_HEAD},
@@ -191,7 +190,7 @@ pub(super) async fn delete_incomplete_insert(
 ) -> Result<()> {
     // A concurrent delete removes the chunks first, so missing chunks prove nothing. Check that the document is not being
     // deleted.
-    let renewal = doc! { "$set": { array.field.work_path(LEASE): new_lease_end() } };
+    let renewal = doc! { "$set": { array.field.work_path(LEASE): array.access.lease().new_end() } };
     if !array
         .update_owner(array.work_filter(token), renewal)
         .await?

@@ -174,7 +174,7 @@ async fn write_folded(
     let field = array.field;
     let work = ArrayWork {
         swept_generation: manifest.generation,
-        ..ArrayWork::new(ArrayWorkKind::Sweep)
+        ..array.new_work(ArrayWorkKind::Sweep)
     };
     let mut condition = version_unchanged(field, manifest);
     condition.insert(field.pending_change, doc! { "$exists": false });

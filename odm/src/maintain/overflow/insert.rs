@@ -26,6 +26,7 @@ use crate::{
     },
     metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
     schema::{Model, OverflowField},
+    stored::{edit_fields, parse_fields},
 };
 
 /// Returns whether arrays of the documents must be sorted or spilled before the insert.
@@ -54,7 +55,8 @@ fn is_any_unsorted(model: &Model, documents: &[RawDocumentBuf]) -> bool {
         Some((field, order))
     });
     orders.any(|(field, order)| {
-        let mut documents = documents.iter().filter_map(|raw| parse_document(raw).ok());
+        let parse = |raw: &RawDocumentBuf| parse_fields(raw, &[field.stored]).ok();
+        let mut documents = documents.iter().filter_map(parse);
         documents.any(|document| !order.is_sorted(&array_or_empty(document.get(field.stored))))
     })
 }
@@ -70,7 +72,7 @@ pub(crate) fn resident_positions(
         .overflows
         .iter()
         .find(|field| field.stored == stored)?;
-    let document = parse_document(raw).ok()?;
+    let document = parse_fields(raw, &[stored]).ok()?;
     let mut elements = array_or_empty(document.get(stored));
     let mut positions: Vec<_> = (0..elements.len()).collect();
     if let Some(order) = ArrayOrder::from_field(field) {
@@ -96,7 +98,7 @@ pub(super) fn ensure_elements_fit(
                 continue;
             };
             if elements.as_bytes().len() > field.max_chunk_bytes / 2 {
-                let document = parse_document(raw)?;
+                let document = parse_fields(raw, &[field.stored])?;
                 ensure_element_sizes(field, &array_or_empty(document.get(field.stored)))
                     .map_err(error::naming_model(model))?;
             }
@@ -155,13 +157,15 @@ fn sort_arrays(model: &'static Model, write: &mut WriteOperation) -> Result<()> 
         if !is_any_unsorted(model, std::slice::from_ref(raw)) {
             continue;
         }
-        let mut document = parse_document(raw)?;
-        for field in model.overflows {
-            if let Ok(elements) = document.get_array_mut(field.stored) {
-                sort_if_ordered(field, elements);
+        let arrays = model.overflows.iter().map(|field| field.stored);
+        edit_fields(raw, &arrays.collect::<Vec<_>>(), |document| {
+            for field in model.overflows {
+                if let Ok(elements) = document.get_array_mut(field.stored) {
+                    sort_if_ordered(field, elements);
+                }
             }
-        }
-        *raw = to_raw_document(&document)?;
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -263,7 +267,7 @@ fn take_spilled(
         };
         manifest.work = Some(ArrayWork {
             token: spilled_array.token,
-            ..ArrayWork::new(kind)
+            ..ArrayWork::new(access, kind)
         });
     }
     document.insert(field.stored, resident.to_vec());
@@ -350,7 +354,7 @@ impl InsertedSpill {
 
     /// The error of an insert that recovery has abandoned.
     fn abandoned_error(&self, model: &Model) -> Error {
-        let message = "the insert took longer than five minutes, and recovery deleted the incomplete document: check whether this document and the documents after it exist, and insert the missing documents again";
+        let message = "the insert took longer than its lease (60 times the `pending_lease`, 5 minutes by default), and recovery deleted the incomplete document: check whether this document and the documents after it exist, and insert the missing documents again";
         let error = Error::new(ErrorKind::Conflict, message);
         error::naming_model(model)(error).with_id(self.owner.clone())
     }

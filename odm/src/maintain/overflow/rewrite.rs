@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Result, error,
-    maintain::{LEASE_DURATION, metadata_update::parse_document},
+    maintain::metadata_update::parse_document,
     metadata::overflow::{BOUND, COUNT, GENERATION, NEXT},
     retry,
     schema::OverflowField,
@@ -75,7 +75,7 @@ async fn sort_resident(array: &ArrayHandle<'_>, owner: &ArrayState) -> Result<bo
 /// Writes all spilled elements into new chunks, numbered from 0. Returns false if a concurrent write has changed the array.
 pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) -> Result<bool> {
     let field = array.field;
-    let work = ArrayWork::new(ArrayWorkKind::Stage);
+    let work = array.new_work(ArrayWorkKind::Stage);
     let mut unchanged = match &owner.manifest {
         Some(manifest) => version_unchanged(field, manifest),
         None => doc! { field.manifest: { "$exists": false } },
@@ -102,7 +102,7 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
                 spilled.extend(array_or_empty(parse_document(raw)?.get(field.elements)));
             }
             // Renew the lease during a long read. Otherwise another writer would reclaim the chunks.
-            if renewed_at.elapsed() > LEASE_DURATION / 4 {
+            if renewed_at.elapsed() > array.access.lease().renewal_age() {
                 if !array.renew_lease(work.token).await? {
                     return Ok(false);
                 }
@@ -141,7 +141,7 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
     let published = ArrayWork {
         token: work.token,
         swept_generation: frozen.manifest.and_then(|manifest| manifest.generation),
-        ..ArrayWork::new(ArrayWorkKind::Published {
+        ..array.new_work(ArrayWorkKind::Published {
             expected_chunks: None,
         })
     };

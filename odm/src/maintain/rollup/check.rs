@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
-    contribution::{RollupGroup, rollup_groups_of_parent},
+    contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
     has_pending, is_parent_model,
     parent::{ParentIdentity, ParentKey},
     parent_update::read_latest,
@@ -20,6 +20,7 @@ use crate::{
         metadata_update::{parse_document, to_raw_document, to_raw_value},
     },
     schema::{Model, RollupKind, upgrade},
+    stored::parse_fields,
 };
 
 /// A rollup that differs from the contributions of the children.
@@ -113,6 +114,7 @@ async fn sum_contributions(
 ) -> Result<ContributionSums> {
     let mut contributions = ContributionSums::default();
     let filter = group.children_condition(&doc! { "$in": parent_ids });
+    let fields = child_fields(child_model, std::slice::from_ref(group));
     for_each_document(
         access,
         child_model,
@@ -120,7 +122,7 @@ async fn sum_contributions(
         None,
         &mut |raw| {
             let current = upgrade::upgrade_for_read(child_model, raw)?;
-            let document = parse_document(&current)?;
+            let document = parse_fields(&current, &fields)?;
             let is_pending = has_pending(raw, PendingKind::ROLLUP)?
                 || has_pending(raw, PendingKind::REFERENCES)?;
             for contribution in group.contributions_of(child_model, &document)? {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawDocument, doc, oid::ObjectId};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    contribution::{Contribution, RollupGroup},
+    contribution::{Contribution, RollupGroup, child_fields},
     parent::{ParentIdentity, ParentKey},
 };
 use crate::{
@@ -16,12 +16,11 @@ use crate::{
     maintain::{
         PendingKind, PendingToken,
         link::linked_document::{OrderedId, read_upgraded},
-        metadata_update::{
-            MetadataUpdate, apply_updates, parse_document, to_raw_document, to_raw_value,
-        },
+        metadata_update::{MetadataUpdate, apply_updates, to_raw_document, to_raw_value},
     },
     metadata::{ParsedMetadata, rollup::RecordedContribution},
     schema::Model,
+    stored::parse_fields,
 };
 
 /// A child document with the current and the recorded contributions.
@@ -63,12 +62,16 @@ pub(super) struct ParentDeltas<'m> {
 }
 
 impl ChildState {
-    pub(super) fn from_raw(
+    /// Reads the children of several documents.
+    pub(super) fn from_raws(
         model: &Model,
         groups: &[RollupGroup],
-        raw: &RawDocument,
-    ) -> Result<Self> {
-        Self::from_document(model, groups, &parse_document(raw)?)
+        raws: &[RawDocumentBuf],
+    ) -> Result<Vec<Self>> {
+        let fields = child_fields(model, groups);
+        raws.iter()
+            .map(|raw| Self::from_document(model, groups, &parse_fields(raw, &fields)?))
+            .collect()
     }
 
     pub(super) fn from_document(
@@ -104,10 +107,7 @@ impl ChildState {
         let find = find_matching(&model.collection.into(), filter)
             .with_origin(Stage::ROLLUPS.step("read the children"));
         let documents = read_upgraded(access, model, find).await?;
-        documents
-            .iter()
-            .map(|raw| Self::from_raw(model, groups, raw))
-            .collect()
+        Self::from_raws(model, groups, &documents)
     }
 
     /// Returns the condition that the contributions did not change since the read: every change of a contribution also changes

@@ -10,7 +10,7 @@ use crate::{
         metadata_update::{set_at, to_raw_value, update_touches, value_at},
     },
     metadata::{
-        ParsedMetadata,
+        self, ParsedMetadata,
         references::tombstone,
         rollup::{
             ENTRY_ID, ENTRY_SORT_VALUE, RecordedContribution, contribution_parents_path,
@@ -18,6 +18,7 @@ use crate::{
         },
     },
     schema::{Model, Rollup, RollupKind, SharedScope},
+    stored::root_of,
 };
 
 /// The rollups of a parent model that come from one reference of a child model.
@@ -108,6 +109,17 @@ pub(super) fn rollup_groups_of_parent(
         .collect()
 }
 
+/// Returns the top-level fields of a child that all groups read: the `_id`, metadata, and the inputs of contributions.
+pub(super) fn child_fields(child_model: &Model, groups: &[RollupGroup]) -> Vec<String> {
+    let mut fields = vec!["_id".to_owned(), metadata::FIELD.to_owned()];
+    for group in groups {
+        fields.extend(group.input_fields(child_model));
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
 impl RollupGroup {
     /// Returns the key of the group in the applied contributions of a parent.
     pub(super) fn group_key(&self, child_model: &Model) -> String {
@@ -139,6 +151,31 @@ impl RollupGroup {
         is_written(&self.reference)
             || child_model.soft_delete.is_some_and(is_written)
             || self.rollups.iter().any(depends_on_update)
+    }
+
+    /// Returns the top-level fields of a child on which the contributions depend, except metadata.
+    fn input_fields(&self, child_model: &Model) -> Vec<String> {
+        let scope = self.scope.map(|scope| scope.referrer);
+        let whole_fields = child_model.soft_delete.into_iter().chain(scope);
+        let mut paths: Vec<String> = whole_fields.map(ToOwned::to_owned).collect();
+        paths.push(self.reference.clone());
+        for rollup in &self.rollups {
+            paths.extend(
+                (rollup.when)()
+                    .into_iter()
+                    .map(|(path, _)| path.to_string()),
+            );
+            match rollup.kind {
+                RollupKind::Count => {}
+                RollupKind::Sum(value) => paths.push(value().to_string()),
+                RollupKind::Latest { by, fields, .. } => {
+                    paths.push(by().to_string());
+                    paths.extend(fields.iter().map(|(_, stored)| (*stored).to_owned()));
+                }
+            }
+        }
+        let roots = paths.iter().map(|path| root_of(path).to_owned());
+        roots.collect()
     }
 
     /// Returns the contributions of a document, one for each parent.

@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     ChildState, MAX_CHILDREN_PER_BATCH, MAX_UPDATE_ATTEMPTS, PendingToken, clear_pending,
-    contribution::{RollupGroup, rollup_groups_of_parent},
+    contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
     parent::ParentIdentity,
     parent_update, queue, rollup_groups,
     standalone::{applied_values, contention_error, version_guard},
@@ -29,6 +29,7 @@ use crate::{
     query::single_field_document,
     retry,
     schema::{Model, RollupKind, upgrade},
+    stored::parse_fields,
 };
 
 /// Recomputes the rollups of new parents. `initial_version` is the initial rollup version.
@@ -181,7 +182,7 @@ pub(crate) async fn recompute_parent(
             // Keep existing tokens: the writers of these children wait for their own tokens.
             let mut unmarked = filter.clone();
             unmarked.insert(PendingKind::ROLLUP.lease_path(), doc! { "$exists": false });
-            let update = doc! { "$set": { PendingKind::ROLLUP.record_path(): PendingToken::with_new_lease().to_document() } };
+            let update = doc! { "$set": { PendingKind::ROLLUP.record_path(): PendingToken::with_new_lease(access.lease()).to_document() } };
             apply_update(
                 &full_access,
                 child_model,
@@ -214,13 +215,15 @@ async fn outdated_children(
     same_scope: Document,
 ) -> Result<Vec<Bson>> {
     let groups = rollup_groups(access.schema_models(), child_model);
+    let fields = child_fields(child_model, &groups);
     let mut outdated = Vec::new();
     let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
     filter.extend(same_scope);
     let filter = to_raw_document(&filter)?;
     for_each_document(access, child_model, &filter, None, &mut |raw| {
         let current = upgrade::upgrade_for_read(child_model, raw)?;
-        let child = ChildState::from_raw(child_model, &groups, &current)?;
+        let child = parse_fields(&current, &fields)?;
+        let child = ChildState::from_document(child_model, &groups, &child)?;
         if !child.is_up_to_date() {
             outdated.push(child.id);
         }

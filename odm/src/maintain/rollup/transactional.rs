@@ -24,14 +24,14 @@ use crate::{
     maintain::{
         PendingKind, WriteOperation, WriteOutcome,
         link::linked_document::one_of,
-        metadata_update::{
-            MetadataUpdate, apply_update, parse_document, set_at, to_raw_document, to_raw_value,
-        },
+        metadata_update::{MetadataUpdate, apply_update, set_at, to_raw_value},
         run_from_references,
     },
+    metadata,
     query::single_field_document,
     retry,
     schema::Model,
+    stored::edit_fields,
 };
 
 /// Whether each parent exists, by group.
@@ -46,42 +46,32 @@ pub(super) async fn insert_with_parents(
 ) -> Result<WriteOutcome> {
     let full_access = access.with_full_visibility();
     let documents = write.documents_to_insert().unwrap_or_default();
-    let mut parsed = documents
-        .iter()
-        .map(|raw| parse_document(raw))
-        .collect::<Result<Vec<_>>>()?;
-    let children = parsed
-        .iter()
-        .map(|document| ChildState::from_document(model, groups, document));
-    let children = children.collect::<Result<Vec<_>>>()?;
+    let children = ChildState::from_raws(model, groups, documents)?;
     let found_parents = update_parents(&full_access, model, groups, &children).await;
     let found_parents = found_parents.map_err(|error| access.fail_transaction(error))?;
-    let token = PendingToken::with_new_lease();
+    let token = PendingToken::with_new_lease(access.lease());
     let mut all_parents_exist = true;
-    for (document, child) in parsed.iter_mut().zip(&children) {
-        let mut parents_exist = true;
-        for (position, group) in groups.iter().enumerate() {
-            let mut record = Vec::new();
-            for contribution in child.contributions.get(position).into_iter().flatten() {
-                let parent = child.parent_with_id(position, &contribution.parent_id);
-                let key = parent.map(|parent| parent.to_key()).transpose()?;
-                let exists = key.is_none_or(|key| is_found(&found_parents, position, &key));
-                parents_exist &= exists;
-                record.push(contribution.to_record(exists));
+    for (raw, child) in documents.iter_mut().zip(&children) {
+        edit_fields(raw, &[metadata::FIELD], |metadata| {
+            let mut parents_exist = true;
+            for (position, group) in groups.iter().enumerate() {
+                let mut record = Vec::new();
+                for contribution in child.contributions.get(position).into_iter().flatten() {
+                    let parent = child.parent_with_id(position, &contribution.parent_id);
+                    let key = parent.map(|parent| parent.to_key()).transpose()?;
+                    let exists = key.is_none_or(|key| is_found(&found_parents, position, &key));
+                    parents_exist &= exists;
+                    record.push(contribution.to_record(exists));
+                }
+                group.write_record(metadata, record);
             }
-            group.write_record(document, record);
-        }
-        if !parents_exist {
-            set_at(
-                document,
-                PendingKind::ROLLUP.record_path(),
-                token.to_document(),
-            );
-            all_parents_exist = false;
-        }
-    }
-    for (raw, document) in documents.iter_mut().zip(&parsed) {
-        *raw = to_raw_document(document)?;
+            if !parents_exist {
+                let path = PendingKind::ROLLUP.record_path();
+                set_at(metadata, path, token.to_document());
+                all_parents_exist = false;
+            }
+            Ok(())
+        })?;
     }
     let outcome = run_from_references(access.clone(), model, write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;

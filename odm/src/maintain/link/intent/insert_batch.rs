@@ -80,7 +80,7 @@ pub(super) async fn insert_batch(
     for raw in documents {
         let id = LinkedDocument::from_stored(model, raw)?.id;
         let token = ObjectId::new();
-        raws.push(with_insert_intent(model, raw, token)?);
+        raws.push(with_insert_intent(access, model, raw, token)?);
         inserted.push(InsertedDocument { id, token });
     }
     let write = InsertOperation {

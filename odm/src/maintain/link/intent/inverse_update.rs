@@ -21,7 +21,7 @@ use crate::{
     Result,
     access::Access,
     id_batches::id_batches,
-    maintain::{overflow, pending::new_lease_end},
+    maintain::overflow,
     metadata::references::{INVERSE_VERSION, LEASE, tombstone},
     query::{append_field, single_field_document},
     retry,
@@ -128,7 +128,10 @@ async fn renew_lease(
     token: ObjectId,
 ) -> Result<()> {
     let filter = intent_filter(referrer, token)?;
-    let renewal = single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
+    let renewal = single_field_document(
+        "$set",
+        single_field_document(LEASE, access.lease().new_end())?,
+    )?;
     match update_metadata(
         &access.with_full_visibility(),
         model,

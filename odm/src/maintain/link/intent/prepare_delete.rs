@@ -35,7 +35,7 @@ use crate::{
     access::{Access, add_condition, find_matching},
     backend::operation::{FindOperation, Stage},
     id_batches::id_batches,
-    maintain::{narrow_filter, pending::new_lease_end, rollup},
+    maintain::{narrow_filter, rollup},
     metadata::references::{
         BLOCKED, LEASE, intended_ids_path,
         tombstone::{self, DeleteRoot, Tombstone},
@@ -158,6 +158,7 @@ pub(super) async fn decide_delete(
 /// Returns the operand of `$set` that writes the provisional tombstone of a cascaded document. The tombstone refers to the root,
 /// which decides.
 pub(super) fn cascade_tombstone(
+    access: &Access,
     root_model: &Model,
     root_id: &RawBson,
     token: ObjectId,
@@ -167,7 +168,7 @@ pub(super) fn cascade_tombstone(
         id: root_id.clone(),
     };
     let mut set = tombstone::set_provisional(token, Some(&root))?;
-    append_field(&mut set, LEASE, new_lease_end())?;
+    append_field(&mut set, LEASE, access.lease().new_end())?;
     Ok(set)
 }
 
@@ -336,8 +337,10 @@ impl UndecidedDelete<'_> {
         let mut idle = filter.clone();
         add_idle_condition(&mut idle)?;
         for attempt in 1..=MAX_TOMBSTONE_ATTEMPTS {
-            let tombstone =
-                single_field_document("$set", cascade_tombstone(self.model, self.id, self.token)?)?;
+            let tombstone = single_field_document(
+                "$set",
+                cascade_tombstone(full_access, self.model, self.id, self.token)?,
+            )?;
             update_metadata(
                 full_access,
                 rule.model,
@@ -355,8 +358,10 @@ impl UndecidedDelete<'_> {
             .await?
             else {
                 // Renew the lease, so that waiting processes do not recover this delete.
-                let renewal =
-                    single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
+                let renewal = single_field_document(
+                    "$set",
+                    single_field_document(LEASE, full_access.lease().new_end())?,
+                )?;
                 let root_filter = tombstone_filter(self.id, self.token)?;
                 update_metadata(
                     full_access,

@@ -32,9 +32,7 @@ use crate::{
     maintain::{
         WriteOperation, WriteOutcome,
         blocked::{RejectionList, is_blocking, is_rejection},
-        copy, narrow_filter, overflow,
-        pending::new_lease_end,
-        rollup,
+        copy, narrow_filter, overflow, rollup,
     },
     metadata::references::{INTENT, INTENT_OLD, INTENT_TOKEN, LEASE, tombstone},
     query::{append_field, single_field_document},
@@ -87,7 +85,7 @@ pub(super) async fn delete_document(
             true => tombstone::set_provisional(token, None)?,
             false => tombstone::set_final(token)?,
         };
-        append_field(&mut set, LEASE, new_lease_end())?;
+        append_field(&mut set, LEASE, access.lease().new_end())?;
         if !is_provisional {
             rollup::mark_pending_on_delete(&full_access, model, &mut set)?;
         }
@@ -201,8 +199,10 @@ pub(super) async fn apply_delete_rules(
             DetachOutcome::Retry | DetachOutcome::Deleted => attempt = 1,
         }
         // Renew the lease, so that waiting processes do not recover this delete.
-        let renewal =
-            single_field_document("$set", single_field_document(LEASE, new_lease_end())?)?;
+        let renewal = single_field_document(
+            "$set",
+            single_field_document(LEASE, full_access.lease().new_end())?,
+        )?;
         update_metadata(
             full_access,
             model,
@@ -280,7 +280,7 @@ impl DecidedDelete<'_> {
             Some(ids) => single_field_document("_id", one_of(ids)?)?,
             None => RawDocumentBuf::new(),
         };
-        let (token, lease_end) = (ObjectId::new(), new_lease_end());
+        let (token, lease_end) = (ObjectId::new(), full_access.lease().new_end());
         let mut intent = single_field_document(INTENT_TOKEN, token)?;
         append_field(&mut intent, INTENT_OLD, RawDocumentBuf::new())?;
         append_field(&mut intent, LEASE, lease_end)?;
@@ -417,8 +417,10 @@ impl DecidedDelete<'_> {
             let idle = self
                 .idle_referrer_filter(rule, id_filter(referrer)?)
                 .await?;
-            let tombstone =
-                single_field_document("$set", cascade_tombstone(self.model, self.id, token)?)?;
+            let tombstone = single_field_document(
+                "$set",
+                cascade_tombstone(full_access, self.model, self.id, token)?,
+            )?;
             if update_metadata(full_access, model, "write the tombstones", idle, tombstone).await?
                 == 1
             {

@@ -53,10 +53,13 @@ impl ArrayUpdate {
             let change = self.footprint.for_chunks(operators)?;
             let tail_operators = self.footprint.for_tail(operators);
             for attempt in write_attempts() {
-                let work = ArrayWork::new(ArrayWorkKind::Change {
-                    change: change.clone(),
-                    changes_count,
-                });
+                let work = ArrayWork::new(
+                    &self.access,
+                    ArrayWorkKind::Change {
+                        change: change.clone(),
+                        changes_count,
+                    },
+                );
                 let mut record_work = doc! { "$inc": { self.field.manifest_path(VERSION): 1_i64 } };
                 put_operator(
                     &mut record_work,

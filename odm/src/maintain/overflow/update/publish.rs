@@ -53,9 +53,12 @@ impl ArrayUpdate {
         let published = ArrayWork {
             token: work.token,
             swept_generation: target.swept_generation,
-            ..ArrayWork::new(ArrayWorkKind::Published {
-                expected_chunks: None,
-            })
+            ..ArrayWork::new(
+                &self.access,
+                ArrayWorkKind::Published {
+                    expected_chunks: None,
+                },
+            )
         };
         put_operator(
             &mut operators,

@@ -206,7 +206,7 @@ impl ArrayUpdate {
                         values = missing;
                     }
                 }
-                let work = ArrayWork::new(ArrayWorkKind::Stage);
+                let work = ArrayWork::new(&self.access, ArrayWorkKind::Stage);
                 let condition = self.unchanged_since_read(owner.manifest.as_ref());
                 let Some(frozen) = array.begin_work(condition, &work, true).await? else {
                     retry::pause_before_retry("the array has changed since the read", attempt)

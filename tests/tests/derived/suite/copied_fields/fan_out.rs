@@ -376,6 +376,51 @@ pub async fn the_number_of_background_fan_outs_is_limited(fixture: Fixture) {
     }
 }
 
+/// Pending work is recorded with the lease of the process that records it. Other processes see the stored end of the lease.
+pub async fn the_lease_is_as_long_as_set(fixture: Fixture) {
+    for (id, seconds) in [(1, 3_600), (2, 5)] {
+        let faults = Arc::new(Faults::new(fixture.backend()));
+        let mut options = odm::Database::<Mirrors>::options();
+        if seconds != 5 {
+            options = options.pending_lease(Duration::from_secs(seconds));
+        }
+        let db = options.open_backend(faults.clone()).await.unwrap();
+        db.sync_indexes().await.unwrap();
+        let (name, source) = ("old".to_owned(), Ref::new(id));
+        db.insert(Source { id, name }).await.unwrap();
+        db.insert(NewMirror { id, source }).await.unwrap();
+        db.wait_for_pending().await.unwrap();
+
+        let reads_copies = |operation: &Operation| matches!(operation, Operation::Find(find) if find.collection == "mirrors");
+        faults.inject(1, reads_copies, Fault::Delay(Duration::from_secs(1)));
+        let before = DateTime::now().timestamp_millis();
+        let rename = db.update::<Source>(id).set(|s| s.name(), "new");
+        rename.await.unwrap();
+        let after = DateTime::now().timestamp_millis();
+
+        let find = FindOperation {
+            collection: "sources".into(),
+            filter: rawdoc! { "_id": id },
+            projection: None,
+            sort: None,
+            limit: None,
+            options: Default::default(),
+        };
+        let found = fixture.backend().find_all(find).await.unwrap();
+        let metadata = found[0].get_document("_odm").unwrap();
+        let record = metadata.get_document("pending").unwrap();
+        let record = record.get_document("fan_out").unwrap();
+        let lease_end = record.get_datetime("lease").unwrap().timestamp_millis();
+        let duration = i64::try_from(seconds * 1_000).unwrap();
+        assert!(
+            (before + duration..=after + duration).contains(&lease_end),
+            "{seconds} seconds: {before} to {after}, {lease_end}"
+        );
+        db.wait_for_pending().await.unwrap();
+        assert_eq!(faults.pending(), 0, "the fan-out was delayed");
+    }
+}
+
 pub async fn a_worker_completes_abandoned_fan_outs(fixture: Fixture) {
     let faults = Arc::new(Faults::new(fixture.backend()));
     let (db, working) = (
