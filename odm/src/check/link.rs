@@ -157,7 +157,14 @@ const MAX_SPILLED_BYTES: usize = 32 << 20;
 #[derive(Default)]
 pub(super) struct SpilledInverses {
     /// By collection, field and document.
-    ids: HashMap<(FieldKey<'static>, ComparableId), (SpilledState, Arc<HashSet<ComparableId>>)>,
+    inverses: HashMap<(FieldKey<'static>, ComparableId), SpilledInverse>,
+    bytes: usize,
+}
+
+/// The ids of an inverse in a known state.
+struct SpilledInverse {
+    state: SpilledState,
+    ids: Arc<HashSet<ComparableId>>,
     bytes: usize,
 }
 
@@ -172,10 +179,10 @@ impl SpilledInverses {
     ) -> Result<SideIds> {
         let state = spilled_state(model, side, raw)?;
         let key = ((model.collection, side.stored), id.clone());
-        if let (Some(state), Some((known_state, ids))) = (&state, self.ids.get(&key))
-            && state == known_state
+        if let (Some(state), Some(known)) = (&state, self.inverses.get(&key))
+            && *state == known.state
         {
-            return Ok(Some(Arc::clone(ids)));
+            return Ok(Some(Arc::clone(&known.ids)));
         }
         let ids = ids_of_side(access, model, side, raw).await?;
         let ids = ids.map(|ids| Arc::new(comparable_ids(&ids)));
@@ -186,7 +193,10 @@ impl SpilledInverses {
                 *self = Self::default();
             }
             self.bytes += bytes;
-            self.ids.insert(key, (state, Arc::clone(ids)));
+            let ids = Arc::clone(ids);
+            let inverse = SpilledInverse { state, ids, bytes };
+            let earlier = self.inverses.insert(key, inverse);
+            self.bytes -= earlier.map_or(0, |earlier| earlier.bytes);
         }
         Ok(ids)
     }
