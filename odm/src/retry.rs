@@ -188,8 +188,6 @@ impl Drop for QueueTurn {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test runs on Tokio")]
 mod tests {
-    use futures_util::FutureExt;
-
     use super::*;
 
     const LONG_PATIENCE: Duration = Duration::from_secs(60);
@@ -227,7 +225,7 @@ mod tests {
         let holder = LINES.wait_for_turn(1, LONG_PATIENCE).await;
         // This member waits, and is not polled again.
         let mut unpolled = Box::pin(LINES.wait_for_turn(1, LONG_PATIENCE));
-        assert!((&mut unpolled).now_or_never().is_none());
+        assert!(futures_util::poll!(&mut unpolled).is_pending());
         assert!(
             LINES
                 .wait_for_turn(1, Duration::from_millis(50))

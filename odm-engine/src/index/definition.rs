@@ -41,17 +41,6 @@ pub(crate) struct IndexEntry<'e> {
 }
 
 impl IndexState {
-    /// Whether the keys of a document can change with these top-level fields.
-    pub(crate) fn depends_on(&self, changed_fields: &[&[u8]]) -> bool {
-        let depends_on_other_fields =
-            self.partial.is_some() || self.coverage.is_some() || self.index.hashed.is_some();
-        depends_on_other_fields
-            || self.paths.iter().any(|path| {
-                let root = path.parts().first().map(|part| part.name().as_bytes());
-                root.is_none_or(|root| changed_fields.contains(&root))
-            })
-    }
-
     pub(crate) fn new(collection: u32, id: u32, index: Index) -> Result<IndexState> {
         let collator = index.collation.as_ref().map(Collator::new).transpose()?;
         let mut partial = index.partial.as_deref().map(Filter::parse).transpose()?;
@@ -74,6 +63,17 @@ impl IndexState {
             collator,
             rules: None,
         })
+    }
+
+    /// Whether the keys or the stored part of a document can change with these top-level fields.
+    pub(crate) fn depends_on(&self, changed_fields: &[&[u8]]) -> bool {
+        // A wildcard index covers many fields, and the condition of a partial index can name any field.
+        let may_depend_on_any = self.coverage.is_some() || self.partial.is_some();
+        may_depend_on_any
+            || self.paths.iter().any(|path| {
+                let root = path.parts().first().map(|part| part.name().as_bytes());
+                root.is_none_or(|root| changed_fields.contains(&root))
+            })
     }
 
     /// Returns the index with a different version of the collation rules.

@@ -144,6 +144,19 @@ fn a_change_of_only_the_type_is_stored() {
 }
 
 #[test]
+fn a_change_of_only_the_order_of_fields_is_stored() {
+    let database = database(&[index(&["a", "b"])], [doc! { "_id": 1, "a": 1, "b": 2 }]);
+    let covered = query(rawdoc! { "a": 1 }, rawdoc! { "a": 1, "b": 1, "_id": 0 });
+    let update = Update {
+        update: rawdoc! { "b": 2, "a": 1 },
+        ..Update::default()
+    };
+    assert_eq!(database.update("c", &update).unwrap().modified, 1);
+    assert!(database.explain("c", &covered).unwrap().covered);
+    assert_eq!(found(&database, &covered), [rawdoc! { "b": 2, "a": 1 }]);
+}
+
+#[test]
 fn an_index_of_arrays_covers_nothing() {
     let database = database(
         &[index(&["a"])],

@@ -22,7 +22,7 @@ pub(crate) enum WriteOperation {
     /// An update, a replacement or a soft delete.
     Update(UpdateOperation),
     FindAndModify(FindAndModify),
-    /// A hard delete.
+    /// A hard delete. [`delete_operation`](super::delete_operation) decides between a hard and a soft delete.
     Delete(DeleteOperation),
 }
 

@@ -3,7 +3,6 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use bson::RawDocumentBuf;
-use futures_util::future::try_join;
 
 use super::{
     link::{Link, LinkItem, Links},
@@ -320,18 +319,6 @@ impl<M> SeventhJoin for Join<M, NoRelation<1>> {}
 #[derive(Debug)]
 pub enum NoRelation<const N: usize> {}
 
-/// Runs several futures at the same time. The result is a pair of the first result and the results of the others.
-macro_rules! join_all {
-    ($last:expr) => { $last };
-    ($first:expr, $($other:expr),+) => { try_join($first, join_all!($($other),+)) };
-}
-
-/// The pattern of the results of [`join_all!`].
-macro_rules! pairs {
-    ($last:ident) => { $last };
-    ($first:ident, $($other:ident),+) => { ($first, pairs!($($other),+)) };
-}
-
 macro_rules! joins {
     ($($name:ident $out:ident),+) => {
         impl<P: Projection<Of: Document>, $($out: Send + Sync + 'static),+> LinkItem for (P, $($out),+) {
@@ -359,10 +346,9 @@ macro_rules! joins {
             ) -> BoxFuture<'static, Result<Vec<Result<Self::Item>>>> {
                 let ($($name,)+) = self;
                 Box::pin(async move {
-                    let pairs!($($name),+) = join_all!(
+                    let ($($name,)+) = futures_util::try_join!(
                         $(($name.loader)(access.clone(), parents.clone())),+
-                    )
-                    .await?;
+                    )?;
                     $(let mut $name = $name.into_iter();)+
                     Ok(roots
                         .into_iter()

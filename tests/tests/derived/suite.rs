@@ -161,6 +161,7 @@ macro_rules! for_every_test {
                     concurrent_writes_keep_inverses_consistent,
                     random_writes_match_a_model,
                     the_check_finds_inconsistent_inverses,
+                    an_inverse_that_changes_during_a_check_is_read_again,
                     every_update_maintains_inverses,
                     transactions_maintain_inverses,
                     two_arrays_with_soft_deletes_match_a_model,

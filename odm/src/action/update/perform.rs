@@ -363,6 +363,8 @@ impl PreparedUpdate {
     }
 
     /// Runs the update. Fails if an update by id alone finds no document.
+    ///
+    /// Boxed, so that the compiler checks the nested futures here and not again for each model.
     fn execute_or_not_found<'u>(
         &'u self,
         form: &'u UpdateForm,
@@ -442,8 +444,8 @@ impl PreparedUpdate {
         multi: bool,
     ) -> BoxFuture<'u, Result<Updated>> {
         Box::pin(async move {
-            // Check all documents first, so that an unmet requirement of one document leaves all documents unchanged. A document that
-            // stops meeting a requirement after the check is skipped, like a document that does not match the condition.
+            // Check all documents first, so that an unmet requirement of one document leaves all documents unchanged. A document
+            // that stops meeting a requirement after the check is skipped, like a document that does not match the condition.
             if multi || self.may_spill() {
                 self.check_requirements_in(access).await?;
             }

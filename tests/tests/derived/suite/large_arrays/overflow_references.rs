@@ -875,23 +875,58 @@ pub async fn crashes_keep_inverses_consistent(fixture: Fixture) {
     crashes.run(&fixture).await;
 }
 
+/// Changes a user without the write path.
+async fn write_user(fixture: &Fixture, id: i64, change: RawDocumentBuf) {
+    let update = UpdateOperation {
+        collection: "users".into(),
+        filter: rawdoc! { "_id": id },
+        change: DocumentChange::operators(change),
+        multi: false,
+        upsert: false,
+        origin: Default::default(),
+    };
+    fixture.backend().update(update).await.unwrap();
+}
+
+/// A check keeps spilled inverses for later batches. An inverse that has changed since is read again.
+pub async fn an_inverse_that_changes_during_a_check_is_read_again(fixture: Fixture) {
+    let db = open_with_indexes(&fixture).await;
+    // A batch has at most 1,000 documents, so the first followers and the last follower are in different batches.
+    insert_people(&db, 1_100).await;
+    let first: Vec<_> = (2..=4).collect();
+    for id in &first {
+        let follow = db.update::<User>(*id).set(|u| u.follows(), refs([1]));
+        follow.await.unwrap();
+    }
+    db.insert(user(2_000, [1])).await.unwrap();
+    write_user(&fixture, 5, rawdoc! { "$push": { "followers": 2_000_i64 } }).await;
+
+    let mut findings = db.check().stream();
+    let finding = findings.next().await.unwrap().unwrap();
+    assert_eq!(
+        finding.to_string(),
+        "users 5, `followers`: refers to 2000 in users, which does not refer back"
+    );
+    // The last follower stops following, which changes both sides, and then only the reference comes back.
+    let unfollow = db.update::<User>(2_000);
+    unfollow.pull_all(|u| u.follows(), refs([1])).await.unwrap();
+    assert_eq!(followers(&db, 1).await, first.into_iter().collect());
+    write_user(&fixture, 2_000, rawdoc! { "$push": { "follows": 1_i64 } }).await;
+    let finding = findings.next().await.unwrap().unwrap();
+    assert_eq!(
+        finding.to_string(),
+        "users 2000, `follows`: refers to 1 in users, which does not refer back"
+    );
+    assert!(findings.next().await.is_none());
+}
+
 pub async fn the_check_finds_inconsistent_inverses(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
     insert_people(&db, 12).await;
     db.insert_many([user(20, 1..=12), user(21, [])])
         .await
         .unwrap();
-    let write = async |id: i64, change: RawDocumentBuf| {
-        let update = UpdateOperation {
-            collection: "users".into(),
-            filter: rawdoc! { "_id": id },
-            change: DocumentChange::operators(change),
-            multi: false,
-            upsert: false,
-            origin: Default::default(),
-        };
-        fixture.backend().update(update).await.unwrap();
-    };
+    let write = |id, change| write_user(&fixture, id, change);
     // Three inverses lack an entry, among them a spilled reference. User 3 has an inverse entry without a reference.
     let none = RawArrayBuf::new();
     for id in [1_i64, 5, 12] {
