@@ -10,6 +10,7 @@ mod bulk;
 mod computed;
 mod copy;
 mod delete_mode;
+pub(crate) mod footprint;
 mod link;
 mod metadata_update;
 mod overflow;
@@ -22,7 +23,7 @@ mod write_operation;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawDocumentBuf};
 use tracing::Instrument;
 
 pub(crate) use background::DEFAULT_FAN_OUTS;
@@ -42,10 +43,12 @@ pub(crate) use copy::{
     with_copy_indexes, writes_copied_reference,
 };
 pub(crate) use delete_mode::{DeleteMode, apply_delete_mode, delete_operation};
+pub(crate) use footprint::Footprint;
+use footprint::with_operator;
 pub use link::DeletePreview;
 pub(crate) use link::{
-    DeleteRule, Footprint, RecoveryReport, ReferenceRepair, SpilledState, ensure_same_variant,
-    ids_at, ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
+    DeleteRule, RecoveryReport, ReferenceRepair, SpilledState, ensure_same_variant, ids_at,
+    ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
     spilled_state, upgrade_document, with_lease_indexes,
 };
 pub(crate) use overflow::{
@@ -63,9 +66,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
     backend::{BoxFuture, operation::DocumentChange},
-    error,
-    query::append_field,
-    retry,
+    error, retry,
     schema::{MissingUniqueIndexes, Model, upgrade},
     transaction_scope,
 };
@@ -386,25 +387,4 @@ pub(crate) fn add_managed_fields(change: &mut DocumentChange, model: &Model) -> 
         *update = with_operator(update, "$set", updated, DateTime::now().into())?;
     }
     Ok(())
-}
-
-/// Returns the update with an operator for one more path.
-fn with_operator(
-    update: &RawDocument,
-    operator: &str,
-    path: &str,
-    value: RawBson,
-) -> Result<RawDocumentBuf> {
-    let mut changed = RawDocumentBuf::new();
-    let mut paths = RawDocumentBuf::new();
-    for field in update.iter() {
-        let (name, value) = field.map_err(error::from_bson)?;
-        match value.as_document() {
-            Some(operator_paths) if name == operator => paths = operator_paths.to_owned(),
-            _ => append_field(&mut changed, name.as_str(), RawBson::from(value))?,
-        }
-    }
-    append_field(&mut paths, path, value)?;
-    append_field(&mut changed, operator, paths)?;
-    Ok(changed)
 }

@@ -120,18 +120,6 @@ pub(crate) fn paths_overlap(a: &str, b: &str) -> bool {
     a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
-/// Returns whether an update writes to a place, into the place, or to an enclosing place.
-pub(crate) fn update_touches(update: &RawDocument, place: &str) -> bool {
-    update.iter().flatten().any(|(operator, fields)| {
-        let fields = fields.as_document().into_iter().flatten().flatten();
-        fields.into_iter().any(|(path, value)| {
-            let renamed = value.as_str().filter(|_| operator == "$rename");
-            paths_overlap(path.as_str(), place)
-                || renamed.is_some_and(|target| paths_overlap(target, place))
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use bson::doc;

@@ -17,6 +17,7 @@ use crate::{
     Error, ErrorKind, Result,
     document::{Document, Stored},
     error,
+    maintain::footprint::{Operator, PathChange},
     query::encode_value,
 };
 
@@ -289,13 +290,14 @@ fn broken_rules<T>(rules: &DocumentRules<T>, document: &T) -> Vec<Violation> {
 ///
 /// [`Validation`](ErrorKind::Validation) with all broken rules.
 pub(crate) fn check_update<'c, T: Document>(
-    changes: impl Iterator<Item = (&'c str, &'c str, &'c RawBson)>,
+    changes: impl Iterator<Item = PathChange<'c>>,
 ) -> Result<Option<OutcomeCheck>> {
     let Some(rules) = T::RULES else {
         return Ok(None);
     };
     let (mut violations, mut outcome_check) = (Vec::new(), OutcomeCheck::for_model::<T>());
-    for (operator, path, value) in changes {
+    for change in changes {
+        let (path, operand) = (change.path, change.operand);
         let mut check = |path: &str, proposed| {
             let mut verdict = Verdict {
                 path,
@@ -306,20 +308,24 @@ pub(crate) fn check_update<'c, T: Document>(
             violations.append(&mut verdict.violations);
             outcome_check.add_places(verdict.undecided, verdict.entangled);
         };
-        let value = value.as_raw_bson_ref();
-        match operator {
-            "$set" | "$min" | "$max" => check(path, Proposed::Value(value)),
-            "$unset" => check(path, Proposed::Value(RawBsonRef::Null)),
-            "$push" | "$addToSet" => check(path, Proposed::Elements(value)),
-            "$pull" | "$pullAll" | "$pop" => check(path, Proposed::Less),
-            "$rename" => {
+        match change.operator {
+            Operator::Set | Operator::SetOnInsert | Operator::Min | Operator::Max => {
+                check(path, Proposed::Value(operand))
+            }
+            Operator::Unset => check(path, Proposed::Value(RawBsonRef::Null)),
+            Operator::Push | Operator::AddToSet => check(path, Proposed::Elements(operand)),
+            Operator::Pull | Operator::PullAll | Operator::Pop => check(path, Proposed::Less),
+            Operator::Rename => {
                 check(path, Proposed::Value(RawBsonRef::Null));
-                if let RawBsonRef::String(target_path) = value {
-                    check(target_path, Proposed::Unknown);
+                if let Some(target) = change.rename_target() {
+                    check(target, Proposed::Unknown);
                 }
             }
-            // `$inc`, `$mul`, `$bit`, `$currentDate`, and future operators.
-            _ => check(path, Proposed::Unknown),
+            Operator::Inc
+            | Operator::Mul
+            | Operator::Bit
+            | Operator::CurrentDate
+            | Operator::Unknown => check(path, Proposed::Unknown),
         }
     }
     if violations.is_empty() {

@@ -37,6 +37,7 @@ use crate::{
         Assignable, Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, SameScope, Settable,
         Writable, shape,
     },
+    maintain::footprint::Operator,
     query::{
         Filter, FilterNode, IntoFilter, IntoSort, IntoValue, Key, encode_values, pull_to_raw,
         single_field_document,
@@ -244,7 +245,8 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     pub(crate) fn clear_deletion_date(mut self) -> Self {
         if let Some(field) = T::MODEL.soft_delete {
             let path = Path::ROOT.subfield(field);
-            self.changes.add_operator("$unset", &path, Ok(true.into()));
+            self.changes
+                .add_operator(Operator::Unset, &path, Ok(true.into()));
         }
         self
     }
@@ -266,7 +268,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: OptionalValue>,
     {
         self.changes
-            .add_operator("$unset", &field(T::fields()).path(), Ok(true.into()));
+            .add_operator(Operator::Unset, &field(T::fields()).path(), Ok(true.into()));
         self
     }
 
@@ -276,7 +278,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Keyed>,
     {
         self.changes.add_operator(
-            "$unset",
+            Operator::Unset,
             &map(T::fields()).path().map_key(key),
             Ok(true.into()),
         );
@@ -293,7 +295,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let out_of_range = P::Value::out_of_range(Arithmetic::Add, &amount);
         let amount = P::Value::encode_amount(amount);
         self.changes
-            .add_to_number("$inc", number, amount, out_of_range);
+            .add_to_number(Operator::Inc, number, amount, out_of_range);
         self
     }
 
@@ -307,7 +309,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let out_of_range = P::Value::out_of_range(Arithmetic::Multiply, &factor);
         let factor = P::Value::encode_amount(factor);
         self.changes
-            .add_to_number("$mul", number, factor, out_of_range);
+            .add_to_number(Operator::Mul, number, factor, out_of_range);
         self
     }
 
@@ -320,7 +322,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let path = field(T::fields()).path();
         let operand = OperatorPlace::for_value_type::<P::Value>(&path);
         self.changes
-            .add_null_safe("$min", operand, value.into_value());
+            .add_null_safe(Operator::Min, operand, value.into_value());
         self
     }
 
@@ -330,8 +332,11 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
-        self.changes
-            .add_operator("$max", &field(T::fields()).path(), value.into_value());
+        self.changes.add_operator(
+            Operator::Max,
+            &field(T::fields()).path(),
+            value.into_value(),
+        );
         self
     }
 
@@ -365,7 +370,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     fn add_bit_operator(mut self, operation: &str, path: &Path, mask: Result<RawBson>) -> Self {
         let mask = mask.and_then(|mask| single_field_document(operation, mask));
         self.changes
-            .add_operator("$bit", path, mask.map(Into::into));
+            .add_operator(Operator::Bit, path, mask.map(Into::into));
         self
     }
 
@@ -374,8 +379,11 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     where
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Date>,
     {
-        self.changes
-            .add_operator("$currentDate", &field(T::fields()).path(), Ok(true.into()));
+        self.changes.add_operator(
+            Operator::CurrentDate,
+            &field(T::fields()).path(),
+            Ok(true.into()),
+        );
         self
     }
 
@@ -396,7 +404,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     {
         let path = array(T::fields()).path();
         self.changes.add_each(
-            "$push",
+            Operator::Push,
             OperatorPlace::for_value_type::<P::Value>(&path),
             encode_values(items),
         );
@@ -420,7 +428,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     {
         let path = array(T::fields()).path();
         self.changes.add_each(
-            "$addToSet",
+            Operator::AddToSet,
             OperatorPlace::for_value_type::<P::Value>(&path),
             encode_values(items),
         );
@@ -444,7 +452,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     {
         let path = array(T::fields()).path();
         self.changes.add_each(
-            "$pullAll",
+            Operator::PullAll,
             OperatorPlace::for_value_type::<P::Value>(&path),
             encode_values(items),
         );
@@ -472,7 +480,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let path = array(T::fields()).path();
         let condition = pull_to_raw(&condition.into_node()).map(Into::into);
         self.changes.add_null_safe(
-            "$pull",
+            Operator::Pull,
             OperatorPlace::for_value_type::<P::Value>(&path),
             condition,
         );
@@ -498,7 +506,8 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     }
 
     fn pop_end(mut self, array: OperatorPlace<'_>, end: i32) -> Self {
-        self.changes.add_null_safe("$pop", array, Ok(end.into()));
+        self.changes
+            .add_null_safe(Operator::Pop, array, Ok(end.into()));
         self
     }
 

@@ -13,6 +13,7 @@ use crate::{
     document::Document,
     error,
     field::{Assignable, Place, SameScope, Settable, Writable},
+    maintain::footprint::Operator,
     query::IntoValue,
 };
 
@@ -44,11 +45,9 @@ impl<T: Document> Changes<T> {
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
-        let set = self
-            .operators
-            .iter_operators()
-            .rfind(|(operator, changed_path, _)| *operator == "$set" && *changed_path == path);
-        set.map(|(_, _, value)| decode::decode_value(value))
+        let mut changes = self.operators.path_changes();
+        let set = changes.rfind(|change| change.operator == Operator::Set && change.path == path);
+        set.map(|set| decode::decode_value(&set.operand.into()))
             .transpose()
             .map_err(|error| error::of_model::<T>(error).with_path(path))
     }
@@ -58,18 +57,12 @@ impl<T: Document> Changes<T> {
     where
         P: Place<Scope: SameScope<T>>,
     {
-        let path = field(T::fields()).path();
-        self.operators
-            .iter_operators()
-            .any(|(operator, changed_path, value)| {
-                let renamed = match (operator, value.as_raw_bson_ref()) {
-                    ("$rename", bson::RawBsonRef::String(target)) => {
-                        paths_overlap(target, &path.to_string())
-                    }
-                    _ => false,
-                };
-                renamed || paths_overlap(changed_path, &path.to_string())
-            })
+        let place = field(T::fields()).path().to_string();
+        let mut changes = self.operators.path_changes();
+        changes.any(|change| {
+            let mut paths = change.written_paths();
+            paths.any(|path| paths_overlap(path, &place))
+        })
     }
 
     /// Sets a further field, or replaces the new value of a field.
@@ -113,9 +106,9 @@ impl<T: Document> DerefMut for Changes<T> {
 
 impl<T: Document> fmt::Debug for Changes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changes = self.operators.iter_operators();
+        let changes = self.operators.path_changes();
         let changes: Vec<_> = changes
-            .map(|(operator, path, _)| (operator, path))
+            .map(|change| (change.operator_name, change.path))
             .collect();
         f.debug_struct("Changes")
             .field("selection", &self.selection)

@@ -19,6 +19,7 @@ use translate::UpdateTree;
 
 use super::{
     WriteOperation, WriteOutcome, copy,
+    footprint::{PathChange, path_changes},
     link::linked_document::one_of,
     metadata_update::{parse_document, paths_overlap, to_raw_document, to_raw_value},
 };
@@ -84,15 +85,8 @@ pub(super) fn changed_fields(model: &Model, update: &RawDocument) -> Vec<&'stati
     if model.computed.is_empty() {
         return Vec::new();
     }
-    let mut paths = Vec::new();
-    for (operator, fields) in update.iter().flatten() {
-        for (path, value) in fields.as_document().into_iter().flatten().flatten() {
-            paths.push(path.as_str());
-            if operator == "$rename" {
-                paths.extend(value.as_str());
-            }
-        }
-    }
+    let changes = path_changes(update);
+    let mut paths: Vec<_> = changes.flat_map(PathChange::written_paths).collect();
     let mut changed = Vec::new();
     // The schema lists each computed field after the computed fields that are inputs.
     for field in model.computed {

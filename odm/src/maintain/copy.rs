@@ -45,10 +45,11 @@ pub(crate) use source::SourceCache;
 pub(super) use source::SourceState;
 pub(super) use unchanged::{copied_paths_written, mark_only_if_changed};
 
-use bson::{RawBsonRef, RawDocument};
+use bson::RawDocument;
 
 use super::{
     Footprint, WriteOperation,
+    footprint::path_changes,
     metadata_update::{parse_document, to_raw_document},
     reference_scope::can_add_reference,
 };
@@ -91,35 +92,19 @@ pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) ->
         return false;
     }
     let groups = copy_groups(model);
-    let fields = update.iter().flatten();
-    let mut fields = fields.filter_map(|(_, fields)| fields.as_document());
-    fields.any(|fields| {
-        let mut paths = fields.iter().flatten();
-        paths.any(|(path, _)| {
-            let mut groups = groups.iter();
-            groups.any(|group| group.relation_to(path.as_str()) != layout::PathRelation::Disjoint)
-        })
-    })
+    path_changes(update).any(|change| groups.iter().any(|group| group.overlaps(change)))
 }
 
 /// Returns a path at which an update can store a copied reference between models with a shared scope.
 pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
     let groups = copy_groups(model);
-    let fields = update.iter().flatten();
-    for (operator, fields) in fields {
-        for (path, operand) in fields.as_document().into_iter().flatten().flatten() {
-            let is_null = operand == RawBsonRef::Null;
-            let mut groups = groups.iter();
-            let stores_reference = groups.any(|group| {
-                group.relation_to(path.as_str()) != layout::PathRelation::Disjoint
-                    && can_add_reference(model, (group.source_model)(), operator.as_str(), is_null)
-            });
-            if stores_reference {
-                return Some(path.as_str().to_owned());
-            }
-        }
-    }
-    None
+    let found = path_changes(update).find(|change| {
+        let mut groups = groups.iter();
+        groups.any(|group| {
+            group.overlaps(*change) && can_add_reference(model, (group.source_model)(), change)
+        })
+    });
+    found.map(|change| change.path.to_owned())
 }
 
 /// Whether documents of a model have copies that need revalidation.

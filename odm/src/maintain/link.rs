@@ -40,7 +40,7 @@ pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
 pub(super) use delete_rule::add_tombstone_lease_index;
 pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
-pub(crate) use footprint::{Footprint, may_change_references, path_of_new_reference};
+pub(crate) use footprint::{may_change_references, path_of_new_reference};
 pub(crate) use intent::ActiveRecoveries;
 pub(crate) use linked_document::ids_at;
 pub(crate) use overflow_inverse::{SpilledState, ids_of_side, spilled_state};
@@ -52,7 +52,7 @@ pub(crate) use upgrade::upgrade_document;
 pub(crate) use validate::ensure_same_variant;
 
 use super::{
-    PendingKind, Rejection, WriteOperation, WriteOutcome,
+    Footprint, PendingKind, Rejection, WriteOperation, WriteOutcome,
     blocked::{self, is_blocking},
     computed, copy, narrow_filter, overflow, rollup,
 };

@@ -5,7 +5,7 @@ use bson::{Document, RawBson, RawDocumentBuf, doc};
 use super::{PendingKind, blocked::is_rejection, narrow_filter};
 pub(super) use crate::stored::{
     field_names_of, is_position, parse_document, paths_overlap, set_at, to_raw_document,
-    to_raw_value, update_touches, value_at,
+    to_raw_value, value_at,
 };
 use crate::{
     Error, Result,

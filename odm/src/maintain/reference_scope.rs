@@ -1,6 +1,8 @@
 //! References between scopes, which every session rejects.
 
-use super::{Footprint, copy, link};
+use bson::RawBsonRef;
+
+use super::{Footprint, copy, footprint::PathChange, link};
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -38,13 +40,8 @@ pub(super) fn ensure_references_in_scope(
     ))
 }
 
-/// Whether an operator can add a reference from `model` to `target`, where both models have a scope in common.
-pub(super) fn can_add_reference(
-    model: &Model,
-    target: &Model,
-    operator: &str,
-    is_null: bool,
-) -> bool {
-    let only_removes = matches!(operator, "$unset" | "$pull" | "$pullAll" | "$pop");
-    SharedScope::of_models(model, target).is_some() && !only_removes && !is_null
+/// Whether a change can add a reference from `model` to `target`, where both models have a scope in common.
+pub(super) fn can_add_reference(model: &Model, target: &Model, change: &PathChange<'_>) -> bool {
+    let stores_value = !change.operator.only_removes() && change.operand != RawBsonRef::Null;
+    stores_value && SharedScope::of_models(model, target).is_some()
 }

@@ -58,6 +58,7 @@ use crate::{
         operation::{Direction, DocumentChange, FindOperation, Index, Stage},
     },
     decode, error,
+    maintain::footprint::with_operator,
     metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
     query::{append_field, single_field_document},
     retry,
@@ -146,7 +147,7 @@ pub(super) fn mark_pending_if_changed(
         return Ok(None);
     }
     let token = PendingToken::with_new_lease(access.lease());
-    *update = super::with_operator(
+    *update = with_operator(
         update,
         "$set",
         PendingKind::ROLLUP.record_path(),

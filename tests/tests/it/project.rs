@@ -85,6 +85,64 @@ fn every_use_of_unscoped_access_is_justified() {
     assert_eq!(used, justified);
 }
 
+/// Only `maintain/footprint.rs` reads update operators. A stage with a reader of its own would miss a new operator.
+#[test]
+fn one_module_reads_update_operators() {
+    const OPERATORS: [&str; 15] = [
+        "set",
+        "setOnInsert",
+        "unset",
+        "rename",
+        "inc",
+        "mul",
+        "min",
+        "max",
+        "bit",
+        "currentDate",
+        "push",
+        "addToSet",
+        "pull",
+        "pullAll",
+        "pop",
+    ];
+    // A match arm, a comparison, or a lookup in a document. Code that builds an update has none of these.
+    let reads = |code: &str, name: &str| {
+        let literal = format!("\"${name}\"");
+        let patterns = [
+            format!("{literal} =>"),
+            format!("{literal} |"),
+            format!("== {literal}"),
+            format!("!= {literal}"),
+            format!("get({literal}"),
+            format!("get_document({literal}"),
+            format!("get_document_mut({literal}"),
+            format!("contains_key({literal}"),
+        ];
+        patterns.into_iter().find(|pattern| code.contains(pattern))
+    };
+    let source = root().join("odm/src");
+    let allowed = ["maintain/footprint.rs", "maintain/rollup/transactional.rs"];
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for path in files_in(&source, "rs") {
+        let file = path.strip_prefix(&source).expect("inside").to_owned();
+        let code = fs::read_to_string(&path).expect("code");
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        let pattern = OPERATORS.iter().find_map(|name| reads(code, name));
+        if file.starts_with("backend") {
+            continue;
+        }
+        if let Some(pattern) = pattern {
+            match allowed.iter().find(|allowed| file == Path::new(allowed)) {
+                Some(allowed) => drop(seen.insert(*allowed)),
+                None => found.push(format!("{}: {pattern}", file.display())),
+            }
+        }
+    }
+    assert!(found.is_empty(), "use `maintain::footprint`: {found:#?}");
+    // The update that this file compares is the update that the rollups have just built.
+    assert_eq!(seen, BTreeSet::from(["maintain/rollup/transactional.rs"]));
+}
+
 /// Modules of a lower layer do not use modules of a higher layer.
 #[test]
 fn modules_use_only_lower_layers() {

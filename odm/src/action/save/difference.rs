@@ -6,6 +6,7 @@ use crate::{
     Result,
     backend::operation::DocumentChange,
     field::{Path, Tag, VariantMap, ensure_map_key},
+    maintain::footprint::{Operator, path_changes},
     metadata,
     query::{FilterNode, append_field, same_bytes, single_field_document},
     schema::Model,
@@ -352,10 +353,10 @@ pub(super) fn with_managed_fields(
     }
     if let Some(updated) = model.updated
         && let DocumentChange::Operators { update, .. } = change
-        && let Some(set) = get_field(update, "$set").and_then(|set| set.as_document())
-        && let Some(now) = get_field(set, updated)
+        && let Some(set) = path_changes(update)
+            .find(|change| change.operator == Operator::Set && change.path == updated)
     {
-        stored = replace_at(&stored, updated, &|_| Some(now.into()));
+        stored = replace_at(&stored, updated, &|_| Some(set.operand.into()));
     }
     stored
 }

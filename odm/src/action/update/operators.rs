@@ -13,6 +13,7 @@ use crate::{
     document::Stored,
     error::too_many_elements,
     field::Path,
+    maintain::footprint::{Operator, PathChange, path_changes},
     query::{FilterNode, append_field, single_field_document},
 };
 
@@ -45,7 +46,7 @@ impl<'p> OperatorPlace<'p> {
 /// The operators of an update, with their requirements.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UpdateOperators {
-    operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
+    operators: Vec<(Operator, Vec<(String, RawBson)>)>,
     /// The modifiers of `$push`, by path.
     modifiers: Vec<(String, RawDocumentBuf)>,
     elements: ElementConditions,
@@ -72,12 +73,7 @@ pub(super) struct FinishedUpdate {
 
 impl UpdateOperators {
     /// Adds an operator on a path.
-    pub(super) fn add_operator(
-        &mut self,
-        operator: &'static str,
-        path: &Path,
-        value: Result<RawBson>,
-    ) {
+    pub(super) fn add_operator(&mut self, operator: Operator, path: &Path, value: Result<RawBson>) {
         let added = Levels::split_at_arrays(path).and_then(|levels| {
             let place = self.resolve_place(&levels)?;
             self.operator_fields(operator).push((place, value?));
@@ -90,7 +86,7 @@ impl UpdateOperators {
     /// Adds an operator that fails on null.
     pub(super) fn add_null_safe(
         &mut self,
-        operator: &'static str,
+        operator: Operator,
         operand: OperatorPlace<'_>,
         value: Result<RawBson>,
     ) {
@@ -101,7 +97,7 @@ impl UpdateOperators {
     /// Adds an operator on a number, which must stay within its range.
     pub(super) fn add_to_number(
         &mut self,
-        operator: &'static str,
+        operator: Operator,
         operand: OperatorPlace<'_>,
         value: Result<RawBson>,
         out_of_range: Option<OutOfRange>,
@@ -163,16 +159,16 @@ impl UpdateOperators {
         // Remove a value that serde leaves out, as an insert of this value would leave the field out.
         match value {
             Ok(value) if path.is_omitted(&value) => {
-                self.add_operator("$unset", path, Ok(true.into()))
+                self.add_operator(Operator::Unset, path, Ok(true.into()))
             }
-            value => self.add_operator("$set", path, value),
+            value => self.add_operator(Operator::Set, path, value),
         }
     }
 
     /// Adds an operator with a list of values. Further lists for the same path are appended to the first list.
     pub(super) fn add_each(
         &mut self,
-        operator: &'static str,
+        operator: Operator,
         operand: OperatorPlace<'_>,
         list: Result<RawBson>,
     ) {
@@ -185,7 +181,7 @@ impl UpdateOperators {
 
     fn try_add_each(
         &mut self,
-        operator: &'static str,
+        operator: Operator,
         path: &Path,
         list: Result<RawBson>,
     ) -> Result<()> {
@@ -193,7 +189,7 @@ impl UpdateOperators {
         let RawBson::Array(list) = list? else {
             return Ok(());
         };
-        if operator == "$push" && self.modifiers.iter().any(|(other, _)| *other == dotted) {
+        if operator == Operator::Push && self.modifiers.iter().any(|(other, _)| *other == dotted) {
             return Err(pushed_twice_error());
         }
         let fields = self.operator_fields(operator);
@@ -209,7 +205,7 @@ impl UpdateOperators {
                 list
             }
         };
-        if operator != "$pullAll"
+        if operator != Operator::PullAll
             && let Some(max) = path.max()
         {
             self.require_room(operator, path, &all, max)?;
@@ -240,7 +236,7 @@ impl UpdateOperators {
         let dotted = self.resolve_place(&Levels::split_at_arrays(path)?)?;
         let PushModifiers { raw, max_kept } = modifiers?;
         let list = list?;
-        let fields = self.operator_fields("$push");
+        let fields = self.operator_fields(Operator::Push);
         if fields.iter().any(|(other, _)| *other == dotted) {
             return Err(pushed_twice_error());
         }
@@ -250,14 +246,14 @@ impl UpdateOperators {
         if let (RawBson::Array(list), Some(max)) = (list, path.max())
             && max_kept.is_none_or(|max_kept| max_kept > max)
         {
-            self.require_room("$push", path, &list, max)?;
+            self.require_room(Operator::Push, path, &list, max)?;
         }
         Ok(())
     }
 
     fn require_room(
         &mut self,
-        operator: &str,
+        operator: Operator,
         path: &Path,
         elements: &RawArrayBuf,
         max: usize,
@@ -275,19 +271,9 @@ impl UpdateOperators {
     /// Makes the changes of a save, for hooks to read.
     pub(crate) fn from_save(update: &RawDocumentBuf) -> Self {
         let mut changes = Self::default();
-        const OPERATORS: [&str; 3] = ["$set", "$unset", "$push"];
-        for (name, fields) in update.iter().flatten() {
-            let Some(operator) = OPERATORS.into_iter().find(|other| name.as_str() == *other) else {
-                continue;
-            };
-            let fields = fields
-                .as_document()
-                .into_iter()
-                .flat_map(|fields| fields.iter().flatten());
-            for (path, value) in fields {
-                let operator_fields = changes.operator_fields(operator);
-                operator_fields.push((path.as_str().to_owned(), value.into()));
-            }
+        for change in path_changes(update) {
+            let fields = changes.operator_fields(change.operator);
+            fields.push((change.path.to_owned(), change.operand.into()));
         }
         changes
     }
@@ -306,7 +292,7 @@ impl UpdateOperators {
     pub(crate) fn replace_with_unset(&mut self, path: &Path) {
         self.remove_earlier(path);
         self.hook_changes.push((path.to_string(), None));
-        self.add_operator("$unset", path, Ok(true.into()));
+        self.add_operator(Operator::Unset, path, Ok(true.into()));
     }
 
     /// Returns the changes that a hook added, or the error of an invalid change.
@@ -320,7 +306,7 @@ impl UpdateOperators {
     fn remove_earlier(&mut self, path: &Path) {
         let path = path.to_string();
         for (operator, fields) in &mut self.operators {
-            if matches!(*operator, "$set" | "$unset") {
+            if matches!(operator, Operator::Set | Operator::Unset) {
                 fields.retain(|(other, _)| *other != path);
             }
         }
@@ -332,11 +318,15 @@ impl UpdateOperators {
         self.operators.is_empty() && self.error.is_none()
     }
 
-    /// Iterates over the operators with their paths and operands.
-    pub(crate) fn iter_operators(&self) -> impl DoubleEndedIterator<Item = (&str, &str, &RawBson)> {
+    /// Iterates over the changes. The operand of an operator with a list of values is the list.
+    pub(crate) fn path_changes(&self) -> impl DoubleEndedIterator<Item = PathChange<'_>> {
         self.operators.iter().flat_map(|(operator, fields)| {
-            let fields = fields.iter();
-            fields.map(move |(path, value)| (*operator, path.as_str(), value))
+            fields.iter().map(|(path, operand)| PathChange {
+                operator: *operator,
+                operator_name: operator.name(),
+                path,
+                operand: operand.as_raw_bson_ref(),
+            })
         })
     }
 
@@ -356,10 +346,10 @@ impl UpdateOperators {
             let mut changes = RawDocumentBuf::new();
             for (path, value) in fields {
                 let value = match operator {
-                    "$push" | "$addToSet" => {
+                    Operator::Push | Operator::AddToSet => {
                         let mut push = single_field_document("$each", value)?;
                         let modifiers = self.modifiers.iter().find(|(other, _)| *other == path);
-                        if let (Some((_, modifiers)), "$push") = (modifiers, operator) {
+                        if let (Some((_, modifiers)), Operator::Push) = (modifiers, operator) {
                             for modifier in modifiers.iter() {
                                 let (name, value) = modifier.map_err(crate::error::from_bson)?;
                                 append_field(&mut push, name.as_str(), RawBson::from(value))?;
@@ -371,7 +361,7 @@ impl UpdateOperators {
                 };
                 append_field(&mut changes, &path, value)?;
             }
-            append_field(&mut update, operator, changes)?;
+            append_field(&mut update, operator.name(), changes)?;
         }
         let only_where = self
             .variant_conditions
@@ -417,7 +407,7 @@ impl UpdateOperators {
         self.elements.ensure_no_further_condition(condition)
     }
 
-    fn operator_fields(&mut self, operator: &'static str) -> &mut Vec<(String, RawBson)> {
+    fn operator_fields(&mut self, operator: Operator) -> &mut Vec<(String, RawBson)> {
         let index = self
             .operators
             .iter()
@@ -446,7 +436,7 @@ impl UpdateOperators {
 /// Returns the condition that the array at `path` has room for the elements within `max`. For a path through arrays, each changed
 /// element must have room.
 fn room_condition(
-    operator: &str,
+    operator: Operator,
     path: &Path,
     elements: &RawArrayBuf,
     max: usize,
@@ -459,7 +449,7 @@ fn room_condition(
 }
 
 fn room_condition_at(
-    operator: &str,
+    operator: Operator,
     path: &Path,
     elements: &RawArrayBuf,
     max: usize,
@@ -467,7 +457,7 @@ fn room_condition_at(
     let place = |name: &str| path.append_name(name);
     let at_most = |len: usize| FilterNode::Test(place(&len.to_string()), "$exists", false.into());
     let count = array_len(elements);
-    if operator == "$push" {
+    if operator == Operator::Push {
         let Some(free) = max.checked_sub(count) else {
             return Err(too_many_elements(max, count));
         };

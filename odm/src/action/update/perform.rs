@@ -78,7 +78,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let condition = self.target.full_condition().map_err(error::of_model::<T>)?;
         let checked = self.changes.ensure_compatible(&condition);
         checked.map_err(error::of_model::<T>)?;
-        let outcome_check = check_update::<T>(self.changes.iter_operators())?;
+        let outcome_check = check_update::<T>(self.changes.path_changes())?;
         let FinishedUpdate {
             update,
             array_filters,

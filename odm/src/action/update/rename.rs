@@ -5,6 +5,7 @@ use crate::{
     Error, ErrorKind, Result,
     document::Document,
     field::{Keyed, Path, Place, SameScope, Settable, Single},
+    maintain::footprint::Operator,
 };
 
 impl<T: Document, K: TargetKind> Update<T, K> {
@@ -24,7 +25,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     {
         let (from, to) = (from(T::fields()).path(), to(T::fields()).path());
         self.changes
-            .add_operator("$rename", &from, rename_target(&from, &to));
+            .add_operator(Operator::Rename, &from, rename_target(&from, &to));
         self.changes.require_variant(&to);
         self
     }
@@ -39,7 +40,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         let map = map(T::fields()).path();
         let (from, to) = (map.map_key(from), map.map_key(to));
         self.changes
-            .add_operator("$rename", &from, rename_target(&from, &to));
+            .add_operator(Operator::Rename, &from, rename_target(&from, &to));
         self
     }
 }

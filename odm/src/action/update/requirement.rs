@@ -14,6 +14,7 @@ use crate::{
     Error, ErrorKind, Result,
     error::array_full,
     field::Path,
+    maintain::footprint::Operator,
     query::{FilterNode, single_field_document},
     schema::{Model, OverflowField},
 };
@@ -42,7 +43,7 @@ pub(super) enum RequirementReason {
 #[derive(Debug, Clone)]
 pub(super) struct RangeReason {
     path: String,
-    operator: &'static str,
+    operator: Operator,
     by: RawBson,
     /// The name and the range of the type.
     type_label: &'static str,
@@ -80,7 +81,7 @@ impl UpdateRequirement {
     /// Requires that the number at the end of a path stays in its range. Also returns the condition on the place alone.
     pub(super) fn in_range(
         (path, levels): (&Path, &Levels),
-        operator: &'static str,
+        operator: Operator,
         amount: &RawBson,
         bounds: OutOfRange,
     ) -> (Self, FilterNode) {
@@ -155,8 +156,8 @@ impl RangeReason {
             Some(RawBson::Null) => "0 (nothing is stored)".to_owned(),
             Some(value) => format_number(&value),
         };
-        let (name, sign) = match *operator {
-            "$mul" => ("mul", '×'),
+        let (name, sign) = match operator {
+            Operator::Mul => ("mul", '×'),
             _ => ("inc", '+'),
         };
         let message = format!(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, bson, doc};
 
 use super::{condition::element_condition, expression::error_expression};
+use crate::maintain::footprint::{AddedElements, Operator, PathChange, parsed_changes};
 
 /// The maximum position of an array element in an update path, as on MongoDB.
 const MAX_ARRAY_POSITION: usize = 1_500_000;
@@ -16,11 +17,8 @@ impl<'u> UpdateTree<'u> {
     /// Parses an update. Returns `None` if two operators change the same path, because every backend rejects such an update.
     pub(super) fn from_update(update: &'u Document) -> Option<Self> {
         let mut top = ChangeTree::default();
-        for (operator, fields) in update {
-            for (path, operand) in fields.as_document()? {
-                let change = ChangeNode::Change(operator, operand);
-                top.insert_change(path, change)?;
-            }
+        for change in parsed_changes(update) {
+            top.insert_change(change.path, ChangeNode::Change(change))?;
         }
         Some(Self(top))
     }
@@ -45,8 +43,7 @@ impl<'u> UpdateTree<'u> {
 struct ChangeTree<'u>(BTreeMap<&'u str, ChangeNode<'u>>);
 
 enum ChangeNode<'u> {
-    /// An operator with the operand.
-    Change(&'u str, &'u Bson),
+    Change(PathChange<'u, &'u Bson>),
     Nested(ChangeTree<'u>),
 }
 
@@ -67,10 +64,9 @@ impl ChangeNode<'_> {
     /// Whether the change can create a missing field.
     fn creates_value(&self) -> bool {
         match self {
-            Self::Change(operator, _) => !matches!(
-                *operator,
-                "$unset" | "$pop" | "$pull" | "$pullAll" | "$setOnInsert"
-            ),
+            Self::Change(change) => {
+                !change.operator.only_removes() && change.operator != Operator::SetOnInsert
+            }
             Self::Nested(tree) => tree.0.values().any(ChangeNode::creates_value),
         }
     }
@@ -78,7 +74,9 @@ impl ChangeNode<'_> {
     /// Whether the change ignores a value of the wrong type instead of failing.
     fn ignores_mismatch(&self) -> bool {
         match self {
-            Self::Change(operator, _) => matches!(*operator, "$unset" | "$setOnInsert"),
+            Self::Change(change) => {
+                matches!(change.operator, Operator::Unset | Operator::SetOnInsert)
+            }
             Self::Nested(tree) => tree.0.values().all(ChangeNode::ignores_mismatch),
         }
     }
@@ -92,7 +90,7 @@ impl StageBuilder<'_> {
     /// Returns the expression for the new value at a path.
     fn node_expression(&self, branch: &ChangeNode<'_>, place: &str, depth: usize) -> Option<Bson> {
         match branch {
-            ChangeNode::Change(operator, operand) => operator_expression(operator, operand, place),
+            ChangeNode::Change(change) => operator_expression(*change, place),
             ChangeNode::Nested(tree) => {
                 let mut names = tree.0.keys();
                 if names.any(|name| name.starts_with('$')) {
@@ -238,15 +236,16 @@ fn collect_paths<'d>(condition: &'d Document, paths: &mut Vec<&'d str>) {
     }
 }
 
-/// Returns the expression for an operator at a path.
-fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bson> {
-    match operator {
-        "$set" => Some(literal_expression(operand)),
-        "$unset" => Some("$$REMOVE".into()),
+/// Returns the expression for the new value at a path. `None` if no expression has the same result.
+fn operator_expression(change: PathChange<'_, &Bson>, place: &str) -> Option<Bson> {
+    let operand = change.operand;
+    match change.operator {
+        Operator::Set => Some(literal_expression(operand)),
+        Operator::Unset => Some("$$REMOVE".into()),
         // An update does not insert, so `$setOnInsert` changes nothing.
-        "$setOnInsert" => Some(place.into()),
-        "$inc" => arithmetic_expression("$add", operand, operand.clone(), place),
-        "$mul" => {
+        Operator::SetOnInsert => Some(place.into()),
+        Operator::Inc => arithmetic_expression("$add", operand, operand.clone(), place),
+        Operator::Mul => {
             let zero = match operand {
                 Bson::Int32(_) => Bson::Int32(0),
                 Bson::Int64(_) => Bson::Int64(0),
@@ -256,14 +255,14 @@ fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bs
             };
             arithmetic_expression("$multiply", operand, zero, place)
         }
-        "$min" => Some(min_max_expression("$lt", operand, place)),
-        "$max" => Some(min_max_expression("$gt", operand, place)),
-        "$currentDate" if *operand == Bson::Boolean(true) => Some("$$NOW".into()),
-        "$push" => push_expression(operand, place),
-        "$addToSet" => {
-            let values = match push_modifiers(operand) {
-                Some(modifiers) => literal_expression(modifiers.get("$each")?),
-                None => literal_expression(&Bson::Array(vec![operand.clone()])),
+        Operator::Min => Some(min_max_expression("$lt", operand, place)),
+        Operator::Max => Some(min_max_expression("$gt", operand, place)),
+        Operator::CurrentDate => (*operand == Bson::Boolean(true)).then(|| "$$NOW".into()),
+        Operator::Push => push_expression(change, place),
+        Operator::AddToSet => {
+            let values = match change.added_elements() {
+                AddedElements::Each { elements, .. } => literal_expression(elements),
+                AddedElements::One(element) => literal_expression(&bson!([element.clone()])),
             };
             let with_element = doc! { "$concatArrays": ["$$value", ["$$this"]] };
             let elements = bson!({ "$reduce": {
@@ -273,7 +272,7 @@ fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bs
             } });
             Some(array_expression(place, elements, true))
         }
-        "$pop" => {
+        Operator::Pop => {
             let is_first = operand.as_i32()? < 0;
             let remaining = match is_first {
                 true => doc! { "$slice": ["$$array", 1, i32::MAX] },
@@ -288,7 +287,7 @@ fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bs
                 false,
             ))
         }
-        "$pullAll" => {
+        Operator::PullAll => {
             let is_removed = bson!({ "$in": ["$$pulled", literal_expression(operand)] });
             Some(array_expression(
                 place,
@@ -296,7 +295,7 @@ fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bs
                 false,
             ))
         }
-        "$pull" => {
+        Operator::Pull => {
             let is_removed = match operand {
                 Bson::Document(condition_document) => {
                     let is_removed = element_condition(condition_document, None, "$$pulled")?;
@@ -316,7 +315,7 @@ fn operator_expression(operator: &str, operand: &Bson, place: &str) -> Option<Bs
                 false,
             ))
         }
-        _ => None,
+        Operator::Rename | Operator::Bit | Operator::Unknown => None,
     }
 }
 
@@ -393,18 +392,17 @@ fn filter_expression(is_removed: Bson) -> Bson {
     bson!({ "$filter": { "input": "$$array", "as": "pulled", "cond": is_kept } })
 }
 
-/// Returns the modifiers of a `$push` or `$addToSet`.
-fn push_modifiers(operand: &Bson) -> Option<&Document> {
-    let modifiers = operand.as_document();
-    modifiers.filter(|modifiers| modifiers.contains_key("$each"))
-}
-
-fn push_expression(operand: &Bson, place: &str) -> Option<Bson> {
-    let Some(modifiers) = push_modifiers(operand) else {
-        let elements = bson!({ "$concatArrays": ["$$array", literal_expression(&Bson::Array(vec![operand.clone()]))] });
-        return Some(array_expression(place, elements, true));
+fn push_expression(change: PathChange<'_, &Bson>, place: &str) -> Option<Bson> {
+    let (each, modifiers) = match change.added_elements() {
+        AddedElements::Each { elements, .. } => {
+            (literal_expression(elements), change.operand.as_document()?)
+        }
+        AddedElements::One(element) => {
+            let element = literal_expression(&bson!([element.clone()]));
+            let elements = bson!({ "$concatArrays": ["$$array", element] });
+            return Some(array_expression(place, elements, true));
+        }
     };
-    let each = literal_expression(modifiers.get("$each")?);
     let mut elements = match integer_modifier(modifiers, "$position") {
         None => bson!({ "$concatArrays": ["$$array", each] }),
         Some(0) => bson!({ "$concatArrays": [each, "$$array"] }),

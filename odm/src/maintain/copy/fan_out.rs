@@ -25,6 +25,7 @@ use crate::{
     },
     decode, error,
     id_batches::id_batches,
+    maintain::footprint::put_operator,
     maintain::{
         PendingKind, PendingToken,
         blocked::{self, RejectionList, is_rejection},
@@ -424,10 +425,7 @@ pub(super) fn set_or_unset(update: &mut Document, path: String, value: Option<Bs
         Some(value) => ("$set", value),
         None => ("$unset", "".into()),
     };
-    match update.get_document_mut(operator) {
-        Ok(fields) => drop(fields.insert(path, operand)),
-        Err(_) => drop(update.insert(operator, doc! { path: operand })),
-    }
+    put_operator(update, operator, &path, operand);
 }
 
 /// Returns the condition that a struct refers to a document.

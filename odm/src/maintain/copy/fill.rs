@@ -15,7 +15,11 @@ use crate::{
     decode,
     document::{self, Draft, DraftContent},
     error,
-    maintain::{PendingKind, PendingToken, computed, metadata_update::set_at},
+    maintain::{
+        PendingKind, PendingToken, computed,
+        footprint::{Operator, parsed_changes, parsed_changes_mut, written_values},
+        metadata_update::set_at,
+    },
     metadata::copy::SnapshotOrigin,
     schema::Model,
     stored::{edit_fields, parse_fields, replace_fields, root_of},
@@ -253,7 +257,7 @@ pub(super) async fn fill_update(
     }
     let (mut source_ids, mut has_copies) = (Vec::new(), false);
     for touched in &touched_paths {
-        let Some(value) = written_values(&mut parsed, touched.operator, &touched.path) else {
+        let Some(value) = touched.values_in(&mut parsed) else {
             continue;
         };
         let count = source_ids.len();
@@ -263,7 +267,9 @@ pub(super) async fn fill_update(
                 source_ids
                     .extend(structs.filter_map(|(_, embedded)| source_of(touched.group, embedded)));
             }
-            PathRelation::Reference(_) if touched.operator == "$set" && *value != Bson::Null => {
+            PathRelation::Reference(_)
+                if touched.operator == FillOperator::Set && *value != Bson::Null =>
+            {
                 source_ids.push(((touched.group.source_model)(), value.clone()));
             }
             _ => {}
@@ -276,7 +282,7 @@ pub(super) async fn fill_update(
     let timing = SnapshotTiming::Missing(DateTime::now());
     for touched in touched_paths {
         let group = touched.group;
-        let Some(value) = written_values(&mut parsed, touched.operator, &touched.path) else {
+        let Some(value) = touched.values_in(&mut parsed) else {
             continue;
         };
         match touched.relation {
@@ -287,8 +293,8 @@ pub(super) async fn fill_update(
             }
             PathRelation::Reference(prefix) => {
                 let id = match touched.operator {
-                    "$set" => value.clone(),
-                    _ => Bson::Null,
+                    FillOperator::Set => value.clone(),
+                    FillOperator::Unset | FillOperator::Push => Bson::Null,
                 };
                 write_sibling_copies(model, group, &prefix, &id, sources, &mut parsed)?;
             }
@@ -310,7 +316,7 @@ pub(super) fn null_copies(model: &Model, update: &mut RawDocumentBuf) -> Result<
     let groups = super::copy_groups(model);
     let mut parsed = super::parse_document(update)?;
     for touched in find_touched_paths(model, &groups, &parsed)? {
-        if let (PathRelation::Reference(prefix), "$set" | "$unset") =
+        if let (PathRelation::Reference(prefix), FillOperator::Set | FillOperator::Unset) =
             (&touched.relation, touched.operator)
         {
             let no_sources = SourceCache::default();
@@ -328,12 +334,35 @@ pub(super) fn null_copies(model: &Model, update: &mut RawDocumentBuf) -> Result<
     Ok(())
 }
 
+/// The operators that write references with copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FillOperator {
+    Set,
+    Unset,
+    Push,
+}
+
 /// A path of an update at or around a reference with copies.
 struct TouchedPath<'g> {
     group: &'g CopyGroup,
-    operator: &'static str,
+    operator: FillOperator,
     path: String,
     relation: PathRelation,
+}
+
+impl TouchedPath<'_> {
+    /// Returns the values that the update writes at the path: the operand, or the elements of a `$push` with `$each`.
+    fn values_in<'u>(&self, update: &'u mut Document) -> Option<&'u mut Bson> {
+        let operator = match self.operator {
+            FillOperator::Set => Operator::Set,
+            FillOperator::Unset => Operator::Unset,
+            FillOperator::Push => Operator::Push,
+        };
+        let mut changes = parsed_changes_mut(update);
+        let change =
+            changes.find(|change| change.operator == operator && change.path == self.path)?;
+        Some(written_values(operator, change.operand))
+    }
 }
 
 /// Returns the paths at which an update writes references with copies, or structs that contain one.
@@ -347,36 +376,42 @@ fn find_touched_paths<'g>(
     update: &Document,
 ) -> Result<Vec<TouchedPath<'g>>> {
     let mut touched_paths = Vec::new();
-    for (operator, fields) in update {
-        let Bson::Document(fields) = fields else {
-            continue;
-        };
-        for (path, value) in fields {
-            for group in groups {
-                let relation = match (group.relation_to(path), value) {
-                    (PathRelation::Disjoint, Bson::String(target)) if operator == "$rename" => {
-                        group.relation_to(target)
-                    }
-                    (relation, _) => relation,
-                };
-                if relation == PathRelation::Disjoint {
-                    continue;
+    for change in parsed_changes(update) {
+        for group in groups {
+            let mut relations = change.written_paths().map(|path| group.relation_to(path));
+            let Some(relation) = relations.find(|relation| *relation != PathRelation::Disjoint)
+            else {
+                continue;
+            };
+            let operator = match change.operator {
+                Operator::Set => FillOperator::Set,
+                Operator::Push => FillOperator::Push,
+                Operator::Unset => FillOperator::Unset,
+                // These operators only remove elements.
+                Operator::Pull | Operator::PullAll | Operator::Pop => continue,
+                Operator::SetOnInsert
+                | Operator::Rename
+                | Operator::Inc
+                | Operator::Mul
+                | Operator::Min
+                | Operator::Max
+                | Operator::Bit
+                | Operator::CurrentDate
+                | Operator::AddToSet
+                | Operator::Unknown => {
+                    return Err(unsupported_operator_error(
+                        model,
+                        change.operator_name,
+                        change.path,
+                    ));
                 }
-                let operator = match operator.as_str() {
-                    "$set" => "$set",
-                    "$push" => "$push",
-                    "$unset" => "$unset",
-                    // These operators only remove elements.
-                    "$pull" | "$pullAll" | "$pop" => continue,
-                    other => return Err(unsupported_operator_error(model, other, path)),
-                };
-                touched_paths.push(TouchedPath {
-                    group,
-                    operator,
-                    path: path.clone(),
-                    relation,
-                });
-            }
+            };
+            touched_paths.push(TouchedPath {
+                group,
+                operator,
+                path: change.path.to_owned(),
+                relation,
+            });
         }
     }
     Ok(touched_paths)
@@ -388,21 +423,6 @@ fn unsupported_operator_error(model: &Model, operator: &str, path: &str) -> Erro
          use `push` with a `when`"
     );
     error::naming_model(model)(Error::new(ErrorKind::Unsupported, message).with_path(path))
-}
-
-/// Returns the values that an operator writes at a path: the operand, or the elements of a `$push` with `$each`.
-fn written_values<'u>(
-    update: &'u mut Document,
-    operator: &str,
-    path: &str,
-) -> Option<&'u mut Bson> {
-    let value = update.get_document_mut(operator).ok()?.get_mut(path)?;
-    let modifiers = value.as_document();
-    let is_each = modifiers.is_some_and(|modifiers| modifiers.contains_key("$each"));
-    match is_each && operator == "$push" {
-        true => value.as_document_mut()?.get_mut("$each"),
-        false => Some(value),
-    }
 }
 
 /// Writes the copies of a reference in the same update. Snapshots keep their values.

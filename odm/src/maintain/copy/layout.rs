@@ -5,6 +5,7 @@ use bson::{Bson, Document, doc};
 
 use super::source::SourceState;
 use crate::{
+    maintain::footprint::PathChange,
     maintain::{
         metadata_update::{is_position, value_at},
         overflow, rollup,
@@ -415,6 +416,12 @@ impl CopyGroup {
                 .try_for_each(|value| self.for_each_struct_in(step, value, visit)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a change writes a reference of the group, or a value that contains one.
+    pub(super) fn overlaps(&self, change: PathChange<'_>) -> bool {
+        let mut paths = change.written_paths();
+        paths.any(|path| self.relation_to(path) != PathRelation::Disjoint)
     }
 
     /// Returns how a path that an update writes relates to the group.

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result, error,
-    maintain::metadata_update::{field_names_of, set_at, value_at},
+    maintain::{
+        footprint::{Operator, PathChange, parsed_changes_mut, written_values},
+        metadata_update::{field_names_of, set_at, value_at},
+    },
     metadata::copy::remove_copied_from,
     schema::Model,
 };
@@ -29,28 +32,25 @@ pub(crate) fn prepare_save(
     }
     let (mut parsed, stored) = (parse_document(&update)?, parse_document(stored)?);
     let (managed, groups) = (managed_paths(model), copy_groups(model));
-    for (operator, fields) in parsed.iter_mut() {
-        let Bson::Document(fields) = fields else {
-            continue;
-        };
-        for (path, value) in fields.iter_mut() {
-            if managed.iter().any(|managed| is_at_or_below(path, managed)) {
-                return Err(managed_field_error(model, path));
-            }
-            let value = match value {
-                Bson::Document(modifiers) if operator == "$push" => modifiers.get_mut("$each"),
-                value => Some(value),
-            };
-            let Some(value) = value else { continue };
-            for group in &groups {
-                if let PathRelation::Contains(step) = group.relation_to(path) {
-                    let existing = match operator.as_str() {
-                        "$push" => Vec::new(),
-                        _ => stored_structs(group, step, value_at(&stored, path)),
-                    };
-                    reset_new_structs(group, step, value, existing)
-                        .map_err(|()| managed_field_error(model, path))?;
-                }
+    for PathChange {
+        operator,
+        path,
+        operand,
+        ..
+    } in parsed_changes_mut(&mut parsed)
+    {
+        if managed.iter().any(|managed| is_at_or_below(path, managed)) {
+            return Err(managed_field_error(model, path));
+        }
+        let value = written_values(operator, operand);
+        for group in &groups {
+            if let PathRelation::Contains(step) = group.relation_to(path) {
+                let existing = match operator {
+                    Operator::Push => Vec::new(),
+                    _ => stored_structs(group, step, value_at(&stored, path)),
+                };
+                reset_new_structs(group, step, value, existing)
+                    .map_err(|()| managed_field_error(model, path))?;
             }
         }
     }

@@ -7,7 +7,8 @@ use crate::{
     access::Access,
     maintain::{
         PendingKind,
-        metadata_update::{paths_overlap, update_touches},
+        footprint::{Operator, path_changes, update_touches},
+        metadata_update::paths_overlap,
     },
     metadata::{self, copy::SOURCE_VERSION},
     schema::Model,
@@ -21,11 +22,9 @@ pub(in crate::maintain) fn copied_paths_written(
     update: &RawDocument,
     computed: &[&str],
 ) -> Vec<String> {
-    let set = update.get_document("$set").ok();
     let pending_path = PendingKind::FAN_OUT.record_path();
-    let records_fan_out =
-        set.is_some_and(|set| set.get(pending_path).is_ok_and(|pending| pending.is_some()));
-    if !records_fan_out {
+    let mut changes = path_changes(update);
+    if !changes.any(|change| change.operator == Operator::Set && change.path == pending_path) {
         return Vec::new();
     }
     let groups = dependent_groups(access.schema_models(), model).map(|(_, group)| group);

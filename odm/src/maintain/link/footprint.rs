@@ -1,6 +1,6 @@
-//! The footprint of a write on references, derived from the write alone.
+//! The changes of a write on references, read from the footprint alone.
 
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::{
     delete_rule::rules_targeting,
@@ -9,19 +9,15 @@ use super::{
 use crate::{
     access::Access,
     backend::operation::DocumentChange,
-    maintain::{copy, reference_scope::can_add_reference, rollup},
+    maintain::{
+        Footprint, copy,
+        footprint::{Operator, PathChange, path_changes},
+        reference_scope::can_add_reference,
+        rollup,
+    },
     schema::{LinkField, LinkStep, Model, ReferenceLink},
+    stored::root_of,
 };
-
-/// The kind of a write, with the data that determines references.
-pub(crate) enum Footprint<'w> {
-    /// An insert of documents, which may have references.
-    Inserts(&'w [RawDocumentBuf]),
-    /// An update, which may change references.
-    Changes(&'w DocumentChange),
-    /// A delete, which removes the references of the documents.
-    Removes,
-}
 
 /// Whether a write may need follow-up work on references. A write without such work costs one operation.
 pub(crate) fn may_change_references(
@@ -43,51 +39,30 @@ pub(crate) fn may_change_references(
                 || copy::has_clearing_dependents(access, model)
         }
         Footprint::Changes(DocumentChange::Operators { update, .. }) => {
-            changed_paths(update).any(|(operator, path, operand)| {
-                // `link/overflow_references.rs` handles references in overflow arrays before the elements are spilled.
-                let overlaps_link = |path: &str| {
-                    let mut links = model.links().iter();
-                    links.any(|link| {
-                        overlaps_reference(link, path)
-                            && model.overflow_of(&link.link_field).is_none()
-                    })
-                };
-                overlaps_link(path)
-                    || operator == "$rename" && operand.as_str().is_some_and(overlaps_link)
-            })
+            // `link/overflow_references.rs` handles references in overflow arrays before the elements are spilled.
+            let overlaps_link = |path: &str| {
+                let mut links = model.links().iter();
+                links.any(|link| {
+                    overlaps_reference(link, path) && model.overflow_of(&link.link_field).is_none()
+                })
+            };
+            path_changes(update).any(|change| change.written_paths().any(overlaps_link))
         }
         Footprint::Changes(_) => !model.links().is_empty(),
     }
 }
 
-/// Returns each operator of an update with a changed path and the operand.
-pub(super) fn changed_paths(
-    update: &RawDocument,
-) -> impl Iterator<Item = (&str, &str, RawBsonRef<'_>)> {
-    let operators = update.iter().flatten();
-    let operators = operators.filter_map(|(name, operand)| Some((name, operand.as_document()?)));
-    operators.flat_map(|(name, operand)| {
-        let paths = operand.iter().flatten();
-        paths.map(move |(path, value)| (name.as_str(), path.as_str(), value))
-    })
-}
-
 /// Returns a path where an update may add a reference with a delete rule to a target in the scope of the model.
 pub(crate) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
-    let mut changes = changed_paths(update);
-    let found = changes.find(|(operator, path, operand)| {
-        let is_null = *operand == RawBsonRef::Null;
+    let found = path_changes(update).find(|change| {
         let mut links = model.links().iter();
         links.any(|link| {
-            let overlaps = overlaps_reference(link, path)
-                || *operator == "$rename"
-                    && operand
-                        .as_str()
-                        .is_some_and(|to| overlaps_reference(link, to));
-            overlaps && can_add_reference(model, (link.link_field.model)(), operator, is_null)
+            let mut paths = change.written_paths();
+            paths.any(|path| overlaps_reference(link, path))
+                && can_add_reference(model, (link.link_field.model)(), change)
         })
     });
-    found.map(|(_, path, _)| path.to_owned())
+    found.map(|change| change.path.to_owned())
 }
 
 /// Whether a path is the path of a reference, a path inside of a reference, or a path that contains a reference.
@@ -100,10 +75,9 @@ pub(super) fn changes_only_references(change: &DocumentChange, model: &Model) ->
     let DocumentChange::Operators { update, .. } = change else {
         return false;
     };
-    let mut changes = changed_paths(update);
-    changes.all(|(_, path, _)| {
+    path_changes(update).all(|change| {
         let mut links = model.links.iter();
-        links.any(|link| path.split('.').next() == Some(link.link_field.stored))
+        links.any(|link| root_of(change.path) == link.link_field.stored)
     })
 }
 
@@ -119,18 +93,29 @@ pub(super) enum RemovedIds {
 /// Returns the ids that an update removes from an array of references.
 pub(super) fn removed_ids(update: &RawDocument, side: &LinkField) -> RemovedIds {
     let mut removed = Vec::new();
-    for (operator, path, operand) in changed_paths(update) {
-        if side.steps_after(path).is_none() {
+    for change in path_changes(update) {
+        if side.steps_after(change.path).is_none() {
             continue;
         }
-        let ids = match operator {
-            "$push" | "$addToSet" => continue,
-            "$pullAll" => ids_in(operand),
-            "$pull" => match pulled_ids(operand) {
+        let ids = match change.operator {
+            Operator::Push | Operator::AddToSet => continue,
+            Operator::PullAll => ids_in(change.operand),
+            Operator::Pull => match pulled_ids(change.operand) {
                 Some(ids) => ids,
                 None => return RemovedIds::Unknown,
             },
-            _ => return RemovedIds::Unknown,
+            Operator::Set
+            | Operator::SetOnInsert
+            | Operator::Unset
+            | Operator::Rename
+            | Operator::Inc
+            | Operator::Mul
+            | Operator::Min
+            | Operator::Max
+            | Operator::Bit
+            | Operator::CurrentDate
+            | Operator::Pop
+            | Operator::Unknown => return RemovedIds::Unknown,
         };
         removed.extend(ids);
     }
@@ -147,37 +132,70 @@ pub(super) fn predict_references(
         return None;
     };
     let mut after = before.to_vec();
-    for (operator, path, operand) in changed_paths(update) {
-        if operator == "$rename" {
+    for change in path_changes(update) {
+        if change.operator == Operator::Rename {
             return None;
         }
         for (position, link) in model.links().iter().enumerate() {
-            let Some(steps) = link.link_field.steps_after(path) else {
+            let Some(steps) = link.link_field.steps_after(change.path) else {
                 continue;
             };
             // A path through an array position names one reference among several.
-            if !names_complete_side(&link.link_field, path) {
+            if !names_complete_side(&link.link_field, change.path) {
                 return None;
             }
-            let ids = match operator {
-                "$unset" => Vec::new(),
-                "$set" => ids_below_steps(operand, steps),
-                "$push" | "$addToSet" => pushed_ids(operand, steps)?,
-                "$pullAll" if steps.is_empty() => ids_in(operand),
-                "$pull" if steps.is_empty() => pulled_ids(operand)?,
-                _ => return None,
-            };
+            let effect = ReferenceEffect::of(change, steps)?;
             for document in &mut after {
-                let targets = document.targets.get_mut(position)?;
-                match operator {
-                    "$set" | "$unset" => targets.clone_from(&ids),
-                    "$push" | "$addToSet" => targets.extend(ids.iter().cloned()),
-                    _ => targets.retain(|id| !contains_id(&ids, id)),
-                }
+                effect.apply(document.targets.get_mut(position)?);
             }
         }
     }
     Some(after)
+}
+
+/// The effect of a change on the ids of one reference.
+enum ReferenceEffect {
+    Replace(Vec<RawBson>),
+    Add(Vec<RawBson>),
+    Remove(Vec<RawBson>),
+}
+
+impl ReferenceEffect {
+    /// Returns the effect of a change at an enclosing path, or `None` if only a read can tell. `steps` lead from the path to the
+    /// reference.
+    fn of(change: PathChange<'_>, steps: &[LinkStep]) -> Option<Self> {
+        let is_reference = steps.is_empty();
+        match change.operator {
+            Operator::Unset => Some(Self::Replace(Vec::new())),
+            Operator::Set => Some(Self::Replace(ids_below_steps(change.operand, steps))),
+            Operator::Push | Operator::AddToSet => {
+                let added = change.added_elements();
+                let ids = || Self::Add(ids_below_steps(added.value(), steps));
+                added.is_plain().then(ids)
+            }
+            Operator::PullAll => is_reference.then(|| Self::Remove(ids_in(change.operand))),
+            Operator::Pull if is_reference => pulled_ids(change.operand).map(Self::Remove),
+            Operator::Pull
+            | Operator::SetOnInsert
+            | Operator::Rename
+            | Operator::Inc
+            | Operator::Mul
+            | Operator::Min
+            | Operator::Max
+            | Operator::Bit
+            | Operator::CurrentDate
+            | Operator::Pop
+            | Operator::Unknown => None,
+        }
+    }
+
+    fn apply(&self, targets: &mut Vec<RawBson>) {
+        match self {
+            Self::Replace(ids) => targets.clone_from(ids),
+            Self::Add(ids) => targets.extend(ids.iter().cloned()),
+            Self::Remove(ids) => targets.retain(|id| !contains_id(ids, id)),
+        }
+    }
 }
 
 /// Whether a path names the complete value of a side: no array precedes the end of the path.
@@ -193,22 +211,6 @@ pub(super) fn ids_below_steps(value: RawBsonRef<'_>, steps: &[LinkStep]) -> Vec<
     let mut ids = Vec::new();
     ids_in_fields(value, &names, &mut ids);
     ids
-}
-
-/// Returns the ids that an operand adds to an array. `None` if a modifier such as `$slice` or `$position` is present.
-fn pushed_ids(operand: RawBsonRef<'_>, steps: &[LinkStep]) -> Option<Vec<RawBson>> {
-    let modifiers = operand.as_document().filter(|operand| {
-        let first_field = operand.iter().flatten().next();
-        first_field.is_some_and(|(name, _)| name.as_str().starts_with('$'))
-    });
-    let Some(modifiers) = modifiers else {
-        return Some(ids_below_steps(operand, steps));
-    };
-    let mut modifiers = modifiers.iter().flatten();
-    match (modifiers.next()?, modifiers.next()) {
-        ((name, each), None) if name == "$each" => Some(ids_below_steps(each, steps)),
-        _ => None,
-    }
 }
 
 /// Returns the ids that a `$pull` operand removes. `None` for a condition without ids.

@@ -36,7 +36,7 @@ pub(super) use inverse_update::sync_inverse;
 
 use super::{
     MAX_LINK_QUERY_DOCUMENTS,
-    footprint::{changed_paths, ids_below_steps},
+    footprint::ids_below_steps,
     linked_document::{
         LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, read_linked,
     },
@@ -50,7 +50,11 @@ use crate::{
         BoxFuture,
         operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
     },
-    maintain::{Footprint, WriteOperation, WriteOutcome, computed, rollup, with_operator},
+    maintain::{
+        Footprint, WriteOperation, WriteOutcome, computed,
+        footprint::{Operator, path_changes, with_operator},
+        rollup,
+    },
     metadata::{
         self,
         references::{
@@ -458,8 +462,8 @@ async fn moved_values(
     let Some(DocumentChange::Operators { update, .. }) = change else {
         return Ok(Vec::new());
     };
-    let renames = changed_paths(update).filter(|(operator, ..)| *operator == "$rename");
-    let sources: Vec<_> = renames.map(|(_, source, _)| source.to_owned()).collect();
+    let renames = path_changes(update).filter(|change| change.operator == Operator::Rename);
+    let sources: Vec<_> = renames.map(|rename| rename.path.to_owned()).collect();
     if sources.is_empty() {
         return Ok(Vec::new());
     }
@@ -501,34 +505,40 @@ fn intended_ids(
     let mut intended = Vec::new();
     for link in model.links() {
         let mut ids = Vec::new();
-        for (operator, path, value) in changed_paths(update) {
+        for change in path_changes(update) {
             // `$rename` moves the value of another field into the reference.
-            if operator == "$rename" {
-                let rest = value
-                    .as_str()
-                    .and_then(|to| link.link_field.steps_after(to));
-                let mut renamed = renamed.iter().filter(|(source, _)| source == path);
+            if change.operator == Operator::Rename {
+                let to = change.rename_target();
+                let rest = to.and_then(|to| link.link_field.steps_after(to));
+                let mut renamed = renamed.iter().filter(|(source, _)| source == change.path);
                 if let (Some(rest), Some((_, Some(moved)))) = (rest, renamed.next()) {
                     ids.extend(ids_below_steps(moved.as_raw_bson_ref(), rest));
                 }
                 continue;
             }
-            let Some(rest) = link.link_field.steps_after(path) else {
+            let Some(rest) = link.link_field.steps_after(change.path) else {
                 continue;
             };
-            match operator {
+            match change.operator {
                 // Removals, and the operators for numbers and dates.
-                "$unset" | "$pull" | "$pullAll" | "$pop" | "$inc" | "$mul" | "$bit"
-                | "$currentDate" => {}
-                "$push" | "$addToSet" => {
-                    let each = value
-                        .as_document()
-                        .and_then(|value| value.get("$each").ok()?);
-                    ids.extend(ids_below_steps(each.unwrap_or(value), rest));
+                Operator::Unset
+                | Operator::Pull
+                | Operator::PullAll
+                | Operator::Pop
+                | Operator::Inc
+                | Operator::Mul
+                | Operator::Bit
+                | Operator::CurrentDate
+                | Operator::Rename => {}
+                Operator::Push | Operator::AddToSet => {
+                    ids.extend(ids_below_steps(change.added_elements().value(), rest));
                 }
-                // `$set`, `$setOnInsert`, `$min`, `$max`. An unknown operator counts as a write of the value: an id without an
-                // intent would be missing from the inverse.
-                _ => ids.extend(ids_below_steps(value, rest)),
+                // An unknown operator counts as a write of the value: an id without an intent would be missing from the inverse.
+                Operator::Set
+                | Operator::SetOnInsert
+                | Operator::Min
+                | Operator::Max
+                | Operator::Unknown => ids.extend(ids_below_steps(change.operand, rest)),
             }
         }
         intended.push((link, ids));

@@ -19,6 +19,7 @@ use crate::{
         DocumentChange, FindAndModify, FindAndModifyKind, Stage, UpdateOperation,
     },
     error,
+    maintain::footprint::put_operator,
     maintain::{
         link::linked_document::id_filter,
         metadata_update::{self, to_raw_document, to_raw_value},
@@ -534,19 +535,6 @@ impl ArrayState {
         let manifest = self.manifest.clone()?;
         let work = manifest.work.clone()?;
         Some((self, manifest, work))
-    }
-}
-
-/// Adds a path to an operator of an update.
-pub(super) fn put_operator(
-    update: &mut Document,
-    operator: &str,
-    path: &str,
-    value: impl Into<Bson>,
-) {
-    let fields = update.entry(operator.to_owned());
-    if let Bson::Document(fields) = fields.or_insert_with(|| Bson::Document(Document::new())) {
-        fields.insert(path, value);
     }
 }
 

@@ -4,7 +4,7 @@ use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
     ArrayHandle,
-    array_work::{count_chunks, put_all_resident, put_operator, write_attempts},
+    array_work::{count_chunks, put_all_resident, write_attempts},
     capacity::{resident_unchanged, version_unchanged},
     chunks,
     manifest::{
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
+    maintain::footprint::put_operator,
     maintain::metadata_update,
     metadata::overflow::TAIL,
     retry,

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document, doc};
 
 use super::{
-    array_work::put_operator,
     manifest::{ElementChange, array_or_empty, element_bytes},
     order::ArrayOrder,
 };
@@ -14,10 +13,11 @@ use crate::{
     backend::operation::DocumentChange,
     error,
     maintain::{
-        link::rule_of_array,
-        metadata_update::{
-            field_names_of, parse_document, paths_overlap, to_raw_document, update_touches,
+        footprint::{
+            Operator, PathChange, parsed_changes, path_changes, put_operator, update_touches,
         },
+        link::rule_of_array,
+        metadata_update::{field_names_of, parse_document, paths_overlap, to_raw_document},
     },
     metadata::overflow::TAIL,
     schema::{Model, OverflowField},
@@ -120,34 +120,23 @@ impl ArrayFootprint {
         };
         let (mut other_operators, mut array_operators) = (Document::new(), Document::new());
         let (mut array, mut changes_more_arrays) = (None::<&'static OverflowField>, false);
-        for (operator, fields) in parse_document(update)? {
-            let Bson::Document(fields) = fields else {
-                other_operators.insert(operator, fields);
-                continue;
+        let is_handled =
+            |field: &OverflowField| handled.iter().any(|other| other.stored == field.stored);
+        for change in path_changes(update) {
+            let mut fields = model.overflows.iter().filter(|field| !is_handled(field));
+            let field = fields.find(|field| change.touches(field.stored));
+            let of_this_array = field.filter(|field| match array {
+                None => true,
+                Some(array) => array.stored == field.stored,
+            });
+            changes_more_arrays |= field.is_some() && of_this_array.is_none();
+            array = array.or(of_this_array);
+            let operators = match of_this_array {
+                Some(_) => &mut array_operators,
+                None => &mut other_operators,
             };
-            for (path, value) in fields {
-                let is_handled = |field: &OverflowField| {
-                    let mut handled = handled.iter();
-                    handled.any(|other| other.stored == field.stored)
-                };
-                let mut fields = model.overflows.iter().filter(|field| !is_handled(field));
-                let renamed_to = value.as_str().filter(|_| operator == "$rename");
-                let field = fields.find(|field| {
-                    paths_overlap(&path, field.stored)
-                        || renamed_to.is_some_and(|to| paths_overlap(to, field.stored))
-                });
-                let Some(field) = field else {
-                    put_operator(&mut other_operators, &operator, &path, value);
-                    continue;
-                };
-                if array.is_some_and(|array| array.stored != field.stored) {
-                    changes_more_arrays = true;
-                    put_operator(&mut other_operators, &operator, &path, value);
-                    continue;
-                }
-                array = Some(field);
-                put_operator(&mut array_operators, &operator, &path, value);
-            }
+            let operand = Bson::try_from(change.operand).map_err(error::from_bson)?;
+            put_operator(operators, change.operator_name, change.path, operand);
         }
         let Some(field) = array else {
             return Err(unsupported_change(
@@ -156,7 +145,7 @@ impl ArrayFootprint {
             ));
         };
         let array_filters = array_filters.iter().map(|filter| parse_document(filter));
-        let change = ArrayChange::from_operators(field, array_operators)?;
+        let change = ArrayChange::from_operators(field, &array_operators)?;
         if rule_of_array(model, field).is_some()
             && matches!(
                 change,
@@ -188,12 +177,9 @@ impl ArrayFootprint {
     /// Returns the whole update, with these operators for the array.
     pub(super) fn with_operators(&self, operators: &[&Document]) -> Result<DocumentChange> {
         let mut update = self.other_operators.clone();
-        for operators in operators {
-            for (operator, fields) in *operators {
-                for (path, value) in fields.as_document().into_iter().flatten() {
-                    put_operator(&mut update, operator, path, value.clone());
-                }
-            }
+        for change in operators.iter().copied().flat_map(parsed_changes) {
+            let (operator, operand) = (change.operator_name, change.operand.clone());
+            put_operator(&mut update, operator, change.path, operand);
         }
         let array_filters = self.array_filters.iter().map(to_raw_document);
         Ok(DocumentChange::Operators {
@@ -206,14 +192,11 @@ impl ArrayFootprint {
     /// without a condition, all elements may grow.
     pub(super) fn growing_elements(&self, operators: &Document) -> (String, Document) {
         let mut names = BTreeSet::new();
-        for (operator, fields) in operators {
-            for (path, value) in fields.as_document().into_iter().flatten() {
-                if !operator_growth(operator, value).is_ok_and(|growth| growth == 0) {
-                    let name = path
-                        .split_once("$[")
-                        .and_then(|(_, name)| name.split_once(']'));
-                    names.extend(name.map(|(name, _)| name.to_owned()));
-                }
+        for change in parsed_changes(operators) {
+            if !maximum_growth(change).is_ok_and(|growth| growth == 0) {
+                let name = change.path.split_once("$[");
+                let name = name.and_then(|(_, name)| name.split_once(']'));
+                names.extend(name.map(|(name, _)| name.to_owned()));
             }
         }
         let mut names = names.into_iter();
@@ -238,15 +221,10 @@ impl ArrayFootprint {
     pub(super) fn for_chunks(&self, operators: &Document) -> Result<ElementChange> {
         let operators = move_paths(operators, self.field.stored, self.field.elements);
         let mut identifiers = Vec::new();
-        for (_, fields) in &operators {
-            for (path, _) in fields.as_document().into_iter().flatten() {
-                let parts = path.split('.').filter_map(|part| part.strip_prefix("$["));
-                identifiers.extend(
-                    parts
-                        .filter_map(|part| part.strip_suffix(']'))
-                        .map(String::from),
-                );
-            }
+        for change in parsed_changes(&operators) {
+            let parts = change.path.split('.');
+            let parts = parts.filter_map(|part| part.strip_prefix("$[")?.strip_suffix(']'));
+            identifiers.extend(parts.map(String::from));
         }
         let used_filters = self.array_filters.iter().filter(|filter| {
             filter_identifier(filter).is_some_and(|name| identifiers.contains(&name))
@@ -272,10 +250,13 @@ impl ArrayFootprint {
 
 /// Returns the filter for the chunks that the operators change. A pull changes only chunks with a matching element.
 pub(super) fn changed_chunks_filter(field: &OverflowField, operators: &Document) -> Document {
-    let value = |operator: &str| operators.get_document(operator).ok()?.get(field.elements);
-    match (value("$pullAll"), value("$pull")) {
-        (Some(values), _) => doc! { field.elements: { "$in": values.clone() } },
-        (_, Some(Bson::Document(condition))) => {
+    let pull = parsed_changes(operators).find(|change| {
+        change.path == field.elements
+            && matches!(change.operator, Operator::Pull | Operator::PullAll)
+    });
+    match pull.map(|pull| (pull.operator, pull.operand)) {
+        Some((Operator::PullAll, values)) => doc! { field.elements: { "$in": values.clone() } },
+        Some((_, Bson::Document(condition))) => {
             doc! { field.elements: { "$elemMatch": condition.clone() } }
         }
         _ => doc! {},
@@ -293,41 +274,34 @@ impl ArrayChange {
     }
 
     /// Returns the change that the operators on the array make.
-    fn from_operators(field: &OverflowField, operators: Document) -> Result<Self> {
-        let is_whole = |fields: &Document| fields.len() == 1 && fields.contains_key(field.stored);
-        let whole_array = match operators.iter().next() {
-            Some((operator, Bson::Document(fields)))
-                if operators.len() == 1 && is_whole(fields) =>
-            {
-                fields
-                    .get(field.stored)
-                    .map(|value| (operator.as_str(), value))
-            }
-            _ => None,
+    fn from_operators(field: &OverflowField, operators: &Document) -> Result<Self> {
+        let mut changes = parsed_changes(operators);
+        let whole_array = match (changes.next(), changes.next()) {
+            (Some(change), None) if change.path == field.stored => change,
+            _ => return Self::each_from_operators(field, operators),
         };
         let reject = |reason: &str| Err(unsupported_change(reason, field.field));
-        match whole_array {
-            Some(("$push" | "$addToSet", Bson::Document(modifiers))) if modifiers.len() > 1 => {
-                reject(
-                    "a push appends elements, without `$position`, `$sort` or `$slice`; use `push` or `push_each`",
-                )
-            }
-            Some(("$push", Bson::Document(modifiers))) => {
-                let elements = array_or_empty(modifiers.get("$each"));
+        match (whole_array.operator, whole_array.operand) {
+            (Operator::Push | Operator::AddToSet, Bson::Document(_)) => {
+                let added = whole_array.added_elements();
+                if !added.is_plain() {
+                    return reject(
+                        "a push appends elements, without `$position`, `$sort` or `$slice`; use `push` or `push_each`",
+                    );
+                }
+                let elements = array_or_empty(Some(added.value()));
                 ensure_element_sizes(field, &elements)?;
-                Ok(Self::Push(elements))
+                Ok(match whole_array.operator {
+                    Operator::Push => Self::Push(elements),
+                    _ => Self::AddToSet(elements),
+                })
             }
-            Some(("$addToSet", Bson::Document(modifiers))) => {
-                let elements = array_or_empty(modifiers.get("$each"));
-                ensure_element_sizes(field, &elements)?;
-                Ok(Self::AddToSet(elements))
-            }
-            Some(("$set", value @ Bson::Array(_))) => {
+            (Operator::Set, value @ Bson::Array(_)) => {
                 let elements = array_or_empty(Some(value));
                 ensure_element_sizes(field, &elements)?;
                 Ok(Self::Replace(elements))
             }
-            Some(("$pull" | "$pullAll", values))
+            (Operator::Pull | Operator::PullAll, values)
                 if element_bytes(values)? > field.max_chunk_bytes =>
             {
                 let max_bytes = field.max_chunk_bytes;
@@ -335,70 +309,80 @@ impl ArrayChange {
                     "the values to pull are too large (max {max_bytes} bytes); use several updates"
                 ))
             }
-            Some(("$pull" | "$pullAll", _)) => Ok(Self::Each {
-                operators,
+            (Operator::Pull | Operator::PullAll, _) => Ok(Self::Each {
+                operators: operators.clone(),
                 changes_count: true,
                 growth: 0,
             }),
-            Some((operator, _)) => reject(&format!(
-                "an overflow array has no operator `{operator}`; use `push`, `add_to_set`, `pull`, `set`, or change elements with `all()` or `matching(…)`"
+            _ => reject(&format!(
+                "an overflow array has no operator `{}`; use `push`, `add_to_set`, `pull`, `set`, or change elements with `all()` or `matching(…)`",
+                whole_array.operator_name
             )),
-            None => Self::each_from_operators(field, operators),
         }
     }
 
     /// Returns the change of each element, for operators on paths in the elements.
-    fn each_from_operators(field: &OverflowField, operators: Document) -> Result<Self> {
+    fn each_from_operators(field: &OverflowField, operators: &Document) -> Result<Self> {
         let mut growth = 0;
-        for (operator, fields) in &operators {
-            for (path, value) in fields.as_document().into_iter().flatten() {
-                growth += operator_growth(operator, value)?;
-                let suffix = path.strip_prefix(field.stored).unwrap_or_default();
-                if field_names_of(path) == field.stored && suffix.is_empty() {
-                    return Err(unsupported_change(
-                        "an update can change the array only once; use several updates, in a transaction if the changes belong together",
-                        field.field,
-                    ));
-                }
-                let element_path = suffix
-                    .split_once(']')
-                    .map_or("", |(_, element_path)| element_path);
-                let element_path = element_path.trim_start_matches('.');
-                if let Some(order) = ArrayOrder::from_field(field)
-                    && (element_path.is_empty() || paths_overlap(element_path, order.key_path()))
-                {
-                    return Err(unsupported_change(
-                        "the sort field of an element cannot change; pull the element, and push the new one",
-                        field.field,
-                    ));
-                }
-                if !suffix.starts_with(".$[") {
-                    return Err(unsupported_change(
-                        "select elements with `all()` or `matching(…)`, not by position",
-                        field.field,
-                    ));
-                }
+        for change in parsed_changes(operators) {
+            growth += maximum_growth(change)?;
+            let suffix = change.path.strip_prefix(field.stored).unwrap_or_default();
+            if field_names_of(change.path) == field.stored && suffix.is_empty() {
+                return Err(unsupported_change(
+                    "an update can change the array only once; use several updates, in a transaction if the changes belong together",
+                    field.field,
+                ));
+            }
+            let element_path = suffix
+                .split_once(']')
+                .map_or("", |(_, element_path)| element_path);
+            let element_path = element_path.trim_start_matches('.');
+            if let Some(order) = ArrayOrder::from_field(field)
+                && (element_path.is_empty() || paths_overlap(element_path, order.key_path()))
+            {
+                return Err(unsupported_change(
+                    "the sort field of an element cannot change; pull the element, and push the new one",
+                    field.field,
+                ));
+            }
+            if !suffix.starts_with(".$[") {
+                return Err(unsupported_change(
+                    "select elements with `all()` or `matching(…)`, not by position",
+                    field.field,
+                ));
             }
         }
         ensure_element_size(field, growth)?;
         Ok(Self::Each {
-            operators,
+            operators: operators.clone(),
             changes_count: false,
             growth,
         })
     }
 }
 
-/// Returns the number of bytes by which an operator may let an element grow. Values of a fixed size do not count. An unknown operator
-/// may add its whole operand.
-fn operator_growth(operator: &str, value: &Bson) -> Result<usize> {
-    match operator {
+/// Returns the number of bytes by which a change may let an element grow. Values of a fixed size do not count. An unknown
+/// operator may add the whole operand.
+fn maximum_growth(change: PathChange<'_, &Bson>) -> Result<usize> {
+    match change.operator {
         // These operators shrink the element, or write a number or a date.
-        "$unset" | "$pull" | "$pullAll" | "$pop" | "$inc" | "$mul" | "$bit" | "$currentDate" => {
-            Ok(0)
-        }
-        "$set" | "$min" | "$max" if is_fixed_size(value) => Ok(0),
-        _ => element_bytes(value),
+        Operator::Unset
+        | Operator::Pull
+        | Operator::PullAll
+        | Operator::Pop
+        | Operator::Inc
+        | Operator::Mul
+        | Operator::Bit
+        | Operator::CurrentDate => Ok(0),
+        Operator::Set | Operator::Min | Operator::Max if is_fixed_size(change.operand) => Ok(0),
+        Operator::Set
+        | Operator::Min
+        | Operator::Max
+        | Operator::SetOnInsert
+        | Operator::Rename
+        | Operator::Push
+        | Operator::AddToSet
+        | Operator::Unknown => element_bytes(change.operand),
     }
 }
 
@@ -421,12 +405,15 @@ fn is_fixed_size(value: &Bson) -> bool {
 /// Returns the operators with another path for the array.
 fn move_paths(operators: &Document, from: &str, to: &str) -> Document {
     let mut moved = Document::new();
-    for (operator, fields) in operators {
-        for (path, value) in fields.as_document().into_iter().flatten() {
-            let suffix = path.strip_prefix(from).unwrap_or_default();
-            let path = format!("{to}{suffix}");
-            put_operator(&mut moved, operator, &path, value.clone());
-        }
+    for change in parsed_changes(operators) {
+        let suffix = change.path.strip_prefix(from).unwrap_or_default();
+        let path = format!("{to}{suffix}");
+        put_operator(
+            &mut moved,
+            change.operator_name,
+            &path,
+            change.operand.clone(),
+        );
     }
     moved
 }

@@ -6,8 +6,9 @@ use crate::{
     Result, error,
     maintain::{
         PendingKind,
+        footprint::update_touches,
         link::linked_document::OrderedId,
-        metadata_update::{set_at, to_raw_value, update_touches, value_at},
+        metadata_update::{set_at, to_raw_value, value_at},
     },
     metadata::{
         self, ParsedMetadata,

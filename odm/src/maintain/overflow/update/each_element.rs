@@ -4,7 +4,7 @@ use bson::{Document, doc};
 
 use super::{
     super::{
-        array_work::{ArrayHandle, put_operator, write_attempts},
+        array_work::{ArrayHandle, write_attempts},
         manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest},
     },
     ArrayUpdate, MultiStepChange,
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
+    maintain::footprint::put_operator,
     maintain::{
         WriteOutcome,
         metadata_update::{parse_document, set_at, to_raw_document},

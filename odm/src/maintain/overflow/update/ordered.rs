@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::{
     super::{
-        array_work::{put_operator, write_attempts},
+        array_work::write_attempts,
         capacity::{
             count_fitting, fits_resident, has_room_in_tail, resident_unchanged, room_condition,
         },
@@ -18,6 +18,7 @@ use crate::{
     Result,
     backend::BoxFuture,
     maintain::WriteOutcome,
+    maintain::footprint::put_operator,
     metadata::overflow::{BOUND, KIND, TAIL},
     retry,
     schema::OverflowField,

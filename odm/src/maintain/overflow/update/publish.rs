@@ -5,7 +5,6 @@ use bson::{Bson, Document, oid::ObjectId};
 use super::{
     super::{
         ArrayHandle,
-        array_work::put_operator,
         chunks::{ChunkBatch, split_into_chunks},
         manifest::{ArrayWork, ArrayWorkKind},
     },
@@ -14,6 +13,7 @@ use super::{
 use crate::{
     ErrorKind, Result,
     maintain::WriteOutcome,
+    maintain::footprint::put_operator,
     metadata::overflow::{COUNT, GENERATION, NEXT},
 };
 

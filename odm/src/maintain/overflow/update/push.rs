@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
     super::{
-        array_work::{put_operator, write_attempts},
+        array_work::write_attempts,
         capacity::{
             count_fitting, has_room_in_tail, no_room_condition, resident_room, resident_unchanged,
             room_condition,
@@ -19,8 +19,8 @@ use super::{
     publish::PublishTarget,
 };
 use crate::{
-    Result, backend::BoxFuture, maintain::WriteOutcome, metadata::overflow::TAIL,
-    overflow::ElementSet, retry,
+    Result, backend::BoxFuture, maintain::WriteOutcome, maintain::footprint::put_operator,
+    metadata::overflow::TAIL, overflow::ElementSet, retry,
 };
 
 impl ArrayUpdate {

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use super::{
     super::{
         ArrayHandle,
-        array_work::{put_all_resident, put_operator, write_attempts},
+        array_work::{put_all_resident, write_attempts},
         capacity::count_fitting,
         manifest::{ArrayWork, ArrayWorkKind, Manifest},
         order::ArrayOrder,
@@ -17,6 +17,7 @@ use crate::{
     Result,
     backend::BoxFuture,
     maintain::WriteOutcome,
+    maintain::footprint::put_operator,
     metadata::overflow::{BOUND, TAIL},
     retry,
 };
