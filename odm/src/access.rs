@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, BackendTransaction, BoxFuture, Cursor, Executor, Observed,
+        Backend, BackendTransaction, BoxFuture, Cursor, Executor, Observed, Trial,
         operation::{
             AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
             DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
@@ -20,7 +20,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::{Lease, WriterState},
+    maintain::{Lease, WriteExplanation, WriterState},
     query::{FilterNode, append_field, single_field_document},
     schema::{Model, Schema},
     scope::{Scope, ScopeReach},
@@ -62,6 +62,8 @@ pub struct Access {
     is_background: bool,
     /// The number of nested hooks.
     hook_depth: u8,
+    /// The explanation of the write, whose operations run in a trial. `None` for a write that is executed.
+    explanation: Option<Arc<WriteExplanation>>,
 }
 
 /// The server that answers the reads of an operation.
@@ -90,6 +92,7 @@ impl Access {
             models: S::MODELS,
             transaction_scope: None,
             is_background: false,
+            explanation: None,
             hook_depth: 0,
             scope: Scope::NONE,
             visibility: Visibility::Present,
@@ -159,7 +162,11 @@ impl Access {
         if self.is_background {
             return self.clone();
         }
-        let backend = Arc::new(self.backend.downgrade());
+        let backend = Arc::new(match &self.explanation {
+            None => self.backend.downgrade(),
+            // The trial ends when the write returns, so background work stays pending.
+            Some(_) => self.backend.dropped(),
+        });
         Self {
             executor: backend.clone(),
             backend,
@@ -170,6 +177,38 @@ impl Access {
             limit: None,
             ..self.clone()
         }
+    }
+
+    /// Begins a trial of a write: every operation through the returned access is undone.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) in a transaction, and on a backend without transactions.
+    pub(crate) async fn begin_trial(
+        &self,
+        explanation: Arc<WriteExplanation>,
+        has_transactions: bool,
+    ) -> Result<(Trial, Self)> {
+        if self.transaction_scope.is_some() {
+            let message = "a write in a transaction cannot be explained: explain the write through the database";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (trial, backend) = self.backend.begin_trial(has_transactions).await?;
+        let backend = Arc::new(backend);
+        let access = Self {
+            executor: backend.clone(),
+            backend,
+            client_reads: None,
+            shared: Arc::new(self.shared.for_trial()),
+            explanation: Some(explanation),
+            ..self.clone()
+        };
+        Ok((trial, access))
+    }
+
+    /// Returns the explanation of the write. `None` for a write that is executed.
+    pub(crate) fn explanation(&self) -> Option<&WriteExplanation> {
+        self.explanation.as_deref()
     }
 
     /// Returns the access to all documents: of every scope, and soft-deleted.

@@ -5,6 +5,7 @@ mod arrays;
 mod bulk;
 mod delete;
 mod elements;
+mod explain;
 mod find;
 mod get;
 mod insert;
@@ -21,6 +22,7 @@ pub use arrays::{Arrays, Lengths};
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, DeletePreview, DeleteResult};
 pub use elements::{Elements, Matching};
+pub use explain::{ExplainWrite, WritePlan, WriteStrategy};
 pub use find::{
     Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
     PageToken, Pipeline, Rows,

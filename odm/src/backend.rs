@@ -65,6 +65,7 @@ mod mongodb;
 mod observed;
 pub mod operation;
 mod recorder;
+mod trial;
 mod weak_backend;
 mod wrapper;
 
@@ -75,6 +76,7 @@ pub use faults::{Fault, Faults};
 pub use mongodb::MongoDb;
 pub(crate) use observed::Observed;
 pub use recorder::Recorder;
+pub(crate) use trial::Trial;
 use weak_backend::WeakBackend;
 pub use wrapper::Wrapper;
 

@@ -10,6 +10,7 @@ mod bulk;
 mod computed;
 mod copy;
 mod delete_mode;
+mod explain;
 pub(crate) mod footprint;
 mod link;
 mod metadata_update;
@@ -21,7 +22,10 @@ mod sequence;
 mod shard_routing;
 mod write_operation;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bson::{DateTime, RawDocumentBuf};
 use tracing::Instrument;
@@ -43,6 +47,7 @@ pub(crate) use copy::{
     with_copy_indexes, writes_copied_reference,
 };
 pub(crate) use delete_mode::{DeleteMode, apply_delete_mode, delete_operation};
+pub(crate) use explain::WriteExplanation;
 pub(crate) use footprint::Footprint;
 use footprint::with_operator;
 pub use link::DeletePreview;
@@ -81,7 +86,7 @@ pub(crate) struct WriterState {
     /// Rollup updates that wait to be applied together.
     waiting_rollups: rollup::RollupQueues,
     background: background::BackgroundTasks,
-    missing_unique_indexes: MissingUniqueIndexes,
+    missing_unique_indexes: Arc<MissingUniqueIndexes>,
     lease: Lease,
 }
 
@@ -94,7 +99,15 @@ impl WriterState {
             recoveries: link::ActiveRecoveries::default(),
             waiting_rollups: rollup::RollupQueues::default(),
             background: background::BackgroundTasks::new(max_background_fan_outs),
-            missing_unique_indexes: MissingUniqueIndexes::default(),
+            missing_unique_indexes: Arc::default(),
+        }
+    }
+
+    /// Returns the state of a trial, whose work is not shared with other writes.
+    pub(crate) fn for_trial(&self) -> Self {
+        Self {
+            missing_unique_indexes: Arc::clone(&self.missing_unique_indexes),
+            ..Self::new(self.lease, DEFAULT_FAN_OUTS)
         }
     }
 
@@ -177,6 +190,9 @@ impl WriteRequest {
                 .map_err(error::naming_model(model))?;
             if write.may_insert() {
                 ensure_unique_indexes(&access, model).await?;
+            }
+            if let Some(explanation) = access.explanation() {
+                explanation.add_reasons(&access, model, &write.footprint());
             }
             let affects_at_most_one = write.affects_at_most_one();
             if let Some(filter) = write.filter_mut() {

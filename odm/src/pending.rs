@@ -186,7 +186,47 @@ impl PendingWork {
     }
 }
 
+impl PendingWork {
+    /// Returns the work that was not pending before.
+    pub(crate) fn added_since(mut self, before: &Self) -> Self {
+        for entry in &mut self.models {
+            let earlier = before
+                .models
+                .iter()
+                .find(|earlier| earlier.model == entry.model);
+            let Some(earlier) = earlier else { continue };
+            for (count, earlier) in [
+                (&mut entry.fan_outs, earlier.fan_outs),
+                (&mut entry.revalidations, earlier.revalidations),
+                (&mut entry.rollups, earlier.rollups),
+                (&mut entry.recomputes, earlier.recomputes),
+                (&mut entry.references, earlier.references),
+                (&mut entry.arrays, earlier.arrays),
+            ] {
+                *count = count.saturating_sub(earlier);
+            }
+        }
+        self.models.retain(|entry| entry.pending_count() > 0);
+        self
+    }
+}
+
 impl ModelPendingWork {
+    /// Returns the number of documents of each kind of pending work, in words, without the kinds that have no work.
+    pub(crate) fn counts(&self) -> String {
+        let counts = [
+            (self.fan_outs, "pending fan-outs"),
+            (self.revalidations, "documents to revalidate"),
+            (self.rollups, "rollup updates"),
+            (self.recomputes, "rollups to recompute"),
+            (self.references, "unfinished reference writes"),
+            (self.arrays, "unfinished array changes"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts = counts.map(|(count, label)| format!("{count} {label}"));
+        counts.collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the number of documents and arrays with pending work. A document counts once for each kind of work.
     fn pending_count(&self) -> u64 {
         let follow_up = self.fan_outs + self.revalidations + self.rollups + self.recomputes;
@@ -200,28 +240,11 @@ impl fmt::Display for PendingWork {
             return f.write_str("nothing");
         }
         let lines = self.models.iter().map(|entry| {
-            let mut parts = Vec::new();
-            for (count, label) in [
-                (entry.fan_outs, "pending fan-outs"),
-                (entry.revalidations, "documents to revalidate"),
-                (entry.rollups, "rollup updates"),
-                (entry.recomputes, "rollups to recompute"),
-                (entry.references, "unfinished reference writes"),
-                (entry.arrays, "unfinished array changes"),
-            ] {
-                if count > 0 {
-                    parts.push(format!("{count} {label}"));
-                }
-            }
+            let mut line = format!("{}: {}", entry.model, entry.counts());
             if entry.copied > 0 {
-                parts.push(format!("{} dependents updated so far", entry.copied));
+                line.push_str(&format!(", {} dependents updated so far", entry.copied));
             }
-            let mut line = format!(
-                "{}: {}; oldest: {:?}",
-                entry.model,
-                parts.join(", "),
-                entry.age
-            );
+            line.push_str(&format!("; oldest: {:?}", entry.age));
             if entry.blocked > 0 {
                 let rejections: Vec<_> = entry.rejections.iter().map(ToString::to_string).collect();
                 line.push_str(&format!(

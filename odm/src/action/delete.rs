@@ -5,6 +5,7 @@ use std::pin::Pin;
 use bson::RawDocumentBuf;
 
 use super::{
+    explain::ExplainWrite,
     outcome::{Outcome, not_applied_error},
     returning::ReturningDelete,
     target::{
@@ -187,6 +188,19 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
             });
         }
         preview_delete(&self.access, &T::MODEL, filter).await
+    }
+
+    /// Returns the plan of the delete, without deleting anything: see [`ExplainWrite`].
+    pub fn explain(self) -> ExplainWrite<'static> {
+        let access = self.access.clone();
+        let prepared = self.into_prepared();
+        ExplainWrite::new::<T, _>(access, |access| async move {
+            let delete = PreparedDelete {
+                access,
+                ..prepared?
+            };
+            delete.execute_delete(DeleteForm::Count).await.map(drop)
+        })
     }
 
     /// Returns the deleted document, read in the same atomic step.

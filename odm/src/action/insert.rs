@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
+use super::explain::ExplainWrite;
 use crate::{
     Result,
     access::Access,
@@ -45,6 +46,13 @@ impl<T: Document> InsertOne<T> {
     pub(super) fn into_parts(self) -> (Access, Result<Draft<T>>) {
         (self.access, self.document)
     }
+
+    /// Returns the plan of the insert, without inserting anything: see [`ExplainWrite`].
+    ///
+    /// A new sequence number stays used.
+    pub fn explain(self) -> ExplainWrite<'static> {
+        explain_insert(self.access, self.document.map(|document| vec![document]))
+    }
 }
 
 impl<T: Document> IntoFuture for InsertOne<T> {
@@ -83,6 +91,23 @@ impl<T: Document> InsertMany<T> {
     pub(crate) fn new(access: Access, documents: Result<Vec<Draft<T>>>) -> Self {
         Self { access, documents }
     }
+
+    /// Returns the plan of the insert, without inserting anything: see [`ExplainWrite`].
+    pub fn explain(self) -> ExplainWrite<'static> {
+        explain_insert(self.access, self.documents)
+    }
+}
+
+/// Explains an insert without hooks.
+fn explain_insert<T: Document>(
+    access: Access,
+    documents: Result<Vec<Draft<T>>>,
+) -> ExplainWrite<'static> {
+    ExplainWrite::new::<T, _>(access, |access| async move {
+        let (inserted, sources) = resolve_drafts(&access, documents?).await?;
+        let inserted = insert_without_hooks(access, inserted, sources).await;
+        inserted.map(drop)
+    })
 }
 
 impl<T: Document> IntoFuture for InsertMany<T> {

@@ -12,6 +12,7 @@ use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
     action::UpdateOperators,
+    action::explain::ExplainWrite,
     backend::{
         BoxFuture,
         operation::{DocumentChange, OperationOrigin, UpdateOperation},
@@ -58,6 +59,14 @@ pub struct Save<'e, T> {
 impl<'e, T: Document> Save<'e, T> {
     pub(crate) fn new(access: Access, edited: &'e mut Edited<T>) -> Self {
         Self { access, edited }
+    }
+
+    /// Returns the plan of the save, without saving anything: see [`ExplainWrite`].
+    pub fn explain(self) -> ExplainWrite<'e> {
+        let edited = self.edited;
+        ExplainWrite::new::<T, _>(self.access, |access| async move {
+            write_changes(access, edited, None).await.map(drop)
+        })
     }
 }
 

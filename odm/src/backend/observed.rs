@@ -15,7 +15,7 @@ use super::operation::{
     UpdateResult, WatchOperation,
 };
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Trial,
     WeakBackend,
 };
 use crate::{Error, Result};
@@ -54,6 +54,18 @@ impl Observed<dyn Backend> {
                 slow_operations,
             }),
         }
+    }
+
+    /// Returns a handle whose operations fail as after the drop of the backend.
+    pub(crate) fn dropped(&self) -> Self {
+        self.wrap(Arc::new(WeakBackend::dropped(&*self.inner)))
+    }
+
+    /// Returns the handle for a trial on the wrapped backend.
+    pub(crate) async fn begin_trial(&self, has_transactions: bool) -> Result<(Trial, Self)> {
+        let trial = Trial::begin(Arc::clone(&self.inner), has_transactions).await?;
+        let handle = self.wrap(Arc::new(trial.clone()) as Arc<dyn Backend>);
+        Ok((trial, handle))
     }
 
     /// Returns a handle for background work, which does not keep the wrapped backend open.

@@ -12,7 +12,9 @@ use super::operation::{
     DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
     InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
 };
-use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
+use super::{
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Recorder,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// A weak handle to a backend, for background work.
@@ -30,6 +32,16 @@ impl WeakBackend {
     pub(crate) fn downgrade(backend: &Arc<dyn Backend>) -> Self {
         Self {
             backend: Arc::downgrade(backend),
+            capabilities: backend.capabilities(),
+            system_name: backend.system_name(),
+        }
+    }
+
+    /// Returns a handle whose operations fail as after the drop of the backend.
+    pub(crate) fn dropped(backend: &dyn Backend) -> Self {
+        let no_backend: Weak<Recorder> = Weak::new();
+        Self {
+            backend: no_backend,
             capabilities: backend.capabilities(),
             system_name: backend.system_name(),
         }

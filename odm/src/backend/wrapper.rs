@@ -49,6 +49,12 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         inner
     }
 
+    /// Whether a commit or an abort reaches the wrapped transaction.
+    #[doc(hidden)]
+    fn ends_inner(&self) -> bool {
+        true
+    }
+
     /// Changes an insert before its execution.
     fn amend_insert(&self, insert: &mut InsertOperation) {
         let _ = insert;
@@ -230,17 +236,26 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
 
 impl<W: Wrapper<Inner = dyn BackendTransaction>> BackendTransaction for W {
     fn commit(&self) -> BoxFuture<'_, Result<()>> {
-        self.perform(Operation::Commit, self.inner().commit())
+        let commit = match self.ends_inner() {
+            true => self.inner().commit(),
+            false => Box::pin(async { Ok(()) }),
+        };
+        self.perform(Operation::Commit, commit)
     }
 
     fn commit_low_priority(&self) -> BoxFuture<'_, Result<()>> {
+        if !self.ends_inner() {
+            return self.commit();
+        }
         self.perform(Operation::Commit, self.inner().commit_low_priority())
     }
 
     fn abort(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let abort = Box::pin(async {
-                self.inner().abort().await;
+                if self.ends_inner() {
+                    self.inner().abort().await;
+                }
                 Ok(())
             });
             // An abort returns no error.

@@ -18,7 +18,7 @@ pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
 use translate::UpdateTree;
 
 use super::{
-    WriteOperation, WriteOutcome, copy,
+    Footprint, WriteOperation, WriteOutcome, copy,
     footprint::{PathChange, path_changes},
     link::linked_document::one_of,
     metadata_update::{parse_document, paths_overlap, to_raw_document, to_raw_value},
@@ -98,6 +98,17 @@ pub(super) fn changed_fields(model: &Model, update: &RawDocument) -> Vec<&'stati
         }
     }
     changed
+}
+
+/// Returns why a write computes fields: the computed fields with a changed input.
+pub(super) fn reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+    let Footprint::Changes(change) = footprint else {
+        // An insert computes the fields in this process, and a delete computes none.
+        return Vec::new();
+    };
+    let changed = change.update().map(|update| changed_fields(model, update));
+    let reason = |field| format!("`{field}` is computed from a changed field");
+    changed.into_iter().flatten().map(reason).collect()
 }
 
 /// Whether a write at a path can change an input: one path contains the other.

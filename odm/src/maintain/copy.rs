@@ -154,6 +154,60 @@ pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
     })
 }
 
+/// Returns why a write affects copies: the references whose copies the write fills, and the copied fields that change.
+pub(super) fn reasons(
+    access: &Access,
+    model: &'static Model,
+    footprint: &Footprint<'_>,
+) -> Vec<String> {
+    let groups = copy_groups(model);
+    let fills = |group: &layout::CopyGroup| {
+        let names = group
+            .fields
+            .iter()
+            .map(|field| group.field_path(field.stored));
+        let names = names.collect::<Vec<_>>().join("`, `");
+        let source = (group.source_model)().collection;
+        format!("`{}` fills `{names}` from {source}", group.reference_path())
+    };
+    match footprint {
+        Footprint::Inserts(_) => groups.iter().map(fills).collect(),
+        Footprint::Changes(change) => {
+            let Some(update) = change.update() else {
+                return Vec::new();
+            };
+            let is_filled = |group: &&layout::CopyGroup| {
+                path_changes(update).any(|change| group.overlaps(change))
+            };
+            let mut reasons: Vec<_> = groups.iter().filter(is_filled).map(fills).collect();
+            let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
+            let changed = pending::changed_copies(model, &dependents, update);
+            reasons.extend(changed.map(|(dependent, group, field)| {
+                let copy = group.field_path(field.stored);
+                format!(
+                    "`{}` is copied to `{copy}` of {}",
+                    field.source_path, dependent.collection
+                )
+            }));
+            reasons
+        }
+        Footprint::Removes => {
+            let dependents = dependent_groups(access.schema_models(), model);
+            let cleared = dependents.filter(|(_, group)| group.is_clearing());
+            let clears = |(dependent, group): (&Model, layout::CopyGroup)| {
+                let reference = group.reference_path();
+                format!(
+                    "the copies beside `{reference}` of {} become null",
+                    dependent.collection
+                )
+            };
+            cleared
+                .map(|(dependent, group)| clears((dependent, group)))
+                .collect()
+        }
+    }
+}
+
 /// Whether a write can affect copies, in the written documents or in dependents. A delete affects copies through
 /// [`clear_copies`].
 pub(super) fn may_affect_copies(

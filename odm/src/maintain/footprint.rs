@@ -201,6 +201,16 @@ impl<'u, V: Operand<'u>> PathChange<'u, V> {
     }
 }
 
+impl DocumentChange {
+    /// Returns the update operators. `None` for a replacement or a pipeline.
+    pub(crate) fn update(&self) -> Option<&RawDocument> {
+        match self {
+            Self::Operators { update, .. } => Some(update),
+            Self::Replacement(_) | Self::Pipeline(_) => None,
+        }
+    }
+}
+
 /// Returns the changes of an update, in the order of the update.
 pub(crate) fn path_changes(update: &RawDocument) -> impl Iterator<Item = PathChange<'_>> {
     let operators = update.iter().flatten();

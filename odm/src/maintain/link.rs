@@ -40,6 +40,7 @@ pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
 pub(super) use delete_rule::add_tombstone_lease_index;
 pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
+pub(super) use footprint::reasons;
 pub(crate) use footprint::{may_change_references, path_of_new_reference};
 pub(crate) use intent::ActiveRecoveries;
 pub(crate) use linked_document::ids_at;

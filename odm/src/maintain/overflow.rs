@@ -58,6 +58,7 @@ use crate::{
         BoxFuture,
         operation::{Direction, Index, UpdateOperation},
     },
+    maintain::footprint::update_touches,
     metadata::overflow::{
         ABANDONED_INSERT, BLOCK, CHUNK_GENERATION, PROVISIONAL, PROVISIONAL_LEASE, TAIL,
     },
@@ -86,6 +87,21 @@ pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
         // A delete handles the chunks on a path of its own.
         Footprint::Removes => false,
     }
+}
+
+/// Returns why a write needs more than one operation for overflow arrays.
+pub(super) fn reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+    let is_affected = |field: &&OverflowField| match footprint {
+        Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
+        Footprint::Changes(change) => {
+            let update = change.update();
+            update.is_some_and(|update| update_touches(update, field.stored))
+        }
+        Footprint::Removes => true,
+    };
+    let fields = model.overflows.iter().filter(is_affected);
+    let reason = |field: &OverflowField| format!("`{}` is an overflow array", field.stored);
+    fields.map(reason).collect()
 }
 
 /// Runs a write that changes overflow arrays.

@@ -133,6 +133,38 @@ pub(super) fn may_affect_rollups(
         || is_child_model(access, model)
 }
 
+/// Returns why a write affects rollups: the rollups of parents that may change.
+pub(super) fn reasons(
+    access: &Access,
+    model: &'static Model,
+    footprint: &Footprint<'_>,
+) -> Vec<String> {
+    let groups = rollup_groups(access.schema_models(), model).into_iter();
+    let affected = groups.filter(|group| match footprint {
+        Footprint::Inserts(_) | Footprint::Removes => true,
+        Footprint::Changes(change) => {
+            let update = change.update();
+            update.is_none_or(|update| group.is_changed_by(model, update))
+        }
+    });
+    let mut reasons: Vec<_> = affected
+        .map(|group| {
+            let names = group.rollups.iter().map(|rollup| rollup.stored);
+            let names = names.collect::<Vec<_>>().join("`, `");
+            let parents = group.parent_model.collection;
+            format!("`{}` leads to `{names}` of {parents}", group.reference)
+        })
+        .collect();
+    if is_parent_model(model) && matches!(footprint, Footprint::Inserts(_)) {
+        let names = model.rollups.iter().map(|rollup| rollup.stored);
+        let names = names.collect::<Vec<_>>().join("`, `");
+        reasons.push(format!(
+            "`{names}` of the new documents must count existing children"
+        ));
+    }
+    reasons
+}
+
 /// Records pending work in an update that can change the contributions of the documents. Returns the token.
 pub(super) fn mark_pending_if_changed(
     access: &Access,

@@ -78,6 +78,17 @@ pub enum OnDelete {
 
 // Each match is exhaustive, and callers do not compare rules: so a new rule does not compile until each question is answered.
 impl OnDelete {
+    /// Returns the name in the attribute, such as `cascade`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Restrict => "restrict",
+            Self::Cascade => "cascade",
+            Self::Nullify => "nullify",
+            Self::Pull => "pull",
+            Self::Keep => "keep",
+        }
+    }
+
     /// Whether the rule can forbid a delete.
     pub(crate) const fn is_restricting(self) -> bool {
         match self {

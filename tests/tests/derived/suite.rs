@@ -197,6 +197,7 @@ macro_rules! for_every_test {
                     referrers_with_long_ids_are_removed_in_batches,
                     long_references_keep_inverses_after_fold,
                     round_trips_do_not_grow_with_the_array,
+                    operations_of_arrays_match_the_book,
                     changes_with_long_conditions_are_rejected,
                     two_arrays_share_the_size_limit,
                 ]
@@ -325,7 +326,16 @@ macro_rules! for_every_test {
                     every_fault_is_found,
                     a_valid_database_has_no_findings,
                 ]
+                explain: [
+                    explain_writes_nothing,
+                    a_plan_has_strategy_reasons_and_pending_work,
+                    errors_of_an_explained_write_are_returned,
+                    a_delete_in_batches_is_explained,
+                    a_dropped_explain_writes_nothing,
+                    explain_runs_no_hooks,
+                ]
                 rejections: [
+                    a_rejected_write_is_not_explained,
                     the_error_names_a_full_document,
                     the_error_names_a_full_parent,
                     a_full_parent_does_not_stop_other_parents,
@@ -385,7 +395,7 @@ macro_rules! for_every_test {
                     the_latest_are_kept,
                     recomputed_latest_list_includes_concurrent_change,
                     cascaded_and_detached_children_do_not_count,
-                    operations_of_rollup_writes,
+                    operations_of_rollups_match_the_book,
                     a_sum_that_overflows_is_an_error,
                     numbers_of_equal_value_count_alike,
                     a_large_insert_takes_few_operations,

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    action::explain::ExplainWrite,
     action::target::{ErasedTarget, TargetKind, decode_id, to_raw},
     backend::{BoxFuture, operation},
     decode,
@@ -102,6 +103,22 @@ impl<T: Document, K: TargetKind> Update<T, K> {
             },
             requirements,
             outcome_check,
+        })
+    }
+
+    /// Returns the plan of the update, without changing anything: see [`ExplainWrite`].
+    pub fn explain(self) -> ExplainWrite<'static> {
+        let access = self.access.clone();
+        let prepared = self.into_prepared();
+        ExplainWrite::new::<T, _>(access, |access| async move {
+            let update = PreparedUpdate {
+                access,
+                ..prepared?
+            };
+            update
+                .execute_or_not_found(&UpdateForm::Count)
+                .await
+                .map(drop)
         })
     }
 

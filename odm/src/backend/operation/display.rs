@@ -24,6 +24,60 @@ impl fmt::Display for Operation {
 }
 
 impl Operation {
+    /// Returns the name of the operation and its collections, such as `update tasks`.
+    ///
+    /// ```
+    /// use odm::backend::operation::{InsertOperation, Operation};
+    ///
+    /// let insert = InsertOperation {
+    ///     collection: "tasks".into(),
+    ///     documents: Vec::new(),
+    ///     ordered: true,
+    ///     origin: Default::default(),
+    /// };
+    /// assert_eq!(Operation::Insert(insert).summary(), "insert tasks");
+    /// assert_eq!(Operation::Commit.summary(), "commit");
+    /// ```
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (name, collection) = match self {
+            Self::Find(find) => ("find", &find.collection),
+            Self::Explain(find) => ("explain", &find.collection),
+            Self::Aggregate(aggregate) => ("aggregate", &aggregate.collection),
+            Self::FindEach(find) => ("find", &find.collection),
+            Self::Count(count) => ("count", &count.collection),
+            Self::Distinct(distinct) => ("distinct", &distinct.collection),
+            Self::Insert(insert) => ("insert", &insert.collection),
+            Self::Update(update) => ("update", &update.collection),
+            Self::Delete(delete) => ("delete", &delete.collection),
+            Self::FindAndModify(modify) => ("findAndModify", &modify.collection),
+            Self::FindSeveral(several) => {
+                let names = several.finds.iter().map(|find| &*find.collection);
+                return format!("find {}", names.collect::<Vec<_>>().join(", "));
+            }
+            Self::BulkWrite(bulk) => {
+                let names = bulk.writes.iter().map(|item| &**item.write.collection());
+                let mut names: Vec<_> = names.collect();
+                names.dedup();
+                return format!("bulkWrite {}", names.join(", "));
+            }
+            Self::ListCollections
+            | Self::CreateCollection(_)
+            | Self::DropCollection(_)
+            | Self::ListIndexes(_)
+            | Self::CreateIndexes(..)
+            | Self::DropIndex(..)
+            | Self::SetExpiry(..)
+            | Self::ShardKeyOf(_)
+            | Self::ShardCollection(..)
+            | Self::Watch(_)
+            | Self::Begin
+            | Self::Commit
+            | Self::Abort => return self.to_string(),
+        };
+        format!("{name} {collection}")
+    }
+
     fn write_content(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Find(find) => write!(f, "find {}", query(find)),

@@ -1,10 +1,10 @@
 //! Follow-up work for copies after a write, and the recovery of abandoned copy work.
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
     fan_out::{FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, complete_fan_out, update_dependents},
-    layout::CopyGroup,
+    layout::{CopyField, CopyGroup},
     lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
     revalidate::{revalidate_batch, revalidate_write},
     source::{CopiedSource, SourceVersions},
@@ -219,20 +219,26 @@ fn modes_of_changed_fields(
     dependents: &[(&'static Model, CopyGroup)],
     update: &RawDocumentBuf,
 ) -> Vec<CopyMode> {
-    let mut modes = Vec::new();
+    let changed = changed_copies(model, dependents, update);
+    changed.map(|(_, _, copied)| copied.mode).collect()
+}
+
+/// Returns the dependent fields whose source field an update writes or recomputes, with their models.
+pub(super) fn changed_copies<'d>(
+    model: &Model,
+    dependents: &'d [(&'static Model, CopyGroup)],
+    update: &RawDocument,
+) -> impl Iterator<Item = (&'static Model, &'d CopyGroup, &'d CopyField)> {
     let computed = computed::changed_fields(model, update);
-    let fields = dependents
-        .iter()
-        .flat_map(|(_, group)| group.fan_out_fields());
-    for copied in fields {
+    let fields = dependents.iter().flat_map(|(dependent, group)| {
+        let fields = group.fan_out_fields();
+        fields.map(move |field| (*dependent, group, field))
+    });
+    fields.filter(move |(_, _, copied)| {
         let mut computed = computed.iter();
-        if update_touches(update, &copied.source_path)
+        update_touches(update, &copied.source_path)
             || computed.any(|field| paths_overlap(field, &copied.source_path))
-        {
-            modes.push(copied.mode);
-        }
-    }
-    modes
+    })
 }
 
 /// Runs the fan-out for all documents of a write, within the budget. What exceeds the budget runs in a background task.

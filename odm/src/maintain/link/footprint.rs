@@ -52,6 +52,54 @@ pub(crate) fn may_change_references(
     }
 }
 
+/// Returns why a write needs follow-up work on references: the references that it changes and, for a delete, the references to the
+/// documents.
+pub(in crate::maintain) fn reasons(
+    access: &Access,
+    model: &'static Model,
+    footprint: &Footprint<'_>,
+) -> Vec<String> {
+    let is_affected = |link: &ReferenceLink| match footprint {
+        Footprint::Inserts(_) | Footprint::Removes => true,
+        Footprint::Changes(change) => change.update().is_none_or(|update| {
+            let mut changes = path_changes(update);
+            changes.any(|change| {
+                change
+                    .written_paths()
+                    .any(|path| overlaps_reference(link, path))
+            })
+        }),
+    };
+    let is_delete = matches!(footprint, Footprint::Removes);
+    let links = model.links().iter().filter(|link| is_affected(link));
+    let declared = links.filter_map(|link| {
+        let (field, targets) = (link.link_field.stored, link.link_field.collection);
+        match link.find_inverse() {
+            Some(inverse) => {
+                let inverse = inverse.link_field.stored;
+                Some(format!(
+                    "`{field}` has the inverse `{inverse}` of {targets}"
+                ))
+            }
+            None if is_delete => None,
+            None => Some(format!("the targets of `{field}` must exist in {targets}")),
+        }
+    });
+    let mut reasons: Vec<_> = declared.collect();
+    if is_delete {
+        let rules = rules_targeting(access, model);
+        let rules = rules.filter(|rule| rule.affects_referrers() || rule.is_restricting());
+        reasons.extend(rules.map(|rule| {
+            let (referrers, field) = (rule.model.collection, rule.link.link_field.stored);
+            format!(
+                "`{field}` of {referrers} has the delete rule `{}`",
+                rule.link.on_delete.name()
+            )
+        }));
+    }
+    reasons
+}
+
 /// Returns a path where an update may add a reference with a delete rule to a target in the scope of the model.
 pub(crate) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
     let found = path_changes(update).find(|change| {

@@ -1,6 +1,7 @@
 //! The check, the repair, rejected pending work, and upgrades.
 
 pub mod check;
+pub mod explain;
 pub mod rejections;
 pub mod repair;
 pub mod upgrade;

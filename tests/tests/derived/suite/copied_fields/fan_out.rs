@@ -12,7 +12,10 @@ use odm::{
     prelude::*,
 };
 
-use crate::{Fixture, crash::Done, operation_lists::OperationLists};
+use crate::{
+    Fixture,
+    operation_lists::{CostRow, OperationLists, read_row, write_row},
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Place {
@@ -561,40 +564,31 @@ pub async fn current_reads_values_of_the_source(fixture: Fixture) {
 struct Pair;
 type PairDb = odm::Database<Pair>;
 
-/// An operation of the round-trip table in `book/src/copies.md`.
-type CostRow = (&'static str, fn(&PairDb) -> Done<'_, odm::Result<()>>);
-
-/// The operations in order. Each operation depends on the results of the operations before.
-const COST_ROWS: &[CostRow] = &[
-    ("insert of 1,000 that copy from one document", |db| {
-        let lines = (1_000..2_000).map(|id| line(id, 2));
-        Box::pin(async move { db.insert_many(lines).await.map(drop) })
+/// The operations of the round-trip table in `book/src/copies.md`, in sequence.
+const COST_ROWS: &[CostRow<Pair>] = &[
+    write_row!("insert of 1,000 that copy from one document", |db| {
+        db.insert_many((1_000..2_000).map(|id| line(id, 2)))
     }),
-    ("update of a copied field with 11 dependents", |db| {
-        let update = db.update::<Host>(1).set(|h| h.ipaddr(), "::1");
-        Box::pin(async move { update.await.map(drop) })
+    write_row!("update of a copied field with 11 dependents", |db| {
+        db.update::<Host>(1).set(|h| h.ipaddr(), "::1")
     }),
-    ("the same update again, without a change", |db| {
-        let update = db.update::<Host>(1).set(|h| h.ipaddr(), "::1");
-        Box::pin(async move { update.await.map(drop) })
+    write_row!("the same update again, without a change", |db| {
+        db.update::<Host>(1).set(|h| h.ipaddr(), "::1")
     }),
-    ("update of a field without copies", |db| {
-        let update = db.update::<Host>(1).set(|h| h.load(), 0.5);
-        Box::pin(async move { update.await.map(drop) })
+    write_row!("update of a field without copies", |db| {
+        db.update::<Host>(1).set(|h| h.load(), 0.5)
     }),
-    ("update of a reference with copies", |db| {
-        let update = db.update::<LogMessage>(1).set(|m| m.host(), Ref::new(2));
-        Box::pin(async move { update.await.map(drop) })
+    write_row!("update of a reference with copies", |db| {
+        db.update::<LogMessage>(1).set(|m| m.host(), Ref::new(2))
     }),
-    ("update of a plain field of a dependent", |db| {
-        let update = db.update::<LogMessage>(1).set(|m| m.text(), "other");
-        Box::pin(async move { update.await.map(drop) })
+    write_row!("update of a plain field of a dependent", |db| {
+        db.update::<LogMessage>(1).set(|m| m.text(), "other")
     }),
-    ("`current()` read of 1,011 dependents", |db| {
-        Box::pin(async move { db.find::<LogMessage>().current().all().await.map(drop) })
+    read_row!("`current()` read of 1,011 dependents", |db| {
+        db.find::<LogMessage>().current().all()
     }),
-    ("delete of a source with kept copies", |db| {
-        Box::pin(async move { db.delete::<Host>(1).await.map(drop) })
+    write_row!("delete of a source with kept copies", |db| {
+        db.delete::<Host>(1)
     }),
 ];
 
@@ -665,20 +659,11 @@ pub async fn round_trips_of_copies_match_the_book(fixture: Fixture) {
         .await
         .unwrap();
     let mut counted = Vec::new();
-    let mut lists = OperationLists::new(&*fixture.backend());
-    for (name, run) in COST_ROWS {
+    let mut lists = OperationLists::new(&fixture);
+    for row in COST_ROWS {
         aside.wait_for_pending().await.unwrap();
-        recorder.clear();
-        run(&db)
-            .await
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        aside.wait_for_pending().await.unwrap();
-        let operations = recorder.operations();
-        lists.add(name, &operations);
-        let sent = operations
-            .iter()
-            .filter(|operation| !matches!(operation, Operation::Begin));
-        counted.push(((*name).to_owned(), sent.count()));
+        let count = lists.run_row(row, &db, &recorder).await;
+        counted.push((row.name.to_owned(), count));
     }
     // The first fan-out of a copied copy also checks the indexes.
     let chain = Db::with_backend(Arc::new(recorder.clone()));

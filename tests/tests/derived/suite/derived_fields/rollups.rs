@@ -15,8 +15,11 @@ use odm::{
 use odm_tests::aftermath::expire_leases;
 use tokio::sync::Notify;
 
-use crate::Fixture;
-use crate::crash::{CrashTest, Write};
+use crate::{
+    Fixture,
+    crash::{CrashTest, Write},
+    operation_lists::{CostRow, OperationLists, write_row},
+};
 
 /// A parent with every kind of rollup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -1020,100 +1023,41 @@ pub async fn a_large_insert_takes_few_operations(fixture: Fixture) {
     assert_eq!((host.newest.len(), newest), (1_000, Some(1_000)));
 }
 
-/// The recorded operations of each kind of write.
-pub async fn operations_of_rollup_writes(fixture: Fixture) {
-    let has_transactions = fixture.backend().capabilities().transactions;
+/// The operations of the section "Rollups" in `book/src/operations.md`, in sequence.
+const COST_ROWS: &[CostRow<Blog>] = &[
+    write_row!("insert of 500 children of a single parent", |db| {
+        db.insert_many((1..=500).map(|id| comment(id, 1)))
+    }),
+    write_row!("update of a parent", |db| {
+        db.update::<Post>(1).set(|p| p.title(), "other")
+    }),
+    write_row!("insert of a parent", |db| db.insert(post(2))),
+    write_row!("update of a summed field", |db| {
+        db.update::<Comment>(1).inc(|c| c.likes(), 1)
+    }),
+    write_row!("update that moves a child to another parent", |db| {
+        db.update::<Comment>(1).set(|c| c.post(), Ref::new(2))
+    }),
+    write_row!("delete of a child outside of the latest list", |db| {
+        db.delete::<Comment>(2)
+    }),
+    write_row!("delete of a child in the latest list", |db| {
+        db.delete::<Comment>(500)
+    }),
+];
+
+/// The operations of each kind of write, as listed in the book.
+pub async fn operations_of_rollups_match_the_book(fixture: Fixture) {
     let plain = open_with_indexes(&fixture).await;
-    let recorder = Arc::new(Recorder::new(fixture.backend()));
-    let db = Db::with_backend(recorder.clone());
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
     db.insert(post(1)).await.unwrap();
     wait_for_pending_work(&plain).await;
-    let take_operations = || {
-        let operations = recorder.operations();
-        let summary = operations.iter().map(|operation| match operation {
-            Operation::Find(find) => format!("find {}", find.collection),
-            Operation::Insert(insert) => format!("insert {}", insert.collection),
-            Operation::Update(update) => format!("update {}", update.collection),
-            Operation::Delete(delete) => format!("delete {}", delete.collection),
-            Operation::Begin => "begin".to_owned(),
-            Operation::BulkWrite(_) => "write".to_owned(),
-            Operation::Commit => "commit".to_owned(),
-            other => panic!("{other:?}"),
-        });
-        let summary: Vec<_> = summary.collect();
-        recorder.clear();
-        summary.join(", ")
-    };
-    recorder.clear();
-    db.insert_many((1..=500).map(|id| comment(id, 1)))
-        .await
-        .unwrap();
-    let expected = match has_transactions {
-        true => "begin, update posts, insert comments, commit",
-        // The rollup version of the post is read first. After the update of the post, the comments record their contributions and
-        // the post drops its notes.
-        false => "find posts, insert comments, update posts, write, update posts",
-    };
-    assert_eq!(take_operations(), expected);
-    // A write that changes no rollup input needs no extra operation.
-    db.update::<Post>(1)
-        .set(|p| p.title(), "other")
-        .await
-        .unwrap();
-    assert_eq!(take_operations(), "update posts");
-
-    // A new parent looks for existing children, then removes the pending recompute.
-    db.insert(post(2)).await.unwrap();
-    wait_for_pending_work(&plain).await;
-    let expected = "insert posts, find posts, find comments, update posts";
-    assert_eq!(take_operations(), expected);
-
-    // The latest-N list requires a read of the post.
-    let liked = db.update::<Comment>(1).inc(|c| c.likes(), 1);
-    liked.await.unwrap();
-    let expected = match has_transactions {
-        true => {
-            "begin, update comments, find comments, find posts, update posts, update comments, commit"
-        }
-        false => {
-            "update comments, find comments, find posts, find comments, update posts, update comments, update posts"
-        }
-    };
-    assert_eq!(take_operations(), expected);
-
-    // The new parent must be updated too, but a transaction need not read that parent.
-    let moved = db.update::<Comment>(1).set(|c| c.post(), Ref::new(2));
-    moved.await.unwrap();
-    let expected = match has_transactions {
-        true => {
-            "begin, update comments, find comments, find posts, update posts, update posts, update comments, commit"
-        }
-        // The comment first records the pending contribution to the new parent, and is read again.
-        false => {
-            "update comments, find comments, update comments, find comments, \
-             find posts, find comments, update posts, find posts, find comments, update posts, \
-             update comments, update posts, update posts"
-        }
-    };
-    assert_eq!(take_operations(), expected);
-
-    // Deleting comment 2 leaves the list unchanged. Deleting comment 500, a list element, needs a query for the replacement.
-    for (id, latest) in [(2, ""), (500, "find comments, ")] {
-        db.delete::<Comment>(id).await.unwrap();
-        let expected = match has_transactions {
-            true => format!(
-                "begin, find comments, find comments, delete comments, find posts, {latest}update posts, commit"
-            ),
-            // The comment is found, read, marked and read again. Its contribution is removed from the post, then the document is
-            // deleted.
-            false => format!(
-                "find comments, find comments, update comments, find comments, \
-                 find comments, find posts, find comments, {latest}update posts, update comments, update posts, \
-                 delete comments"
-            ),
-        };
-        assert_eq!(take_operations(), expected);
+    let mut lists = OperationLists::new(&fixture);
+    for row in COST_ROWS {
+        lists.run_row(row, &db, &recorder).await;
     }
+    lists.assert_match_the_book();
 }
 
 const WRITES: &[Write<Blog>] = &[

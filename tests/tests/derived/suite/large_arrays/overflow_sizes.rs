@@ -14,9 +14,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::overflow::{
-    Book, Db, book, chunk_documents, customers, open_shop, stored_documents, user, users,
+    Book, Db, Shop, book, chunk_documents, customers, open_shop, stored_documents, user, users,
 };
-use crate::Fixture;
+use crate::{
+    Fixture,
+    operation_lists::{CostRow, OperationLists, read_row, write_row},
+};
 
 /// The maximum size of a stored document in these tests: a sixteenth of MongoDB's limit.
 const MIB: u64 = 1024 * 1024;
@@ -347,6 +350,79 @@ pub async fn round_trips_do_not_grow_with_the_array(fixture: Fixture) {
             .unwrap();
         assert_eq!(count_operations(), 6, "set to nothing");
     }
+}
+
+/// The operations of the section "Large arrays" in `book/src/operations.md`, in sequence. Book 1 has resident elements only, and
+/// book 2 has spilled elements.
+const COST_ROWS: &[CostRow<Shop>] = &[
+    write_row!("insert with resident elements", |db| {
+        db.insert(book(1, 0..2))
+    }),
+    write_row!("insert with spilled elements", |db| {
+        db.insert(book(2, 0..60))
+    }),
+    write_row!("push to resident elements", |db| {
+        db.update::<Book>(1)
+            .push(|b| b.customers_purchased(), user(2))
+    }),
+    write_row!("push to an array with spilled elements", |db| {
+        db.update::<Book>(2)
+            .push(|b| b.customers_purchased(), user(60))
+    }),
+    write_row!(
+        "push of many elements to an array with spilled elements",
+        |db| {
+            db.update::<Book>(2)
+                .push_each(|b| b.customers_purchased(), users(100..200))
+        }
+    ),
+    write_row!("`add_to_set` to an array with spilled elements", |db| {
+        db.update::<Book>(2)
+            .add_to_set(|b| b.customers_purchased(), "someone")
+    }),
+    write_row!("`pull` from an array with spilled elements", |db| {
+        db.update::<Book>(2)
+            .pull(|b| b.customers_purchased(), user(50))
+    }),
+    write_row!(
+        "update of elements in an array with spilled elements",
+        |db| {
+            let place = db.update::<Book>(2);
+            place.set(|b| b.customers_purchased().matching(|c| c.eq("u51")), "x51")
+        }
+    ),
+    read_row!("`all` of an array with spilled elements", |db| {
+        db.get::<Book>(2)
+            .elements(|b| b.customers_purchased())
+            .all()
+    }),
+    read_row!("`contains` for an array with spilled elements", |db| {
+        let elements = db.get::<Book>(2).elements(|b| b.customers_purchased());
+        elements.contains(user(199))
+    }),
+    read_row!("`page` of an array with spilled elements", |db| {
+        let elements = db.get::<Book>(2).elements(|b| b.customers_purchased());
+        elements.page(50, 5)
+    }),
+    write_row!("`set` of the whole array with spilled elements", |db| {
+        db.update::<Book>(2)
+            .set(|b| b.customers_purchased(), users(0..2))
+    }),
+    write_row!("delete of a document that had spilled elements", |db| {
+        db.delete::<Book>(2)
+    }),
+];
+
+/// The operations of reads and writes of arrays, as listed in the book.
+pub async fn operations_of_arrays_match_the_book(fixture: Fixture) {
+    open_shop(&fixture).await;
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    let mut lists = OperationLists::new(&fixture);
+    for row in COST_ROWS {
+        lists.run_row(row, &db, &recorder).await;
+    }
+    lists.assert_match_the_book();
 }
 
 /// Documents stay small between two operations of a write, and while later writes complete an abandoned write.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use odm::{
-    backend::{Recorder, operation::Operation},
-    prelude::*,
-};
+use odm::{backend::Recorder, prelude::*};
 
-use crate::{Fixture, crash::Done, operation_lists::OperationLists};
+use crate::{
+    Fixture,
+    operation_lists::{CostRow, OperationLists, read_row, write_row},
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "parts")]
@@ -170,146 +170,114 @@ fn member(id: i64, group: i64) -> Member {
     }
 }
 
-/// An operation of the table.
-type CostRow = (&'static str, fn(&Db) -> Done<'_, odm::Result<()>>);
-
-/// The operations in sequence. Each operation sees the documents of earlier operations.
-const COST_ROWS: &[CostRow] = &[
-    ("insert", |db| {
-        Box::pin(async move { db.insert(Maker { id: 2 }).await.map(drop) })
+/// The operations of the table, in sequence.
+const COST_ROWS: &[CostRow<Shop>] = &[
+    write_row!("insert", |db| db.insert(Maker { id: 2 })),
+    write_row!("insert of 1,000", |db| {
+        db.insert_many((1_000..2_000).map(|id| Maker { id }))
     }),
-    ("insert of 1,000", |db| {
-        let makers = (1_000..2_000).map(|id| Maker { id });
-        Box::pin(async move { db.insert_many(makers).await.map(drop) })
+    write_row!("update", |db| {
+        db.update::<Product>(1).set(|p| p.name(), "other")
     }),
-    ("update", |db| {
-        Box::pin(async move {
-            let update = db.update::<Product>(1).set(|p| p.name(), "other");
-            update.await.map(drop)
-        })
+    write_row!("delete", |db| db.delete::<Maker>(2)),
+    write_row!("insert with an `exists` reference", |db| {
+        db.insert(visit(100, 1))
     }),
-    ("delete", |db| {
-        Box::pin(async move { db.delete::<Maker>(2).await.map(drop) })
-    }),
-    ("insert with an `exists` reference", |db| {
-        Box::pin(async move { db.insert(visit(100, 1)).await.map(drop) })
-    }),
-    (
+    write_row!(
         "insert of 100 with `exists` references to 10 documents",
-        |db| {
-            let visits = (200..300).map(|id| visit(id, id % 10));
-            Box::pin(async move { db.insert_many(visits).await.map(drop) })
-        },
+        |db| db.insert_many((200..300).map(|id| visit(id, id % 10)))
     ),
-    ("update of an `exists` reference", |db| {
-        Box::pin(async move {
-            let update = db.update::<Visit>(200).set(|v| v.at(), Some(Ref::new(4)));
-            update.await.map(drop)
-        })
+    write_row!("update of an `exists` reference", |db| {
+        db.update::<Visit>(200).set(|v| v.at(), Some(Ref::new(4)))
     }),
-    ("insert with a two-way reference", |db| {
-        Box::pin(async move { db.insert(task(2, 0)).await.map(drop) })
+    write_row!("insert with a two-way reference", |db| {
+        db.insert(task(2, 0))
     }),
-    (
+    write_row!(
         "insert of 100 with a two-way reference to the same document",
-        |db| {
-            let tasks = (100..200).map(|id| task(id, 0));
-            Box::pin(async move { db.insert_many(tasks).await.map(drop) })
-        },
+        |db| db.insert_many((100..200).map(|id| task(id, 0)))
     ),
-    ("update that moves a two-way reference", |db| {
-        Box::pin(async move {
-            let update = db.update::<Task>(1).set(|t| t.owner(), Ref::new(1));
-            update.await.map(drop)
-        })
+    write_row!("update that moves a two-way reference", |db| {
+        db.update::<Task>(1).set(|t| t.owner(), Ref::new(1))
     }),
-    (
+    write_row!(
         "insert with a two-way reference to a document with an overflowed inverse",
-        |db| Box::pin(async move { db.insert(member(1_000, 0)).await.map(drop) }),
+        |db| db.insert(member(1_000, 0))
     ),
-    (
+    write_row!(
         "update that moves a two-way reference away from an overflowed inverse",
-        |db| {
-            Box::pin(async move {
-                let update = db.update::<Member>(40);
-                update.set(|m| m.group(), Ref::new(1)).await.map(drop)
-            })
-        },
+        |db| db.update::<Member>(40).set(|m| m.group(), Ref::new(1))
     ),
-    ("delete of a document in an overflowed inverse", |db| {
-        Box::pin(async move { db.delete::<Member>(41).await.map(drop) })
+    write_row!("delete of a document in an overflowed inverse", |db| {
+        db.delete::<Member>(41)
     }),
-    (
+    write_row!(
         "update of a plain field of a model with two-way references",
-        |db| {
+        |db| db.update::<Task>(1).set(|t| t.text(), "other")
+    ),
+    write_row!("delete of a document with a two-way reference", |db| {
+        db.delete::<Task>(1)
+    }),
+    write_row!(
+        "delete of a document without referrers, with `restrict`",
+        |db| db.delete::<Person>(2)
+    ),
+    write_row!(
+        "delete of a document with 10 referrers, with `nullify`",
+        |db| db.delete::<Place>(3)
+    ),
+    write_row!(
+        "delete of a document with 10 referrers, with `cascade`",
+        |db| db.delete::<Product>(7)
+    ),
+    read_row!("join of 100 products with 10 parts each", |db| {
+        db.find::<Product>().with(|p| p.parts()).all()
+    }),
+    read_row!("join of three levels", |db| {
+        db.find::<Product>()
+            .with(|p| p.parts().with(|p| p.maker()))
+            .all()
+    }),
+    read_row!("join of two relations of one document", |db| {
+        db.find::<Product>()
+            .with(|p| p.parts())
+            .with(|p| p.maker())
+            .all()
+    }),
+    read_row!("the latest 5 children of each of 100 documents", |db| {
+        let children = Review::by(|r| r.product()).sort(|r| r.id().desc()).limit(5);
+        db.find::<Product>().with_children(children).all()
+    }),
+    read_row!("`load` of documents of three models", |db| {
+        let references = (
+            Ref::<Maker>::new(1),
+            Ref::<Part>::new(1),
+            Ref::<Place>::new(1),
+        );
+        db.load(references)
+    }),
+    CostRow {
+        name: "save",
+        run: |db, aside| {
             Box::pin(async move {
-                let update = db.update::<Task>(1).set(|t| t.text(), "other");
-                update.await.map(drop)
+                let mut edited = aside.edit::<Product>(1).await?;
+                edited.name = "third".to_owned();
+                db.save(&mut edited).await
             })
         },
-    ),
-    ("delete of a document with a two-way reference", |db| {
-        Box::pin(async move { db.delete::<Task>(1).await.map(drop) })
-    }),
-    (
-        "delete of a document without referrers, with `restrict`",
-        |db| Box::pin(async move { db.delete::<Person>(2).await.map(drop) }),
-    ),
-    (
-        "delete of a document with 10 referrers, with `nullify`",
-        |db| Box::pin(async move { db.delete::<Place>(3).await.map(drop) }),
-    ),
-    (
-        "delete of a document with 10 referrers, with `cascade`",
-        |db| Box::pin(async move { db.delete::<Product>(7).await.map(drop) }),
-    ),
-    ("join of 100 products with 10 parts each", |db| {
-        Box::pin(async move {
-            let found = db.find::<Product>().with(|p| p.parts());
-            found.all().await.map(drop)
-        })
-    }),
-    ("join of three levels", |db| {
-        Box::pin(async move {
-            let found = db.find::<Product>().with(|p| p.parts().with(|p| p.maker()));
-            found.all().await.map(drop)
-        })
-    }),
-    ("join of two relations of one document", |db| {
-        Box::pin(async move {
-            let found = db.find::<Product>().with(|p| p.parts()).with(|p| p.maker());
-            found.all().await.map(drop)
-        })
-    }),
-    ("the latest 5 children of each of 100 documents", |db| {
-        Box::pin(async move {
-            let children = Review::by(|r| r.product()).sort(|r| r.id().desc()).limit(5);
-            let found = db.find::<Product>().with_children(children);
-            found.all().await.map(drop)
-        })
-    }),
-    ("`load` of documents of three models", |db| {
-        Box::pin(async move {
-            let references = (
-                Ref::<Maker>::new(1),
-                Ref::<Part>::new(1),
-                Ref::<Place>::new(1),
-            );
-            db.load(references).await.map(drop)
-        })
-    }),
+        explain: Some(|db, aside, is_standalone| {
+            Box::pin(async move {
+                let mut edited = aside.edit::<Product>(1).await?;
+                edited.name = "third".to_owned();
+                let explain = db.save(&mut edited).explain();
+                match is_standalone {
+                    true => explain.standalone().await,
+                    false => explain.await,
+                }
+            })
+        }),
+    },
 ];
-
-/// Counts the operations sent since the last call. `Begin` is sent with the first operation of the transaction.
-fn count_round_trips(recorder: &Recorder) -> usize {
-    let operations = recorder.operations();
-    let sent = operations
-        .iter()
-        .filter(|operation| !matches!(operation, Operation::Begin));
-    let trips = sent.count();
-    recorder.clear();
-    trips
-}
 
 pub async fn round_trips_match_the_book(fixture: Fixture) {
     let column = if fixture.backend().capabilities().transactions {
@@ -321,21 +289,11 @@ pub async fn round_trips_match_the_book(fixture: Fixture) {
     let db = Db::with_backend(Arc::new(recorder.clone()));
     insert_documents(&db).await;
     let mut counted = Vec::new();
-    let mut lists = OperationLists::new(&*fixture.backend());
-    for (name, run) in COST_ROWS {
-        recorder.clear();
-        run(&db)
-            .await
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        lists.add(name, &recorder.operations());
-        counted.push(((*name).to_owned(), count_round_trips(&recorder)));
+    let mut lists = OperationLists::new(&fixture);
+    for row in COST_ROWS {
+        let count = lists.run_row(row, &db, &recorder).await;
+        counted.push((row.name.to_owned(), count));
     }
-    let mut edited = db.edit::<Product>(1).await.unwrap();
-    edited.name = "third".to_owned();
-    recorder.clear();
-    db.save(&mut edited).await.unwrap();
-    lists.add("save", &recorder.operations());
-    counted.push(("save".to_owned(), count_round_trips(&recorder)));
 
     let table = include_str!("../../../../../book/src/round-trips.md");
     let rows = table.lines().filter(|line| line.starts_with("| "));

@@ -92,6 +92,21 @@ async fn copied_host_name(db: &Db, id: i64) -> String {
     db.get::<Service>(id).await.unwrap().at
 }
 
+/// A write that a dependent rejects undoes its transaction, and commits without the copy. `explain` cannot undo the first attempt
+/// alone.
+pub async fn a_rejected_write_is_not_explained(fixture: Fixture) {
+    let db = insert_hosts_and_services(&fixture).await;
+    db.insert(service(1, 1, 1)).await.unwrap();
+    db.insert(service(2, 1, 2)).await.unwrap();
+    db.wait_for_pending().await.unwrap();
+    let rename = || db.update::<Host>(2).set(|h| h.name(), "a");
+    let error = rename().explain().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(db.get::<Host>(2).await.unwrap().name, "b");
+    assert!(db.pending().await.unwrap().is_empty());
+    assert_clean(&db).await;
+}
+
 /// Asserts the reports of `wait_for_pending`, `pending`, `check`, `repair` and `run_pending` while one document rejects a write.
 async fn assert_blocked_by<S: Schema>(db: &Database<S>, blocked: (&str, i64), by: (&str, i64)) {
     let error = db.wait_for_pending().await.unwrap_err();
