@@ -1,8 +1,11 @@
 //! Stored documents: conversion between BSON forms, and access by dotted paths.
 
+mod fields;
+
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use crate::{Result, error, query::append_field};
+use crate::{Result, error};
+use fields::{DocumentBytes, Fields};
 
 /// Parses a raw document, to read or change fields.
 pub(crate) fn parse_document(raw: &RawDocument) -> Result<Document> {
@@ -11,17 +14,14 @@ pub(crate) fn parse_document(raw: &RawDocument) -> Result<Document> {
 
 /// Parses the top-level fields with these names. A document without a field has no entry for the field.
 pub(crate) fn parse_fields(raw: &RawDocument, names: &[impl AsRef<str>]) -> Result<Document> {
-    let mut fields = Document::new();
-    for element in raw.iter_elements() {
-        let element = element.map_err(error::from_bson)?;
-        let name = element.key().as_str();
-        if has_name(names, name) {
-            let value = element.value().map_err(error::from_bson)?;
-            let value = Bson::try_from(value).map_err(error::from_bson)?;
-            fields.insert(name, value);
+    let mut selected = DocumentBytes::default();
+    for field in Fields::of(raw) {
+        let field = field?;
+        if has_name(names, field.name) {
+            selected.push(field);
         }
     }
-    Ok(fields)
+    parse_document(&selected.into_document()?)
 }
 
 /// Changes the top-level fields with these names, as [`replace_fields`].
@@ -32,7 +32,7 @@ pub(crate) fn edit_fields(
 ) -> Result<()> {
     let mut fields = parse_fields(raw, names)?;
     edit(&mut fields)?;
-    replace_fields(raw, names, fields)
+    replace_fields(raw, names, &fields)
 }
 
 /// Replaces the top-level fields with these names. Other fields are copied as bytes. A new field becomes the last field, and a
@@ -42,30 +42,29 @@ pub(crate) fn edit_fields(
 pub(crate) fn replace_fields(
     raw: &mut RawDocumentBuf,
     names: &[impl AsRef<str>],
-    mut fields: Document,
+    fields: &Document,
 ) -> Result<()> {
-    debug_assert!(fields.keys().all(|name| has_name(names, name)));
-    let mut edited = RawDocumentBuf::new();
-    for element in raw.iter_elements() {
-        let element = element.map_err(error::from_bson)?;
-        let name = element.key();
-        if !has_name(names, name.as_str()) {
-            edited.append(name, element.value().map_err(error::from_bson)?);
-        } else if let Some(value) = fields.remove(name.as_str()) {
-            let value = RawBson::try_from(value).map_err(error::from_bson)?;
-            edited.append(name, value);
+    debug_assert!(fields.keys().all(|name| has_name(names, name.as_bytes())));
+    let fields = to_raw_document(fields)?;
+    let mut new: Vec<_> = Fields::of(&fields).collect::<Result<_>>()?;
+    let mut edited = DocumentBytes::default();
+    for field in Fields::of(raw) {
+        let field = field?;
+        if !has_name(names, field.name) {
+            edited.push(field);
+        } else if let Some(at) = new.iter().position(|new| new.name == field.name) {
+            edited.push(new.remove(at));
         }
     }
-    for (name, value) in fields {
-        let value = RawBson::try_from(value).map_err(error::from_bson)?;
-        append_field(&mut edited, &name, value)?;
+    for field in new {
+        edited.push(field);
     }
-    *raw = edited;
+    *raw = edited.into_document()?;
     Ok(())
 }
 
-fn has_name(names: &[impl AsRef<str>], name: &str) -> bool {
-    names.iter().any(|other| other.as_ref() == name)
+fn has_name(names: &[impl AsRef<str>], name: &[u8]) -> bool {
+    names.iter().any(|other| other.as_ref().as_bytes() == name)
 }
 
 /// Returns the name of the top-level field of a path.

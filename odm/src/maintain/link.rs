@@ -79,6 +79,7 @@ use inverse_batch::InverseBatch;
 use linked_document::{
     LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, one_of, read_linked,
 };
+use overflow_inverse::InverseChange;
 use overflow_references::add_conditions;
 use validate::{delete_undecided, ensure_decided, missing_target};
 
@@ -483,6 +484,10 @@ impl TransactionalWrite<'_> {
         // The session of a restore sees soft-deleted documents, and must not add references to them.
         let present = access.clone().with_visibility(Visibility::Present);
         let mut inverse_batch = InverseBatch::new(&present, full_access);
+        let addition = match is_change {
+            true => InverseChange::Add,
+            false => InverseChange::AddInserted,
+        };
         for (position, link) in model.links().iter().enumerate() {
             // `link/overflow_references.rs` updates the inverses for an update of an overflow array.
             if is_change && model.overflow_of(&link.link_field).is_some() {
@@ -490,7 +495,9 @@ impl TransactionalWrite<'_> {
             }
             let removed = targets_only_in(before, after, position);
             let added = targets_only_in(after, before, position);
-            inverse_batch.queue_changes(link, removed, added).await?;
+            inverse_batch
+                .queue_changes(link, removed, added, addition)
+                .await?;
         }
         inverse_batch.write_all().await
     }

@@ -120,6 +120,7 @@ macro_rules! for_every_test {
                     an_inverse_overflows,
                     deletes_check_spilled_referrers,
                     random_writes_maintain_overflow_inverses,
+                    inserted_referrers_are_added_once,
                     joins_load_spilled_references,
                     joins_read_only_up_to_the_limit,
                     concurrent_writes_keep_inverses_consistent,

@@ -69,7 +69,7 @@ fn fill_drafts<'a>(
         fill_documents(access, model, &groups, &mut structs, &mut sources).await?;
         let filled = drafts.iter().zip(structs).map(|(draft, fields)| {
             let mut raw = draft.clone();
-            replace_fields(&mut raw, &names, fields)?;
+            replace_fields(&mut raw, &names, &fields)?;
             computed::compute_fields(model, &mut raw)?;
             Ok(raw)
         });
@@ -96,7 +96,7 @@ pub(super) async fn fill_inserted(
             let path = PendingKind::REVALIDATE.record_path();
             set_at(&mut fields, path, token.to_document());
         }
-        replace_fields(raw, &names, fields)?;
+        replace_fields(raw, &names, &fields)?;
     }
     Ok(token)
 }

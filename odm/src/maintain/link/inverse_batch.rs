@@ -23,6 +23,7 @@ use crate::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, FindOperation, Stage,
         Unmatched, UpdateOperation,
     },
+    decode,
     id_batches::id_batches,
     maintain::narrow_filter,
     metadata::{
@@ -85,6 +86,7 @@ impl<'a> InverseBatch<'a> {
         link: &'static ReferenceLink,
         removed: BTreeMap<OrderedId, Vec<RawBson>>,
         added: BTreeMap<OrderedId, Vec<RawBson>>,
+        addition: InverseChange,
     ) -> Result<()> {
         let Some(inverse) = link.find_inverse() else {
             return guard_targets(self.writer_access, link, added.into_keys().collect()).await;
@@ -94,7 +96,7 @@ impl<'a> InverseBatch<'a> {
                 .await?;
         }
         for (target, referrers) in added {
-            self.queue_addition(link, inverse, target.to_value()?, referrers)
+            self.queue_addition(link, inverse, target.to_value()?, referrers, addition)
                 .await?;
         }
         Ok(())
@@ -150,6 +152,7 @@ impl<'a> InverseBatch<'a> {
         inverse: &'static InverseLink,
         target: RawBson,
         referrers: Vec<RawBson>,
+        addition: InverseChange,
     ) -> Result<()> {
         let added = InverseEntry {
             link,
@@ -159,7 +162,7 @@ impl<'a> InverseBatch<'a> {
         };
         if let Some(overflow_inverse) = OverflowInverse::on_target(link, inverse) {
             return self
-                .queue_overflow_change(overflow_inverse, InverseChange::Add, added)
+                .queue_overflow_change(overflow_inverse, addition, added)
                 .await;
         }
         let item = bulk_item(self.writer_access, added.addition_update()?).await?;
@@ -176,7 +179,7 @@ impl<'a> InverseBatch<'a> {
         entry: InverseEntry,
     ) -> Result<()> {
         let access_to_target = match change {
-            InverseChange::Add => self.writer_access,
+            InverseChange::Add | InverseChange::AddInserted => self.writer_access,
             InverseChange::Remove => self.full_access,
         };
         let new_version = ObjectId::new();
@@ -203,7 +206,8 @@ impl<'a> InverseBatch<'a> {
     /// Writes all queued changes.
     pub(super) async fn write_all(mut self) -> Result<()> {
         let writes = std::mem::take(&mut self.updates);
-        if !self.write_in_one_bulk(writes).await? {
+        let expected = writes.len();
+        if self.write_in_one_bulk(writes).await? < expected {
             // A missing target is fine for a removal, and an error for an addition.
             for addition in &self.additions {
                 addition.ensure_added(self.writer_access).await?;
@@ -214,20 +218,31 @@ impl<'a> InverseBatch<'a> {
             .iter()
             .filter_map(|change| change.resident_write.clone());
         let resident_writes: Vec<_> = resident_writes.collect();
-        let all_are_resident = resident_writes.len() == changes.len();
-        if self.write_in_one_bulk(resident_writes).await? && all_are_resident {
+        let matched = self.write_in_one_bulk(resident_writes).await?;
+        if matched == changes.len() {
             return Ok(());
         }
-        for change in self.unwritten_changes(&changes).await? {
+        let unwritten = self.unwritten_changes(&changes, matched).await?;
+        let is_proven = unwritten.is_some();
+        let unwritten = match unwritten {
+            Some(unwritten) => unwritten,
+            None => self.possibly_unwritten_changes(&changes).await?,
+        };
+        for change in unwritten {
             let filter = OverflowInverse::change_filter(&change.entry.target, change.change)?;
+            let kind = match change.change {
+                // The bulk write may have added the referrers.
+                InverseChange::AddInserted if !is_proven => InverseChange::Add,
+                kind => kind,
+            };
             let write = change.inverse.apply_change(
                 change.access_to_target,
                 &filter,
-                change.change,
+                kind,
                 &change.entry.referrers,
                 change.new_version,
             );
-            if !write.await? && change.change == InverseChange::Add {
+            if !write.await? && kind.adds() {
                 change.entry.ensure_added(self.writer_access).await?;
                 let model = change.inverse.model;
                 return Err(delete_undecided(model, &change.entry.target));
@@ -236,11 +251,10 @@ impl<'a> InverseBatch<'a> {
         Ok(())
     }
 
-    /// Writes the given updates in a single bulk write. Returns whether each update matched a document.
-    async fn write_in_one_bulk(&self, writes: Vec<BulkItem>) -> Result<bool> {
-        let expected = writes.len() as u64;
-        if expected == 0 {
-            return Ok(true);
+    /// Writes the given updates in a single bulk write. Returns the number of matched documents.
+    async fn write_in_one_bulk(&self, writes: Vec<BulkItem>) -> Result<usize> {
+        if writes.is_empty() {
+            return Ok(0);
         }
         let bulk = BulkWrite {
             writes,
@@ -253,46 +267,44 @@ impl<'a> InverseBatch<'a> {
                 return Err(error);
             }
         }
-        Ok(outcome.matched == expected)
+        Ok(usize::try_from(outcome.matched).unwrap_or(usize::MAX))
     }
 
-    /// Returns the changes of overflow inverses that may be unwritten. A second write of the same change has no effect.
+    /// Returns the changes of overflow inverses that were not written, after a bulk write that matched `matched` documents. `None`
+    /// if the inverse versions do not prove which changes were written.
+    ///
+    /// The versions prove it if each target has one change and no target is missing: a target then has the version of its change,
+    /// or the change was not written.
     async fn unwritten_changes<'o>(
         &self,
         changes: &'o [OverflowChange<'a>],
+        matched: usize,
+    ) -> Result<Option<Vec<&'o OverflowChange<'a>>>> {
+        let targets: BTreeSet<_> = changes.iter().map(OverflowChange::target_key).collect();
+        if targets.len() < changes.len() {
+            return Ok(None);
+        }
+        let unwritten = self.read_versions(changes, VersionFilter::NotWritten);
+        let unwritten = unwritten.await?;
+        if matched + unwritten.len() < changes.len() {
+            return Ok(None);
+        }
+        let is_unwritten =
+            |change: &&OverflowChange<'a>| unwritten.contains_key(&change.target_key());
+        Ok(Some(changes.iter().filter(is_unwritten).collect()))
+    }
+
+    /// Returns the changes of overflow inverses that may be unwritten.
+    async fn possibly_unwritten_changes<'o>(
+        &self,
+        changes: &'o [OverflowChange<'a>],
     ) -> Result<Vec<&'o OverflowChange<'a>>> {
-        let mut targets: BTreeMap<_, (_, Vec<RawBson>)> = BTreeMap::new();
-        for change in changes {
-            let model = change.inverse.model;
-            let (_, targets) = targets
-                .entry(model.collection)
-                .or_insert_with(|| (model, Vec::new()));
-            targets.push(change.entry.target.clone());
-        }
-        let mut versions = BTreeSet::new();
-        for (collection, (model, targets)) in targets {
-            for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
-                let find = FindOperation {
-                    projection: Some(single_field_document(INVERSE_VERSION, 1)?),
-                    options: Stage::REFERENCES.step("read the inverses").into(),
-                    ..find_matching(
-                        &collection.into(),
-                        &single_field_document("_id", one_of(batch)?)?,
-                    )
-                };
-                for raw in self.full_access.find_all(model, find).await? {
-                    let version = Metadata::of(&raw).inverse_version();
-                    versions.extend(version.and_then(RawBsonRef::as_object_id));
-                }
-            }
-        }
+        let versions = self.read_versions(changes, VersionFilter::All).await?;
         let (mut unwritten, mut written) = (Vec::new(), BTreeSet::new());
         for change in changes.iter().rev() {
-            let location = (
-                change.inverse.collection_and_field(),
-                OrderedId::from_id(&change.entry.target),
-            );
-            if versions.contains(&change.new_version) {
+            let target = change.target_key();
+            let location = (change.inverse.collection_and_field(), target.clone());
+            if versions.get(&target) == Some(&Some(change.new_version)) {
                 written.insert(location.clone());
             }
             // Writes run in order. Each earlier change of the same inverse met the same conditions, so a written later change
@@ -303,6 +315,66 @@ impl<'a> InverseBatch<'a> {
         }
         unwritten.reverse();
         Ok(unwritten)
+    }
+
+    /// Returns the inverse versions of the targets that a filter selects.
+    async fn read_versions(
+        &self,
+        changes: &[OverflowChange<'a>],
+        selected: VersionFilter,
+    ) -> Result<BTreeMap<TargetKey, Option<ObjectId>>> {
+        let mut by_model: BTreeMap<_, (_, Vec<&OverflowChange<'a>>)> = BTreeMap::new();
+        for change in changes {
+            let model = change.inverse.model;
+            let (_, changes) = by_model
+                .entry(model.collection)
+                .or_insert_with(|| (model, Vec::new()));
+            changes.push(change);
+        }
+        let mut versions = BTreeMap::new();
+        for (collection, (model, changes)) in by_model {
+            let targets = changes.iter().map(|change| change.entry.target.clone());
+            let targets: Vec<_> = targets.collect();
+            let new_versions = changes.iter().map(|change| change.new_version.into());
+            let new_versions = id_array(&new_versions.collect::<Vec<_>>());
+            for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
+                let mut filter = single_field_document("_id", one_of(batch)?)?;
+                if selected == VersionFilter::NotWritten {
+                    let is_other = single_field_document("$nin", new_versions.clone())?;
+                    append_field(&mut filter, INVERSE_VERSION, is_other)?;
+                }
+                let find = FindOperation {
+                    projection: Some(single_field_document(INVERSE_VERSION, 1)?),
+                    options: Stage::REFERENCES.step("read the inverses").into(),
+                    ..find_matching(&collection.into(), &filter)
+                };
+                for raw in self.full_access.find_all(model, find).await? {
+                    let id = decode::stored_id(&raw).map(RawBson::from);
+                    let version = Metadata::of(&raw).inverse_version();
+                    let version = version.and_then(RawBsonRef::as_object_id);
+                    versions.extend(id.map(|id| ((collection, OrderedId::from_id(&id)), version)));
+                }
+            }
+        }
+        Ok(versions)
+    }
+}
+
+/// The collection and the `_id` of a target.
+type TargetKey = (&'static str, OrderedId);
+
+/// The targets whose inverse versions are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VersionFilter {
+    All,
+    /// The targets without the version of a change.
+    NotWritten,
+}
+
+impl OverflowChange<'_> {
+    fn target_key(&self) -> TargetKey {
+        let target = OrderedId::from_id(&self.entry.target);
+        (self.inverse.model.collection, target)
     }
 }
 

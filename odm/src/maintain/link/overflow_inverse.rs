@@ -85,10 +85,23 @@ pub(crate) fn spilled_state(
 /// A change of an inverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InverseChange {
-    /// Add referrers to the inverse.
+    /// Add referrers to the inverse. The inverse may have some of the referrers already.
     Add,
+    /// Add referrers that the same transaction inserts. The inverse has none of the referrers, so the spilled elements are not
+    /// searched.
+    AddInserted,
     /// Remove referrers from the inverse.
     Remove,
+}
+
+impl InverseChange {
+    /// Whether the change adds referrers.
+    pub(super) fn adds(self) -> bool {
+        match self {
+            Self::Add | Self::AddInserted => true,
+            Self::Remove => false,
+        }
+    }
 }
 
 impl OverflowInverse {
@@ -115,7 +128,7 @@ impl OverflowInverse {
     /// Returns the condition of a change. A document with a tombstone accepts no new referrers.
     pub(super) fn change_filter(target: &RawBson, change: InverseChange) -> Result<RawDocumentBuf> {
         let mut filter = id_filter(target)?;
-        if change == InverseChange::Add {
+        if change.adds() {
             append_field(
                 &mut filter,
                 tombstone::TOKEN,
@@ -137,7 +150,7 @@ impl OverflowInverse {
         let mut filter = parse_document(&Self::change_filter(target, change)?)?;
         match change {
             InverseChange::Remove => filter.extend(overflow::nothing_spilled(self.field)),
-            InverseChange::Add => {
+            InverseChange::Add | InverseChange::AddInserted => {
                 let referrers = referrers.iter().cloned().map(Bson::try_from);
                 let referrers = referrers.collect::<Result<Vec<_>, _>>();
                 let referrers = referrers.map_err(error::from_bson)?;
@@ -164,6 +177,10 @@ impl OverflowInverse {
             InverseChange::Add => {
                 let each = single_field_document("$each", referrers)?;
                 single_field_document("$addToSet", single_field_document(path, each)?)?
+            }
+            InverseChange::AddInserted => {
+                let each = single_field_document("$each", referrers)?;
+                single_field_document("$push", single_field_document(path, each)?)?
             }
             InverseChange::Remove => {
                 single_field_document("$pullAll", single_field_document(path, referrers)?)?
@@ -194,7 +211,7 @@ impl OverflowInverse {
         new_version: ObjectId,
     ) -> Result<bool> {
         let batches = match change {
-            InverseChange::Add => referrers
+            InverseChange::Add | InverseChange::AddInserted => referrers
                 .chunks(overflow::max_added_elements(self.field))
                 .collect(),
             InverseChange::Remove => overflow::split_for_pulls(self.field, referrers)?,

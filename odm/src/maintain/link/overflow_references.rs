@@ -18,6 +18,7 @@ use super::{
     intent,
     inverse_batch::InverseBatch,
     linked_document::{LinkedDocument, OrderedId, id_array, id_filter, one_of},
+    overflow_inverse::InverseChange,
     retry_after_recovery,
 };
 use crate::{
@@ -349,6 +350,7 @@ impl DeleteRule {
                 self.link,
                 with_referrer(removed).collect(),
                 with_referrer(added).collect(),
+                InverseChange::Add,
             )
             .await?;
         inverse_batch.write_all().await

@@ -11,7 +11,7 @@ use super::{
     intent,
     inverse_batch::InverseBatch,
     linked_document::{LinkedDocument, OrderedId, contains_id, id_array, id_filter, read_linked},
-    overflow_inverse::OverflowInverse,
+    overflow_inverse::{InverseChange, OverflowInverse},
     overflow_references::add_conditions,
     run_write, update_metadata,
 };
@@ -105,7 +105,7 @@ async fn sync_inverse(
         (true, false) => {
             let target = target.clone();
             inverse_batch
-                .queue_addition(rule.link, inverse, target, referrers)
+                .queue_addition(rule.link, inverse, target, referrers, InverseChange::Add)
                 .await?;
         }
         (false, true) => {

@@ -1,5 +1,7 @@
 //! The layout of rollups: which children contribute to which parents, and what a child contributes.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
@@ -190,8 +192,8 @@ impl RollupGroup {
         }
         let targets = match value_at(document, &self.reference) {
             None | Some(Bson::Null) => return Ok(Vec::new()),
-            Some(Bson::Array(targets)) => targets.clone(),
-            Some(target) => vec![target.clone()],
+            Some(Bson::Array(targets)) => targets.as_slice(),
+            Some(target) => std::slice::from_ref(target),
         };
         let (mut values, mut excerpts) = (Document::new(), Vec::new());
         for rollup in &self.rollups {
@@ -212,16 +214,19 @@ impl RollupGroup {
                 values.insert(rollup.stored, value);
             }
         }
-        let mut contributions: Vec<Contribution> = Vec::new();
+        if let [parent] = targets {
+            let parent_id = parent.clone();
+            return Ok(vec![Contribution {
+                parent_id,
+                values,
+                excerpts,
+            }]);
+        }
+        let (mut known, mut contributions) = (BTreeSet::new(), Vec::new());
         for parent in targets {
-            let id = OrderedId::from_id(&to_raw_value(&parent)?);
-            let known = contributions.iter();
-            let mut known = known.map(|contribution| to_raw_value(&contribution.parent_id));
-            if !known
-                .any(|known_id| known_id.is_ok_and(|known_id| OrderedId::from_id(&known_id) == id))
-            {
+            if known.insert(OrderedId::from_id(&to_raw_value(parent)?)) {
                 contributions.push(Contribution {
-                    parent_id: parent,
+                    parent_id: parent.clone(),
                     values: values.clone(),
                     excerpts: excerpts.clone(),
                 });

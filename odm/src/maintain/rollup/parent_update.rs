@@ -1,5 +1,7 @@
 //! Parent documents: the update that applies contributions, and the reads that the update needs.
 
+use std::cmp::Ordering;
+
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
@@ -14,7 +16,7 @@ use crate::{
     error,
     maintain::{
         link::linked_document::{OrderedId, id_filter, read_upgraded},
-        metadata_update::{parse_document, to_raw_document, to_raw_value},
+        metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
     },
     metadata::{
         self, ParsedMetadata,
@@ -58,9 +60,12 @@ pub(super) async fn build_update(
                 let list = current.and_then(|current| current.get_array(rollup.stored).ok());
                 match latest_change(position, list, deltas)? {
                     LatestChange::Unchanged => {}
-                    LatestChange::Added(new) => {
+                    LatestChange::Added(mut new) => {
                         let by = by().to_string();
-                        let sort = doc! { sort_value_path(&by, fields): -1, ENTRY_ID: -1 };
+                        let sort_path = sort_value_path(&by, fields);
+                        keep_latest(&mut new, sort_path, max);
+                        let new: Vec<_> = new.into_iter().cloned().map(Bson::Document).collect();
+                        let sort = doc! { sort_path: -1, ENTRY_ID: -1 };
                         let max = i64::try_from(max).unwrap_or(i64::MAX);
                         let entries = doc! { "$each": new, "$sort": sort, "$slice": max };
                         push.insert(rollup.stored, entries);
@@ -102,20 +107,20 @@ pub(super) fn checked_sum(parent_model: &Model, rollup: &Rollup, sum: i128) -> R
 }
 
 /// The change of a latest-N list.
-enum LatestChange {
+enum LatestChange<'d> {
     /// Leaves the list unchanged.
     Unchanged,
     /// Adds entries.
-    Added(Vec<Bson>),
+    Added(Vec<&'d Document>),
     /// Reads the list again, because entries were removed or changed.
     ReadAgain,
 }
 
-fn latest_change(
+fn latest_change<'d>(
     position: usize,
     list: Option<&Vec<Bson>>,
-    deltas: &[ContributionDelta<'_>],
-) -> Result<LatestChange> {
+    deltas: &[ContributionDelta<'d>],
+) -> Result<LatestChange<'d>> {
     let mut new = Vec::new();
     for delta in deltas {
         let excerpt = delta
@@ -127,7 +132,7 @@ fn latest_change(
         };
         match (entry, excerpt) {
             (None, None) => {}
-            (None, Some(excerpt)) => new.push(Bson::Document(excerpt.clone())),
+            (None, Some(excerpt)) => new.push(excerpt),
             (Some(entry), Some(excerpt)) if entry == excerpt => {}
             (Some(_), _) => return Ok(LatestChange::ReadAgain),
         }
@@ -136,6 +141,54 @@ fn latest_change(
         true => LatestChange::Unchanged,
         false => LatestChange::Added(new),
     })
+}
+
+/// Removes new entries that have no place in a list of `max` entries, because enough other new entries come first. An insert of
+/// many children sends only these few entries.
+///
+/// Keeps all entries if two of them have sort values or ids whose order only the database knows.
+fn keep_latest(new: &mut Vec<&Document>, sort_path: &str, max: usize) {
+    let keys = new.iter().map(|entry| {
+        let value = value_at(entry, sort_path)?;
+        Some((value, ParsedMetadata::of(entry).entry_id()?))
+    });
+    let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let is_comparable = |(value, id): &(&Bson, &Bson)| {
+        let first = keys.first();
+        first.is_some_and(|(first_value, first_id)| {
+            known_order(value, first_value).is_some() && known_order(id, first_id).is_some()
+        })
+    };
+    if keys.len() <= max || !keys.iter().all(is_comparable) {
+        return;
+    }
+    let mut positions: Vec<_> = (0..keys.len()).collect();
+    positions.sort_by(|a, b| {
+        let (Some((a_value, a_id)), Some((b_value, b_id))) = (keys.get(*a), keys.get(*b)) else {
+            return Ordering::Equal;
+        };
+        let by_value = known_order(b_value, a_value).unwrap_or(Ordering::Equal);
+        by_value.then(known_order(b_id, a_id).unwrap_or(Ordering::Equal))
+    });
+    positions.truncate(max);
+    *new = positions
+        .into_iter()
+        .filter_map(|at| new.get(at).copied())
+        .collect();
+}
+
+/// Returns the order of two values of the same type, as the database sorts them. `None` for types with a less simple order.
+fn known_order(a: &Bson, b: &Bson) -> Option<Ordering> {
+    match (a, b) {
+        (Bson::DateTime(a), Bson::DateTime(b)) => Some(a.cmp(b)),
+        (Bson::Int64(a), Bson::Int64(b)) => Some(a.cmp(b)),
+        (Bson::Int32(a), Bson::Int32(b)) => Some(a.cmp(b)),
+        (Bson::ObjectId(a), Bson::ObjectId(b)) => Some(a.cmp(b)),
+        (Bson::String(a), Bson::String(b)) => Some(a.cmp(b)),
+        _ => None,
+    }
 }
 
 /// Returns the entry of a child in a list.
@@ -243,4 +296,44 @@ async fn read_parent_by_filter(
     };
     let parents = access.find_all(group.parent_model, find).await?;
     parents.first().map(|raw| parse_document(raw)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::oid::ObjectId;
+
+    use super::*;
+    use crate::stored::set_at;
+
+    fn entry(id: impl Into<Bson>, at: impl Into<Bson>) -> Document {
+        let mut entry = doc! { "at": at };
+        set_at(&mut entry, ENTRY_ID, id.into());
+        entry
+    }
+
+    fn kept(entries: &[Document], max: usize) -> Vec<&Document> {
+        let mut new = entries.iter().collect();
+        keep_latest(&mut new, "at", max);
+        new
+    }
+
+    #[test]
+    fn the_latest_entries_are_kept_in_order() {
+        let entries = [(1, 5), (2, 9), (3, 7), (4, 9)].map(|(id, at)| entry(id, at));
+        assert_eq!(kept(&entries, 3), [&entries[3], &entries[1], &entries[2]]);
+        // Few entries stay as they are.
+        assert_eq!(kept(&entries, 4), entries.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn entries_without_a_known_order_are_all_kept() {
+        let ids = [ObjectId::from_bytes([1; 12]), ObjectId::from_bytes([2; 12])];
+        let mixed = [entry(1, 1), entry(2, 2_i64), entry(3, 3)];
+        let doubles = [entry(1, 1.0), entry(2, 2.0), entry(3, 3.0)];
+        let mixed_ids = [entry(ids[0], 1), entry(ids[1], 2), entry("text", 3)];
+        let missing = [doc! { "at": 1 }, doc! { "at": 2 }, doc! { "at": 3 }];
+        for entries in [mixed, doubles, mixed_ids, missing] {
+            assert_eq!(kept(&entries, 1).len(), 3, "{entries:?}");
+        }
+    }
 }
