@@ -4,7 +4,7 @@ use std::{
     fs,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use odm::{
     ErrorKind, Result,
     backend::{
-        self, Backend, BackendTransaction, BoxFuture, Wrapper,
+        self, Backend, BackendTransaction, BoxFuture, Capabilities, Wrapper,
         operation::{
             AggregateOperation, CountOperation, DocumentChange, InsertOperation, Operation,
             ReadOptions, UpdateOperation,
@@ -21,6 +21,7 @@ use odm::{
     },
     prelude::*,
 };
+use odm_tests::{aftermath::expire_leases, assert_clean};
 
 fn count() -> CountOperation {
     CountOperation {
@@ -435,6 +436,124 @@ async fn update_first_reports_permanent_contention_as_conflict() {
     let first = db.update_first::<Job>(|j| j.is_open().eq(true));
     let error = first.push(|j| j.steps(), 1).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "boxes")]
+struct Parcel {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    depot: Ref<Depot>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "depots")]
+struct Depot {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[count(of = Parcel::depot)]
+    parcels: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Parcel, Depot))]
+struct Post;
+
+/// A backend like a standalone server, with a concurrent client that moves every parcel to another depot before the rollups record
+/// the parents of the parcel.
+#[derive(Debug)]
+struct MovingParcels {
+    engine: Arc<dyn Backend>,
+    moves: Arc<AtomicI64>,
+}
+
+/// The number of moves of a client that has stopped.
+const STOPPED: i64 = i64::MIN;
+
+impl Wrapper for MovingParcels {
+    type Inner = dyn Backend;
+
+    fn inner(&self) -> &dyn Backend {
+        &*self.engine
+    }
+
+    fn perform<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            let is_record = operation.origin().step == "record the contributions";
+            if is_record && self.moves.load(Ordering::Relaxed) != STOPPED {
+                let depot = 100 + self.moves.fetch_add(1, Ordering::Relaxed);
+                let update = UpdateOperation {
+                    collection: "boxes".into(),
+                    filter: RawDocumentBuf::new(),
+                    change: DocumentChange::operators(rawdoc! { "$set": { "depot": depot } }),
+                    multi: true,
+                    upsert: false,
+                    origin: Default::default(),
+                };
+                self.engine.update(update).await?;
+            }
+            run.await
+        })
+    }
+
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
+        transaction
+    }
+
+    fn capabilities(&self, mut inner: Capabilities) -> Capabilities {
+        inner.transactions = false;
+        inner
+    }
+}
+
+/// A parent is updated only after the child has recorded the parent. Without the record, no process would find the parent after a
+/// crash.
+#[tokio::test]
+async fn a_child_that_never_rests_changes_no_parent() {
+    let engine: Arc<dyn Backend> = Arc::new(backend::Engine::memory());
+    let moves = Arc::new(AtomicI64::new(STOPPED));
+    let moving = MovingParcels {
+        engine: engine.clone(),
+        moves: moves.clone(),
+    };
+    let db = odm::Database::<Post>::with_backend(Arc::new(moving));
+    db.sync_indexes().await.unwrap();
+    let depots = [1, 2].into_iter().chain(100..400);
+    db.insert_many(depots.map(|id| NewDepot { id }))
+        .await
+        .unwrap();
+    let depot = Ref::new(1);
+    db.insert(Parcel { id: 1, depot }).await.unwrap();
+    db.wait_for_pending().await.unwrap();
+
+    moves.store(0, Ordering::Relaxed);
+    let moved = db.update::<Parcel>(1).set(|p| p.depot(), Ref::new(2));
+    moved.await.unwrap();
+    let made = moves.swap(STOPPED, Ordering::Relaxed);
+    assert!(made > 50, "{made} moves");
+    let counted = db.find::<Depot>().filter(|d| d.parcels().gt(0)).all();
+    let counted: Vec<_> = counted
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|depot| depot.id)
+        .collect();
+    assert_eq!(counted, [1], "only the recorded parent has the parcel");
+    assert!(!db.pending().await.unwrap().is_empty());
+
+    // Once the client rests, the work is completed.
+    expire_leases::<Post>(&engine).await.unwrap();
+    db.run_pending().await.unwrap();
+    db.wait_for_pending().await.unwrap();
+    assert_clean(&db).await;
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]

@@ -66,9 +66,15 @@ async fn apply_batch(
     let filter = doc! { "_id": { "$in": ids } };
     // Announce a new parent in the child before the parent is updated. Otherwise nobody would find the parent again after a
     // crash.
-    for _ in 0..MAX_UPDATE_ATTEMPTS {
-        if announce_parents(access, model, groups, &children).await? == 0 {
-            break;
+    let mut attempt = 0;
+    while announce_parents(access, model, groups, &children).await? > 0 {
+        attempt += 1;
+        if attempt > MAX_UPDATE_ATTEMPTS {
+            let message = "too much contention on the references of the children: the rollup update stays pending, and `db.run_pending()` completes it";
+            return Err(error::naming_model(model)(Error::new(
+                ErrorKind::Conflict,
+                message,
+            )));
         }
         children =
             ChildState::read_matching(access, model, groups, &to_raw_document(&filter)?).await?;
