@@ -16,6 +16,7 @@ mod link;
 mod metadata_update;
 mod overflow;
 mod pending;
+mod recovery;
 mod reference_scope;
 mod rollup;
 mod sequence;
@@ -52,9 +53,9 @@ pub(crate) use footprint::Footprint;
 use footprint::with_operator;
 pub use link::DeletePreview;
 pub(crate) use link::{
-    DeleteRule, RecoveryReport, ReferenceRepair, SpilledState, ensure_same_variant, ids_at,
-    ids_of_side, preview_delete, remove_duplicates, repair_reference, rules_targeting,
-    spilled_state, upgrade_document, with_lease_indexes,
+    DeleteRule, ReferenceRepair, SpilledState, ensure_same_variant, ids_at, ids_of_side,
+    preview_delete, remove_duplicates, repair_reference, rules_targeting, spilled_state,
+    upgrade_document, with_lease_indexes,
 };
 pub(crate) use overflow::{
     ArrayFinding, ArrayProblem, FoldOutcome, any_element_condition, check_arrays, delete_orphan,
@@ -63,6 +64,7 @@ pub(crate) use overflow::{
 };
 use pending::PendingToken;
 pub(crate) use pending::{DEFAULT_LEASE_DURATION, Lease, PendingKind};
+pub(crate) use recovery::{RecoveryReport, recover_abandoned};
 pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent, with_rollup_indexes};
 pub(crate) use sequence::SequenceNumbers;
 pub(crate) use write_operation::{WriteOperation, WriteOutcome};
@@ -125,19 +127,6 @@ impl WriterState {
     pub(crate) fn missing_unique_indexes(&self) -> &MissingUniqueIndexes {
         &self.missing_unique_indexes
     }
-}
-
-/// Recovers abandoned pending work of a model: references, copies, rollups and overflow arrays. A failure in one document does
-/// not stop the recovery of the rest.
-pub(crate) async fn recover_abandoned(
-    access: &Access,
-    model: &'static Model,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    link::recover_model(access, model, report).await?;
-    copy::recover_model(access, model, report).await?;
-    rollup::recover_model(access, model, report).await?;
-    overflow::recover_arrays(access, model, report).await
 }
 
 /// A write to documents of one model, with managed fields.

@@ -30,11 +30,11 @@ mod validate;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
@@ -53,9 +53,8 @@ pub(crate) use upgrade::upgrade_document;
 pub(crate) use validate::ensure_same_variant;
 
 use super::{
-    Footprint, PendingKind, Rejection, WriteOperation, WriteOutcome,
-    blocked::{self, is_blocking},
-    computed, copy, narrow_filter, overflow, rollup,
+    Footprint, PendingKind, RecoveryReport, WriteOperation, WriteOutcome, computed, copy,
+    narrow_filter, overflow, recovery::ExpiredWork, rollup,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -76,9 +75,7 @@ use crate::{
 use delete_rule::detach_referrers;
 use delete_set::DeleteSet;
 use inverse_batch::InverseBatch;
-use linked_document::{
-    LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, one_of, read_linked,
-};
+use linked_document::{LinkedDocument, OrderedId, TombstoneState, one_of, read_linked};
 use overflow_inverse::InverseChange;
 use overflow_references::add_conditions;
 use validate::{delete_undecided, ensure_decided, missing_target};
@@ -521,30 +518,6 @@ pub(super) fn can_have_unfinished_work(access: &Access, model: &'static Model) -
         || copy::has_clearing_dependents(access, model)
 }
 
-/// The result of a recovery run.
-#[derive(Debug, Default)]
-pub(crate) struct RecoveryReport {
-    /// The number of recovered documents.
-    pub(crate) recovered: u64,
-    /// The error of the first document that could not be recovered.
-    pub(crate) first_error: Option<Error>,
-}
-
-impl RecoveryReport {
-    /// Records the error of a document that could not be recovered.
-    ///
-    /// # Errors
-    ///
-    /// Returns a connection error without a document id: the database is unreachable, so the run ends.
-    pub(crate) fn record_error(&mut self, error: Error) -> Result<()> {
-        if error.id().is_none() && error.kind() == ErrorKind::Connection {
-            return Err(error);
-        }
-        self.first_error.get_or_insert(error);
-        Ok(())
-    }
-}
-
 /// Recovers abandoned work on the references of a model. A failure in one document does not stop the recovery of the rest.
 pub(crate) async fn recover_model(
     access: &Access,
@@ -560,55 +533,17 @@ pub(crate) async fn recover_model(
             return Ok(());
         }
     }
-    let (mut seen, mut failed_ids) = (BTreeSet::new(), Vec::new());
-    loop {
-        let mut filter =
-            single_field_document(LEASE, single_field_document("$lte", DateTime::now())?)?;
-        if !failed_ids.is_empty() {
-            append_field(
-                &mut filter,
-                "_id",
-                single_field_document("$nin", id_array(&failed_ids))?,
-            )?;
-        }
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            sort: Some(single_field_document(LEASE, 1)?),
-            limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
-            options: Stage::REFERENCES.step("read the pending documents").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
-        let abandoned = access.find_all(model, find).await?;
-        if abandoned.is_empty() {
-            return Ok(());
-        }
-        for raw in &abandoned {
-            let id = LinkedDocument::from_stored(model, raw)?.id;
-            if !seen.insert(OrderedId::from_id(&id)) {
-                failed_ids.push(id);
-                continue;
-            }
+    let (kind, batch) = (PendingKind::REFERENCES, MAX_LINK_QUERY_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::REFERENCES, batch);
+    while let Some(batch) = expired.next_batch().await? {
+        for id in batch.new {
             match intent::recover_document(access, model, &id).await {
                 Ok(()) => report.recovered += 1,
-                Err(error) => {
-                    if is_blocking(&error) {
-                        let pending_filter = id_filter(&id)?;
-                        let id = Bson::try_from(id).map_err(error::from_bson)?;
-                        let rejections = Rejection::from_error(&error, model, &id);
-                        blocked::record_rejections(
-                            access,
-                            model,
-                            PendingKind::REFERENCES,
-                            pending_filter,
-                            &rejections,
-                        )
-                        .await?;
-                    }
-                    report.record_error(error)?;
-                }
+                Err(error) => expired.record_failure(report, id, error).await?,
             }
         }
     }
+    Ok(())
 }
 
 /// The maximum number of documents that one query of this module reads.

@@ -25,10 +25,7 @@ mod recompute;
 mod standalone;
 mod transactional;
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
 
@@ -45,19 +42,20 @@ use super::{
     copy::{self, first_version},
     link::{
         self, MAX_TRANSACTION_DELETES,
-        linked_document::{OrderedId, id_array, id_filter, one_of},
+        linked_document::{id_filter, one_of},
     },
     metadata_update::{remove_records, set_at},
+    recovery::{ExpiredBatch, ExpiredWork},
     run_from_references,
 };
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, find_matching},
+    access::Access,
     backend::{
         BoxFuture,
-        operation::{Direction, DocumentChange, FindOperation, Index, Stage},
+        operation::{Direction, DocumentChange, Index, Stage},
     },
-    decode, error,
+    error,
     maintain::footprint::with_operator,
     metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
     query::{append_field, single_field_document},
@@ -511,53 +509,30 @@ pub(super) async fn recover_model(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     for kind in [PendingKind::ROLLUP, PendingKind::RECOMPUTE] {
-        let (mut seen, mut failed) = (BTreeSet::new(), Vec::new());
-        while can_have_pending(access, model, kind) {
-            let mut filter = kind.expired_filter()?;
-            if !failed.is_empty() {
-                append_field(
-                    &mut filter,
-                    "_id",
-                    single_field_document("$nin", id_array(&failed))?,
-                )?;
-            }
-            let find = FindOperation {
-                projection: Some(single_field_document("_id", 1)?),
-                limit: Some(MAX_CHILDREN_PER_BATCH as u64),
-                options: Stage::ROLLUPS.step("read the pending children").into(),
-                ..find_matching(&model.collection.into(), &filter)
-            };
-            let documents = access.find_all(model, find).await?;
-            if documents.is_empty() {
-                break;
-            }
-            let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
-            let ids = ids.map(RawBson::from);
-            let (ids, repeated): (Vec<_>, Vec<_>) =
-                ids.partition(|id| seen.insert(OrderedId::from_id(id)));
+        if !can_have_pending(access, model, kind) {
+            continue;
+        }
+        let batch = MAX_CHILDREN_PER_BATCH;
+        let mut expired = ExpiredWork::new(access, model, kind, Stage::ROLLUPS, batch);
+        while let Some(ExpiredBatch { new, repeated }) = expired.next_batch().await? {
             for id in repeated {
                 report.record_error(still_pending_error(model, kind, &id))?;
-                failed.push(id);
             }
-            if ids.is_empty() {
+            if new.is_empty() {
                 continue;
             }
             let result = match kind {
                 PendingKind::ROLLUP => {
-                    queue::apply_matching(
-                        access,
-                        model,
-                        single_field_document("_id", one_of(&ids)?)?,
-                    )
-                    .await
+                    let filter = single_field_document("_id", one_of(&new)?)?;
+                    queue::apply_matching(access, model, filter).await
                 }
-                _ => recompute::recompute_abandoned(access, model, &ids).await,
+                _ => recompute::recompute_abandoned(access, model, &new).await,
             };
             match result {
-                Ok(()) => report.recovered += ids.len() as u64,
+                Ok(()) => report.recovered += new.len() as u64,
                 Err(error) => {
                     report.record_error(error)?;
-                    failed.extend(ids);
+                    expired.exclude(new);
                 }
             }
         }

@@ -12,17 +12,18 @@ use super::{
 use crate::{
     ErrorKind, Result,
     access::Access,
-    backend::BoxFuture,
+    backend::{BoxFuture, operation::Stage},
     maintain::{
         PendingKind, PendingToken, RecoveryReport,
         blocked::RejectionList,
         computed,
         footprint::{update_touches, with_operator},
-        link::linked_document::id_array,
+        link::linked_document::one_of,
         metadata_update::paths_overlap,
+        recovery::{ExpiredBatch, ExpiredWork},
     },
     metadata::copy::SOURCE_VERSION,
-    query::{append_field, single_field_document},
+    query::append_field,
     schema::{CopyMode, Model},
     task, trace,
 };
@@ -313,39 +314,54 @@ pub(crate) async fn recover_model(
     model: &'static Model,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    while super::is_dependent(model) {
-        match revalidate_batch(access, model, &PendingKind::REVALIDATE.expired_filter()?).await {
+    recover_revalidations(access, model, report).await?;
+    recover_fan_outs(access, model, report).await
+}
+
+async fn recover_revalidations(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    if !super::is_dependent(model) {
+        return Ok(());
+    }
+    let (kind, batch) = (PendingKind::REVALIDATE, MAX_COPY_BATCH_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
+        let mut filter = kind.expired_filter()?;
+        append_field(&mut filter, "_id", one_of(&new)?)?;
+        match revalidate_batch(access, model, &filter).await {
             Ok(batch) => {
                 report.recovered += batch.documents;
                 if let Some(error) = batch.blocked {
                     report.record_error(error)?;
                 }
-                if !batch.has_more {
-                    break;
-                }
             }
             Err(error) => {
                 report.record_error(error)?;
-                break;
+                expired.exclude(new);
             }
         }
     }
-    let mut failed = Vec::new();
-    while super::is_source(access, model) {
-        let mut filter = PendingKind::FAN_OUT.expired_filter()?;
-        if !failed.is_empty() {
-            append_field(
-                &mut filter,
-                "_id",
-                single_field_document("$nin", id_array(&failed))?,
-            )?;
-        }
-        let batch =
-            read_pending_fan_outs(access, model, filter, Some(MAX_COPY_BATCH_DOCUMENTS)).await?;
-        if batch.is_empty() {
-            break;
-        }
-        for fan_out in batch {
+    Ok(())
+}
+
+async fn recover_fan_outs(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    if !super::is_source(access, model) {
+        return Ok(());
+    }
+    let (kind, batch) = (PendingKind::FAN_OUT, MAX_COPY_BATCH_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
+        let mut filter = kind.expired_filter()?;
+        append_field(&mut filter, "_id", one_of(&new)?)?;
+        // Several sources of one write share a fan-out.
+        for fan_out in read_pending_fan_outs(access, model, filter, None).await? {
             let result = match FanOutLease::take_over(access, model, &fan_out).await {
                 Ok(false) => continue,
                 Ok(true) => {
@@ -357,7 +373,7 @@ pub(crate) async fn recover_model(
                 Ok(_) => report.recovered += fan_out.sources.len() as u64,
                 Err(error) => {
                     report.record_error(error)?;
-                    failed.extend(fan_out.source_ids().cloned());
+                    expired.exclude(fan_out.source_ids().cloned());
                 }
             }
         }

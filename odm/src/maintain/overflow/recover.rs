@@ -1,6 +1,6 @@
 //! Recovery of overflow arrays: expired pending work, and expired provisional chunks.
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, Document, doc};
 
 use super::{
     array_work::ArrayHandle,
@@ -9,19 +9,16 @@ use super::{
 };
 use crate::{
     Result,
-    access::{Access, find_matching},
-    backend::operation::{FindOperation, Stage},
-    maintain::{
-        PendingKind, RecoveryReport, Rejection,
-        blocked::{self, is_blocking},
-        metadata_update::{parse_document, to_raw_document},
-    },
+    access::Access,
+    backend::operation::Stage,
+    error,
+    maintain::{PendingKind, RecoveryReport, recovery::ExpiredWork},
     metadata::overflow::{ChunkMetadata, PROVISIONAL, PROVISIONAL_LEASE},
     schema::{Model, OverflowField},
 };
 
 /// The maximum number of documents that one query returns.
-const RECOVERY_BATCH_DOCUMENTS: u64 = 500;
+const RECOVERY_BATCH_DOCUMENTS: usize = 500;
 
 /// Completes all expired work. Work that cannot be completed does not stop the rest.
 pub(in crate::maintain) async fn recover_arrays(
@@ -43,46 +40,24 @@ async fn recover_work(
     field: &'static OverflowField,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let mut tried: Vec<Bson> = Vec::new();
-    loop {
-        let kind = PendingKind::overflow_array(field);
-        let filter = doc! {
-            kind.lease_path(): { "$lte": DateTime::now() },
-            "_id": { "$nin": tried.clone() },
-        };
-        let find = FindOperation {
-            projection: Some(to_raw_document(&doc! { "_id": 1 })?),
-            limit: Some(RECOVERY_BATCH_DOCUMENTS),
-            options: Stage::ARRAYS.step("read the pending changes").into(),
-            ..find_matching(&model.collection.into(), &to_raw_document(&filter)?)
-        };
-        let found = access.find_all(model, find).await?;
-        if found.is_empty() {
-            return Ok(());
-        }
-        for raw in &found {
-            let id = parse_document(raw)?.remove("_id").unwrap_or(Bson::Null);
+    let (kind, batch) = (PendingKind::overflow_array(field), RECOVERY_BATCH_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::ARRAYS, batch);
+    while let Some(batch) = expired.next_batch().await? {
+        for id in batch.new {
+            let owner = Bson::try_from(id.clone()).map_err(error::from_bson)?;
             let array = ArrayHandle {
                 access,
                 model,
                 field,
-                id: &id,
+                id: &owner,
             };
             match complete_expired(&array).await {
                 Ok(()) => report.recovered += 1,
-                Err(error) => {
-                    if is_blocking(&error) {
-                        let filter = to_raw_document(&doc! { "_id": { "$eq": id.clone() } })?;
-                        let rejection = Rejection::from_error(&error, model, &id);
-                        blocked::record_rejections(access, model, kind, filter, &rejection).await?;
-                    }
-                    report.record_error(error)?;
-                }
+                Err(error) => expired.record_failure(report, id, error).await?,
             }
-            // Exclude the document from the next query: new work may be pending by then.
-            tried.push(id);
         }
     }
+    Ok(())
 }
 
 /// Completes the pending work of an array if its lease has expired.
@@ -108,9 +83,13 @@ async fn recover_provisional(
 ) -> Result<()> {
     let mut tried = Vec::new();
     loop {
-        let found =
-            chunks::expired_provisional_chunks(access, field, &tried, RECOVERY_BATCH_DOCUMENTS)
-                .await?;
+        let found = chunks::expired_provisional_chunks(
+            access,
+            field,
+            &tried,
+            RECOVERY_BATCH_DOCUMENTS as u64,
+        )
+        .await?;
         if found.is_empty() {
             return Ok(());
         }
