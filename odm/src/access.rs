@@ -443,8 +443,9 @@ impl Access {
         model: &Model,
         find: impl FnOnce() -> Result<FindOperation>,
     ) {
-        // The operation itself reports an error of the query.
+        // The operation itself reports an error of the query. In a trial, the plan would be one of its operations.
         if trace::is_plan_logged()
+            && self.explanation.is_none()
             && let Ok(find) = find()
         {
             let filter = find.filter.clone();

@@ -187,7 +187,7 @@ impl PendingWork {
 }
 
 impl PendingWork {
-    /// Returns the work that was not pending before.
+    /// Returns the numbers of documents whose work was not pending before, without any detail.
     pub(crate) fn added_since(mut self, before: &Self) -> Self {
         for entry in &mut self.models {
             let earlier = before
@@ -205,6 +205,12 @@ impl PendingWork {
             ] {
                 *count = count.saturating_sub(earlier);
             }
+        }
+        for entry in &mut self.models {
+            // The rest describes the earlier work too, which may belong to another scope.
+            (entry.copied, entry.age, entry.blocked) = (0, Duration::ZERO, 0);
+            entry.rejections.clear();
+            entry.is_overdue = false;
         }
         self.models.retain(|entry| entry.pending_count() > 0);
         self
@@ -480,4 +486,46 @@ fn and_filters(filter: RawDocumentBuf, other: &RawDocumentBuf) -> Result<RawDocu
 fn age_since(start: Option<SystemTime>) -> Duration {
     let age = start.and_then(|start| SystemTime::now().duration_since(start).ok());
     age.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(model: &'static str, fan_outs: u64, arrays: u64) -> ModelPendingWork {
+        ModelPendingWork {
+            model,
+            fan_outs,
+            copied: 3,
+            revalidations: 0,
+            rollups: 0,
+            recomputes: 0,
+            references: 0,
+            arrays,
+            age: Duration::from_secs(9),
+            blocked: 2,
+            rejections: Vec::new(),
+            is_overdue: true,
+        }
+    }
+
+    #[test]
+    fn added_work_has_no_detail_of_earlier_work() {
+        let before = PendingWork {
+            models: vec![entry("A", 2, 1), entry("B", 1, 0)],
+        };
+        let after = PendingWork {
+            models: vec![entry("A", 3, 1), entry("B", 1, 0), entry("C", 0, 4)],
+        };
+        let only_counts = |entry: ModelPendingWork| ModelPendingWork {
+            copied: 0,
+            age: Duration::ZERO,
+            blocked: 0,
+            is_overdue: false,
+            ..entry
+        };
+        let added = after.added_since(&before);
+        let expected = [entry("A", 1, 0), entry("C", 0, 4)].map(only_counts);
+        assert_eq!(added.models, expected);
+    }
 }

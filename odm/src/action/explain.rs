@@ -12,6 +12,7 @@ use crate::{
     document::Document,
     pending::{PendingWork, read_pending_work},
     task,
+    transaction_scope::TransactionAttempts,
 };
 
 /// Returns the plan of a write; made by `explain` of [`Update`](super::Update::explain), [`InsertOne`](super::InsertOne::explain),
@@ -22,7 +23,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// - The errors of the write.
+/// - The errors of the write, and [`Conflict`](crate::ErrorKind::Conflict) if another write changes the same documents meanwhile.
 /// - [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone server, which cannot undo a write, and inside of a transaction.
 /// - `Unsupported` for a write that undoes its first attempt and then runs in another way. For example, a dependent rejects a copy.
 ///
@@ -76,6 +77,8 @@ pub struct ExplainWrite<'w> {
     access: Access,
     collection: &'static str,
     is_standalone: bool,
+    /// Whether the write and the hooks of the model share a transaction.
+    has_hooks: bool,
     write: Box<dyn FnOnce(Access) -> BoxFuture<'w, Result<()>> + Send + 'w>,
 }
 
@@ -108,7 +111,8 @@ pub enum WriteStrategy {
     Direct,
     /// The write and its follow-up work are one transaction.
     Transactional,
-    /// The write takes several transactions: a delete of many documents.
+    /// The write takes several transactions. For example, a delete of more than 10,000 documents, or an update of several
+    /// documents that each change spilled elements.
     Batched,
     /// The write records the follow-up work in the document. The work runs after the write, and any process can complete it.
     Recorded,
@@ -137,6 +141,7 @@ impl<'w> ExplainWrite<'w> {
             access,
             collection: T::COLLECTION,
             is_standalone: false,
+            has_hooks: T::HAS_HOOKS,
             write: Box::new(|access| Box::pin(write(access))),
         }
     }
@@ -164,7 +169,19 @@ impl<'w> ExplainWrite<'w> {
             let models = access.schema_models();
             let before = read_pending_work(&full_access, models, None).await?;
             trial.record();
-            let result = (self.write)(access).await;
+            let result = match self.has_hooks {
+                false => (self.write)(access).await,
+                true => {
+                    let mut only_attempt = Some(self.write);
+                    let run = |access| match only_attempt.take() {
+                        Some(write) => write(access),
+                        None => Box::pin(async { Ok(()) }),
+                    };
+                    access
+                        .run_transactional(TransactionAttempts::Single, run)
+                        .await
+                }
+            };
             let operations = trial.stop_recording(result)?;
             let after = read_pending_work(&full_access, models, None).await?;
             Ok((operations, after.added_since(&before)))

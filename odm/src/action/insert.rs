@@ -49,7 +49,7 @@ impl<T: Document> InsertOne<T> {
 
     /// Returns the plan of the insert, without inserting anything: see [`ExplainWrite`].
     ///
-    /// A new sequence number stays used.
+    /// A sequence number is reserved in the trial: other inserts with the same prefix wait or conflict until `explain` returns.
     pub fn explain(self) -> ExplainWrite<'static> {
         explain_insert(self.access, self.document.map(|document| vec![document]))
     }
@@ -93,6 +93,8 @@ impl<T: Document> InsertMany<T> {
     }
 
     /// Returns the plan of the insert, without inserting anything: see [`ExplainWrite`].
+    ///
+    /// Sequence numbers are reserved in the trial: other inserts with the same prefix wait or conflict until `explain` returns.
     pub fn explain(self) -> ExplainWrite<'static> {
         explain_insert(self.access, self.documents)
     }
@@ -104,7 +106,7 @@ fn explain_insert<T: Document>(
     documents: Result<Vec<Draft<T>>>,
 ) -> ExplainWrite<'static> {
     ExplainWrite::new::<T, _>(access, |access| async move {
-        let (inserted, sources) = resolve_drafts(&access, documents?).await?;
+        let (inserted, sources) = resolve_complete(&access, documents?).await?;
         let inserted = insert_without_hooks(access, inserted, sources).await;
         inserted.map(drop)
     })
@@ -123,16 +125,27 @@ pub(super) async fn insert_documents<T: Document>(
     access: Access,
     inserted: Vec<Draft<T>>,
 ) -> Result<Vec<T>> {
-    let (inserted, sources) = resolve_drafts(&access, inserted).await?;
-    // Check for partially read arrays before encoding for a retry: the encoded document no longer shows that elements are
-    // missing.
-    let mut documents = inserted.iter();
-    let complete = documents.try_for_each(Document::ensure_complete);
-    complete.map_err(crate::error::of_model::<T>)?;
+    let (inserted, sources) = resolve_complete(&access, inserted).await?;
     if T::HAS_HOOKS && !inserted.is_empty() {
         return insert_with_hooks(access, inserted, sources).await;
     }
     insert_without_hooks(access, inserted, sources).await
+}
+
+/// Turns drafts into documents, with the sources of their copies.
+///
+/// # Errors
+///
+/// An error for a document with an array that was not read completely. Checked before encoding for a retry: the encoded document
+/// no longer shows that elements are missing.
+async fn resolve_complete<T: Document>(
+    access: &Access,
+    drafts: Vec<Draft<T>>,
+) -> Result<(Vec<T>, SourceCache)> {
+    let (documents, sources) = resolve_drafts(access, drafts).await?;
+    let complete = documents.iter().try_for_each(Document::ensure_complete);
+    complete.map_err(crate::error::of_model::<T>)?;
+    Ok((documents, sources))
 }
 
 /// Boxed as a trait object, so that models without hooks do not compile this code.

@@ -34,6 +34,8 @@ struct Recording {
     operations: Mutex<Vec<Operation>>,
     /// Whether the write has aborted a transaction in which it had written.
     has_undone_writes: AtomicBool,
+    /// The first conflict with another write. A conflict ends the transaction of the trial, so the write cannot try again.
+    conflict: Mutex<Option<Error>>,
 }
 
 impl Trial {
@@ -45,7 +47,7 @@ impl Trial {
     pub(crate) async fn begin(backend: Arc<dyn Backend>, has_transactions: bool) -> Result<Self> {
         if !backend.capabilities().transactions {
             let message = "a server without transactions cannot undo a write, so `explain` cannot show the operations: explain the write on a \
-                           replica set or on the embedded engine, where `explain_standalone` shows the operations for this server";
+                           replica set or on the embedded engine, where `.explain().standalone()` shows the operations for this server";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Self {
@@ -56,6 +58,7 @@ impl Trial {
                 is_on: AtomicBool::new(false),
                 operations: Mutex::default(),
                 has_undone_writes: AtomicBool::new(false),
+                conflict: Mutex::default(),
             }),
         })
     }
@@ -69,11 +72,14 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// The error of the write. [`Unsupported`](ErrorKind::Unsupported) if the write continued after it had undone a part of its work:
+    /// The first conflict with another write, or the error of the write. [`Unsupported`](ErrorKind::Unsupported) if the write continued after it had undone a part of its work:
     /// the trial cannot undo a part.
     pub(crate) fn stop_recording(&self, result: Result<()>) -> Result<Vec<Operation>> {
         self.recording.is_on.store(false, Ordering::Relaxed);
         let operations = std::mem::take(&mut *self.operations());
+        if let Some(conflict) = self.lock_conflict().take() {
+            return Err(conflict);
+        }
         let undone = operations
             .iter()
             .rposition(|operation| matches!(operation, Operation::Abort));
@@ -93,6 +99,11 @@ impl Trial {
     fn operations(&self) -> MutexGuard<'_, Vec<Operation>> {
         let operations = self.recording.operations.lock();
         operations.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_conflict(&self) -> MutexGuard<'_, Option<Error>> {
+        let conflict = self.recording.conflict.lock();
+        conflict.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn record_operation(&self, operation: Operation) {
@@ -126,7 +137,16 @@ impl Wrapper for Trial {
         run: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         self.record_operation(operation);
-        run
+        Box::pin(async move {
+            let result = run.await;
+            if let Err(error) = &result
+                && (error.is_conflict() || error.is_transient())
+            {
+                let mut conflict = self.lock_conflict();
+                conflict.get_or_insert_with(|| error.clone());
+            }
+            result
+        })
     }
 
     fn wrap_transaction(

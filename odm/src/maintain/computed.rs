@@ -101,7 +101,7 @@ pub(super) fn changed_fields(model: &Model, update: &RawDocument) -> Vec<&'stati
 }
 
 /// Returns why a write computes fields: the computed fields with a changed input.
-pub(super) fn reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+pub(super) fn computed_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
     let Footprint::Changes(change) = footprint else {
         // An insert computes the fields in this process, and a delete computes none.
         return Vec::new();

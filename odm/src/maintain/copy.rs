@@ -155,7 +155,7 @@ pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
 }
 
 /// Returns why a write affects copies: the references whose copies the write fills, and the copied fields that change.
-pub(super) fn reasons(
+pub(super) fn copy_reasons(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,

@@ -20,11 +20,20 @@ impl WriteExplanation {
         footprint: &Footprint<'_>,
     ) {
         let stages = [
-            (Stage::COPIES, copy::reasons(access, model, footprint)),
-            (Stage::ROLLUPS, rollup::reasons(access, model, footprint)),
-            (Stage::REFERENCES, link::reasons(access, model, footprint)),
-            (Stage::ARRAYS, overflow::reasons(model, footprint)),
-            (Stage::COMPUTED, computed::reasons(model, footprint)),
+            (Stage::COPIES, copy::copy_reasons(access, model, footprint)),
+            (
+                Stage::ROLLUPS,
+                rollup::rollup_reasons(access, model, footprint),
+            ),
+            (
+                Stage::REFERENCES,
+                link::reference_reasons(access, model, footprint),
+            ),
+            (Stage::ARRAYS, overflow::array_reasons(model, footprint)),
+            (
+                Stage::COMPUTED,
+                computed::computed_reasons(model, footprint),
+            ),
         ];
         let mut known = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         for (stage, reasons) in stages {

@@ -107,7 +107,7 @@ pub(crate) struct PathChange<'u, V = RawBsonRef<'u>> {
 }
 
 /// The operand of a change, in raw or in parsed form.
-pub(crate) trait Operand<'u>: Copy {
+pub(crate) trait ChangeOperand<'u>: Copy {
     /// Returns the value of a string.
     fn text(self) -> Option<&'u str>;
 
@@ -115,7 +115,7 @@ pub(crate) trait Operand<'u>: Copy {
     fn field_of(self, name: &str) -> Option<(Self, usize)>;
 }
 
-impl<'u> Operand<'u> for RawBsonRef<'u> {
+impl<'u> ChangeOperand<'u> for RawBsonRef<'u> {
     fn text(self) -> Option<&'u str> {
         self.as_str()
     }
@@ -127,7 +127,7 @@ impl<'u> Operand<'u> for RawBsonRef<'u> {
     }
 }
 
-impl<'u> Operand<'u> for &'u Bson {
+impl<'u> ChangeOperand<'u> for &'u Bson {
     fn text(self) -> Option<&'u str> {
         self.as_str()
     }
@@ -169,7 +169,7 @@ impl<V> AddedElements<V> {
     }
 }
 
-impl<'u, V: Operand<'u>> PathChange<'u, V> {
+impl<'u, V: ChangeOperand<'u>> PathChange<'u, V> {
     /// Returns the path that a `$rename` writes.
     pub(crate) fn rename_target(self) -> Option<&'u str> {
         match self.operator {

@@ -40,7 +40,7 @@ pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
 pub(super) use delete_rule::add_tombstone_lease_index;
 pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
-pub(super) use footprint::reasons;
+pub(super) use footprint::reference_reasons;
 pub(crate) use footprint::{may_change_references, path_of_new_reference};
 pub(crate) use intent::ActiveRecoveries;
 pub(crate) use linked_document::ids_at;
@@ -235,6 +235,17 @@ async fn delete_in_batches(
 /// The maximum number of documents that a delete removes in one transaction. Every server limits the size of a transaction.
 pub(super) const MAX_TRANSACTION_DELETES: usize = 10_000;
 
+/// The kind of a write that changes references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReferenceWrite {
+    /// The documents are new, so no inverse has their ids.
+    Insert,
+    Update,
+    Delete,
+    /// A stored document gets the form of the current version. The inverses may match either form.
+    Upgrade,
+}
+
 /// A write in a transaction, with the changes of inverses and the delete rules.
 struct TransactionalWrite<'r> {
     access: Access,
@@ -306,7 +317,7 @@ impl TransactionalWrite<'_> {
         let before = [LinkedDocument::from_stored(model, &raw)?];
         ensure_decided(model, &before)?;
         let after = footprint::predict_references(change, model, &before).unwrap_or_default();
-        self.update_inverses(access, model, &before, &after, true)
+        self.update_inverses(access, model, &before, &after, ReferenceWrite::Update)
             .await?;
         let references_changed = (0..model.links().len()).any(|link| {
             let targets = |documents: &[LinkedDocument]| {
@@ -420,16 +431,17 @@ impl TransactionalWrite<'_> {
     ) -> Result<WriteOutcome> {
         let full_access = &self.full_access;
         let mut after = Vec::new();
-        let (mut is_change, mut predicted) = (false, None);
+        let (mut kind, mut predicted) = (ReferenceWrite::Delete, None);
         match write.footprint() {
             Footprint::Inserts(documents) => {
+                kind = ReferenceWrite::Insert;
                 let inserted = documents
                     .iter()
                     .map(|raw| LinkedDocument::from_stored(model, raw));
                 after = inserted.collect::<Result<_>>()?;
             }
             Footprint::Changes(change) => {
-                is_change = true;
+                kind = ReferenceWrite::Update;
                 predicted = footprint::predict_references(change, model, before);
             }
             Footprint::Removes => {}
@@ -453,7 +465,7 @@ impl TransactionalWrite<'_> {
         let before = before.as_ref();
         if let Some(predicted) = predicted {
             after = predicted;
-        } else if is_change && !before.is_empty() {
+        } else if kind == ReferenceWrite::Update && !before.is_empty() {
             let filter = single_field_document("_id", one_of(document_ids(before))?)?;
             after = read_linked(
                 full_access,
@@ -463,7 +475,7 @@ impl TransactionalWrite<'_> {
             )
             .await?;
         }
-        self.update_inverses(access, model, before, &after, is_change)
+        self.update_inverses(access, model, before, &after, kind)
             .await?;
         Ok(outcome)
     }
@@ -475,19 +487,22 @@ impl TransactionalWrite<'_> {
         model: &'static Model,
         before: &[LinkedDocument],
         after: &[LinkedDocument],
-        is_change: bool,
+        kind: ReferenceWrite,
     ) -> Result<()> {
         let full_access = &self.full_access;
         // The session of a restore sees soft-deleted documents, and must not add references to them.
         let present = access.clone().with_visibility(Visibility::Present);
         let mut inverse_batch = InverseBatch::new(&present, full_access);
-        let addition = match is_change {
-            true => InverseChange::Add,
-            false => InverseChange::AddInserted,
+        let addition = match kind {
+            ReferenceWrite::Insert => InverseChange::AddInserted,
+            ReferenceWrite::Update | ReferenceWrite::Delete | ReferenceWrite::Upgrade => {
+                InverseChange::Add
+            }
         };
         for (position, link) in model.links().iter().enumerate() {
             // `link/overflow_references.rs` updates the inverses for an update of an overflow array.
-            if is_change && model.overflow_of(&link.link_field).is_some() {
+            let overflows = model.overflow_of(&link.link_field).is_some();
+            if kind == ReferenceWrite::Update && overflows {
                 continue;
             }
             let removed = targets_only_in(before, after, position);

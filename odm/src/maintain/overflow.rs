@@ -90,7 +90,7 @@ pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
 }
 
 /// Returns why a write needs more than one operation for overflow arrays.
-pub(super) fn reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+pub(super) fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
     let is_affected = |field: &&OverflowField| match footprint {
         Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
         Footprint::Changes(change) => {

@@ -132,7 +132,7 @@ pub(super) fn may_affect_rollups(
 }
 
 /// Returns why a write affects rollups: the rollups of parents that may change.
-pub(super) fn reasons(
+pub(super) fn rollup_reasons(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,

@@ -14,7 +14,7 @@ pub(super) struct Fields<'d> {
 
 /// A field as bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field<'d> {
+pub(super) struct FieldBytes<'d> {
     pub(super) name: &'d [u8],
     /// The type, the name and the value.
     bytes: &'d [u8],
@@ -31,19 +31,19 @@ impl<'d> Fields<'d> {
     }
 
     /// Returns the next field. `None` if the bytes are malformed.
-    fn take(&mut self) -> Option<Field<'d>> {
+    fn take(&mut self) -> Option<FieldBytes<'d>> {
         let (kind, named) = self.rest.split_first()?;
         let name_length = named.iter().position(|byte| *byte == 0)?;
         let (name, value) = (named.get(..name_length)?, named.get(name_length + 1..)?);
         let size = (name_length + 2).checked_add(value_size(*kind, value)?)?;
         let (bytes, rest) = self.rest.split_at_checked(size)?;
         self.rest = rest;
-        Some(Field { name, bytes })
+        Some(FieldBytes { name, bytes })
     }
 }
 
 impl<'d> Iterator for Fields<'d> {
-    type Item = Result<Field<'d>>;
+    type Item = Result<FieldBytes<'d>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -69,7 +69,7 @@ impl Default for DocumentBytes {
 }
 
 impl DocumentBytes {
-    pub(super) fn push(&mut self, field: Field<'_>) {
+    pub(super) fn push(&mut self, field: FieldBytes<'_>) {
         self.0.extend_from_slice(field.bytes);
     }
 

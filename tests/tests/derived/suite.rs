@@ -252,6 +252,7 @@ macro_rules! for_every_test {
                     deletes_apply_nested_rules,
                     deletes_find_unfinished_writes,
                     an_upgrade_adds_to_inverses,
+                    an_upgrade_keeps_known_referrers_once,
                     concurrent_writes_leave_no_dangling_references,
                     the_index_is_declared,
                     dangling_references_are_found_and_repaired,

@@ -117,6 +117,8 @@ fn one_module_reads_update_operators() {
             format!("get_document({literal}"),
             format!("get_document_mut({literal}"),
             format!("contains_key({literal}"),
+            format!("Some({literal}"),
+            format!(", {literal})"),
         ];
         patterns.into_iter().find(|pattern| code.contains(pattern))
     };

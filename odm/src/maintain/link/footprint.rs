@@ -54,7 +54,7 @@ pub(crate) fn may_change_references(
 
 /// Returns why a write needs follow-up work on references: the references that it changes and, for a delete, the references to the
 /// documents.
-pub(in crate::maintain) fn reasons(
+pub(in crate::maintain) fn reference_reasons(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,

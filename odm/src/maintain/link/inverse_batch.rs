@@ -335,12 +335,12 @@ impl<'a> InverseBatch<'a> {
         for (collection, (model, changes)) in by_model {
             let targets = changes.iter().map(|change| change.entry.target.clone());
             let targets: Vec<_> = targets.collect();
-            let new_versions = changes.iter().map(|change| change.new_version.into());
-            let new_versions = id_array(&new_versions.collect::<Vec<_>>());
+            let mut new_versions = changes.iter().map(|change| change.new_version.into());
             for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
                 let mut filter = single_field_document("_id", one_of(batch)?)?;
+                let new_versions: Vec<_> = new_versions.by_ref().take(batch.len()).collect();
                 if selected == VersionFilter::NotWritten {
-                    let is_other = single_field_document("$nin", new_versions.clone())?;
+                    let is_other = single_field_document("$nin", id_array(&new_versions))?;
                     append_field(&mut filter, INVERSE_VERSION, is_other)?;
                 }
                 let find = FindOperation {

@@ -88,7 +88,8 @@ pub(super) enum InverseChange {
     /// Add referrers to the inverse. The inverse may have some of the referrers already.
     Add,
     /// Add referrers that the same transaction inserts. The inverse has none of the referrers, so the spilled elements are not
-    /// searched.
+    /// searched. After a delete outside of this framework, an inverse can have the id of a new document; the check then finds a
+    /// duplicate.
     AddInserted,
     /// Remove referrers from the inverse.
     Remove,

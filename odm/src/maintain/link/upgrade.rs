@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use bson::RawDocument;
 
 use super::{
-    TransactionalWrite, linked_document::LinkedDocument, validate::upgrade_needs_transaction,
+    ReferenceWrite, TransactionalWrite, linked_document::LinkedDocument,
+    validate::upgrade_needs_transaction,
 };
 use crate::{
     Result,
@@ -71,8 +72,13 @@ async fn write_upgraded(
             let access = transaction
                 .access
                 .in_scope_of(model, before[0].scope.as_ref());
-            let inverses_written =
-                transaction.update_inverses(&access, model, &before, &after, false);
+            let inverses_written = transaction.update_inverses(
+                &access,
+                model,
+                &before,
+                &after,
+                ReferenceWrite::Upgrade,
+            );
             let inverses_written = inverses_written.await;
             inverses_written.map_err(|error| transaction.access.fail_transaction(error))?;
             Ok(true)

@@ -14,7 +14,8 @@ use crate::{
     error,
     maintain::{
         footprint::{
-            Operator, PathChange, parsed_changes, path_changes, put_operator, update_touches,
+            AddedElements, Operator, PathChange, parsed_changes, path_changes, put_operator,
+            update_touches,
         },
         link::rule_of_array,
         metadata_update::{field_names_of, parse_document, paths_overlap, to_raw_document},
@@ -283,13 +284,16 @@ impl ArrayChange {
         let reject = |reason: &str| Err(unsupported_change(reason, field.field));
         match (whole_array.operator, whole_array.operand) {
             (Operator::Push | Operator::AddToSet, Bson::Document(_)) => {
-                let added = whole_array.added_elements();
-                if !added.is_plain() {
+                let AddedElements::Each {
+                    elements,
+                    has_modifiers: false,
+                } = whole_array.added_elements()
+                else {
                     return reject(
                         "a push appends elements, without `$position`, `$sort` or `$slice`; use `push` or `push_each`",
                     );
-                }
-                let elements = array_or_empty(Some(added.value()));
+                };
+                let elements = array_or_empty(Some(elements));
                 ensure_element_sizes(field, &elements)?;
                 Ok(match whole_array.operator {
                     Operator::Push => Self::Push(elements),

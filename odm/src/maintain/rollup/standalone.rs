@@ -47,7 +47,8 @@ pub(super) async fn apply_contributions(
     let mut blocked = None;
     for batch in id_batches(&children, MAX_CHILDREN_PER_BATCH) {
         match apply_batch(access, model, &groups, batch.to_vec()).await {
-            Err(error) if error.kind() == ErrorKind::StillPending => {
+            // The work of this batch stays pending.
+            Err(error) if matches!(error.kind(), ErrorKind::StillPending | ErrorKind::Conflict) => {
                 blocked.get_or_insert(error);
             }
             result => result?,

@@ -713,7 +713,6 @@ pub async fn operations_of_a_reference_to_an_outlier(fixture: Fixture) {
     assert_eq!(typical, plain);
 }
 
-/// An update that removes many entries from an inverse removes the entries in batches of at most 1,000.
 /// An insert appends to a spilled inverse without a search. Two inverses of one target change in the same write: one in the shared
 /// bulk write, and one separately. Neither has a referrer twice.
 pub async fn inserted_referrers_are_added_once(fixture: Fixture) {
@@ -770,6 +769,7 @@ pub async fn inserted_referrers_are_added_once(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
+/// An update that removes many entries from an inverse removes the entries in batches of at most 1,000.
 pub async fn large_inverse_removals_run_in_batches(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;

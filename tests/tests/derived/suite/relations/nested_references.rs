@@ -805,3 +805,69 @@ pub async fn an_upgrade_adds_to_inverses(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::Restricted);
     assert_eq!(db.run_pending().await.unwrap(), 0);
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "editors")]
+struct Editor {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = editor, overflow(after = 2, into = "more_novels"))]
+    novels: Overflow<Ref<Novel>>,
+}
+
+/// A novel. Schema version 1 stored the editor in `by`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "novels", schema_version = 2, upgrade = with_editor)]
+struct Novel {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = novels)]
+    editor: Ref<Editor>,
+}
+
+fn with_editor(_: u32, novel: &mut bson::Document) -> odm::Result<()> {
+    if let Some(editor) = novel.remove("by") {
+        novel.insert("editor", editor);
+    }
+    Ok(())
+}
+
+#[derive(Schema)]
+#[schema(models(Editor, Novel))]
+struct Publisher;
+
+/// The inverse has the documents already, because the earlier version had the same reference under another name.
+pub async fn an_upgrade_keeps_known_referrers_once(fixture: Fixture) {
+    let db = odm::Database::<Publisher>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert(NewEditor { id: 1 }).await.unwrap();
+    let editor = Ref::new(1);
+    db.insert_many((1..=7).map(|id| Novel { id, editor }))
+        .await
+        .unwrap();
+    let rename = UpdateOperation {
+        collection: "novels".into(),
+        filter: RawDocumentBuf::new(),
+        change: DocumentChange::operators(rawdoc! {
+            "$rename": { "editor": "by" },
+            "$unset": { "_odm.schema_version": "" },
+        }),
+        multi: true,
+        upsert: false,
+        origin: Default::default(),
+    };
+    assert_eq!(fixture.backend().update(rename).await.unwrap().modified, 7);
+    let done = db.upgrade::<Novel>().await.unwrap();
+    if !fixture.backend().capabilities().transactions {
+        assert_eq!((done.upgraded, done.failed.len()), (0, 7));
+        return;
+    }
+    assert_eq!((done.upgraded, done.failed.len()), (7, 0));
+    let novels = db.get::<Editor>(1).elements(|e| e.novels()).all();
+    let novels = novels.await.unwrap();
+    let mut ids: Vec<_> = novels.iter().map(|novel| *novel.id()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7]);
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}

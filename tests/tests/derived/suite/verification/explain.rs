@@ -380,9 +380,11 @@ pub async fn explain_runs_no_hooks(fixture: Fixture) {
         return;
     }
     let plan = db.insert(Note { id: 1 }).explain().await.unwrap();
+    // The transaction of the hooks.
+    assert_eq!(plan.strategy, WriteStrategy::Transactional);
     assert_eq!(
         section(&plan, "operations"),
-        ["1 × insert notes                   insert"]
+        ["1 × insert notes                   insert", "1 × commit"]
     );
     assert_eq!(db.find::<Customer>().count().await.unwrap(), 2);
     // Without `explain`, the hook runs.
