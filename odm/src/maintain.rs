@@ -105,7 +105,7 @@ impl WriterState {
         }
     }
 
-    /// Returns the state of a trial, whose work is not shared with other writes.
+    /// Returns the state of a trial. A trial shares no work with other writes.
     pub(crate) fn for_trial(&self) -> Self {
         Self {
             missing_unique_indexes: Arc::clone(&self.missing_unique_indexes),

@@ -18,8 +18,8 @@ use crate::{
 /// Returns the plan of a write; made by `explain` of [`Update`](super::Update::explain), [`InsertOne`](super::InsertOne::explain),
 /// [`InsertMany`](super::InsertMany::explain), [`Save`](super::Save::explain) and [`Delete`](super::Delete::explain).
 ///
-/// `explain` runs the write in a transaction and undoes it, so the operations are exact for the stored documents. Hooks do not
-/// run. Until `explain` returns, other writes to the same documents wait or conflict.
+/// `explain` runs the write in a transaction and undoes the transaction, so the operations are exact for the stored documents. Hooks
+/// do not run. Until `explain` returns, other writes to the same documents wait or conflict.
 ///
 /// # Errors
 ///

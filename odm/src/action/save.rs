@@ -11,8 +11,7 @@ use super::get::stored_by_key;
 use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
-    action::UpdateOperators,
-    action::explain::ExplainWrite,
+    action::{UpdateOperators, explain::ExplainWrite},
     backend::{
         BoxFuture,
         operation::{DocumentChange, OperationOrigin, UpdateOperation},

@@ -39,6 +39,7 @@ impl WeakBackend {
 
     /// Returns a handle whose operations fail as after the drop of the backend.
     pub(crate) fn dropped(backend: &dyn Backend) -> Self {
+        // `Weak::new` needs a sized type; `Recorder` is only an example of a backend.
         let no_backend: Weak<Recorder> = Weak::new();
         Self {
             backend: no_backend,

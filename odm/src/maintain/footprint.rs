@@ -75,6 +75,14 @@ impl Operator {
         found.map_or("an unknown operator", |(_, name)| name)
     }
 
+    /// Whether the operator can store the operand or a part of the operand. The other operators remove values, or write a number
+    /// or a date.
+    pub(crate) fn may_store_operand(self) -> bool {
+        let is_number_or_date =
+            matches!(self, Self::Inc | Self::Mul | Self::Bit | Self::CurrentDate);
+        !is_number_or_date && !self.only_removes()
+    }
+
     /// Whether the operator can only remove values: a field, or elements of an array.
     pub(crate) fn only_removes(self) -> bool {
         match self {
@@ -330,6 +338,9 @@ mod tests {
             assert_eq!(operator.name(), name);
         }
         assert_eq!(Operator::from_name("$later"), Operator::Unknown);
+        // The operand of an unknown operator may be stored.
+        assert!(Operator::Unknown.may_store_operand() && Operator::Set.may_store_operand());
+        assert!(!Operator::Inc.may_store_operand() && !Operator::Pull.may_store_operand());
     }
 
     #[test]

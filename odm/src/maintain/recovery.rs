@@ -59,8 +59,8 @@ impl RecoveryReport {
 
 /// The documents of a model with expired work of one kind, in batches. Each document is returned once.
 ///
-/// A document whose work is recorded again during the run is left to the next run: two processes with different clocks would
-/// otherwise repeat the work of each other without end.
+/// Work that is recorded again during the run is left to the next run. Otherwise two processes with different clocks would repeat
+/// the same work without end.
 pub(super) struct ExpiredWork<'a> {
     access: &'a Access,
     model: &'static Model,

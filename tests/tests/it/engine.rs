@@ -378,16 +378,25 @@ struct ConcurrentJobChanges(Arc<dyn Backend>);
 
 impl ConcurrentJobChanges {
     async fn set(&self, is_open: bool) -> Result<()> {
-        let update = UpdateOperation {
-            collection: "jobs".into(),
-            filter: RawDocumentBuf::new(),
-            change: DocumentChange::operators(rawdoc! { "$set": { "is_open": is_open } }),
-            multi: true,
-            upsert: false,
-            origin: Default::default(),
-        };
-        self.0.update(update).await.map(drop)
+        set_in_all(&*self.0, "jobs", rawdoc! { "is_open": is_open }).await
     }
+}
+
+/// Sets fields of all documents of a collection, like a concurrent client.
+async fn set_in_all(
+    backend: &dyn Backend,
+    collection: &'static str,
+    fields: RawDocumentBuf,
+) -> Result<()> {
+    let update = UpdateOperation {
+        collection: collection.into(),
+        filter: RawDocumentBuf::new(),
+        change: DocumentChange::operators(rawdoc! { "$set": fields }),
+        multi: true,
+        upsert: false,
+        origin: Default::default(),
+    };
+    backend.update(update).await.map(drop)
 }
 
 impl Wrapper for ConcurrentJobChanges {
@@ -487,15 +496,7 @@ impl Wrapper for MovingParcels {
             let is_record = operation.origin().step == "record the contributions";
             if is_record && self.moves.load(Ordering::Relaxed) != STOPPED {
                 let depot = 100 + self.moves.fetch_add(1, Ordering::Relaxed);
-                let update = UpdateOperation {
-                    collection: "boxes".into(),
-                    filter: RawDocumentBuf::new(),
-                    change: DocumentChange::operators(rawdoc! { "$set": { "depot": depot } }),
-                    multi: true,
-                    upsert: false,
-                    origin: Default::default(),
-                };
-                self.engine.update(update).await?;
+                set_in_all(&*self.engine, "boxes", rawdoc! { "depot": depot }).await?;
             }
             run.await
         })

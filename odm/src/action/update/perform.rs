@@ -10,8 +10,10 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    action::explain::ExplainWrite,
-    action::target::{ErasedTarget, TargetKind, decode_id, to_raw},
+    action::{
+        explain::ExplainWrite,
+        target::{ErasedTarget, TargetKind, decode_id, to_raw},
+    },
     backend::{BoxFuture, operation},
     decode,
     document::Document,

@@ -25,10 +25,10 @@ use crate::{
     },
     decode, error,
     id_batches::id_batches,
-    maintain::footprint::put_operator,
     maintain::{
         PendingKind, PendingToken,
         blocked::{self, RejectionList, is_rejection},
+        footprint::put_operator,
         link::linked_document::{OrderedId, TombstoneState, id_filter, one_of},
         metadata_update::{MetadataUpdate, apply_each, apply_updates, paths_overlap},
     },

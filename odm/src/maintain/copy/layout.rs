@@ -5,8 +5,8 @@ use bson::{Bson, Document, doc};
 
 use super::source::SourceState;
 use crate::{
-    maintain::footprint::PathChange,
     maintain::{
+        footprint::PathChange,
         metadata_update::{is_position, value_at},
         overflow, rollup,
     },

@@ -224,7 +224,7 @@ fn modes_of_changed_fields(
     changed.map(|(_, _, copied)| copied.mode).collect()
 }
 
-/// Returns the dependent fields whose source field an update writes or recomputes, with their models.
+/// Returns the copies of the fields that an update writes or recomputes, with the models of the dependents.
 pub(super) fn changed_copies<'d>(
     model: &Model,
     dependents: &'d [(&'static Model, CopyGroup)],

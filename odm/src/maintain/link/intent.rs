@@ -519,26 +519,9 @@ fn intended_ids(
             let Some(rest) = link.link_field.steps_after(change.path) else {
                 continue;
             };
-            match change.operator {
-                // Removals, and the operators for numbers and dates.
-                Operator::Unset
-                | Operator::Pull
-                | Operator::PullAll
-                | Operator::Pop
-                | Operator::Inc
-                | Operator::Mul
-                | Operator::Bit
-                | Operator::CurrentDate
-                | Operator::Rename => {}
-                Operator::Push | Operator::AddToSet => {
-                    ids.extend(ids_below_steps(change.added_elements().value(), rest));
-                }
-                // An unknown operator counts as a write of the value: an id without an intent would be missing from the inverse.
-                Operator::Set
-                | Operator::SetOnInsert
-                | Operator::Min
-                | Operator::Max
-                | Operator::Unknown => ids.extend(ids_below_steps(change.operand, rest)),
+            // An unknown operator counts as a write of the operand: an id without an intent would be missing from the inverse.
+            if change.operator.may_store_operand() {
+                ids.extend(ids_below_steps(change.added_elements().value(), rest));
             }
         }
         intended.push((link, ids));

@@ -19,8 +19,8 @@ use crate::{
         DocumentChange, FindAndModify, FindAndModifyKind, Stage, UpdateOperation,
     },
     error,
-    maintain::footprint::put_operator,
     maintain::{
+        footprint::put_operator,
         link::linked_document::id_filter,
         metadata_update::{self, to_raw_document, to_raw_value},
         narrow_filter,

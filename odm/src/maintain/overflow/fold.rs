@@ -16,8 +16,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
-    maintain::footprint::put_operator,
-    maintain::metadata_update,
+    maintain::{footprint::put_operator, metadata_update},
     metadata::overflow::TAIL,
     retry,
     schema::{Model, OverflowField},

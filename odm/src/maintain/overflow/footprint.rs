@@ -368,25 +368,13 @@ impl ArrayChange {
 /// Returns the number of bytes by which a change may let an element grow. Values of a fixed size do not count. An unknown
 /// operator may add the whole operand.
 fn maximum_growth(change: PathChange<'_, &Bson>) -> Result<usize> {
-    match change.operator {
-        // These operators shrink the element, or write a number or a date.
-        Operator::Unset
-        | Operator::Pull
-        | Operator::PullAll
-        | Operator::Pop
-        | Operator::Inc
-        | Operator::Mul
-        | Operator::Bit
-        | Operator::CurrentDate => Ok(0),
-        Operator::Set | Operator::Min | Operator::Max if is_fixed_size(change.operand) => Ok(0),
-        Operator::Set
-        | Operator::Min
-        | Operator::Max
-        | Operator::SetOnInsert
-        | Operator::Rename
-        | Operator::Push
-        | Operator::AddToSet
-        | Operator::Unknown => element_bytes(change.operand),
+    let has_fixed_size = matches!(
+        change.operator,
+        Operator::Set | Operator::Min | Operator::Max
+    ) && is_fixed_size(change.operand);
+    match change.operator.may_store_operand() && !has_fixed_size {
+        true => element_bytes(change.operand),
+        false => Ok(0),
     }
 }
 

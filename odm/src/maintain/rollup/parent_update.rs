@@ -146,7 +146,7 @@ fn latest_change<'d>(
 /// Removes new entries that have no place in a list of `max` entries, because enough other new entries come first. An insert of
 /// many children sends only these few entries.
 ///
-/// Keeps all entries if two of them have sort values or ids whose order only the database knows.
+/// Keeps all entries if only the database knows the order of two sort values or ids.
 fn keep_latest(new: &mut Vec<&Document>, sort_path: &str, max: usize) {
     let keys = new.iter().map(|entry| {
         let value = value_at(entry, sort_path)?;

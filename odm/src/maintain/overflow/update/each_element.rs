@@ -13,9 +13,9 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::footprint::put_operator,
     maintain::{
         WriteOutcome,
+        footprint::put_operator,
         metadata_update::{parse_document, set_at, to_raw_document},
     },
     metadata::overflow::{COUNT, VERSION},

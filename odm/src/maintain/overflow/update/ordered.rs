@@ -17,8 +17,7 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::WriteOutcome,
-    maintain::footprint::put_operator,
+    maintain::{WriteOutcome, footprint::put_operator},
     metadata::overflow::{BOUND, KIND, TAIL},
     retry,
     schema::OverflowField,

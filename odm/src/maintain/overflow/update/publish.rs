@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{
     ErrorKind, Result,
-    maintain::WriteOutcome,
-    maintain::footprint::put_operator,
+    maintain::{WriteOutcome, footprint::put_operator},
     metadata::overflow::{COUNT, GENERATION, NEXT},
 };
 

@@ -19,8 +19,12 @@ use super::{
     publish::PublishTarget,
 };
 use crate::{
-    Result, backend::BoxFuture, maintain::WriteOutcome, maintain::footprint::put_operator,
-    metadata::overflow::TAIL, overflow::ElementSet, retry,
+    Result,
+    backend::BoxFuture,
+    maintain::{WriteOutcome, footprint::put_operator},
+    metadata::overflow::TAIL,
+    overflow::ElementSet,
+    retry,
 };
 
 impl ArrayUpdate {

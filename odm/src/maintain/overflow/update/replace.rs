@@ -16,8 +16,7 @@ use super::{
 use crate::{
     Result,
     backend::BoxFuture,
-    maintain::WriteOutcome,
-    maintain::footprint::put_operator,
+    maintain::{WriteOutcome, footprint::put_operator},
     metadata::overflow::{BOUND, TAIL},
     retry,
 };
