@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Executor,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor,
     operation::{Index, Operation, WatchOperation},
     wrapper::Wrapper,
 };
@@ -32,8 +32,6 @@ pub(crate) struct Trial {
 struct Recording {
     is_on: AtomicBool,
     operations: Mutex<Vec<Operation>>,
-    /// Whether the write has aborted a transaction in which it had written.
-    has_undone_writes: AtomicBool,
     /// The first conflict with another write. A conflict ends the transaction of the trial, so the write cannot try again.
     conflict: Mutex<Option<Error>>,
 }
@@ -57,7 +55,6 @@ impl Trial {
             recording: Arc::new(Recording {
                 is_on: AtomicBool::new(false),
                 operations: Mutex::default(),
-                has_undone_writes: AtomicBool::new(false),
                 conflict: Mutex::default(),
             }),
         })
@@ -72,19 +69,26 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// The first conflict with another write, or the error of the write. [`Unsupported`](ErrorKind::Unsupported) if the write continued after it had undone a part of its work:
-    /// the trial cannot undo a part.
+    /// The first conflict with another write, or the error of the write. [`Unsupported`](ErrorKind::Unsupported) if the write
+    /// continued after it had undone a part of its work: the trial cannot undo a part.
     pub(crate) fn stop_recording(&self, result: Result<()>) -> Result<Vec<Operation>> {
         self.recording.is_on.store(false, Ordering::Relaxed);
         let operations = std::mem::take(&mut *self.operations());
         if let Some(conflict) = self.lock_conflict().take() {
             return Err(conflict);
         }
-        let undone = operations
-            .iter()
-            .rposition(|operation| matches!(operation, Operation::Abort));
-        let continues = undone.is_some_and(|undone| undone + 1 < operations.len());
-        if continues && self.recording.has_undone_writes.load(Ordering::Relaxed) {
+        let mut undone =
+            operations.split_inclusive(|operation| matches!(operation, Operation::Abort));
+        // The part after the last abort was not undone.
+        let last = undone.next_back();
+        let continues = last.is_some_and(|last| !matches!(last.last(), Some(Operation::Abort)));
+        let has_undone_writes = undone.any(|part| {
+            let attempt = part.iter().rev();
+            let mut attempt =
+                attempt.take_while(|operation| !matches!(operation, Operation::Begin));
+            attempt.any(Operation::is_write)
+        });
+        if continues && has_undone_writes {
             let message = "the write undoes its first attempt and runs in another way, which `explain` cannot show";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
@@ -110,16 +114,7 @@ impl Trial {
         if !self.recording.is_on.load(Ordering::Relaxed) {
             return;
         }
-        let mut operations = self.operations();
-        if matches!(operation, Operation::Abort) {
-            let part = operations.iter().rev();
-            let mut part = part.take_while(|operation| !matches!(operation, Operation::Begin));
-            if part.any(Operation::is_write) {
-                let undone = &self.recording.has_undone_writes;
-                undone.store(true, Ordering::Relaxed);
-            }
-        }
-        operations.push(operation);
+        self.operations().push(operation);
     }
 }
 
@@ -167,10 +162,6 @@ impl Backend for Trial {
             transactions: self.has_transactions,
             ..self.backend.capabilities()
         }
-    }
-
-    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
-        None
     }
 
     fn system_name(&self) -> &'static str {

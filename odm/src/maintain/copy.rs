@@ -194,16 +194,11 @@ pub(super) fn copy_reasons(
         Footprint::Removes => {
             let dependents = dependent_groups(access.schema_models(), model);
             let cleared = dependents.filter(|(_, group)| group.is_clearing());
-            let clears = |(dependent, group): (&Model, layout::CopyGroup)| {
-                let reference = group.reference_path();
-                format!(
-                    "the copies beside `{reference}` of {} become null",
-                    dependent.collection
-                )
-            };
-            cleared
-                .map(|(dependent, group)| clears((dependent, group)))
-                .collect()
+            let reasons = cleared.map(|(dependent, group)| {
+                let (reference, dependents) = (group.reference_path(), dependent.collection);
+                format!("the copies beside `{reference}` of {dependents} become null")
+            });
+            reasons.collect()
         }
     }
 }

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use odm::{
     ErrorKind, Result,
     backend::{
-        self, Backend, BackendTransaction, BoxFuture, Capabilities, Wrapper,
+        self, Backend, BackendTransaction, BoxFuture, Capabilities, Executor, Wrapper,
         operation::{
             AggregateOperation, CountOperation, DocumentChange, InsertOperation, Operation,
             ReadOptions, UpdateOperation,
@@ -432,6 +432,62 @@ impl Wrapper for ConcurrentJobChanges {
     ) -> Arc<dyn BackendTransaction> {
         transaction
     }
+}
+
+/// A backend with a concurrent client that opens every job before an update in a transaction.
+#[derive(Debug)]
+struct ConflictingUpdates<T: ?Sized> {
+    inner: Arc<T>,
+    engine: Arc<dyn Backend>,
+    is_transaction: bool,
+}
+
+impl<T: Executor + ?Sized> Wrapper for ConflictingUpdates<T> {
+    type Inner = T;
+
+    fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    fn perform<'a, R: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<R>>,
+    ) -> BoxFuture<'a, Result<R>> {
+        Box::pin(async move {
+            if self.is_transaction && matches!(operation, Operation::Update(_)) {
+                set_in_all(&*self.engine, "persons", rawdoc! { "email": "client" }).await?;
+            }
+            run.await
+        })
+    }
+
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
+        Arc::new(ConflictingUpdates {
+            inner: transaction,
+            engine: self.engine.clone(),
+            is_transaction: true,
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_ends_an_explained_write() {
+    let engine: Arc<dyn Backend> = Arc::new(backend::Engine::memory());
+    let db = odm::Database::<Persons>::with_backend(Arc::new(ConflictingUpdates {
+        inner: engine.clone(),
+        engine,
+        is_transaction: false,
+    }));
+    let email = "first".to_owned();
+    db.insert(Person { id: 1, email }).await.unwrap();
+    let update = db.update::<Person>(1).set(|p| p.email(), "explained");
+    let error = update.explain().await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    assert_eq!(db.get::<Person>(1).await.unwrap().email, "client");
 }
 
 /// Every search finds a job, so the result must be a conflict and not "no match".
