@@ -36,7 +36,7 @@ use crate::{
     document::Document,
     error,
     field::{FoundReference, VariantMap},
-    id_batches::id_batches,
+    ids::id_batches,
     query::{append_field, single_field_document},
     schema::{Contains, Model, Schema, upgrade},
     scope::AllScopes,

@@ -74,7 +74,7 @@ mod access;
 pub mod action;
 pub mod check;
 mod database;
-mod id_batches;
+mod ids;
 
 mod decode;
 mod edited;

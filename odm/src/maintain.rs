@@ -13,6 +13,7 @@ mod delete_mode;
 mod explain;
 pub(crate) mod footprint;
 mod link;
+mod maintainer;
 mod metadata_update;
 mod overflow;
 mod pending;
@@ -21,31 +22,22 @@ mod reference_scope;
 mod rollup;
 mod sequence;
 mod shard_routing;
+mod version_clock;
 mod write_operation;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use bson::{DateTime, RawDocumentBuf};
 use tracing::Instrument;
 
 pub(crate) use background::DEFAULT_FAN_OUTS;
 pub use blocked::Rejection;
-use blocked::is_rejection;
-pub(crate) use blocked::{
-    blocked_filter, blocked_record, pending_kinds, release_blocked, stored_rejections,
-};
+pub(crate) use blocked::{blocked_filter, blocked_record, release_blocked, stored_rejections};
 pub(crate) use bulk::{BatchKind, BulkWriteEntry, NarrowedBulkWrite, run_bulk};
-pub(crate) use computed::{
-    WrongComputedField, compute_document, compute_fields, find_wrong_fields, recompute_fields,
-};
-use copy::FanOutProgress;
+pub(crate) use computed::{WrongComputedField, find_wrong_fields, recompute_fields};
 pub(crate) use copy::{
-    SourceCache, StaleCopy, cleared_path, declared_copies, find_drifted, find_stale_copies,
-    prepare_save, refill_copy, refresh_copies, resolve_drafts, snapshot_projection,
-    with_copy_indexes, writes_copied_reference,
+    SourceCache, StaleCopy, cleared_path, find_drifted, find_stale_copies, prepare_save,
+    refill_copy, refresh_copies, resolve_drafts, snapshot_projection, writes_copied_reference,
 };
 pub(crate) use delete_mode::{DeleteMode, apply_delete_mode, delete_operation};
 pub(crate) use explain::WriteExplanation;
@@ -55,17 +47,19 @@ pub use link::DeletePreview;
 pub(crate) use link::{
     DeleteRule, ReferenceRepair, SpilledState, ensure_same_variant, ids_at, ids_of_side,
     preview_delete, remove_duplicates, repair_reference, rules_targeting, spilled_state,
-    upgrade_document, with_lease_indexes,
+    upgrade_document,
 };
+use maintainer::{Next, WriteContext};
+pub(crate) use maintainer::{declarations, pending_kinds, with_derived_indexes};
 pub(crate) use overflow::{
-    ArrayFinding, ArrayProblem, FoldOutcome, any_element_condition, check_arrays, delete_orphan,
-    find_orphan_chunks, fold_array, provisional_chunks, repair_array, resident_positions,
-    spill_array, too_long_or_large, unfinished_chunks_filter, with_overflow_indexes,
+    ArrayFinding, ArrayProblem, FoldOutcome, check_arrays, delete_orphan, find_orphan_chunks,
+    fold_array, provisional_chunks, repair_array, resident_positions, spill_array,
+    unfinished_chunks_filter,
 };
 use pending::PendingToken;
 pub(crate) use pending::{DEFAULT_LEASE_DURATION, Lease, PendingKind};
 pub(crate) use recovery::{RecoveryReport, recover_abandoned};
-pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent, with_rollup_indexes};
+pub(crate) use rollup::{WrongCount, find_wrong_rollups, recompute_parent};
 pub(crate) use sequence::SequenceNumbers;
 pub(crate) use write_operation::{WriteOperation, WriteOutcome};
 
@@ -73,7 +67,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
     backend::{BoxFuture, operation::DocumentChange},
-    error, retry,
+    error,
     schema::{MissingUniqueIndexes, Model, upgrade},
     transaction_scope,
 };
@@ -188,7 +182,7 @@ impl WriteRequest {
                 narrow_filter(&access, model, filter, affects_at_most_one).await?;
             }
             let metrics = access.clone();
-            let run = run_stages(access, model, write, sources);
+            let run = run_stages(WriteContext::new(access, model, sources), write);
             let span = metrics.operation_metrics().tracing_span().clone();
             let outcome = transaction_scope::run_write(run.instrument(span)).await;
             let outcome = outcome.map_err(error::naming_model(model))?;
@@ -204,152 +198,14 @@ async fn ensure_unique_indexes(access: &Access, model: &Model) -> Result<()> {
     missing.ensure_none(model, &*access.backend()).await
 }
 
-/// Runs the stages of a write: scope check, spill of overflow arrays, copies, rollups, references and computed fields.
-fn run_stages(
-    access: Access,
-    model: &'static Model,
-    mut write: WriteOperation,
-    mut sources: SourceCache,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
-    Box::pin(async move {
-        reference_scope::ensure_references_in_scope(&access, model, &write.footprint())?;
-        if !model.overflows.is_empty() {
-            copy::fill_elements(&access, model, &mut write, &mut sources).await?;
-        }
-        match overflow::is_affected(model, &write.footprint()) {
-            true => overflow::run_write(access, model, write, sources).await,
-            false => run_from_copies(access, model, write, sources).await,
-        }
-    })
-}
-
-/// Runs the stages from copies onwards. Overflow arrays in the write are already spilled.
-async fn run_from_copies(
-    access: Access,
-    model: &'static Model,
-    mut write: WriteOperation,
-    mut sources: SourceCache,
-) -> Result<WriteOutcome> {
-    let mut pending = copy::prepare_write(&access, model, &mut write, &mut sources).await?;
-    if pending.is_empty() {
-        return rollup::run_write(access, model, write, &mut pending).await;
+/// Runs a write through the stages of `maintainer.rs`, and then at the backend.
+fn run_stages(cx: WriteContext, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
+    let in_scope =
+        reference_scope::ensure_references_in_scope(&cx.access, cx.model, &write.footprint());
+    match in_scope {
+        Ok(()) => Next::all().run(cx, write),
+        Err(error) => Box::pin(std::future::ready(Err(error))),
     }
-    run_with_copies(access, model, write, pending).await
-}
-
-/// Runs a write with pending copies.
-fn run_with_copies(
-    access: Access,
-    model: &'static Model,
-    write: WriteOperation,
-    mut pending: copy::PendingCopies,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
-    Box::pin(async move {
-        let mut transaction_result = None;
-        if pending.starts_in_transaction() {
-            let is_rejected = AtomicBool::new(false);
-            let run_transaction = |access: Access| {
-                let (write, pending, is_rejected) = (write.clone(), &pending, &is_rejected);
-                is_rejected.store(false, Ordering::Relaxed);
-                async move {
-                    // Copies are revalidated after the commit.
-                    let mut copies = pending.clone();
-                    let outcome =
-                        rollup::run_write(access.clone(), model, write, &mut copies).await?;
-                    if access.transaction_scope().is_none() || outcome.matched == 0 {
-                        return Ok((outcome, FanOutProgress::NotStarted));
-                    }
-                    let fan_out = pending.fan_out_in_transaction(&access, model).await;
-                    let fan_out = fan_out.map_err(|error| {
-                        is_rejected.store(is_rejection(&error), Ordering::Relaxed);
-                        access.fail_transaction(error)
-                    });
-                    Ok((outcome, fan_out?))
-                }
-            };
-            transaction_result = match access
-                .run_transactional(
-                    transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-                    run_transaction,
-                )
-                .await
-            {
-                Ok((outcome, fan_out)) => Some((Ok(outcome), fan_out)),
-                // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
-                Err(_)
-                    if access.transaction_scope().is_none()
-                        && is_rejected.load(Ordering::Relaxed) =>
-                {
-                    retry::log_fallback(
-                        model,
-                        "a dependent rejects a copy: the fan-out stays pending",
-                    );
-                    None
-                }
-                Err(error) => Some((Err(error), FanOutProgress::NotStarted)),
-            };
-        }
-        let (outcome, fan_out) = match transaction_result {
-            Some(outcome) => outcome,
-            None => (
-                rollup::run_write(access.clone(), model, write, &mut pending).await,
-                FanOutProgress::NotStarted,
-            ),
-        };
-        let pending = pending.after_transaction(fan_out);
-        match (&outcome, access.transaction_scope()) {
-            (Ok(outcome), _) if outcome.matched == 0 => {}
-            (Ok(_), None) => pending.run_after_write(access, model).await,
-            // A failed operation may have written some documents.
-            (Err(_), None) => pending.run_in_background(&access, model),
-            // The documents are visible to other sessions only after the commit of the caller's transaction.
-            (Ok(_), Some(_)) => pending.run_in_background(&access, model),
-            (Err(_), Some(_)) => {}
-        }
-        outcome
-    })
-}
-
-/// Follow-up work of a nested write.
-#[derive(Debug, Clone)]
-struct NestedFollowUp {
-    copies: copy::PendingCopies,
-    rollups: Option<PendingToken>,
-}
-
-impl NestedFollowUp {
-    /// Runs the follow-up work in the background, after the enclosing transaction.
-    fn run_in_background(self, access: &Access, model: &'static Model) {
-        self.copies.run_in_background(access, model);
-        if let Some(token) = self.rollups {
-            rollup::apply_in_background(access, model, token);
-        }
-    }
-}
-
-/// Runs a write with inverses and delete rules, if references may change. Then runs computed fields.
-async fn run_from_references(
-    access: Access,
-    model: &'static Model,
-    write: WriteOperation,
-) -> Result<WriteOutcome> {
-    let is_intent_write = || {
-        let filter = write.filter();
-        filter.is_some_and(|filter| link::is_intent_write(filter))
-    };
-    let changes_references = link::may_change_references(&access, model, &write.footprint());
-    match changes_references && !is_intent_write() {
-        true => link::run_write(access, model, write).await,
-        false if deletes_chunks(model, &write) => {
-            overflow::delete_with_chunks(&access, model, write).await
-        }
-        false => computed::run_write(&access, model, write).await,
-    }
-}
-
-/// Whether a write deletes documents with chunk documents.
-fn deletes_chunks(model: &Model, write: &WriteOperation) -> bool {
-    !model.overflows.is_empty() && matches!(write.footprint(), Footprint::Removes)
 }
 
 /// Narrows a filter to the model, the scope and the current version of documents. A write of a single document must contain the

@@ -1,6 +1,8 @@
 //! Overflow arrays as they are stored and read. The write path of overflow arrays is in `maintain`.
 
+pub(crate) mod capacity;
 pub(crate) mod chunks;
+pub(crate) mod element_search;
 pub(crate) mod element_set;
 pub(crate) mod manifest;
 pub(crate) mod order;

@@ -9,11 +9,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub use crate::maintain::Rejection;
-pub use worker::{Progress, Worker};
-
 use bson::{DateTime, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use tokio::time::Instant;
+
+pub use crate::maintain::Rejection;
+pub use worker::{Progress, Worker};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -298,6 +298,10 @@ pub(crate) async fn read_pending_work(
                     .await?;
             }
         }
+        let kinds: Vec<_> = maintain::pending_kinds(access, model)
+            .into_iter()
+            .map(|(_, kind)| kind)
+            .collect();
         for (kind, count) in [
             (PendingKind::FAN_OUT, &mut fan_outs),
             (PendingKind::REVALIDATE, &mut revalidations),
@@ -305,7 +309,7 @@ pub(crate) async fn read_pending_work(
             (PendingKind::RECOMPUTE, &mut recomputes),
             (PendingKind::REFERENCES, &mut references),
         ] {
-            if kind.applies_to(access, model) {
+            if kinds.contains(&kind) {
                 *count = summary.count_pending(access, model, kind, filter).await?;
             }
         }

@@ -1,6 +1,6 @@
 //! Schemas: the models of a database as plain data, and the compile-time checks across models.
 
-mod computed;
+pub(crate) mod computed;
 mod copy;
 mod embedded_links;
 mod link;

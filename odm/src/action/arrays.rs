@@ -15,11 +15,10 @@ use crate::{
     document::{Document, OverflowArray, Stored},
     error,
     field::{Elem, FromPath, Path, Place, SameScope, role, shape},
-    maintain::{
-        FoldOutcome, RecoveryReport, any_element_condition, fold_array, spill_array,
-        too_long_or_large,
+    maintain::{FoldOutcome, RecoveryReport, fold_array, spill_array},
+    overflow::{
+        capacity::too_long_or_large, element_search::any_element_condition, unsorted_filter,
     },
-    overflow::unsorted_filter,
     pending::Worker,
     query::{Filter, IntoFilter, IntoKey},
     soft_delete::Visibility,

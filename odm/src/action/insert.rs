@@ -5,6 +5,7 @@ use std::pin::Pin;
 use bson::RawDocumentBuf;
 
 use super::explain::ExplainWrite;
+
 use crate::{
     Result,
     access::Access,
@@ -15,9 +16,9 @@ use crate::{
     decode::decode_new,
     document::{Document, Draft},
     hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::{self, SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
+    maintain::{SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
     query::{encode_new_document, encode_unchecked},
-    schema::Model,
+    schema::{Model, computed::evaluate::compute_fields},
     transaction_scope,
 };
 
@@ -331,7 +332,7 @@ pub(super) fn encode_for_insert<T: Document>(document: &mut T) -> Result<RawDocu
     // A hook may have changed a field of the id.
     document.compose_id()?;
     let mut raw = encode_new_document(document).map_err(crate::error::of_model::<T>)?;
-    maintain::compute_fields(&T::MODEL, &mut raw)?;
+    compute_fields(&T::MODEL, &mut raw)?;
     if T::MODEL.rounds_values || !T::MODEL.computed.is_empty() {
         *document = decode_new(&raw)?;
     }

@@ -11,7 +11,7 @@ use crate::{
     decode::decode_all,
     document::{Document, Ref},
     error,
-    id_batches::{HasId, id_batches},
+    ids::{HasId, id_batches},
     query::{encode_value, id_filter, single_field_document},
     relation::{self, Links},
     schema::{Contains, Model},

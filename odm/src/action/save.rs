@@ -5,9 +5,11 @@ mod difference;
 use std::pin::Pin;
 
 use bson::{RawDocument, RawDocumentBuf};
+
 use difference::SaveDifference;
 
 use super::get::stored_by_key;
+
 use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
@@ -23,7 +25,7 @@ use crate::{
     hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
     maintain::{self, WriteOutcome, WriteRequest, prepare_save},
     query::{Filter, FilterNode, Key, check_changed_paths, encode_unchecked},
-    schema::upgrade,
+    schema::{computed::evaluate::compute_fields, upgrade},
     transaction_scope::TransactionAttempts,
 };
 
@@ -272,7 +274,7 @@ async fn write_changes<T: Document>(
     }
     let mut stored =
         difference::with_managed_fields(difference.apply_to(&edited.stored), &change, &T::MODEL);
-    maintain::compute_fields(&T::MODEL, &mut stored)?;
+    compute_fields(&T::MODEL, &mut stored)?;
     Ok(Some(stored))
 }
 

@@ -8,10 +8,11 @@ use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{DocumentChange, Stage, UpdateOperation},
-    error, maintain,
+    error,
+    maintain::declarations,
     metadata::collections::{SCHEMA, declarations_from_document, set_declarations},
     query::single_field_document,
-    schema::{Model, RollupKind},
+    schema::Model,
 };
 
 /// Derived fields that need a backfill: the fields are new, or the declaration changed after the documents were written. Found by
@@ -37,41 +38,13 @@ impl fmt::Display for Backfill {
     }
 }
 
-/// Returns the derived fields of a model by stored path, each with a description of the declaration.
-fn derived_fields(model: &Model) -> BTreeMap<String, String> {
-    let mut fields = maintain::declared_copies(model);
-    for rollup in model.rollups {
-        let source = format!("{}.{}", rollup.collection, (rollup.reference)());
-        let conditions = (rollup.when)().into_iter();
-        let conditions: Vec<_> = conditions
-            .map(|(path, value)| format!("{path} {value:?}"))
-            .collect();
-        let value = match rollup.kind {
-            RollupKind::Count => "count".to_owned(),
-            RollupKind::Sum(field) => format!("sum of {}", field()),
-            RollupKind::Latest { max, by, fields } => {
-                format!("latest {max} by {}: {fields:?}", by())
-            }
-        };
-        fields.insert(
-            rollup.stored.to_owned(),
-            format!("{value} of {source} when {conditions:?}"),
-        );
-    }
-    for field in model.computed {
-        let description = format!("{:?}", (field.computation)());
-        fields.insert(field.stored.to_owned(), description);
-    }
-    fields
-}
-
 /// Returns the derived fields with a changed declaration. An empty collection needs no backfill, so the new declaration is
 /// recorded at once.
 pub(crate) async fn find_backfills(
     access: &Access,
     models: &[&'static Model],
 ) -> Result<Vec<Backfill>> {
-    let models = models.iter().map(|model| (*model, derived_fields(model)));
+    let models = models.iter().map(|model| (*model, declarations(model)));
     let models: Vec<_> = models.filter(|(_, fields)| !fields.is_empty()).collect();
     if models.is_empty() {
         return Ok(Vec::new());
@@ -114,7 +87,7 @@ pub(crate) async fn find_backfills(
 
 /// Records the current declaration of a model: all documents match the declaration.
 pub(crate) async fn record_declared(access: &Access, model: &'static Model) -> Result<()> {
-    let fields = derived_fields(model);
+    let fields = declarations(model);
     if fields.is_empty() {
         return Ok(());
     }

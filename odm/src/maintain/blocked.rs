@@ -12,16 +12,19 @@ use bson::{Bson, DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc
 
 use super::{
     PendingKind,
+    maintainer::pending_kinds,
     metadata_update::{
         MetadataUpdate, apply_update, apply_updates, parse_document, to_raw_document,
     },
-    overflow,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::Stage,
-    backend::{BoxFuture, operation::FindOperation},
+    backend::{
+        BoxFuture,
+        operation::{FindOperation, Stage},
+    },
     decode, error,
     metadata::pending::{BLOCKED, BlockedRecord},
     query::{append_field, id_filter, single_field_document},
@@ -317,28 +320,6 @@ pub(crate) fn blocked_filter(kind: PendingKind) -> Result<RawDocumentBuf> {
         single_field_document("$exists", true)?,
     )?;
     Ok(filter)
-}
-
-/// The kinds of pending work of a model and of the chunk documents of the overflow arrays.
-pub(crate) fn pending_kinds(
-    access: &Access,
-    model: &'static Model,
-) -> Vec<(&'static Model, PendingKind)> {
-    let kinds = [
-        PendingKind::FAN_OUT,
-        PendingKind::REVALIDATE,
-        PendingKind::ROLLUP,
-        PendingKind::RECOMPUTE,
-        PendingKind::REFERENCES,
-    ];
-    let model_kinds = kinds
-        .into_iter()
-        .filter(|kind| kind.applies_to(access, model));
-    let arrays = model.overflows.iter().map(PendingKind::overflow_array);
-    let model_kinds = model_kinds.chain(arrays).map(|kind| (model, kind));
-    model_kinds
-        .chain(overflow::provisional_chunks(model))
-        .collect()
 }
 
 /// Ends the leases of blocked work of a model, so that the next recovery tries again.

@@ -3,10 +3,13 @@
 use tracing::Instrument;
 
 use super::{
-    DeleteMode, Footprint, SourceCache, WriteOperation, add_managed_fields, computed, copy,
-    delete_mode::soft_delete, ensure_unique_indexes, link, narrow_filter, overflow, rollup,
-    run_stages,
+    DeleteMode, Footprint, SourceCache, WriteOperation, add_managed_fields, computed,
+    delete_mode::soft_delete,
+    ensure_unique_indexes,
+    maintainer::{Next, WriteContext},
+    narrow_filter, run_stages,
 };
+
 use crate::{
     Error, Result,
     access::Access,
@@ -88,15 +91,12 @@ impl BulkWriteEntry {
             operation::BulkOperation::Update(update) => Footprint::Changes(&update.change),
             operation::BulkOperation::Delete(_) => Footprint::Removes,
         };
-        let mut needs_stages = link::may_change_references(access, model, &footprint)
-            || copy::may_affect_copies(access, model, &footprint)
-            || rollup::may_affect_rollups(access, model, &footprint)
-            || overflow::is_affected(model, &footprint)
-            || matches!(footprint, Footprint::Removes) && !model.overflows.is_empty();
+        let cx = WriteContext::of_follow_up(access, model);
+        let mut needs_stages = Next::before_computed().is_affected(&cx, &footprint);
         if let (operation::BulkOperation::Update(update), false) =
             (&mut self.item.write, needs_stages)
         {
-            needs_stages = !computed::try_as_one_update(access, model, &mut update.change)?;
+            needs_stages = !computed::try_as_one_update(model, &mut update.change)?;
         }
         Ok(NarrowedBulkWrite {
             needs_stages,
@@ -147,7 +147,7 @@ impl NarrowedBulkWrite {
 
     /// Runs all stages of the write. Returns the number of affected documents.
     async fn run_stages_into(self, totals: &mut BulkWriteResult) -> Result<u64> {
-        let (access, model) = (self.access, self.model);
+        let cx = WriteContext::new(self.access, self.model, SourceCache::default());
         Ok(match self.item.write {
             operation::BulkOperation::Insert {
                 collection,
@@ -159,20 +159,18 @@ impl NarrowedBulkWrite {
                     ordered: true,
                     origin: OperationOrigin::default(),
                 };
-                let inserted =
-                    run_stages(access, model, insert.into(), SourceCache::default()).await;
+                let inserted = run_stages(cx, insert.into()).await;
                 totals.inserted = inserted.map_err(Error::without_inserted)?.matched;
                 totals.inserted
             }
             operation::BulkOperation::Update(update) => {
-                let updated =
-                    run_stages(access, model, update.into(), SourceCache::default()).await?;
+                let updated = run_stages(cx, update.into()).await?;
                 (totals.matched, totals.modified) = (updated.matched, updated.modified);
                 updated.matched
             }
             operation::BulkOperation::Delete(delete) => {
                 let delete = WriteOperation::Delete(delete);
-                let deleted = run_stages(access, model, delete, SourceCache::default()).await?;
+                let deleted = run_stages(cx, delete).await?;
                 totals.deleted = deleted.matched;
                 totals.deleted
             }

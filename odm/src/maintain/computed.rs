@@ -1,6 +1,6 @@
 //! Computed fields: each field is a function of other fields of the document, and correct after every write.
 //!
-//! A document is computed in this process before an insert (`computed/evaluate.rs`). An update that changes an input becomes a
+//! A document is computed in this process before an insert (`schema/computed/evaluate.rs`). An update that changes an input becomes a
 //! pipeline, which computes the field in the same atomic operation (`computed/expression.rs`). The update operators are
 //! translated if expressions have exactly the same result (`computed/translate.rs`). Otherwise the operators and the computation
 //! are two updates in one transaction. This stage is the last of the write path, because the stages for references and copies
@@ -8,9 +8,11 @@
 
 mod check;
 mod condition;
-mod evaluate;
+mod conditional_record;
 mod expression;
 mod translate;
+
+use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
@@ -18,23 +20,25 @@ pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
 use translate::UpdateTree;
 
 use super::{
-    Footprint, WriteOperation, WriteOutcome, copy,
-    footprint::{PathChange, path_changes},
-    link::linked_document::one_of,
-    metadata_update::{parse_document, paths_overlap, to_raw_document, to_raw_value},
+    Footprint, WriteOperation, WriteOutcome,
+    footprint::recomputed_fields,
+    maintainer::{ConditionalRecord, Maintainer, Next, WriteContext},
+    metadata_update::{parse_document, to_raw_document, to_raw_value},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
-    backend::operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
+    backend::{
+        BoxFuture,
+        operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
+    },
     decode, error,
-    query::{append_field, single_field_document},
-    schema::{ComputedInput, Model},
+    ids::one_of,
+    query::single_field_document,
+    schema::{ComputedField, Model},
     transaction_scope,
 };
-
-/// The message for a result outside the range of an int64.
-const OUT_OF_RANGE_MESSAGE: &str = "the computed value does not fit into an int64, and nothing was written: write smaller values to the fields of the formula";
 
 /// The beginning of the message of an error that an expression raises.
 const ERROR_MESSAGE_START: &str = "odm: ";
@@ -42,86 +46,58 @@ const ERROR_MESSAGE_START: &str = "odm: ";
 /// The end of the message of an error that an expression raises; the server appends the type of a value.
 const ERROR_MESSAGE_END: &str = "; type ";
 
-/// Computes the fields of a document before an insert.
-pub(crate) fn compute_fields(model: &Model, document: &mut RawDocumentBuf) -> Result<()> {
-    for field in model.computed {
-        let value =
-            evaluate::evaluate_field(field, document).map_err(error::naming_model(model))?;
-        *document = with_field(document, field.stored, to_raw_value(&value)?)?;
-    }
-    Ok(())
-}
+/// Fields that are computed from other fields of the document.
+#[derive(Debug)]
+pub(super) struct ComputedFields;
 
-/// Computes the fields of a decoded document.
-pub(crate) fn compute_document(model: &Model, document: &mut Document) -> Result<()> {
-    if model.computed.is_empty() {
-        return Ok(());
+impl Maintainer for ComputedFields {
+    fn stage(&self) -> Stage {
+        Stage::COMPUTED
     }
-    let mut raw = to_raw_document(document)?;
-    compute_fields(model, &mut raw)?;
-    *document = parse_document(&raw)?;
-    Ok(())
-}
 
-/// Returns the document with a new value in a field.
-fn with_field(raw: &RawDocument, field: &str, value: RawBson) -> Result<RawDocumentBuf> {
-    let mut result = RawDocumentBuf::new();
-    let mut new = Some(value);
-    for entry in raw.iter() {
-        let (name, old) = entry.map_err(error::from_bson)?;
-        match new.take_if(|_| name == field) {
-            Some(new) => append_field(&mut result, field, new)?,
-            None => append_field(&mut result, name.as_str(), RawBson::from(old))?,
-        }
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_change = matches!(footprint, Footprint::Changes(_));
+        is_change && !(cx.model.computed.is_empty() && cx.conditional_records.is_empty())
     }
-    if let Some(new) = new {
-        append_field(&mut result, field, new)?;
-    }
-    Ok(result)
-}
 
-/// Returns the stored names of the computed fields that an update changes.
-pub(super) fn changed_fields(model: &Model, update: &RawDocument) -> Vec<&'static str> {
-    if model.computed.is_empty() {
-        return Vec::new();
+    fn reasons(
+        &self,
+        _access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        computed_reasons(model, footprint)
     }
-    let changes = path_changes(update);
-    let mut paths: Vec<_> = changes.flat_map(PathChange::written_paths).collect();
-    let mut changed = Vec::new();
-    // The schema lists each computed field after the computed fields that are inputs.
-    for field in model.computed {
-        let inputs = (field.computation)().list_inputs();
-        let mut inputs = inputs.iter();
-        if inputs.any(|input| paths.iter().any(|path| affects_input(path, input))) {
-            paths.push(field.stored);
-            changed.push(field.stored);
-        }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(run_write(cx, write, next))
     }
-    changed
+
+    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+        let fields = model.computed.iter();
+        let description = |field: &ComputedField| format!("{:?}", (field.computation)());
+        fields
+            .map(|field| (field.stored.to_owned(), description(field)))
+            .collect()
+    }
 }
 
 /// Returns why a write computes fields: the computed fields with a changed input.
-pub(super) fn computed_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+fn computed_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
     let Footprint::Changes(change) = footprint else {
         // An insert computes the fields in this process, and a delete computes none.
         return Vec::new();
     };
-    let changed = change.update().map(|update| changed_fields(model, update));
+    let changed = change
+        .update()
+        .map(|update| recomputed_fields(model, update));
     let reason = |field| format!("`{field}` is computed from a changed field");
     changed.into_iter().flatten().map(reason).collect()
-}
-
-/// Whether a write at a path can change an input: one path contains the other.
-fn affects_input(path: &str, input: &ComputedInput) -> bool {
-    if let ComputedInput::Len(array) = input
-        && path
-            .strip_prefix(&**array)
-            .is_some_and(|suffix| suffix.starts_with(".$"))
-    {
-        // An update of array elements does not change the length.
-        return false;
-    }
-    paths_overlap(path, input.path())
 }
 
 /// Returns the pipeline stages that compute these fields. A field that depends on another computed field is in a later stage.
@@ -166,9 +142,9 @@ enum ComputedUpdate {
 }
 
 fn plan_update(
-    access: &Access,
     model: &'static Model,
     change: &DocumentChange,
+    records: &[ConditionalRecord],
 ) -> Result<ComputedUpdate> {
     let DocumentChange::Operators {
         update,
@@ -184,9 +160,8 @@ fn plan_update(
             message,
         )));
     };
-    let changed = changed_fields(model, update);
-    let copied = copy::copied_paths_written(access, model, update, &changed);
-    if changed.is_empty() && copied.is_empty() {
+    let changed = recomputed_fields(model, update);
+    if changed.is_empty() && records.is_empty() {
         return Ok(ComputedUpdate::Unchanged);
     }
     let computing = computing_stages(model, &changed)?;
@@ -200,7 +175,11 @@ fn plan_update(
     Ok(match (changes.to_stage(&filters), changed.first()) {
         (Some(mut stage), _) => {
             let to_stage = |update: &Document| UpdateTree::from_update(update)?.to_stage(&filters);
-            copy::mark_only_if_changed(&copied, &changed, &update, &mut stage, to_stage);
+            for record in records {
+                conditional_record::mark_only_if_changed(
+                    record, &changed, &update, &mut stage, to_stage,
+                );
+            }
             let mut stages = vec![set_stage(&stage)?];
             stages.extend(computing);
             ComputedUpdate::Pipeline(stages)
@@ -213,11 +192,10 @@ fn plan_update(
 /// Adds the computation to a change if one operation is enough. Returns `false` if two operations are necessary; the change then
 /// stays as before.
 pub(super) fn try_as_one_update(
-    access: &Access,
     model: &'static Model,
     change: &mut DocumentChange,
 ) -> Result<bool> {
-    Ok(match plan_update(access, model, change)? {
+    Ok(match plan_update(model, change, &[])? {
         ComputedUpdate::Unchanged => true,
         ComputedUpdate::Pipeline(stages) => {
             *change = DocumentChange::Pipeline(stages);
@@ -227,23 +205,24 @@ pub(super) fn try_as_one_update(
     })
 }
 
-/// Runs a write together with the computation of changed fields. Every update reaches the backend through this function.
-pub(super) async fn run_write(
-    access: &Access,
-    model: &'static Model,
+/// Runs an update together with the computation of changed fields.
+async fn run_write(
+    cx: WriteContext,
     mut write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (cx.access.clone(), cx.model);
     let computed_update = match write.change_mut() {
         None => ComputedUpdate::Unchanged,
-        Some(change) => plan_update(access, model, change)?,
+        Some(change) => plan_update(model, change, &cx.conditional_records)?,
     };
     let result = match computed_update {
-        ComputedUpdate::Unchanged => return write.send(access, model).await,
+        ComputedUpdate::Unchanged => return next.run(cx, write).await,
         ComputedUpdate::Pipeline(stages) => {
             if let Some(change) = write.change_mut() {
                 *change = DocumentChange::Pipeline(stages);
             }
-            write.send(access, model).await
+            next.run(cx, write).await
         }
         ComputedUpdate::TwoUpdates(_, field) if !access.has_transactions() => {
             Err(error::naming_model(model)(needs_transaction_error(field)))

@@ -23,64 +23,191 @@ mod refresh;
 mod revalidate;
 mod save;
 mod source;
-mod unchanged;
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicI64, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
-
-pub(crate) use check::{StaleCopy, find_stale_copies, refill_copy};
-pub(crate) use drift::{find_drifted, snapshot_projection};
-pub(super) use fan_out::{DeletedSource, clear_copies};
-use fill::put_field;
-pub(crate) use fill::resolve_drafts;
-pub(crate) use index::{IndexedReferences, with_copy_indexes};
-use layout::{copy_groups, dependent_groups, split_overflow_groups};
-pub(crate) use pending::{FanOutProgress, PendingCopies, recover_model};
-pub(crate) use refresh::refresh_copies;
-pub(crate) use save::prepare_save;
-pub(crate) use source::SourceCache;
-pub(super) use source::SourceState;
-pub(super) use unchanged::{copied_paths_written, mark_only_if_changed};
 
 use bson::RawDocument;
 
+pub(crate) use check::{StaleCopy, find_stale_copies, refill_copy};
+pub(crate) use drift::{find_drifted, snapshot_projection};
+use fan_out::clear_copies;
+use fill::put_field;
+pub(crate) use fill::resolve_drafts;
+pub(crate) use index::IndexedReferences;
+use layout::{copy_groups, dependent_groups, split_overflow_groups};
+use pending::{FanOutProgress, PendingCopies};
+pub(crate) use refresh::refresh_copies;
+pub(crate) use save::prepare_save;
+pub(crate) use source::SourceCache;
+
 use super::{
-    Footprint, WriteOperation,
+    Footprint, PendingKind, RecoveryReport, WriteOperation, WriteOutcome,
+    blocked::is_rejection,
     footprint::path_changes,
+    maintainer::{
+        DeleteFollowUp, DeletedDocument, Detach, Maintainer, Next, Revalidation, WriteContext,
+    },
     metadata_update::{parse_document, to_raw_document},
     reference_scope::can_add_reference,
+    version_clock::first_version,
 };
+
 use crate::{
-    Error, ErrorKind, Result, access::Access, backend::operation::DocumentChange,
-    metadata::copy::SOURCE_VERSION, schema::Model,
+    Error, ErrorKind, Result,
+    access::Access,
+    backend::{
+        BoxFuture,
+        operation::{DocumentChange, Index, Stage},
+    },
+    metadata::copy::SOURCE_VERSION,
+    retry,
+    schema::Model,
+    transaction_scope,
 };
 
 /// The budget of a bounded fan-out: the maximum number of dependents that are updated before the write returns.
 pub(crate) const MAX_BOUNDED_DEPENDENTS: usize = 500;
 
-/// Returns a version for a new document, higher than the version of any earlier document with the same `_id`.
-///
-/// The upper bits hold the clock time in milliseconds, the lower 20 bits the nanoseconds. No document changes often enough for
-/// the version to overtake the clock. Versions of the same process increase, also if the clock is set back.
-pub(super) fn first_version() -> i64 {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.unwrap_or_default();
-    let millis = i64::try_from(now.as_millis()).unwrap_or(i64::MAX >> 20);
-    let clock = (millis << 20) + i64::from(now.subsec_nanos() % 1_000_000);
-    higher_version(&LAST, clock)
+/// Copies and snapshots of fields, outside of overflow arrays.
+#[derive(Debug)]
+pub(super) struct Copies;
+
+impl Maintainer for Copies {
+    fn stage(&self) -> Stage {
+        Stage::COPIES
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_delete = matches!(footprint, Footprint::Removes);
+        !is_delete && (cx.model.copies.has_filled() || is_source(&cx.access, cx.model))
+    }
+
+    fn reasons(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        copy_reasons(access, model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        mut cx: WriteContext,
+        mut write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(async move {
+            let pending = prepare_write(&mut cx, &mut write).await?;
+            match pending.is_empty() {
+                true => next.run(cx, write).await,
+                false => run_with_pending(cx, write, next, pending).await,
+            }
+        })
+    }
+
+    fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
+        path_of_new_reference(model, update)
+    }
+
+    fn managed_paths(&self, model: &Model) -> Vec<String> {
+        layout::managed_paths(model)
+    }
+
+    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+        declared_copies(model)
+    }
+
+    fn add_indexes(
+        &self,
+        models: &[&'static Model],
+        declared: &mut Vec<(&'static Model, Vec<Index>)>,
+    ) {
+        index::add_copy_indexes(models, declared);
+    }
+
+    fn pending_kinds(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Vec<(&'static Model, PendingKind)> {
+        let mut kinds = Vec::new();
+        if is_source(access, model) {
+            kinds.push((model, PendingKind::FAN_OUT));
+        }
+        if is_dependent(model) {
+            kinds.push((model, PendingKind::REVALIDATE));
+        }
+        kinds
+    }
+
+    fn recover<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        report: &'a mut RecoveryReport,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(pending::recover_model(access, model, report))
+    }
+
+    fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
+        match has_clearing_dependents(models, model) {
+            true => DeleteFollowUp::OnReferrers,
+            false => DeleteFollowUp::None,
+        }
+    }
+
+    fn clear_deleted<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        deleted: &'a [DeletedDocument<'a>],
+        version: i64,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(clear_copies(full_access, model, deleted, version))
+    }
+
+    fn extend_detach(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        change: &mut DocumentChange,
+    ) -> Result<Detach> {
+        clear_detached_copies(access, model, change)
+    }
 }
 
-/// Returns the version of the clock, or the lowest version above `last` if the clock was set back.
-fn higher_version(last: &AtomicI64, clock: i64) -> i64 {
-    let higher = |last: i64| clock.max(last + 1);
-    let (Ok(last) | Err(last)) = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-        Some(higher(last))
-    });
-    higher(last)
+/// Snapshots in elements of overflow arrays. The elements have only snapshots, so the write gets no pending record.
+#[derive(Debug)]
+pub(super) struct ElementSnapshots;
+
+impl Maintainer for ElementSnapshots {
+    fn stage(&self) -> Stage {
+        Stage::COPIES
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_delete = matches!(footprint, Footprint::Removes);
+        !is_delete && !cx.model.overflows.is_empty() && cx.model.copies.has_any()
+    }
+
+    fn run(
+        &'static self,
+        mut cx: WriteContext,
+        mut write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(async move {
+            fill_elements(&mut cx, &mut write).await?;
+            next.run(cx, write).await
+        })
+    }
 }
 
 /// Whether an update can write a reference with copies or a struct that contains one.
@@ -96,7 +223,7 @@ pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) ->
 }
 
 /// Returns a path at which an update can store a copied reference between models with a shared scope.
-pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
     let groups = copy_groups(model);
     let found = path_changes(update).find(|change| {
         let mut groups = groups.iter();
@@ -108,7 +235,7 @@ pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Opti
 }
 
 /// Whether documents of a model have copies that need revalidation.
-pub(super) fn is_dependent(model: &Model) -> bool {
+fn is_dependent(model: &Model) -> bool {
     model.copies.has_filled()
         && copy_groups(model)
             .iter()
@@ -116,7 +243,7 @@ pub(super) fn is_dependent(model: &Model) -> bool {
 }
 
 /// Returns the copies of a model by path, each with a description of the source field.
-pub(crate) fn declared_copies(model: &Model) -> BTreeMap<String, String> {
+fn declared_copies(model: &Model) -> BTreeMap<String, String> {
     let mut descriptions = BTreeMap::new();
     for group in copy_groups(model) {
         for field in group.fan_out_fields() {
@@ -132,15 +259,15 @@ pub(crate) fn declared_copies(model: &Model) -> BTreeMap<String, String> {
 }
 
 /// Whether other models copy from this model.
-pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
+fn is_source(access: &Access, model: &'static Model) -> bool {
     dependent_groups(access.schema_models(), model)
         .next()
         .is_some()
 }
 
 /// Whether a delete of documents of this model sets copies in other models to null.
-pub(super) fn has_clearing_dependents(access: &Access, model: &'static Model) -> bool {
-    dependent_groups(access.schema_models(), model).any(|(_, group)| group.is_clearing())
+fn has_clearing_dependents(models: &[&'static Model], model: &'static Model) -> bool {
+    dependent_groups(models, model).any(|(_, group)| group.is_clearing())
 }
 
 /// Returns the path of a copy in `model` that a delete of the source document sets to null.
@@ -155,11 +282,7 @@ pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
 }
 
 /// Returns why a write affects copies: the references whose copies the write fills, and the copied fields that change.
-pub(super) fn copy_reasons(
-    access: &Access,
-    model: &'static Model,
-    footprint: &Footprint<'_>,
-) -> Vec<String> {
+fn copy_reasons(access: &Access, model: &'static Model, footprint: &Footprint<'_>) -> Vec<String> {
     let groups = copy_groups(model);
     let fills = |group: &layout::CopyGroup| {
         let names = group
@@ -203,29 +326,13 @@ pub(super) fn copy_reasons(
     }
 }
 
-/// Whether a write can affect copies, in the written documents or in dependents. A delete affects copies through
-/// [`clear_copies`].
-pub(super) fn may_affect_copies(
-    access: &Access,
-    model: &'static Model,
-    footprint: &Footprint<'_>,
-) -> bool {
-    let is_delete = matches!(footprint, Footprint::Removes);
-    !is_delete && (model.copies.has_filled() || is_source(access, model))
-}
-
-/// Fills new elements of overflow arrays, before the write decides between the owner document and chunk documents. Elements have
-/// only snapshots, so the write gets no pending record.
-pub(super) async fn fill_elements(
-    access: &Access,
-    model: &'static Model,
-    write: &mut WriteOperation,
-    sources: &mut SourceCache,
-) -> Result<()> {
-    let (_, groups) = split_overflow_groups(model);
+/// Fills new elements of overflow arrays, before the write decides between the owner document and chunk documents.
+async fn fill_elements(cx: &mut WriteContext, write: &mut WriteOperation) -> Result<()> {
+    let (_, groups) = split_overflow_groups(cx.model);
     if groups.is_empty() {
         return Ok(());
     }
+    let (access, model, sources) = (&cx.access, cx.model, &mut cx.sources);
     if let Some(documents) = write.documents_to_insert() {
         fill::fill_inserted(access, model, &groups, documents, sources).await?;
     } else if let Some(DocumentChange::Operators { update, .. }) = write.change_mut() {
@@ -235,24 +342,20 @@ pub(super) async fn fill_elements(
 }
 
 /// Fills the copies that a write adds, and adds the pending records to the write. Returns the follow-up work.
-pub(super) async fn prepare_write(
-    access: &Access,
-    model: &'static Model,
-    write: &mut WriteOperation,
-    sources: &mut SourceCache,
-) -> Result<PendingCopies> {
+async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Result<PendingCopies> {
     let mut pending = PendingCopies::default();
-    if !may_affect_copies(access, model, &write.footprint()) {
-        return Ok(pending);
-    }
+    // No later stage reads the sources.
+    let sources = &mut std::mem::take(&mut cx.sources);
+    let (access, model) = (&cx.access, cx.model);
     let (groups, _) = split_overflow_groups(model);
     let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     if let Some(documents) = write.documents_to_insert() {
         if !groups.is_empty() {
             pending.revalidation =
                 fill::fill_inserted(access, model, &groups, documents, sources).await?;
-            if pending.revalidation.is_some() {
-                pending.sources = Some(sources.source_versions(&groups)?);
+            if let Some(token) = pending.revalidation {
+                let sources = sources.copied_sources(&groups)?.into();
+                cx.revalidation = Some(Revalidation { token, sources });
             }
         }
         if !dependents.is_empty() {
@@ -272,41 +375,109 @@ pub(super) async fn prepare_write(
     if !groups.is_empty() {
         pending.revalidation = fill::fill_update(access, model, &groups, update, sources).await?;
     }
-    if let Some(fan_out) = pending::add_pending_fan_out(access, model, &dependents, update)? {
+    if let Some((fan_out, record)) =
+        pending::add_pending_fan_out(access, model, &dependents, update)?
+    {
         index::ensure_indexed(access, &dependents).await?;
+        cx.conditional_records.push(record);
         pending.fan_out = Some(fan_out);
     }
     Ok(pending)
 }
 
-/// Sets the copies beside a reference to null when an update removes the reference. Returns the follow-up work for copies of
-/// these copies.
-pub(super) fn clear_detached_copies(
+/// Runs a write with pending copies, and then the follow-up work.
+async fn run_with_pending(
+    cx: WriteContext,
+    write: WriteOperation,
+    next: Next,
+    pending: PendingCopies,
+) -> Result<WriteOutcome> {
+    let (access, model) = (cx.access.clone(), cx.model);
+    let mut transaction_result = None;
+    if pending.starts_in_transaction() {
+        transaction_result = run_with_fan_out(&cx, &write, next, &pending).await;
+    }
+    let sources = cx.revalidation.as_ref();
+    let sources = sources.map(|revalidation| Arc::clone(&revalidation.sources));
+    let (outcome, fan_out) = match transaction_result {
+        Some(Ok((outcome, fan_out))) => (Ok(outcome), fan_out),
+        Some(Err(error)) => (Err(error), FanOutProgress::NotStarted),
+        None => (next.run(cx, write).await, FanOutProgress::NotStarted),
+    };
+    let is_confirmed = outcome
+        .as_ref()
+        .is_ok_and(|outcome| outcome.confirms_sources);
+    let pending = pending.after_write(fan_out, sources, is_confirmed);
+    match (&outcome, access.transaction_scope()) {
+        (Ok(outcome), _) if outcome.matched == 0 => {}
+        (Ok(_), None) => pending.run_after_write(access, model).await,
+        // A failed operation may have written some documents.
+        (Err(_), None) => pending.run_in_background(&access, model),
+        // The documents are visible to other sessions only after the commit of the caller's transaction.
+        (Ok(_), Some(_)) => pending.run_in_background(&access, model),
+        (Err(_), Some(_)) => {}
+    }
+    outcome
+}
+
+/// Runs a write, and the fan-out within the budget, in one transaction. Returns `None` if a dependent rejects a copy: the write
+/// then runs without the fan-out, which stays pending.
+async fn run_with_fan_out(
+    cx: &WriteContext,
+    write: &WriteOperation,
+    next: Next,
+    pending: &PendingCopies,
+) -> Option<Result<(WriteOutcome, FanOutProgress)>> {
+    let is_rejected = AtomicBool::new(false);
+    let run_transaction = |access: Access| {
+        let (cx, write, is_rejected) = (cx.with_access(&access), write.clone(), &is_rejected);
+        is_rejected.store(false, Ordering::Relaxed);
+        async move {
+            let model = cx.model;
+            let outcome = next.run(cx, write).await?;
+            if access.transaction_scope().is_none() || outcome.matched == 0 {
+                return Ok((outcome, FanOutProgress::NotStarted));
+            }
+            let fan_out = pending.fan_out_in_transaction(&access, model).await;
+            let fan_out = fan_out.map_err(|error| {
+                is_rejected.store(is_rejection(&error), Ordering::Relaxed);
+                access.fail_transaction(error)
+            });
+            Ok((outcome, fan_out?))
+        }
+    };
+    let attempts = transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS;
+    let result = cx.access.run_transactional(attempts, run_transaction).await;
+    let is_own = cx.access.transaction_scope().is_none();
+    if result.is_err() && is_own && is_rejected.load(Ordering::Relaxed) {
+        let reason = "a dependent rejects a copy: the fan-out stays pending";
+        retry::log_fallback(cx.model, reason);
+        return None;
+    }
+    Some(result)
+}
+
+/// Sets the copies beside a reference to null when an update removes the reference.
+fn clear_detached_copies(
     access: &Access,
     model: &'static Model,
     change: &mut DocumentChange,
-) -> Result<PendingCopies> {
-    let mut pending = PendingCopies::default();
+) -> Result<Detach> {
+    let mut detach = Detach::default();
     let (DocumentChange::Operators { update, .. }, true) = (change, model.copies.has_filled())
     else {
-        return Ok(pending);
+        return Ok(detach);
     };
     fill::null_copies(model, update)?;
     let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-    pending.fan_out = pending::add_pending_fan_out(access, model, &dependents, update)?;
-    Ok(pending)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicI64;
-
-    use super::higher_version;
-
-    #[test]
-    fn versions_increase_when_the_clock_is_set_back() {
-        let last = AtomicI64::new(0);
-        let versions = [100, 50, 100, 101, 200].map(|clock| higher_version(&last, clock));
-        assert_eq!(versions, [100, 101, 102, 103, 200]);
+    if let Some((fan_out, record)) =
+        pending::add_pending_fan_out(access, model, &dependents, update)?
+    {
+        let pending = PendingCopies::of_fan_out(fan_out.0, fan_out.1);
+        detach.conditional_record = Some(record);
+        detach.follow_up = Some(Box::new(move |access| {
+            pending.run_in_background(access, model);
+        }));
     }
+    Ok(detach)
 }

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Footprint, computed, copy, link, overflow, rollup};
+use super::{Footprint, maintainer::MAINTAINERS};
+
 use crate::{access::Access, backend::operation::Stage, schema::Model};
 
 /// The reasons for the stages of a write that is explained.
@@ -19,26 +20,10 @@ impl WriteExplanation {
         model: &'static Model,
         footprint: &Footprint<'_>,
     ) {
-        let stages = [
-            (Stage::COPIES, copy::copy_reasons(access, model, footprint)),
-            (
-                Stage::ROLLUPS,
-                rollup::rollup_reasons(access, model, footprint),
-            ),
-            (
-                Stage::REFERENCES,
-                link::reference_reasons(access, model, footprint),
-            ),
-            (Stage::ARRAYS, overflow::array_reasons(model, footprint)),
-            (
-                Stage::COMPUTED,
-                computed::computed_reasons(model, footprint),
-            ),
-        ];
         let mut known = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
-        for (stage, reasons) in stages {
-            for reason in reasons {
-                let entry = (stage, reason);
+        for kind in MAINTAINERS {
+            for reason in kind.reasons(access, model, footprint) {
+                let entry = (kind.stage(), reason);
                 if !known.contains(&entry) {
                     known.push(entry);
                 }

@@ -6,7 +6,12 @@
 use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{
-    Result, backend::operation::DocumentChange, error, query::append_field, stored::paths_overlap,
+    Result,
+    backend::operation::DocumentChange,
+    error,
+    query::append_field,
+    schema::{ComputedInput, Model},
+    stored::paths_overlap,
 };
 
 /// The kind of a write, with the data that determines the follow-up work.
@@ -266,6 +271,39 @@ pub(crate) fn parsed_changes_mut(
             operand,
         })
     })
+}
+
+/// Returns the stored names of the computed fields with an input that an update changes.
+pub(crate) fn recomputed_fields(model: &Model, update: &RawDocument) -> Vec<&'static str> {
+    if model.computed.is_empty() {
+        return Vec::new();
+    }
+    let changes = path_changes(update);
+    let mut paths: Vec<_> = changes.flat_map(PathChange::written_paths).collect();
+    let mut changed = Vec::new();
+    // The schema lists each computed field after the computed fields that are inputs.
+    for field in model.computed {
+        let inputs = (field.computation)().list_inputs();
+        let mut inputs = inputs.iter();
+        if inputs.any(|input| paths.iter().any(|path| affects_input(path, input))) {
+            paths.push(field.stored);
+            changed.push(field.stored);
+        }
+    }
+    changed
+}
+
+/// Whether a write at a path can change an input: one path contains the other.
+fn affects_input(path: &str, input: &ComputedInput) -> bool {
+    if let ComputedInput::Len(array) = input
+        && path
+            .strip_prefix(&**array)
+            .is_some_and(|suffix| suffix.starts_with(".$"))
+    {
+        // An update of array elements does not change the length.
+        return false;
+    }
+    paths_overlap(path, input.path())
 }
 
 /// Returns the values that a change writes: the operand, or the elements of a `$push` with `$each`.

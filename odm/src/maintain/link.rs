@@ -34,123 +34,183 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
-pub(super) use delete_rule::add_tombstone_lease_index;
-pub(crate) use delete_rule::{DeleteRule, rules_targeting, with_lease_indexes};
-pub(super) use footprint::reference_reasons;
-pub(crate) use footprint::{may_change_references, path_of_new_reference};
+use delete_rule::detach_referrers;
+pub(crate) use delete_rule::{DeleteRule, rules_targeting};
+use delete_set::DeleteSet;
+use footprint::{may_change_references, path_of_new_reference, reference_reasons};
 pub(crate) use intent::ActiveRecoveries;
+use inverse_batch::InverseBatch;
 pub(crate) use linked_document::ids_at;
+use linked_document::{LinkedDocument, read_linked};
+use overflow_inverse::InverseChange;
 pub(crate) use overflow_inverse::{SpilledState, ids_of_side, spilled_state};
-pub(super) use overflow_references::{
-    add_to_inverses, is_intent_write, rule_of_array, write_references,
-};
+use overflow_references::add_conditions;
 pub(crate) use repair::{ReferenceRepair, remove_duplicates, repair_reference};
 pub(crate) use upgrade::upgrade_document;
 pub(crate) use validate::ensure_same_variant;
+use validate::{delete_undecided, ensure_decided, missing_target};
 
 use super::{
-    Footprint, PendingKind, RecoveryReport, WriteOperation, WriteOutcome, computed, copy,
-    narrow_filter, overflow, recovery::ExpiredWork, rollup,
+    Footprint, PendingKind, RecoveryReport, WriteOperation, WriteOutcome,
+    maintainer::{
+        AfterDelete, DeleteFollowUp, ElementUpdate, MAINTAINERS, MAX_TRANSACTION_DELETES,
+        Maintainer, Next, WriteContext,
+    },
+    narrow_filter,
+    recovery::{ExpiredWork, retry_after_recovery},
+    version_clock::first_version,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, DocumentChange, FindOperation, Stage, UpdateOperation},
+        operation::{
+            DeleteOperation, DocumentChange, FindOperation, Index, Stage, UpdateOperation,
+        },
     },
     error,
-    id_batches::id_batches,
-    metadata::references::{INVERSE_VERSION, LEASE, tombstone},
+    ids::{OrderedId, id_batches, one_of},
+    metadata::references::{INVERSE_VERSION, LEASE, TombstoneState, tombstone},
     query::{append_field, single_field_document},
     retry,
-    schema::{Model, ReferenceLink},
+    schema::{Model, OverflowField, ReferenceLink},
     soft_delete::Visibility,
     transaction_scope,
 };
-use delete_rule::detach_referrers;
-use delete_set::DeleteSet;
-use inverse_batch::InverseBatch;
-use linked_document::{LinkedDocument, OrderedId, TombstoneState, one_of, read_linked};
-use overflow_inverse::InverseChange;
-use overflow_references::add_conditions;
-use validate::{delete_undecided, ensure_decided, missing_target};
+
+/// References with delete rules, and the inverses.
+#[derive(Debug)]
+pub(super) struct References;
+
+impl Maintainer for References {
+    fn stage(&self) -> Stage {
+        Stage::REFERENCES
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let needs_tombstones = cx.needs_tombstones && matches!(footprint, Footprint::Removes);
+        !cx.has_intent
+            && (needs_tombstones || may_change_references(&cx.access, cx.model, footprint))
+    }
+
+    fn reasons(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        reference_reasons(access, model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(run_write(cx, write, next))
+    }
+
+    fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
+        path_of_new_reference(model, update)
+    }
+
+    fn add_indexes(
+        &self,
+        models: &[&'static Model],
+        declared: &mut Vec<(&'static Model, Vec<Index>)>,
+    ) {
+        delete_rule::add_lease_indexes(models, declared);
+        overflow_references::add_element_indexes(declared);
+    }
+
+    fn pending_kinds(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Vec<(&'static Model, PendingKind)> {
+        let unfinished = can_have_unfinished_work(access, model);
+        let kind = unfinished.then_some((model, PendingKind::REFERENCES));
+        kind.into_iter().collect()
+    }
+
+    fn recover<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        report: &'a mut RecoveryReport,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(recover_model(access, model, report))
+    }
+
+    fn depends_on_elements(
+        &self,
+        model: &'static Model,
+        array: &OverflowField,
+        adds: bool,
+    ) -> bool {
+        overflow_references::rule_of_array(model, array)
+            .is_some_and(|rule| adds || rule.inverse.is_some())
+    }
+
+    fn write_elements<'a>(
+        &'a self,
+        update: ElementUpdate<'a>,
+    ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
+        Box::pin(overflow_references::write_references(update))
+    }
+
+    fn elements_inserted<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        array: &'static OverflowField,
+        owner: &'a Bson,
+        elements: Vec<&'a Bson>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match overflow_references::rule_of_array(model, array) {
+                Some(rule) => {
+                    overflow_references::add_to_inverses(access, rule, owner, elements).await
+                }
+                None => Ok(()),
+            }
+        })
+    }
+}
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
-pub(super) fn run_write(
-    access: Access,
-    model: &'static Model,
-    write: WriteOperation,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
-    Box::pin(async move {
-        if !access.has_transactions() {
-            return intent::run_standalone(&access, model, write).await;
-        }
-        let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
-        let run = || Box::pin(run_in_transaction(&access, model, &write));
-        let outcome = retry_after_recovery(&access, run).await;
-        match outcome {
-            Ok(Some(outcome)) => Ok(outcome),
-            Ok(None) => delete_in_batches(&access, model, &write).await,
-            // All documents of an insert commit together, so a failure inserts zero documents.
-            Err(error) if is_insert => Err(error.with_inserted(0)),
-            Err(error) => Err(error),
-        }
-    })
-}
-
-/// Runs a delete in two phases, as without transactions. For callers whose concurrent work must see a tombstone before the
-/// delete.
-pub(super) async fn run_two_phase(
-    access: &Access,
-    model: &'static Model,
-    write: WriteOperation,
-) -> Result<WriteOutcome> {
-    intent::run_standalone(access, model, write).await
-}
-
-/// Runs an operation, and runs the operation again after recovery of abandoned work.
-///
-/// A tombstone or an intent record of a crashed process causes the same conflict in every attempt. Recovery removes the cause.
-pub(super) async fn retry_after_recovery<R, F>(access: &Access, run: impl Fn() -> F) -> Result<R>
-where
-    F: Future<Output = Result<R>>,
-{
-    let outcome = run().await;
-    if let Err(error) = &outcome
-        && error.is_conflict()
-        && !error.is_transient()
-        && access.transaction_scope().is_none()
-        && access.has_transactions()
-        && recover_all_models(&access.with_full_visibility()).await? > 0
-    {
-        return run().await;
+async fn run_write(cx: WriteContext, write: WriteOperation, next: Next) -> Result<WriteOutcome> {
+    let access = &cx.access;
+    if cx.needs_tombstones || !access.has_transactions() {
+        return intent::run_standalone(&cx, write, next).await;
     }
-    outcome
-}
-
-/// Recovers abandoned work on the references of all models. Returns the number of recovered documents.
-async fn recover_all_models(access: &Access) -> Result<u64> {
-    let mut report = RecoveryReport::default();
-    for model in access.schema_models() {
-        if !model.links().is_empty() || rules_targeting(access, model).next().is_some() {
-            recover_model(access, model, &mut report).await?;
-        }
+    let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
+    let run = || Box::pin(run_in_transaction(&cx, &write, next));
+    let outcome = retry_after_recovery(access, run).await;
+    match outcome {
+        Ok(Some(outcome)) => Ok(outcome),
+        Ok(None) => delete_in_batches(&cx, &write, next).await,
+        // All documents of an insert commit together, so a failure inserts zero documents.
+        Err(error) if is_insert => Err(error.with_inserted(0)),
+        Err(error) => Err(error),
     }
-    Ok(report.recovered)
 }
 
 /// Runs a write in a single transaction. Returns `None`, and writes no document, if a delete set exceeds
 /// [`MAX_TRANSACTION_DELETES`].
 async fn run_in_transaction(
-    access: &Access,
-    model: &'static Model,
+    cx: &WriteContext,
     write: &WriteOperation,
+    next: Next,
 ) -> Result<Option<WriteOutcome>> {
+    let (access, model) = (&cx.access, cx.model);
     // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
     let is_limited =
         access.transaction_scope().is_none() && matches!(write.footprint(), Footprint::Removes);
@@ -158,7 +218,9 @@ async fn run_in_transaction(
     let run_transaction = |access: Access| {
         let transaction = TransactionalWrite {
             full_access: access.with_full_visibility(),
+            cx: cx.with_access(&access),
             access,
+            next,
             max_documents: is_limited.then_some(MAX_TRANSACTION_DELETES),
             exceeds_limit: &is_too_large,
         };
@@ -184,10 +246,11 @@ async fn run_in_transaction(
 /// A batch with too many cascaded documents is split into single documents. A single document with too many cascaded documents is
 /// deleted in two phases, as without transactions.
 async fn delete_in_batches(
-    access: &Access,
-    model: &'static Model,
+    cx: &WriteContext,
     write: &WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
     let mut total = WriteOutcome::default();
     let mut filter = write.filter().cloned().unwrap_or_default();
     // Another delete already removes the documents with a final tombstone.
@@ -213,16 +276,16 @@ async fn delete_in_batches(
         let found = read_linked(access, model, find).await?;
         let batch_ids: Vec<_> = document_ids(&found).collect();
         if let [_, _, ..] = batch_ids.as_slice()
-            && let Some(outcome) = run_in_transaction(access, model, &pinned(&batch_ids)?).await?
+            && let Some(outcome) = run_in_transaction(cx, &pinned(&batch_ids)?, next).await?
         {
             total.add(outcome);
             continue;
         }
         for id in batch_ids {
             let single = pinned(&[id])?;
-            let outcome = match run_in_transaction(access, model, &single).await? {
+            let outcome = match run_in_transaction(cx, &single, next).await? {
                 Some(outcome) => outcome,
-                None => intent::run_standalone(access, model, single).await?,
+                None => intent::run_standalone(cx, single, next).await?,
             };
             total.add(outcome);
         }
@@ -231,9 +294,6 @@ async fn delete_in_batches(
         }
     }
 }
-
-/// The maximum number of documents that a delete removes in one transaction. Every server limits the size of a transaction.
-pub(super) const MAX_TRANSACTION_DELETES: usize = 10_000;
 
 /// The kind of a write that changes references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,6 +308,9 @@ enum ReferenceWrite {
 
 /// A write in a transaction, with the changes of inverses and the delete rules.
 struct TransactionalWrite<'r> {
+    cx: WriteContext,
+    /// The stages after the references.
+    next: Next,
     access: Access,
     /// Access to documents of all scopes, including soft-deleted documents: for follow-up writes.
     full_access: Access,
@@ -310,15 +373,15 @@ impl TransactionalWrite<'_> {
             modify.projection = Some(linked_document::link_projection(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let found = computed::run_write(access, model, modify.into()).await?;
+        let found = self.next.run(self.cx.clone(), modify.into()).await?;
         let Some(raw) = found.document else {
             return Ok(Some(WriteOutcome::default()));
         };
         let before = [LinkedDocument::from_stored(model, &raw)?];
         ensure_decided(model, &before)?;
         let after = footprint::predict_references(change, model, &before).unwrap_or_default();
-        self.update_inverses(access, model, &before, &after, ReferenceWrite::Update)
-            .await?;
+        let both = (&self.full_access, access);
+        update_inverses(both, model, &before, &after, ReferenceWrite::Update).await?;
         let references_changed = (0..model.links().len()).any(|link| {
             let targets = |documents: &[LinkedDocument]| {
                 let document = documents.first();
@@ -417,6 +480,7 @@ impl TransactionalWrite<'_> {
         }
         for part in delete_set.by_model() {
             detach_referrers(full_access, part.model, &part.documents).await?;
+            clear_deleted(full_access, part.model, &part.documents, first_version()).await?;
         }
         Ok(())
     }
@@ -446,22 +510,16 @@ impl TransactionalWrite<'_> {
             }
             Footprint::Removes => {}
         }
-        let deleted_children = match write.footprint() {
-            Footprint::Removes => {
-                rollup::read_deleted_children(full_access, model, document_ids(before)).await?
-            }
-            Footprint::Inserts(_) | Footprint::Changes(_) => None,
-        };
         let mut before = Cow::Borrowed(before);
-        if matches!(write.footprint(), Footprint::Removes) {
-            overflow_references::load_spilled_targets(full_access, model, &mut before).await?;
-            overflow::delete_chunks_of_ids(full_access, model, document_ids(&before)).await?;
-        }
-        let outcome = computed::run_write(access, model, write).await?;
-        if let Some(children) = deleted_children {
-            let missing = rollup::subtract_deleted_children(full_access, model, children).await?;
-            missing.recompute_after_commit(full_access);
-        }
+        let outcome = match kind {
+            ReferenceWrite::Delete => {
+                self.delete_documents(access, model, write, &mut before)
+                    .await?
+            }
+            ReferenceWrite::Insert | ReferenceWrite::Update | ReferenceWrite::Upgrade => {
+                self.next.run(self.cx.with_access(access), write).await?
+            }
+        };
         let before = before.as_ref();
         if let Some(predicted) = predicted {
             after = predicted;
@@ -475,44 +533,68 @@ impl TransactionalWrite<'_> {
             )
             .await?;
         }
-        self.update_inverses(access, model, before, &after, kind)
-            .await?;
+        update_inverses((full_access, access), model, before, &after, kind).await?;
         Ok(outcome)
     }
 
-    /// Updates inverses for the difference between two states of documents. A new target must be visible to `access`.
-    async fn update_inverses(
+    /// Deletes documents, with the follow-up writes of the other kinds. Loads the spilled references of the documents.
+    async fn delete_documents(
         &self,
         access: &Access,
         model: &'static Model,
-        before: &[LinkedDocument],
-        after: &[LinkedDocument],
-        kind: ReferenceWrite,
-    ) -> Result<()> {
+        write: WriteOperation,
+        documents: &mut Cow<'_, [LinkedDocument]>,
+    ) -> Result<WriteOutcome> {
         let full_access = &self.full_access;
-        // The session of a restore sees soft-deleted documents, and must not add references to them.
-        let present = access.clone().with_visibility(Visibility::Present);
-        let mut inverse_batch = InverseBatch::new(&present, full_access);
-        let addition = match kind {
-            ReferenceWrite::Insert => InverseChange::AddInserted,
-            ReferenceWrite::Update | ReferenceWrite::Delete | ReferenceWrite::Upgrade => {
-                InverseChange::Add
-            }
-        };
-        for (position, link) in model.links().iter().enumerate() {
-            // `link/overflow_references.rs` updates the inverses for an update of an overflow array.
-            let overflows = model.overflow_of(&link.link_field).is_some();
-            if kind == ReferenceWrite::Update && overflows {
-                continue;
-            }
-            let removed = targets_only_in(before, after, position);
-            let added = targets_only_in(after, before, position);
-            inverse_batch
-                .queue_changes(link, removed, added, addition)
-                .await?;
+        let ids: Vec<_> = document_ids(documents).cloned().collect();
+        let mut after_delete: Vec<AfterDelete> = Vec::new();
+        for kind in MAINTAINERS {
+            after_delete.extend(kind.before_delete(full_access, model, &ids).await?);
         }
-        inverse_batch.write_all().await
+        overflow_references::load_spilled_targets(full_access, model, documents).await?;
+        let deleted = single_field_document("_id", one_of(&ids)?)?;
+        for kind in MAINTAINERS {
+            kind.delete_parts(full_access, model, &deleted).await?;
+        }
+        let outcome = write.send(access, model).await?;
+        for run in after_delete {
+            run(full_access.clone()).await?;
+        }
+        Ok(outcome)
     }
+}
+
+/// Updates inverses for the difference between two states of documents. A new target must be visible to
+/// `access`, the second of the two.
+async fn update_inverses(
+    (full_access, access): (&Access, &Access),
+    model: &'static Model,
+    before: &[LinkedDocument],
+    after: &[LinkedDocument],
+    kind: ReferenceWrite,
+) -> Result<()> {
+    // The session of a restore sees soft-deleted documents, and must not add references to them.
+    let present = access.clone().with_visibility(Visibility::Present);
+    let mut inverse_batch = InverseBatch::new(&present, full_access);
+    let addition = match kind {
+        ReferenceWrite::Insert => InverseChange::AddInserted,
+        ReferenceWrite::Update | ReferenceWrite::Delete | ReferenceWrite::Upgrade => {
+            InverseChange::Add
+        }
+    };
+    for (position, link) in model.links().iter().enumerate() {
+        // `link/overflow_references.rs` updates the inverses for an update of an overflow array.
+        let overflows = model.overflow_of(&link.link_field).is_some();
+        if kind == ReferenceWrite::Update && overflows {
+            continue;
+        }
+        let removed = targets_only_in(before, after, position);
+        let added = targets_only_in(after, before, position);
+        inverse_batch
+            .queue_changes(link, removed, added, addition)
+            .await?;
+    }
+    inverse_batch.write_all().await
 }
 
 fn document_ids(documents: &[LinkedDocument]) -> impl Iterator<Item = &RawBson> {
@@ -524,17 +606,30 @@ fn exclude_final_tombstones(filter: &mut RawDocumentBuf) -> Result<()> {
     add_conditions(filter, tombstone::not_final_raw()?)
 }
 
+/// Removes the values of deleted documents from other documents, for all kinds.
+async fn clear_deleted(
+    full_access: &Access,
+    model: &'static Model,
+    deleted: &[LinkedDocument],
+    version: i64,
+) -> Result<()> {
+    let deleted: Vec<_> = deleted.iter().map(LinkedDocument::as_deleted).collect();
+    for kind in MAINTAINERS {
+        kind.clear_deleted(full_access, model, &deleted, version)
+            .await?;
+    }
+    Ok(())
+}
+
 /// Whether documents of a model can have an intent record or a tombstone.
-pub(super) fn can_have_unfinished_work(access: &Access, model: &'static Model) -> bool {
+fn can_have_unfinished_work(access: &Access, model: &'static Model) -> bool {
     !model.links().is_empty()
         || rules_targeting(access, model).next().is_some()
-        || rollup::is_child_model(access, model)
-        || !model.overflows.is_empty()
-        || copy::has_clearing_dependents(access, model)
+        || DeleteFollowUp::of_model(access.schema_models(), model) != DeleteFollowUp::None
 }
 
 /// Recovers abandoned work on the references of a model. A failure in one document does not stop the recovery of the rest.
-pub(crate) async fn recover_model(
+async fn recover_model(
     access: &Access,
     model: &'static Model,
     report: &mut RecoveryReport,

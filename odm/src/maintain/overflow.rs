@@ -17,11 +17,9 @@
 //! reused.
 
 mod array_work;
-mod capacity;
 mod check;
 mod chunks;
 mod delete;
-mod element_search;
 mod fold;
 mod footprint;
 mod insert;
@@ -29,41 +27,32 @@ mod recover;
 mod rewrite;
 mod update;
 
-use bson::{Bson, RawBson, RawDocumentBuf, doc};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use array_work::{ArrayHandle, write_attempts};
-pub(crate) use capacity::too_long_or_large;
-pub(super) use capacity::{nothing_spilled, resident_room};
 pub(crate) use check::{
     ArrayFinding, ArrayProblem, check_arrays, delete_orphan, find_orphan_chunks, repair_array,
 };
-pub(super) use chunks::split_for_pulls;
-pub(super) use delete::{delete_chunks_of_ids, delete_chunks_of_matching, delete_with_chunks};
-pub(crate) use element_search::any_element_condition;
-pub(super) use element_search::owners_with_element;
 pub(crate) use fold::{FoldOutcome, fold_array};
 pub(crate) use insert::resident_positions;
-pub(super) use recover::recover_arrays;
 
 use super::{
-    Footprint, PendingKind, SourceCache, WriteOperation, WriteOutcome,
-    link::{self, rule_of_array},
+    Footprint, PendingKind, RecoveryReport, WriteOperation, WriteOutcome,
+    maintainer::{DeleteFollowUp, Maintainer, Next, WriteContext},
     metadata_update::to_raw_document,
-    run_from_copies,
 };
+
 use crate::{
     Result,
     access::Access,
     backend::{
         BoxFuture,
-        operation::{Direction, Index, UpdateOperation},
+        operation::{Direction, Index, Stage},
     },
     maintain::footprint::update_touches,
-    metadata::overflow::{
-        ABANDONED_INSERT, BLOCK, CHUNK_GENERATION, PROVISIONAL, PROVISIONAL_LEASE, TAIL,
-    },
+    metadata::overflow::{ABANDONED_INSERT, CHUNK_GENERATION, PROVISIONAL, PROVISIONAL_LEASE},
     overflow::{
-        ArrayReader,
+        capacity,
         manifest::{self, ArrayWork},
         max_tail_elements, order, read,
     },
@@ -76,21 +65,145 @@ const MAX_CHUNK_BYTES: usize = 256 * 1024;
 /// The maximum number of attempts when concurrent writes change the same array.
 const MAX_WRITE_ATTEMPTS: u32 = 100;
 
-/// Returns whether a write changes overflow arrays and so needs more than one operation.
-pub(super) fn is_affected(model: &Model, footprint: &Footprint<'_>) -> bool {
-    if model.overflows.is_empty() {
-        return false;
+/// Overflow arrays.
+#[derive(Debug)]
+pub(super) struct Arrays;
+
+impl Maintainer for Arrays {
+    fn stage(&self) -> Stage {
+        Stage::ARRAYS
     }
-    match footprint {
-        Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
-        Footprint::Changes(change) => footprint::changes_array(model, change),
-        // A delete handles the chunks on a path of its own.
-        Footprint::Removes => false,
+
+    /// Whether a write changes arrays and so needs more than one operation.
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        if cx.model.overflows.is_empty() {
+            return false;
+        }
+        match footprint {
+            Footprint::Inserts(documents) => insert::needs_rearranging(cx.model, documents),
+            Footprint::Changes(change) => footprint::changes_array(cx.model, change),
+            // A stage of its own deletes the chunks.
+            Footprint::Removes => false,
+        }
+    }
+
+    fn reasons(
+        &self,
+        _access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        array_reasons(model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        mut write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(async move {
+            match write.documents_to_insert() {
+                Some(documents) => {
+                    insert::ensure_elements_fit(cx.model, documents)?;
+                    insert::run_insert(cx, write, next).await
+                }
+                None => update::run_update(cx, write, next).await,
+            }
+        })
+    }
+
+    fn managed_paths(&self, model: &Model) -> Vec<String> {
+        let fields = model.overflows.iter();
+        fields.map(|field| field.stored.to_owned()).collect()
+    }
+
+    fn add_indexes(
+        &self,
+        _models: &[&'static Model],
+        declared: &mut Vec<(&'static Model, Vec<Index>)>,
+    ) {
+        add_overflow_indexes(declared);
+    }
+
+    fn pending_kinds(
+        &self,
+        _access: &Access,
+        model: &'static Model,
+    ) -> Vec<(&'static Model, PendingKind)> {
+        let arrays = model.overflows.iter();
+        let arrays = arrays.map(|field| (model, PendingKind::overflow_array(field)));
+        arrays.chain(provisional_chunks(model)).collect()
+    }
+
+    fn recover<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        report: &'a mut RecoveryReport,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(recover::recover_arrays(access, model, report))
+    }
+
+    fn delete_follow_up(
+        &self,
+        _models: &[&'static Model],
+        model: &'static Model,
+    ) -> DeleteFollowUp {
+        match model.overflows.is_empty() {
+            true => DeleteFollowUp::None,
+            false => DeleteFollowUp::WithinTransaction,
+        }
+    }
+
+    fn delete_parts<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        filter: &'a RawDocument,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(delete::delete_chunks_of_matching(
+            full_access,
+            model,
+            filter,
+        ))
+    }
+
+    fn complete_element_change<'a>(
+        &'a self,
+        access: &'a Access,
+        (model, field): (&'static Model, &'static OverflowField),
+        id: &'a RawBson,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(complete_element_change(access, model, field, id))
+    }
+}
+
+/// Deletes of documents with chunks, unless the reference stage deletes the documents.
+#[derive(Debug)]
+pub(super) struct ArrayDeletes;
+
+impl Maintainer for ArrayDeletes {
+    fn stage(&self) -> Stage {
+        Stage::ARRAYS
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        matches!(footprint, Footprint::Removes) && !cx.model.overflows.is_empty()
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(delete::delete_with_chunks(cx, write, next))
     }
 }
 
 /// Returns why a write needs more than one operation for overflow arrays.
-pub(super) fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
     let is_affected = |field: &&OverflowField| match footprint {
         Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
         Footprint::Changes(change) => {
@@ -104,80 +217,8 @@ pub(super) fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<Str
     fields.map(reason).collect()
 }
 
-/// Runs a write that changes overflow arrays.
-pub(super) fn run_write(
-    access: Access,
-    model: &'static Model,
-    mut write: WriteOperation,
-    sources: SourceCache,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
-    Box::pin(async move {
-        match write.documents_to_insert() {
-            Some(documents) => {
-                insert::ensure_elements_fit(model, documents)?;
-                insert::run_insert(access, model, write, sources).await
-            }
-            None => update::run_update(access, model, write, sources).await,
-        }
-    })
-}
-
-/// Changes an array as follow-up work of another write. The future is boxed because such a write can lead back here.
-pub(super) fn run_follow_up(
-    access: &Access,
-    model: &'static Model,
-    update: UpdateOperation,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
-    let access = access.clone();
-    Box::pin(async move {
-        let done = update::run_update(access, model, update.into(), SourceCache::default());
-        done.await
-    })
-}
-
-/// Returns all elements of an array in order. Returns none without a document.
-pub(super) async fn read_all_elements(
-    access: &Access,
-    model: &'static Model,
-    field: &'static OverflowField,
-    filter: RawDocumentBuf,
-) -> Result<Vec<Bson>> {
-    let elements = array_reader(access, model, field, filter)
-        .read_all()
-        .await?;
-    Ok(elements.unwrap_or_default())
-}
-
-/// Returns the given values that are elements of the array.
-pub(super) async fn values_present(
-    access: &Access,
-    model: &'static Model,
-    field: &'static OverflowField,
-    filter: RawDocumentBuf,
-    values: &[Bson],
-) -> Result<Vec<Bson>> {
-    array_reader(access, model, field, filter)
-        .values_present(values)
-        .await
-}
-
-/// Returns a reader of the array in the document that the filter matches.
-fn array_reader(
-    access: &Access,
-    model: &'static Model,
-    field: &'static OverflowField,
-    filter: RawDocumentBuf,
-) -> ArrayReader {
-    ArrayReader {
-        access: access.clone(),
-        model,
-        field,
-        filter,
-    }
-}
-
 /// Completes a pending element change, so that spilled elements agree with the resident ones.
-pub(super) async fn complete_element_change(
+async fn complete_element_change(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
@@ -204,39 +245,22 @@ pub(super) async fn complete_element_change(
     Err(array.contention_error())
 }
 
-/// Returns the maximum number of elements that one write adds to a set.
-pub(super) fn max_added_elements(field: &OverflowField) -> usize {
-    max_tail_elements(field)
-}
-
-/// Returns the declared indexes, and the indexes for the chunks and the pending work of overflow arrays: on the models, and on
-/// the chunk collections.
-pub(crate) fn with_overflow_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
-) -> Vec<(&'static Model, Vec<Index>)> {
+/// Adds the indexes for the pending work of arrays, and the indexes of the chunk collections.
+fn add_overflow_indexes(declared: &mut Vec<(&'static Model, Vec<Index>)>) {
     let mut chunk_indexes = Vec::new();
-    for (model, indexes) in &mut declared {
+    for (model, indexes) in &mut *declared {
         for field in model.overflows {
             indexes.push(Index::sparse_on(
                 PendingKind::overflow_array(field).lease_path(),
             ));
-            // Without transactions, a delete first writes a tombstone into the document.
-            link::add_tombstone_lease_index(indexes);
             let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
             let in_order = [field.owner, CHUNK_GENERATION, field.seq].map(ascending);
             let provisional = Index::sparse_on(PROVISIONAL_LEASE);
-            let mut indexes_of_chunks = vec![Index::new(in_order.to_vec()), provisional];
-            if rule_of_array(model, field).is_some() {
-                // A delete rule finds the referrers among spilled elements by these indexes.
-                indexes.push(Index::sparse_on(field.manifest_path(TAIL)));
-                indexes.push(Index::sparse_on(field.work_path(BLOCK)));
-                indexes_of_chunks.push(Index::new(vec![ascending(field.elements)]));
-            }
+            let indexes_of_chunks = vec![Index::new(in_order.to_vec()), provisional];
             chunk_indexes.push((field.chunks, indexes_of_chunks));
         }
     }
     declared.extend(chunk_indexes);
-    declared
 }
 
 /// Spills the surplus elements of an array that has too many resident elements. Returns whether the array had surplus elements.
@@ -253,11 +277,6 @@ pub(crate) async fn spill_array(
         id,
     };
     rewrite::spill_or_sort(&array).await
-}
-
-/// Returns the paths that a save must not change.
-pub(super) fn unsavable_paths(model: &Model) -> impl Iterator<Item = &'static str> {
-    model.overflows.iter().map(|field| field.stored)
 }
 
 /// Returns the filter for chunks that need recovery. A record of an abandoned insert expires by itself.

@@ -6,18 +6,15 @@ use bson::{
     DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId,
 };
 
-use super::{copy, link, rollup};
 use crate::{
-    Result,
-    access::Access,
-    error,
+    Result, error,
     metadata::{
         self, Metadata,
         pending::{LEASE, SINCE, TOKEN},
         references::{INTENT_TOKEN, tombstone},
     },
     query::{append_field, single_field_document},
-    schema::{Model, OverflowField},
+    schema::OverflowField,
 };
 
 /// The lease on pending work. Until the lease ends, other processes leave the work to the process that recorded it.
@@ -144,20 +141,6 @@ impl PendingKind {
         name: &str,
     ) -> Result<Option<RawBsonRef<'d>>> {
         Ok(Metadata::read(raw)?.value(&self.field_path(name)))
-    }
-
-    /// Whether documents of a model can have pending work of this kind.
-    pub(crate) fn applies_to(self, access: &Access, model: &'static Model) -> bool {
-        let mut arrays = model.overflows.iter();
-        if arrays.any(|field| field.pending_change == self.0) {
-            return true;
-        }
-        match self {
-            Self::FAN_OUT => copy::is_source(access, model),
-            Self::REVALIDATE => copy::is_dependent(model),
-            Self::ROLLUP | Self::RECOMPUTE => rollup::can_have_pending(access, model, self),
-            _ => link::can_have_unfinished_work(access, model),
-        }
     }
 }
 

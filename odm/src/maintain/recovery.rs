@@ -7,16 +7,16 @@ use bson::{Bson, DateTime, RawBson};
 use super::{
     PendingKind, Rejection,
     blocked::{self, is_blocking},
-    copy, link,
-    link::linked_document::{OrderedId, id_array, id_filter},
-    overflow, rollup,
+    maintainer::MAINTAINERS,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     decode, error,
-    query::{append_field, single_field_document},
+    ids::{OrderedId, id_array},
+    query::{append_field, id_filter, single_field_document},
     schema::Model,
 };
 
@@ -27,10 +27,46 @@ pub(crate) async fn recover_abandoned(
     model: &'static Model,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    link::recover_model(access, model, report).await?;
-    copy::recover_model(access, model, report).await?;
-    rollup::recover_model(access, model, report).await?;
-    overflow::recover_arrays(access, model, report).await
+    // Rollups and copies of a document are recovered after its references: the write of the references may have been undone.
+    for kind in MAINTAINERS.iter().rev() {
+        kind.recover(access, model, report).await?;
+    }
+    Ok(())
+}
+
+/// Runs an operation, and runs the operation again after recovery of abandoned work.
+///
+/// A tombstone or an intent record of a crashed process causes the same conflict in every attempt. Recovery removes the cause.
+pub(super) async fn retry_after_recovery<R, F>(access: &Access, run: impl Fn() -> F) -> Result<R>
+where
+    F: Future<Output = Result<R>>,
+{
+    let outcome = run().await;
+    if let Err(error) = &outcome
+        && error.is_conflict()
+        && !error.is_transient()
+        && access.transaction_scope().is_none()
+        && access.has_transactions()
+        && recover_references(&access.with_full_visibility()).await? > 0
+    {
+        return run().await;
+    }
+    outcome
+}
+
+/// Recovers the abandoned work on references of all models. Returns the number of recovered documents.
+async fn recover_references(access: &Access) -> Result<u64> {
+    let mut report = RecoveryReport::default();
+    for model in access.schema_models() {
+        for kind in MAINTAINERS {
+            let kinds = kind.pending_kinds(access, model);
+            let mut kinds = kinds.iter().map(|(_, kind)| *kind);
+            if kinds.any(|kind| kind == PendingKind::REFERENCES) {
+                kind.recover(access, model, &mut report).await?;
+            }
+        }
+    }
+    Ok(report.recovered)
 }
 
 /// The result of a recovery run.

@@ -2,7 +2,8 @@
 
 use bson::RawBsonRef;
 
-use super::{Footprint, copy, footprint::PathChange, link};
+use super::{Footprint, footprint::PathChange, maintainer::MAINTAINERS};
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -26,9 +27,8 @@ pub(super) fn ensure_references_in_scope(
     if !access.scope().is_all() || model.scope.is_none() {
         return Ok(());
     }
-    let Some(path) = link::path_of_new_reference(model, update)
-        .or_else(|| copy::path_of_new_reference(model, update))
-    else {
+    let mut kinds = MAINTAINERS.iter();
+    let Some(path) = kinds.find_map(|kind| kind.path_of_new_reference(model, update)) else {
         return Ok(());
     };
     let message = format!(

@@ -25,7 +25,10 @@ mod recompute;
 mod standalone;
 mod transactional;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
 
@@ -35,19 +38,19 @@ use contribution::{RollupGroup, child_fields, is_parent_model, rollup_groups};
 use guarded_insert::GuardedInsert;
 pub(crate) use queue::RollupQueues;
 pub(crate) use recompute::recompute_parent;
-pub(super) use transactional::MissingParents;
+use transactional::MissingParents;
 
 use super::{
     Footprint, PendingKind, PendingToken, RecoveryReport, WriteOperation, WriteOutcome,
-    copy::{self, first_version},
-    link::{
-        self, MAX_TRANSACTION_DELETES,
-        linked_document::{id_filter, one_of},
+    maintainer::{
+        AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Next,
+        WriteContext,
     },
     metadata_update::{remove_records, set_at},
     recovery::{ExpiredBatch, ExpiredWork},
-    run_from_references,
+    version_clock::first_version,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -56,12 +59,14 @@ use crate::{
         operation::{Direction, DocumentChange, Index, Stage},
     },
     error,
+    ids::one_of,
     maintain::footprint::with_operator,
     metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     retry,
     schema::{Model, Rollup, RollupKind},
     stored::edit_fields,
+    trace,
     transaction_scope::{self, TransactionAttempts},
 };
 
@@ -71,12 +76,166 @@ const MAX_CHILDREN_PER_BATCH: usize = 1_000;
 /// The maximum number of attempts to write a document under contention.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
+/// Counts, sums and latest-N lists of children.
+#[derive(Debug)]
+pub(super) struct Rollups;
+
+impl Maintainer for Rollups {
+    fn stage(&self) -> Stage {
+        Stage::ROLLUPS
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_insert = matches!(footprint, Footprint::Inserts(_));
+        is_insert && is_parent_model(cx.model) || is_child_model(&cx.access, cx.model)
+    }
+
+    fn reasons(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        rollup_reasons(access, model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(run_write(cx, write, next))
+    }
+
+    fn managed_paths(&self, model: &Model) -> Vec<String> {
+        let rollups = model.rollups.iter();
+        rollups.map(|rollup| rollup.stored.to_owned()).collect()
+    }
+
+    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+        let rollups = model.rollups.iter();
+        rollups
+            .map(|rollup| (rollup.stored.to_owned(), describe_rollup(rollup)))
+            .collect()
+    }
+
+    fn add_indexes(
+        &self,
+        models: &[&'static Model],
+        declared: &mut Vec<(&'static Model, Vec<Index>)>,
+    ) {
+        add_rollup_indexes(models, declared);
+    }
+
+    fn pending_kinds(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Vec<(&'static Model, PendingKind)> {
+        let mut kinds = Vec::new();
+        if is_child_model(access, model) {
+            kinds.push((model, PendingKind::ROLLUP));
+        }
+        if is_parent_model(model) {
+            kinds.push((model, PendingKind::RECOMPUTE));
+        }
+        kinds
+    }
+
+    fn recover<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        report: &'a mut RecoveryReport,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(recover_model(access, model, report))
+    }
+
+    fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
+        match rollup_groups(models, model).is_empty() {
+            true => DeleteFollowUp::None,
+            false => DeleteFollowUp::WithinTransaction,
+        }
+    }
+
+    fn before_delete<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        ids: &'a [RawBson],
+    ) -> BoxFuture<'a, Result<Option<AfterDelete>>> {
+        Box::pin(async move {
+            let deleted = read_deleted_children(full_access, model, ids).await?;
+            Ok(deleted.map(|children| {
+                let subtract = move |access: Access| -> BoxFuture<'static, Result<()>> {
+                    Box::pin(async move {
+                        let missing = subtract_deleted_children(&access, model, children).await?;
+                        missing.recompute_after_commit(&access);
+                        Ok(())
+                    })
+                };
+                Box::new(subtract) as AfterDelete
+            }))
+        })
+    }
+
+    fn mark_tombstone(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        set: &mut RawDocumentBuf,
+    ) -> Result<()> {
+        mark_pending_on_delete(access, model, set)
+    }
+
+    fn finish_tombstone<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        id: &'a RawBson,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(subtract_deleted_child(full_access, model, id))
+    }
+
+    fn extend_detach(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        change: &mut DocumentChange,
+    ) -> Result<Detach> {
+        let mut detach = Detach::default();
+        if let DocumentChange::Operators { update, .. } = change
+            && let Some(token) = mark_pending_if_changed(access, model, update)?
+        {
+            detach.follow_up = Some(Box::new(move |access| {
+                apply_in_background(access, model, token);
+            }));
+        }
+        Ok(detach)
+    }
+}
+
+/// Returns a description of a rollup. The description changes with the declaration.
+fn describe_rollup(rollup: &Rollup) -> String {
+    let source = format!("{}.{}", rollup.collection, (rollup.reference)());
+    let conditions = (rollup.when)().into_iter();
+    let conditions: Vec<_> = conditions
+        .map(|(path, value)| format!("{path} {value:?}"))
+        .collect();
+    let value = match rollup.kind {
+        RollupKind::Count => "count".to_owned(),
+        RollupKind::Sum(field) => format!("sum of {}", field()),
+        RollupKind::Latest { max, by, fields } => {
+            format!("latest {max} by {}: {fields:?}", by())
+        }
+    };
+    format!("{value} of {source} when {conditions:?}")
+}
+
 /// Adds the indexes that find children and pending work to the declared indexes.
-pub(crate) fn with_rollup_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
-    models: &[&'static Model],
-) -> Vec<(&'static Model, Vec<Index>)> {
-    for (model, indexes) in &mut declared {
+fn add_rollup_indexes(models: &[&'static Model], declared: &mut [(&'static Model, Vec<Index>)]) {
+    for (model, indexes) in declared {
         let groups = rollup_groups(models, model);
         for group in &groups {
             Index::declare_on(group.reference.clone(), indexes);
@@ -97,42 +256,20 @@ pub(crate) fn with_rollup_indexes(
         }
         if !groups.is_empty() {
             indexes.push(Index::sparse_on(PendingKind::ROLLUP.lease_path()));
-            // Without transactions, a child gets a tombstone before the delete.
-            link::add_tombstone_lease_index(indexes);
         }
         if is_parent_model(model) {
             indexes.push(Index::sparse_on(PendingKind::RECOMPUTE.lease_path()));
         }
     }
-    declared
 }
 
 /// Whether documents of a model are children: another model has rollups of this model.
-pub(super) fn is_child_model(access: &Access, model: &Model) -> bool {
+fn is_child_model(access: &Access, model: &Model) -> bool {
     !rollup_groups(access.schema_models(), model).is_empty()
 }
 
-/// Whether documents of a model can have a kind of pending work.
-pub(super) fn can_have_pending(access: &Access, model: &Model, kind: PendingKind) -> bool {
-    match kind {
-        PendingKind::ROLLUP => is_child_model(access, model),
-        PendingKind::RECOMPUTE => is_parent_model(model),
-        _ => false,
-    }
-}
-
-/// Whether a write can affect rollups. A delete of a parent does not.
-pub(super) fn may_affect_rollups(
-    access: &Access,
-    model: &Model,
-    footprint: &Footprint<'_>,
-) -> bool {
-    is_parent_model(model) && !matches!(footprint, Footprint::Removes)
-        || is_child_model(access, model)
-}
-
 /// Returns why a write affects rollups: the rollups of parents that may change.
-pub(super) fn rollup_reasons(
+fn rollup_reasons(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,
@@ -164,7 +301,7 @@ pub(super) fn rollup_reasons(
 }
 
 /// Records pending work in an update that can change the contributions of the documents. Returns the token.
-pub(super) fn mark_pending_if_changed(
+fn mark_pending_if_changed(
     access: &Access,
     model: &Model,
     update: &mut RawDocumentBuf,
@@ -188,11 +325,7 @@ pub(super) fn mark_pending_if_changed(
 
 /// Records pending work together with a tombstone. The new token invalidates a concurrent worker that still applies the
 /// contributions from before the delete.
-pub(super) fn mark_pending_on_delete(
-    access: &Access,
-    model: &Model,
-    set: &mut RawDocumentBuf,
-) -> Result<()> {
+fn mark_pending_on_delete(access: &Access, model: &Model, set: &mut RawDocumentBuf) -> Result<()> {
     match is_child_model(access, model) {
         true => append_field(
             set,
@@ -203,46 +336,31 @@ pub(super) fn mark_pending_on_delete(
     }
 }
 
-/// Runs a write and updates the rollups of the parents. Removes the revalidation from the pending copies if the rollup update
-/// also shows that the sources did not change.
-pub(super) async fn run_write(
-    access: Access,
-    model: &'static Model,
-    write: WriteOperation,
-    pending_copies: &mut copy::PendingCopies,
-) -> Result<WriteOutcome> {
-    if !may_affect_rollups(&access, model, &write.footprint()) {
-        return run_from_references(access, model, write).await;
-    }
-    run_with_rollups(access, model, write, pending_copies).await
-}
-
-/// Runs a write that can affect rollups.
-fn run_with_rollups<'a>(
-    access: Access,
-    model: &'static Model,
+/// Runs a write and updates the rollups of the parents. The outcome says whether the update of the parents also shows that the copied
+/// sources did not change.
+async fn run_write(
+    cx: WriteContext,
     mut write: WriteOperation,
-    pending_copies: &'a mut copy::PendingCopies,
-) -> BoxFuture<'a, Result<WriteOutcome>> {
-    Box::pin(async move {
-        let new_parents = initialize_parents(&access, model, &mut write)?;
-        let groups = rollup_groups(access.schema_models(), model);
-        let result = if groups.is_empty() {
-            run_from_references(access.clone(), model, write).await
-        } else if write.documents_to_insert().is_some() {
-            insert_children(&access, model, &groups, write, pending_copies).await
-        } else if write.change().is_some() {
-            update_children(&access, model, write).await
-        } else {
-            delete_children(&access, model, write).await
-        };
-        if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
-            queue::run_in_background(&access, async move |access| {
-                recompute::recompute_new_parents(&access, model, token, initial_version).await
-            });
-        }
-        result
-    })
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (cx.access.clone(), cx.model);
+    let new_parents = initialize_parents(&access, model, &mut write)?;
+    let groups = rollup_groups(access.schema_models(), model);
+    let result = if groups.is_empty() {
+        next.run(cx, write).await
+    } else if write.documents_to_insert().is_some() {
+        insert_children(cx, &groups, write, next).await
+    } else if write.change().is_some() {
+        update_children(cx, write, next).await
+    } else {
+        delete_children(cx, write, next).await
+    };
+    if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
+        queue::run_in_background(&access, async move |access| {
+            recompute::recompute_new_parents(&access, model, token, initial_version).await
+        });
+    }
+    result
 }
 
 /// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
@@ -288,18 +406,18 @@ fn replacement_error() -> Error {
 
 /// Inserts children. The parents are updated in the same transaction or, under contention, after the insert.
 async fn insert_children(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     groups: &[RollupGroup],
     write: WriteOperation,
-    pending_copies: &mut copy::PendingCopies,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access.clone(), cx.model);
     // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
     let updates_directly = access.transaction_scope().is_some() || !queue::is_busy(access, model);
     if updates_directly && access.has_transactions() {
         let work = |access: Access| {
-            let write = write.clone();
-            async move { transactional::insert_with_parents(&access, model, groups, write).await }
+            let (cx, write) = (cx.with_access(&access), write.clone());
+            async move { transactional::insert_with_parents(cx, groups, write, next).await }
         };
         let result = access
             .run_transactional(TransactionAttempts::Single, work)
@@ -340,19 +458,27 @@ async fn insert_children(
     let full_access = access.with_full_visibility();
     let guarded_insert = match updates_directly && !access.has_transactions() {
         true => {
-            GuardedInsert::read_parents(&full_access, groups, &children, pending_copies).await?
+            let revalidation = cx.revalidation.as_ref();
+            GuardedInsert::read_parents(&full_access, groups, &children, revalidation).await?
         }
         false => None,
     };
-    let result = run_from_references(access.clone(), model, write).await;
-    if result.is_ok()
-        && let Some(guarded_insert) = guarded_insert
-    {
-        let is_applied = guarded_insert
-            .apply_contributions(&full_access, model, groups, &children, pending_copies)
+    let mut result = next.run(cx, write).await;
+    if let (Ok(outcome), Some(guarded_insert)) = (&mut result, guarded_insert) {
+        let confirms_sources = guarded_insert.confirms_sources();
+        let applied = guarded_insert
+            .apply_contributions(&full_access, model, groups, &children)
             .await;
-        if is_applied.is_ok_and(|is_applied| is_applied) {
-            return result;
+        match applied {
+            Ok(true) => {
+                outcome.confirms_sources = confirms_sources;
+                return result;
+            }
+            Ok(false) => retry::log_fallback(
+                model,
+                "another write changed a parent or a child: the rollups are updated from the record",
+            ),
+            Err(error) => trace::log_still_pending("rollup update", Some(model), &error),
         }
     }
     // An insert of several documents can fail after some of the documents are stored.
@@ -362,25 +488,27 @@ async fn insert_children(
 
 /// Updates children and applies the changed contributions.
 async fn update_children(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
     let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
         return Err(replacement_error());
     };
     let Some(token) = mark_pending_if_changed(access, model, update)? else {
-        return run_from_references(access.clone(), model, write).await;
+        return next.run(cx, write).await;
     };
     if !access.has_transactions() {
-        let result = run_from_references(access.clone(), model, write).await;
-        queue::apply_queued(access, model, token).await;
+        let access = access.clone();
+        let result = next.run(cx, write).await;
+        queue::apply_queued(&access, model, token).await;
         return result;
     }
     let work = |access: Access| {
-        let write = write.clone();
+        let (cx, write) = (cx.with_access(&access), write.clone());
         async move {
-            let outcome = run_from_references(access.clone(), model, write).await?;
+            let outcome = next.run(cx, write).await?;
             if outcome.matched > 0 {
                 let applied = transactional::apply_contributions(
                     &access,
@@ -401,13 +529,14 @@ async fn update_children(
 
 /// Deletes children and subtracts the contributions from the parents.
 async fn delete_children(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
-    // A delete with cascades or references updates the rollups in the two-phase delete.
-    if link::may_change_references(access, model, &write.footprint()) {
-        return run_from_references(access.clone(), model, write).await;
+    let (access, model) = (&cx.access, cx.model);
+    // A delete with cascades or references tells this stage which documents are deleted.
+    if next.deletes_referenced(&cx) {
+        return next.run(cx, write).await;
     }
     let mut outcome = WriteOutcome::default();
     loop {
@@ -417,10 +546,10 @@ async fn delete_children(
             .then_some(MAX_TRANSACTION_DELETES);
         let is_parent_missing = AtomicBool::new(false);
         let work = |access: Access| {
-            let (write, is_parent_missing) = (write.clone(), &is_parent_missing);
+            let (cx, write) = (cx.with_access(&access), write.clone());
+            let is_parent_missing = &is_parent_missing;
             async move {
-                transactional::delete_with_parents(&access, model, write, limit, is_parent_missing)
-                    .await
+                transactional::delete_with_parents(cx, write, next, limit, is_parent_missing).await
             }
         };
         match access
@@ -431,8 +560,11 @@ async fn delete_children(
             // sees the deletes.
             Err(_) if is_parent_missing.load(Ordering::Relaxed) => {
                 retry::log_fallback(model, "a parent is missing: the delete runs in two phases");
-                let remaining = link::run_two_phase(access, model, write.clone()).await?;
-                outcome.add(remaining);
+                let cx = WriteContext {
+                    needs_tombstones: true,
+                    ..cx
+                };
+                outcome.add(next.run(cx, write).await?);
                 return Ok(outcome);
             }
             Ok((batch_outcome, is_complete)) => {
@@ -447,23 +579,22 @@ async fn delete_children(
 }
 
 /// Children that are deleted in the current transaction.
-pub(super) struct DeletedChildren {
+struct DeletedChildren {
     groups: Vec<RollupGroup>,
     children: Vec<ChildState>,
 }
 
 /// Reads the recorded contributions of documents that are deleted in the current transaction. `None` if the model has no rollups.
-pub(super) async fn read_deleted_children(
+async fn read_deleted_children(
     access: &Access,
     model: &'static Model,
-    ids: impl Iterator<Item = &RawBson>,
+    ids: &[RawBson],
 ) -> Result<Option<DeletedChildren>> {
     let groups = rollup_groups(access.schema_models(), model);
     if groups.is_empty() {
         return Ok(None);
     }
-    let ids: Vec<_> = ids.cloned().collect();
-    let filter = single_field_document("_id", one_of(&ids)?)?;
+    let filter = single_field_document("_id", one_of(ids)?)?;
     let mut children = ChildState::read_matching(access, model, &groups, &filter).await?;
     children
         .iter_mut()
@@ -472,7 +603,7 @@ pub(super) async fn read_deleted_children(
 }
 
 /// Subtracts the contributions of deleted children. Returns the parents that do not exist.
-pub(super) async fn subtract_deleted_children(
+async fn subtract_deleted_children(
     access: &Access,
     model: &'static Model,
     deleted: DeletedChildren,
@@ -483,7 +614,7 @@ pub(super) async fn subtract_deleted_children(
 }
 
 /// Subtracts the contributions of a document with a tombstone, before the document is deleted.
-pub(super) async fn subtract_deleted_child(
+async fn subtract_deleted_child(
     access: &Access,
     model: &'static Model,
     id: &RawBson,
@@ -495,7 +626,7 @@ pub(super) async fn subtract_deleted_child(
 }
 
 /// Applies the contributions of a write in the background: the caller does not wait.
-pub(super) fn apply_in_background(access: &Access, model: &'static Model, token: PendingToken) {
+fn apply_in_background(access: &Access, model: &'static Model, token: PendingToken) {
     queue::run_in_background(access, async move |access| {
         queue::apply_queued(&access, model, token).await;
         Ok(())
@@ -503,15 +634,12 @@ pub(super) fn apply_in_background(access: &Access, model: &'static Model, token:
 }
 
 /// Recovers the abandoned rollup work of a model. A failure does not stop the remaining work.
-pub(super) async fn recover_model(
+async fn recover_model(
     access: &Access,
     model: &'static Model,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    for kind in [PendingKind::ROLLUP, PendingKind::RECOMPUTE] {
-        if !can_have_pending(access, model, kind) {
-            continue;
-        }
+    for (_, kind) in Rollups.pending_kinds(access, model) {
         let batch = MAX_CHILDREN_PER_BATCH;
         let mut expired = ExpiredWork::new(access, model, kind, Stage::ROLLUPS, batch);
         while let Some(ExpiredBatch { new, repeated }) = expired.next_batch().await? {
@@ -553,11 +681,6 @@ fn still_pending_error(model: &Model, kind: PendingKind, id: &RawBson) -> Error 
         Err(_) => error,
     };
     error::naming_model(model)(error)
-}
-
-/// Returns the paths that a save must not change.
-pub(super) fn managed_paths(model: &Model) -> impl Iterator<Item = String> {
-    model.rollups.iter().map(|rollup| rollup.stored.to_owned())
 }
 
 /// Whether a document has pending work of a kind.

@@ -3,6 +3,7 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{Footprint, add_managed_fields};
+
 use crate::{
     Result,
     access::Access,
@@ -35,6 +36,8 @@ pub(crate) struct WriteOutcome {
     pub(crate) modified: u64,
     /// The document that a find-and-modify returned.
     pub(crate) document: Option<RawDocumentBuf>,
+    /// Whether a stage has shown that the copied sources did not change, and has removed the records of the revalidation.
+    pub(super) confirms_sources: bool,
 }
 
 impl WriteOutcome {
@@ -226,7 +229,7 @@ impl WriteOperation {
                 WriteOutcome {
                     matched: updated.matched,
                     modified: updated.modified,
-                    document: None,
+                    ..WriteOutcome::default()
                 }
             }
             Self::FindAndModify(modify) => {

@@ -175,6 +175,26 @@ pub(crate) mod tombstone {
     }
 }
 
+/// The state of a document in a delete with a tombstone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TombstoneState {
+    Live,
+    /// The document has a provisional tombstone: the delete is undecided.
+    Provisional,
+    /// The document has a final tombstone, and counts as deleted.
+    Final,
+}
+
+impl TombstoneState {
+    pub(crate) fn from_stored(raw: &RawDocument) -> Self {
+        match Metadata::of(raw).tombstone() {
+            None => Self::Live,
+            Some(tombstone) if tombstone.is_provisional => Self::Provisional,
+            Some(_) => Self::Final,
+        }
+    }
+}
+
 impl<'d> Metadata<'d> {
     /// Returns the intent record of an unfinished write.
     pub(crate) fn intent(self) -> Option<IntentRecord> {

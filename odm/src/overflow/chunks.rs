@@ -13,9 +13,13 @@
 //! A document with `abandoned` in its `_id` has no elements. It records for a while that recovery abandoned the insert with that
 //! token.
 
-use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
-use super::manifest::{ArrayState, ArrayWorkKind, integer_or_zero};
+use super::{
+    capacity::EMPTY_ARRAY_BYTES,
+    manifest::{ArrayState, ArrayWorkKind, integer_or_zero, raw_element_bytes},
+};
+
 use crate::{
     Result,
     access::{Access, find_matching},
@@ -101,4 +105,42 @@ async fn sum_over_chunks(
     let rows = access.aggregate_all(field.chunks, aggregate).await?;
     let row = rows.first().map(|row| parse_document(row)).transpose()?;
     Ok(row.map_or(0, |row| integer_or_zero(row.get("sum"))))
+}
+
+/// The maximum number of values in one pull.
+const MAX_PULLED_VALUES: usize = 1_000;
+
+/// Splits values into groups that one pull can name. The owner document stores the values of a pull until the pull is complete.
+pub(crate) fn split_for_pulls<'e>(
+    field: &OverflowField,
+    elements: &'e [RawBson],
+) -> Result<Vec<&'e [RawBson]>> {
+    let size = |element: &RawBson| raw_element_bytes(element.clone());
+    split_bounded(
+        elements,
+        size,
+        MAX_PULLED_VALUES,
+        field.max_chunk_bytes - EMPTY_ARRAY_BYTES,
+    )
+}
+
+/// Splits elements into groups of at most `max_len` elements and `max_bytes`. A larger element is a group of its own.
+pub(crate) fn split_bounded<E>(
+    elements: &[E],
+    size: impl Fn(&E) -> Result<usize>,
+    max_len: usize,
+    max_bytes: usize,
+) -> Result<Vec<&[E]>> {
+    let (mut parts, mut first, mut bytes) = (Vec::new(), 0, 0);
+    for (position, element) in elements.iter().enumerate() {
+        let element_bytes = size(element)?;
+        let len = position - first;
+        if len > 0 && (len >= max_len || bytes + element_bytes > max_bytes) {
+            parts.extend(elements.get(first..position));
+            (first, bytes) = (position, 0);
+        }
+        bytes += element_bytes;
+    }
+    parts.extend(elements.get(first..).filter(|rest| !rest.is_empty()));
+    Ok(parts)
 }

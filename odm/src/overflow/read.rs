@@ -10,6 +10,7 @@ use super::{
     manifest::{ArrayState, integer_or_zero},
     order::{self, ArrayOrder},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -38,6 +39,21 @@ pub(crate) struct ArrayReader {
 }
 
 impl ArrayReader {
+    /// Returns a reader of the array in the document that the filter matches.
+    pub(crate) fn new(
+        access: &Access,
+        model: &'static Model,
+        field: &'static OverflowField,
+        filter: RawDocumentBuf,
+    ) -> Self {
+        Self {
+            access: access.clone(),
+            model,
+            field,
+            filter,
+        }
+    }
+
     /// Returns a reader and the state of the array in a document. Returns `None` if all elements are resident.
     pub(crate) fn from_document(
         access: &Access,

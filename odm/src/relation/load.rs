@@ -11,6 +11,7 @@ use super::{
     link::{Link, LinkItem, Links},
     target_join::JoinEdge,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition},
@@ -18,7 +19,7 @@ use crate::{
     decode::{self, decode_all},
     document::Document,
     error,
-    id_batches::id_batches,
+    ids::id_batches,
     projection::{self, Projection},
     query::{encode_value, single_field_document},
     soft_delete::Visibility,

@@ -1,5 +1,7 @@
 //! Computed fields as plain data, and the compile-time checks of their types.
 
+pub(crate) mod evaluate;
+
 use std::collections::{BTreeMap, HashMap};
 
 use bson::Decimal128;

@@ -8,6 +8,7 @@ use super::{
     Model, Schema,
     missing_indexes::{MissingIndexes, MissingIndexesOf, missing_among},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -97,10 +98,7 @@ impl PartialEq for FailedIndex {
 
 impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
-        let declared = maintain::with_lease_indexes(S::indexes(), S::MODELS);
-        let declared = maintain::with_copy_indexes(declared, S::MODELS);
-        let declared = maintain::with_rollup_indexes(declared, S::MODELS);
-        let declared = maintain::with_overflow_indexes(declared);
+        let declared = maintain::with_derived_indexes(S::indexes(), S::MODELS);
         let mut models = S::MODELS.to_vec();
         let declared_models = declared.iter().map(|(model, _)| *model);
         let overflow_models = declared_models

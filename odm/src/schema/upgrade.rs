@@ -19,7 +19,7 @@ use crate::{
     metadata::{Metadata, ParsedMetadata, SCHEMA_VERSION, overflow::OVERFLOW},
     overflow::manifest::Manifest,
     query::{append_field, id_filter, same_bytes, single_field_document},
-    schema::Model,
+    schema::{Model, computed::evaluate::compute_document},
     soft_delete::Visibility,
     stored::{set_at, to_raw_value},
 };
@@ -111,7 +111,7 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     let id_parts: Vec<_> = id_parts.collect();
     let arrays = spilled_arrays(model, &document);
     upgrade(from, &mut document).map_err(naming_document)?;
-    maintain::compute_document(model, &mut document).map_err(naming_document)?;
+    compute_document(model, &mut document).map_err(naming_document)?;
     ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
     let mut id_parts = id_parts.iter();
     if let Some((field, _)) = id_parts.find(|(field, value)| document.get(field) != Some(value)) {
@@ -140,6 +140,21 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     set_version(model, &mut document);
     let upgraded = RawDocumentBuf::try_from(&document).map_err(error::from_bson);
     upgraded.map(Some).map_err(naming_document)
+}
+
+/// Reads documents, upgraded to the current version of the model.
+pub(crate) async fn read_upgraded(
+    access: &Access,
+    model: &Model,
+    find: FindOperation,
+) -> Result<Vec<RawDocumentBuf>> {
+    let mut found = access.find_all(model, find).await?;
+    for raw in &mut found {
+        if let Some(upgraded) = upgrade_document(model, raw)? {
+            *raw = upgraded;
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the manifests of a document's overflow arrays, by the names of the arrays.

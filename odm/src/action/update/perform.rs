@@ -7,6 +7,7 @@ use super::{
     operators::FinishedUpdate,
     requirement::{RequirementReason, UpdateRequirement},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -20,8 +21,9 @@ use crate::{
     error,
     field::Path,
     hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::{WriteRequest, any_element_condition},
+    maintain::WriteRequest,
     overflow,
+    overflow::element_search::any_element_condition,
     query::{FilterNode, append_field, single_field_document},
     retry,
     schema::{Model, upgrade},

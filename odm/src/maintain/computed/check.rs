@@ -2,15 +2,20 @@
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 
-use super::{computing_stages, equality_condition, evaluate};
+use super::{computing_stages, equality_condition};
+
 use crate::{
     Result,
     access::{Access, add_condition},
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
-    maintain::{link::linked_document::id_filter, metadata_update::to_raw_value, narrow_filter},
-    query::same_bytes,
-    schema::{Model, upgrade},
+    maintain::{metadata_update::to_raw_value, narrow_filter},
+    query::{id_filter, same_bytes},
+    schema::{
+        Model,
+        computed::evaluate::{evaluate_field, with_field},
+        upgrade,
+    },
 };
 
 /// A computed field with a wrong value.
@@ -34,7 +39,7 @@ pub(crate) fn find_wrong_fields(
     let mut corrected = current.clone().into_owned();
     let mut findings = Vec::new();
     for field in model.computed {
-        let expected = evaluate::evaluate_field(field, &corrected).ok();
+        let expected = evaluate_field(field, &corrected).ok();
         let actual = current.get(field.stored).map_err(error::from_bson)?;
         if let Some(expected) = &expected {
             let expected = to_raw_value(expected)?;
@@ -42,7 +47,7 @@ pub(crate) fn find_wrong_fields(
                 continue;
             }
             // Compute later fields from the expected value, not from the wrong one.
-            corrected = super::with_field(&corrected, field.stored, expected)?;
+            corrected = with_field(&corrected, field.stored, expected)?;
         }
         findings.push(WrongComputedField {
             path: field.stored,

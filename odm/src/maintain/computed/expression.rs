@@ -1,8 +1,10 @@
-//! Computing a field in the database, with the same result as the [evaluation](super::evaluate) in this process.
+//! Computing a field in the database, with the same result as the evaluation in this process.
 
 use bson::{Bson, Document, bson, doc};
 
-use crate::schema::{Computation, ComputedField, NumberKind, Term};
+use crate::schema::{
+    Computation, ComputedField, NumberKind, Term, computed::evaluate::OUT_OF_RANGE_MESSAGE,
+};
 
 /// Returns the expression for a computed field.
 pub(super) fn field_expression(field: &ComputedField) -> Bson {
@@ -14,7 +16,7 @@ pub(super) fn field_expression(field: &ComputedField) -> Bson {
     // The server turns an integer overflow into a double. The type of the result shows an overflow in any part of the
     // computation.
     let is_whole = doc! { "$eq": [{ "$type": "$$value" }, "long"] };
-    let error = error_expression(super::OUT_OF_RANGE_MESSAGE, "$$value");
+    let error = error_expression(OUT_OF_RANGE_MESSAGE, "$$value");
     bson!({ "$let": {
         "vars": { "value": value },
         "in": { "$cond": [is_whole, "$$value", error] },

@@ -10,15 +10,18 @@ use super::{
     source::SourceCache,
     to_raw_document,
 };
+
 use crate::{
     Result,
     access::Access,
     backend::operation::Stage,
+    ids::OrderedId,
     maintain::{
         PendingKind, PendingToken,
-        link::linked_document::{OrderedId, TombstoneState, id_filter},
         metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
     },
+    metadata::references::TombstoneState,
+    query::id_filter,
     schema::{Model, upgrade},
     stored::parse_fields,
 };

@@ -16,6 +16,7 @@ use super::{
     source::SourceState,
     to_raw_document,
 };
+
 use crate::{
     ErrorKind, Result,
     access::{Access, find_matching},
@@ -24,16 +25,16 @@ use crate::{
         operation::{CountOperation, FindOperation, Stage},
     },
     decode, error,
-    id_batches::id_batches,
+    ids::{OrderedId, id_batches, one_of},
     maintain::{
         PendingKind, PendingToken,
         blocked::{self, RejectionList, is_rejection},
         footprint::put_operator,
-        link::linked_document::{OrderedId, TombstoneState, id_filter, one_of},
+        maintainer::DeletedDocument,
         metadata_update::{MetadataUpdate, apply_each, apply_updates, paths_overlap},
     },
-    metadata::copy::SOURCE_VERSION,
-    query::single_field_document,
+    metadata::{copy::SOURCE_VERSION, references::TombstoneState},
+    query::{id_filter, single_field_document},
     retry,
     schema::{CopyMode, Model},
     transaction_scope,
@@ -515,7 +516,7 @@ pub(super) async fn write_copies(
         update_dependents(access, dependent_model, &fan_out, budget, rejected).await?;
     }
     // The transaction does not see dependents that are inserted concurrently: repeat the fan-out after the commit.
-    PendingCopies::fan_out_only(token, slowest_mode(&modes))
+    PendingCopies::of_fan_out(token, slowest_mode(&modes))
         .run_in_background(access, dependent_model);
     Ok(())
 }
@@ -603,11 +604,11 @@ async fn try_in_transaction(
 /// # Errors
 ///
 /// The error of the first rejecting document, after the copies of all other documents are null.
-pub(in crate::maintain) async fn clear_copies(
+pub(super) async fn clear_copies(
     access: &Access,
     model: &'static Model,
-    deleted: impl Iterator<Item = DeletedSource<'_>>,
-    deleted_source: &SourceState,
+    deleted: &[DeletedDocument<'_>],
+    version: i64,
 ) -> Result<()> {
     let clearing = super::dependent_groups(access.schema_models(), model)
         .filter(|(_, group)| group.is_clearing());
@@ -616,8 +617,9 @@ pub(in crate::maintain) async fn clear_copies(
         return Ok(());
     }
     let mut by_scope = BTreeMap::<Option<OrderedId>, (Option<Bson>, Vec<Bson>)>::new();
-    for DeletedSource { id, scope } in deleted {
-        let id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
+    let deleted_source = &SourceState::deleted_at(version);
+    for DeletedDocument { id, scope } in deleted {
+        let id = Bson::try_from((*id).clone()).map_err(error::from_bson)?;
         let scope_value =
             scope.map(|scope| Bson::try_from(scope.clone()).map_err(error::from_bson));
         let scope_value = scope_value.transpose()?;
@@ -651,14 +653,6 @@ pub(in crate::maintain) async fn clear_copies(
         }
     }
     rejected.into_error().map_or(Ok(()), Err)
-}
-
-/// A deleted source document.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::maintain) struct DeletedSource<'d> {
-    pub(in crate::maintain) id: &'d RawBson,
-    /// The value of the scope field; `None` if the model has no scope.
-    pub(in crate::maintain) scope: Option<&'d RawBson>,
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::{
     source::{SourceCache, SourceState},
     to_raw_document,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -16,12 +17,12 @@ use crate::{
     document::{self, Draft, DraftContent},
     error,
     maintain::{
-        PendingKind, PendingToken, computed,
+        PendingKind, PendingToken,
         footprint::{Operator, parsed_changes, parsed_changes_mut, written_values},
         metadata_update::set_at,
     },
     metadata::copy::SnapshotOrigin,
-    schema::Model,
+    schema::{Model, computed::evaluate::compute_fields},
     stored::{edit_fields, parse_fields, replace_fields, root_of},
 };
 
@@ -70,7 +71,7 @@ fn fill_drafts<'a>(
         let filled = drafts.iter().zip(structs).map(|(draft, fields)| {
             let mut raw = draft.clone();
             replace_fields(&mut raw, &names, &fields)?;
-            computed::compute_fields(model, &mut raw)?;
+            compute_fields(model, &mut raw)?;
             Ok(raw)
         });
         Ok((filled.collect::<Result<_>>()?, sources))

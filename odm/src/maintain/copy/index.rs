@@ -9,21 +9,22 @@ use super::{
     is_dependent,
     layout::{CopyGroup, copy_groups, dependent_groups},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::{Direction, Index, Stage},
     error,
-    maintain::{PendingKind, link},
+    maintain::PendingKind,
     schema::Model,
 };
 
 /// Adds the indexes that find dependents and pending work to the declared indexes.
-pub(crate) fn with_copy_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
+pub(super) fn add_copy_indexes(
     models: &[&'static Model],
-) -> Vec<(&'static Model, Vec<Index>)> {
-    for (model, indexes) in &mut declared {
+    declared: &mut [(&'static Model, Vec<Index>)],
+) {
+    for (model, indexes) in declared {
         for group in copy_groups(model)
             .iter()
             .filter(|group| group.has_fan_out())
@@ -36,12 +37,7 @@ pub(crate) fn with_copy_indexes(
         if dependent_groups(models, model).next().is_some() {
             indexes.push(Index::sparse_on(PendingKind::FAN_OUT.lease_path()));
         }
-        // Without transactions, a source with clearing dependents gets a tombstone before the delete.
-        if dependent_groups(models, model).any(|(_, group)| group.is_clearing()) {
-            link::add_tombstone_lease_index(indexes);
-        }
     }
-    declared
 }
 
 /// The reference paths that are known to have an index. All handles of a database share the list.

@@ -4,11 +4,11 @@
 use bson::{Bson, Document, doc};
 
 use super::source::SourceState;
+
 use crate::{
     maintain::{
         footprint::PathChange,
         metadata_update::{is_position, value_at},
-        overflow, rollup,
     },
     metadata::{
         self, ParsedMetadata,
@@ -99,7 +99,7 @@ pub(super) fn split_overflow_groups(model: &Model) -> (Vec<CopyGroup>, Vec<CopyG
     (direct, in_overflow)
 }
 
-/// Returns the paths that a save must not change: copies, snapshots, rollups, overflow arrays, and fields that are set only once.
+/// Returns the paths that a save must not change: copies, snapshots, and fields that are set only once.
 pub(super) fn managed_paths(model: &Model) -> Vec<String> {
     fn collect_set_once(copies: &TypeCopies, prefix: &str, paths: &mut Vec<String>) {
         paths.extend(
@@ -119,8 +119,6 @@ pub(super) fn managed_paths(model: &Model) -> Vec<String> {
     });
     let mut paths = copies.collect();
     collect_set_once(model.copies, "", &mut paths);
-    paths.extend(rollup::managed_paths(model));
-    paths.extend(overflow::unsavable_paths(model).map(ToOwned::to_owned));
     paths
 }
 

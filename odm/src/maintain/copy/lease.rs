@@ -8,19 +8,20 @@ use super::{
     dependent_groups,
     source::{SourceState, source_projection},
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     decode,
+    ids::one_of,
     maintain::{
         PendingKind, PendingToken, Rejection,
-        link::linked_document::{id_filter, one_of, read_upgraded},
         metadata_update::{MetadataUpdate, apply_update, apply_updates, remove_records},
     },
     metadata::pending::{SINCE, UPDATED},
-    query::{append_field, single_field_document},
-    schema::Model,
+    query::{append_field, id_filter, single_field_document},
+    schema::{Model, upgrade::read_upgraded},
 };
 
 /// The sources that one write has changed: all have a pending fan-out with the same token.

@@ -1,5 +1,7 @@
 //! Follow-up work for copies after a write, and the recovery of abandoned copy work.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
@@ -7,18 +9,18 @@ use super::{
     layout::{CopyField, CopyGroup},
     lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
     revalidate::{revalidate_batch, revalidate_write},
-    source::{CopiedSource, SourceVersions},
 };
+
 use crate::{
     ErrorKind, Result,
     access::Access,
     backend::{BoxFuture, operation::Stage},
+    ids::one_of,
     maintain::{
         PendingKind, PendingToken, RecoveryReport,
         blocked::RejectionList,
-        computed,
-        footprint::{update_touches, with_operator},
-        link::linked_document::one_of,
+        footprint::{recomputed_fields, update_touches, with_operator},
+        maintainer::{ConditionalRecord, CopiedSource},
         metadata_update::paths_overlap,
         recovery::{ExpiredBatch, ExpiredWork},
     },
@@ -30,17 +32,17 @@ use crate::{
 
 /// The follow-up work for copies after one write.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PendingCopies {
+pub(super) struct PendingCopies {
     pub(super) fan_out: Option<(PendingToken, CopyMode)>,
     pub(super) revalidation: Option<PendingToken>,
     /// The sources of the new documents. `None` unless all documents with a pending revalidation are new.
-    pub(super) sources: Option<SourceVersions>,
+    sources: Option<Arc<[CopiedSource]>>,
     progress: FanOutProgress,
 }
 
 /// How far the fan-out came in the transaction of the write.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum FanOutProgress {
+pub(super) enum FanOutProgress {
     /// The fan-out did not run in the transaction.
     #[default]
     NotStarted,
@@ -51,35 +53,31 @@ pub(crate) enum FanOutProgress {
 }
 
 impl PendingCopies {
-    pub(super) fn fan_out_only(token: PendingToken, mode: CopyMode) -> Self {
+    pub(super) fn of_fan_out(token: PendingToken, mode: CopyMode) -> Self {
         Self {
             fan_out: Some((token, mode)),
             ..Self::default()
         }
     }
 
-    /// Returns the work that remains after a transaction.
-    pub(crate) fn after_transaction(self, progress: FanOutProgress) -> Self {
-        Self { progress, ..self }
-    }
-
-    /// Returns the token of the pending revalidation, if all documents of the write are new.
-    pub(in crate::maintain) fn revalidation_token(&self) -> Option<PendingToken> {
-        self.sources.as_ref().and(self.revalidation)
-    }
-
-    /// Returns the sources of the new documents.
-    pub(in crate::maintain) fn new_sources(&self) -> &[CopiedSource] {
-        self.sources.as_ref().map_or(&[], SourceVersions::as_slice)
-    }
-
-    /// Marks the revalidation as done: the sources did not change until after the insert, and the pending records are removed.
-    pub(in crate::maintain) fn mark_revalidated(&mut self) {
-        (self.revalidation, self.sources) = (None, None);
+    /// Returns the work that remains after the write. `is_confirmed` says that the sources did not change until after the insert,
+    /// and that the records of the revalidation are removed.
+    pub(super) fn after_write(
+        self,
+        progress: FanOutProgress,
+        sources: Option<Arc<[CopiedSource]>>,
+        is_confirmed: bool,
+    ) -> Self {
+        Self {
+            progress,
+            sources,
+            revalidation: self.revalidation.filter(|_| !is_confirmed),
+            ..self
+        }
     }
 
     /// Whether the fan-out starts in the transaction of the write.
-    pub(crate) fn starts_in_transaction(&self) -> bool {
+    pub(super) fn starts_in_transaction(&self) -> bool {
         match self.fan_out {
             Some((_, CopyMode::Bounded | CopyMode::Sync)) => true,
             Some((_, CopyMode::Background | CopyMode::Snapshot)) | None => false,
@@ -88,7 +86,7 @@ impl PendingCopies {
 
     /// Runs the fan-out in the transaction of the write, within the budget. Dependents that the transaction does not see are
     /// updated after the commit.
-    pub(crate) async fn fan_out_in_transaction(
+    pub(super) async fn fan_out_in_transaction(
         &self,
         access: &Access,
         model: &'static Model,
@@ -111,7 +109,7 @@ impl PendingCopies {
     }
 
     /// Runs the follow-up work after the write. A background fan-out and the revalidation run in tasks of their own.
-    pub(crate) async fn run_after_write(self, access: Access, model: &'static Model) {
+    pub(super) async fn run_after_write(self, access: Access, model: &'static Model) {
         let full_access = access.with_full_visibility();
         if let Some(token) = self.revalidation {
             // Without a free slot, the write waits here. This limits the number of concurrent revalidations.
@@ -120,7 +118,7 @@ impl PendingCopies {
             let (full_access, sources) = (full_access.in_background(), self.sources);
             task::spawn(async move {
                 let _running_task = full_access.shared_state().background.start_task();
-                let result = revalidate_write(&full_access, model, token, sources.as_ref()).await;
+                let result = revalidate_write(&full_access, model, token, sources.as_deref()).await;
                 log_failure(model, &result);
                 drop(slot);
             });
@@ -154,7 +152,7 @@ impl PendingCopies {
     }
 
     /// Runs the follow-up work after the surrounding transaction, or in a task of its own. The caller does not wait.
-    pub(crate) fn run_in_background(self, access: &Access, model: &'static Model) {
+    pub(super) fn run_in_background(self, access: &Access, model: &'static Model) {
         match access.transaction_scope() {
             _ if self.is_empty() => {}
             Some(scope) => scope.add_post_commit(Box::new(move |access| {
@@ -169,7 +167,7 @@ impl PendingCopies {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.fan_out.is_none() && self.revalidation.is_none()
     }
 }
@@ -181,17 +179,23 @@ fn log_failure(model: &Model, result: &Result<()>) {
     }
 }
 
-/// Records a pending fan-out in an update that writes a copied field. Returns the token and the copy mode.
+/// Records a pending fan-out in an update that writes a copied field. Returns the token, the copy mode, and the record, which only
+/// a change of a copied value needs.
 pub(super) fn add_pending_fan_out(
     access: &Access,
     model: &Model,
     dependents: &[(&'static Model, CopyGroup)],
     update: &mut RawDocumentBuf,
-) -> Result<Option<(PendingToken, CopyMode)>> {
-    let modes = modes_of_changed_fields(model, dependents, update);
+) -> Result<Option<((PendingToken, CopyMode), ConditionalRecord)>> {
+    let changed = changed_copies(model, dependents, update);
+    let (modes, mut paths): (Vec<_>, Vec<_>) = changed
+        .map(|(_, _, copied)| (copied.mode, copied.source_path.clone()))
+        .unzip();
     if modes.is_empty() {
         return Ok(None);
     }
+    paths.sort_unstable();
+    paths.dedup();
     let token = PendingToken::with_new_lease(access.lease());
     *update = with_operator(update, "$inc", SOURCE_VERSION, 1_i64.into())?;
     *update = with_operator(
@@ -200,7 +204,14 @@ pub(super) fn add_pending_fan_out(
         PendingKind::FAN_OUT.record_path(),
         token.to_raw()?,
     )?;
-    Ok(Some((token, slowest_mode(&modes))))
+    let record = ConditionalRecord {
+        paths,
+        marks: vec![
+            ("$inc", SOURCE_VERSION),
+            ("$set", PendingKind::FAN_OUT.record_path()),
+        ],
+    };
+    Ok(Some(((token, slowest_mode(&modes)), record)))
 }
 
 /// Returns the copy mode that makes the write wait longest.
@@ -214,23 +225,13 @@ pub(super) fn slowest_mode(modes: &[CopyMode]) -> CopyMode {
     slowest.copied().unwrap_or(CopyMode::Background)
 }
 
-/// Returns the copy modes of all dependent fields whose source field an update writes or recomputes.
-fn modes_of_changed_fields(
-    model: &Model,
-    dependents: &[(&'static Model, CopyGroup)],
-    update: &RawDocumentBuf,
-) -> Vec<CopyMode> {
-    let changed = changed_copies(model, dependents, update);
-    changed.map(|(_, _, copied)| copied.mode).collect()
-}
-
 /// Returns the copies of the fields that an update writes or recomputes, with the models of the dependents.
 pub(super) fn changed_copies<'d>(
     model: &Model,
     dependents: &'d [(&'static Model, CopyGroup)],
     update: &RawDocument,
 ) -> impl Iterator<Item = (&'static Model, &'d CopyGroup, &'d CopyField)> {
-    let computed = computed::changed_fields(model, update);
+    let computed = recomputed_fields(model, update);
     let fields = dependents.iter().flat_map(|(dependent, group)| {
         let fields = group.fan_out_fields();
         fields.map(move |field| (*dependent, group, field))
@@ -309,7 +310,7 @@ fn run_remaining(
 }
 
 /// Recovers the abandoned copy work of a model. A failure does not stop the remaining work.
-pub(crate) async fn recover_model(
+pub(super) async fn recover_model(
     access: &Access,
     model: &'static Model,
     report: &mut RecoveryReport,

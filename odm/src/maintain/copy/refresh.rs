@@ -3,11 +3,12 @@
 use bson::RawDocumentBuf;
 
 use super::{layout::copy_groups, parse_document, source::SourceCache, to_raw_document};
+
 use crate::{
     Result,
     access::Access,
     backend::BoxFuture,
-    maintain::link::linked_document::TombstoneState,
+    metadata::references::TombstoneState,
     schema::{Model, upgrade},
 };
 

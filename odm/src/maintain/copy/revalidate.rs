@@ -9,21 +9,25 @@ use super::{
     fan_out::{CopyUpdate, FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, source_condition, write_copies},
     layout::CopyGroup,
     parse_document,
-    source::{SourceCache, SourceState, SourceVersions},
+    source::{SourceCache, SourceState, are_unchanged},
 };
+
 use crate::{
     Error, Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     decode,
+    ids::{OrderedId, one_of},
     maintain::{
         PendingKind, PendingToken, Rejection,
         blocked::{self, RejectionList},
-        link::linked_document::{OrderedId, TombstoneState, id_filter, one_of},
+        maintainer::CopiedSource,
         metadata_update::{remove_records, to_raw_value},
+        version_clock::first_version,
     },
     metadata,
-    query::{append_field, single_field_document},
+    metadata::references::TombstoneState,
+    query::{append_field, id_filter, single_field_document},
     schema::Model,
 };
 
@@ -33,13 +37,11 @@ pub(super) async fn revalidate_write(
     access: &Access,
     model: &'static Model,
     token: PendingToken,
-    sources: Option<&SourceVersions>,
+    sources: Option<&[CopiedSource]>,
 ) -> Result<()> {
     let filter = token.token_filter(PendingKind::REVALIDATE)?;
     if let Some(sources) = sources
-        && sources
-            .are_unchanged(access, &super::copy_groups(model))
-            .await?
+        && are_unchanged(sources, access, &super::copy_groups(model)).await?
     {
         remove_records(
             access,
@@ -105,7 +107,7 @@ pub(super) async fn revalidate_batch(
         options: Stage::COPIES.step("read the copies to revalidate").into(),
         ..find_matching(&model.collection.into(), filter)
     };
-    let deleted_source = SourceState::deleted_now();
+    let deleted_source = SourceState::deleted_at(first_version());
     let mut dependents = access.find_all(model, find).await?;
     let has_more = dependents.len() > MAX_COPY_BATCH_DOCUMENTS;
     dependents.truncate(MAX_COPY_BATCH_DOCUMENTS);

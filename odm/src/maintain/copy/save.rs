@@ -3,13 +3,15 @@
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{
-    layout::{CopyField, CopyGroup, PathRelation, copy_groups, managed_paths},
+    layout::{CopyField, CopyGroup, PathRelation, copy_groups},
     parse_document, to_raw_document,
 };
+
 use crate::{
     Error, ErrorKind, Result, error,
     maintain::{
         footprint::{Operator, PathChange, parsed_changes_mut, written_values},
+        maintainer::managed_paths,
         metadata_update::{field_names_of, set_at, value_at},
     },
     metadata::copy::remove_copied_from,

@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use super::{first_version, layout::CopyGroup, refresh::refresh_copies};
+use super::{layout::CopyGroup, refresh::refresh_copies};
+
 use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     decode, error,
-    id_batches::id_batches,
-    maintain::{
-        PendingKind,
-        link::linked_document::{OrderedId, TombstoneState, one_of, read_upgraded},
-        metadata_update::to_raw_value,
-    },
+    ids::{OrderedId, id_batches, one_of},
+    maintain::{PendingKind, maintainer::CopiedSource, metadata_update::to_raw_value},
     metadata::{
-        ParsedMetadata, copy::SOURCE_VERSION, references::tombstone, rollup::ROLLUP_VERSION,
+        ParsedMetadata,
+        copy::SOURCE_VERSION,
+        references::{TombstoneState, tombstone},
+        rollup::ROLLUP_VERSION,
     },
     query::{append_field, single_field_document},
-    schema::Model,
+    schema::{Model, upgrade::read_upgraded},
 };
 
 /// The sources that one operation has read, by collection and id.
@@ -57,13 +57,11 @@ impl SourceState {
         })
     }
 
-    /// Returns the state of a source that is being deleted.
-    ///
-    /// The version is higher than every earlier version of the source, and lower than the version of a later document with the
-    /// same `_id`. To ensure this, create the value before the read that finds the document or finds that the document is gone.
-    pub(in crate::maintain) fn deleted_now() -> Self {
+    /// Returns the state of a source that is being deleted. The version is higher than every earlier version of the source, and
+    /// lower than the version of a later document with the same `_id`.
+    pub(super) fn deleted_at(version: i64) -> Self {
         Self {
-            version: first_version(),
+            version,
             has_pending_fan_out: false,
             tombstone: TombstoneState::Final,
             rollup_version: None,
@@ -113,8 +111,8 @@ impl SourceCache {
         Ok(Some(source))
     }
 
-    /// Returns the versions of all sources of followed copies.
-    pub(super) fn source_versions(&self, groups: &[CopyGroup]) -> Result<SourceVersions> {
+    /// Returns all sources of followed copies.
+    pub(super) fn copied_sources(&self, groups: &[CopyGroup]) -> Result<Vec<CopiedSource>> {
         let mut versions = Vec::new();
         for ((collection, id), source) in &self.found {
             let mut groups = groups.iter().filter(|group| group.has_fan_out());
@@ -132,7 +130,7 @@ impl SourceCache {
                     .and_then(|source| source.rollup_version.clone()),
             });
         }
-        Ok(SourceVersions(versions))
+        Ok(versions)
     }
 
     /// Reads the sources that were not read before. Costs one query for each model.
@@ -164,61 +162,27 @@ impl SourceCache {
     }
 }
 
-/// The source versions of copies.
-#[derive(Debug, Clone)]
-pub(super) struct SourceVersions(Vec<CopiedSource>);
-
-/// A source with the version that was copied.
-#[derive(Debug, Clone)]
-pub(in crate::maintain) struct CopiedSource {
-    pub(in crate::maintain) model: &'static Model,
-    pub(in crate::maintain) id: Bson,
-    /// `None` if the source did not exist.
-    version: Option<i64>,
-    pub(in crate::maintain) rollup_version: Option<Bson>,
-}
-
-impl CopiedSource {
-    /// Returns the condition that the source was not changed or deleted since the read; `None` if the source did not exist.
-    pub(in crate::maintain) fn unchanged_since_read(&self) -> Option<Document> {
-        let version = match self.version? {
-            // A source has no version until the first change.
-            0 => doc! { "$exists": false },
-            version => doc! { "$eq": version },
-        };
-        Some(doc! { SOURCE_VERSION: version, tombstone::TOKEN: { "$exists": false } })
-    }
-}
-
-impl SourceVersions {
-    pub(super) fn as_slice(&self) -> &[CopiedSource] {
-        &self.0
-    }
-
-    /// Whether all sources still have the copied version and no tombstone.
-    pub(super) async fn are_unchanged(
-        &self,
-        access: &Access,
-        groups: &[CopyGroup],
-    ) -> Result<bool> {
-        let source_ids = self
-            .0
-            .iter()
-            .map(|copied| (copied.model, copied.id.clone()));
-        let source_ids: Vec<_> = source_ids.collect();
-        let mut current = SourceCache::default();
-        current.read_missing(access, groups, &source_ids).await?;
-        for copied in &self.0 {
-            let source = current.get_source(copied.model, &copied.id)?.flatten();
-            let has_same_version = |current: &SourceState| Some(current.version) == copied.version;
-            if !source.is_some_and(|current| {
-                current.tombstone == TombstoneState::Live && has_same_version(current)
-            }) {
-                return Ok(false);
-            }
+/// Whether all sources still have the copied version and no tombstone.
+pub(super) async fn are_unchanged(
+    sources: &[CopiedSource],
+    access: &Access,
+    groups: &[CopyGroup],
+) -> Result<bool> {
+    let source_ids = sources.iter();
+    let source_ids = source_ids.map(|copied| (copied.model, copied.id.clone()));
+    let source_ids: Vec<_> = source_ids.collect();
+    let mut current = SourceCache::default();
+    current.read_missing(access, groups, &source_ids).await?;
+    for copied in sources {
+        let source = current.get_source(copied.model, &copied.id)?.flatten();
+        let has_same_version = |current: &SourceState| Some(current.version) == copied.version;
+        if !source.is_some_and(|current| {
+            current.tombstone == TombstoneState::Live && has_same_version(current)
+        }) {
+            return Ok(false);
         }
-        Ok(true)
     }
+    Ok(true)
 }
 
 /// The maximum number of sources in one query.

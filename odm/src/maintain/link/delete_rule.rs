@@ -5,19 +5,23 @@ use std::collections::BTreeSet;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{
-    detach::detach_change,
-    linked_document::{LinkedDocument, OrderedId, id_array, one_of},
-    overflow_references::add_conditions,
+    detach::detach_change, linked_document::LinkedDocument, overflow_references::add_conditions,
 };
+
 use crate::{
     Result,
     access::{Access, add_condition},
     backend::operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
     error,
+    ids::{OrderedId, id_array, one_of},
     maintain::{
-        NestedFollowUp, PendingKind, add_managed_fields, computed, copy, narrow_filter, overflow,
-        rollup, with_operator,
+        PendingKind, add_managed_fields,
+        maintainer::{
+            ConditionalRecord, DeleteFollowUp, FollowUp, MAINTAINERS, Next, WriteContext,
+        },
+        narrow_filter, with_operator,
     },
+    metadata::references::{INTENT, LEASE},
     query::single_field_document,
     schema::{InverseLink, Model, ReferenceLink},
 };
@@ -49,27 +53,19 @@ pub(crate) fn rules_targeting(
     declared.filter(|rule| rule.link.link_field.collection == model.collection)
 }
 
-/// Adds the index that finds unfinished writes to models with references, and to the targets of references. Without transactions, a
-/// reference is written with an intent record, and a target gets a tombstone before the delete.
-pub(crate) fn with_lease_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
+/// Adds the index that finds unfinished writes. Without transactions, a reference is written with an intent record. A target, and a
+/// document with follow-up work on a delete, gets a tombstone before the delete.
+pub(super) fn add_lease_indexes(
     models: &[&'static Model],
-) -> Vec<(&'static Model, Vec<Index>)> {
-    for (model, indexes) in &mut declared {
+    declared: &mut [(&'static Model, Vec<Index>)],
+) {
+    for (model, indexes) in declared {
         let mut links = models.iter().flat_map(|referrer| referrer.links());
         let is_target = links.any(|link| link.link_field.collection == model.collection);
-        if is_target || !model.links().is_empty() {
-            add_tombstone_lease_index(indexes);
+        let follow_up = DeleteFollowUp::of_model(models, model);
+        if is_target || !model.links().is_empty() || follow_up != DeleteFollowUp::None {
+            indexes.push(Index::sparse_on(PendingKind::REFERENCES.lease_path()));
         }
-    }
-    declared
-}
-
-/// Adds the index that finds tombstones and intent records by lease, if the index is not declared yet.
-pub(in crate::maintain) fn add_tombstone_lease_index(indexes: &mut Vec<Index>) {
-    let lease_index = Index::sparse_on(PendingKind::REFERENCES.lease_path());
-    if !indexes.contains(&lease_index) {
-        indexes.push(lease_index);
     }
 }
 
@@ -168,31 +164,43 @@ impl DeleteRule {
         }
     }
 
-    /// Removes references to deleted documents from all documents that match a filter, and removes `fields` from the same
-    /// documents. Returns the number of matched documents.
+    /// Removes references to deleted documents from all documents that match a filter. Returns the number of matched documents.
+    ///
+    /// An intent record of the documents is removed as well, if the filter requires one.
     pub(super) async fn detach_matching<'d>(
         &self,
         access: &Access,
         filter: RawDocumentBuf,
         deleted: impl IntoIterator<Item = &'d RawBson>,
-        fields: &[&str],
+        intent: DetachIntent,
     ) -> Result<u64> {
-        let (mut write, follow_up) = self.detach_update(access, filter, deleted)?;
-        if let DocumentChange::Operators { update, .. } = &mut write.change {
-            for field in fields {
-                *update = with_operator(update, "$unset", field, "".into())?;
+        let DetachUpdate {
+            mut write,
+            records,
+            follow_ups,
+        } = self.detach_update(access, filter, deleted)?;
+        let mut cx = WriteContext::of_follow_up(access, self.model);
+        cx.conditional_records = records;
+        if intent == DetachIntent::Recorded {
+            cx = cx.with_intent();
+            if let DocumentChange::Operators { update, .. } = &mut write.change {
+                for field in [INTENT, LEASE] {
+                    *update = with_operator(update, "$unset", field, "".into())?;
+                }
             }
         }
-        let outcome = self.run_detach(access, write).await;
-        follow_up.run_in_background(access, self.model);
+        let outcome = self.run_detach(cx, write).await;
+        for run_in_background in follow_ups {
+            run_in_background(access);
+        }
         outcome.map_err(error::naming_model(self.model))
     }
 
     /// Updates all documents without spilled elements by a single command, and each document with spilled elements separately.
-    async fn run_detach(&self, access: &Access, mut write: UpdateOperation) -> Result<u64> {
+    async fn run_detach(&self, cx: WriteContext, mut write: UpdateOperation) -> Result<u64> {
+        let next = Next::after_references();
         let Some(field) = self.overflow_array() else {
-            let outcome = computed::run_write(access, self.model, write.into()).await?;
-            return Ok(outcome.matched);
+            return Ok(next.run(cx, write.into()).await?.matched);
         };
         let mut resident_write = write.clone();
         add_condition(
@@ -200,13 +208,13 @@ impl DeleteRule {
             field.manifest,
             single_field_document("$exists", false)?,
         )?;
-        let resident = computed::run_write(access, self.model, resident_write.into()).await?;
+        let resident = next.run(cx.clone(), resident_write.into()).await?;
         add_condition(
             &mut write.filter,
             field.manifest,
             single_field_document("$exists", true)?,
         )?;
-        let spilled = overflow::run_follow_up(access, self.model, write).await?;
+        let spilled = Next::all().run(cx, write.into()).await?;
         Ok(resident.matched + spilled.matched)
     }
 
@@ -216,15 +224,14 @@ impl DeleteRule {
         access: &Access,
         filter: RawDocumentBuf,
         deleted: impl IntoIterator<Item = &'d RawBson>,
-    ) -> Result<(UpdateOperation, NestedFollowUp)> {
+    ) -> Result<DetachUpdate> {
         let mut change = detach_change(self.link, deleted)?;
-        let copies = copy::clear_detached_copies(access, self.model, &mut change)?;
-        let rollups = match &mut change {
-            DocumentChange::Operators { update, .. } => {
-                rollup::mark_pending_if_changed(access, self.model, update)?
-            }
-            _ => None,
-        };
+        let (mut records, mut follow_ups) = (Vec::new(), Vec::new());
+        for kind in MAINTAINERS {
+            let detach = kind.extend_detach(access, self.model, &mut change)?;
+            records.extend(detach.conditional_record);
+            follow_ups.extend(detach.follow_up);
+        }
         add_managed_fields(&mut change, self.model)?;
         let write = UpdateOperation {
             collection: self.model.collection.into(),
@@ -234,8 +241,28 @@ impl DeleteRule {
             upsert: false,
             origin: Stage::REFERENCES.step("detach the referrers"),
         };
-        Ok((write, NestedFollowUp { copies, rollups }))
+        Ok(DetachUpdate {
+            write,
+            records,
+            follow_ups,
+        })
     }
+}
+
+/// Whether the referrers of a detach have an intent record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DetachIntent {
+    /// The detach runs in a transaction.
+    None,
+    /// The referrers were claimed by an intent record.
+    Recorded,
+}
+
+/// An update that removes references, with the additions of the other kinds.
+pub(super) struct DetachUpdate {
+    pub(super) write: UpdateOperation,
+    pub(super) records: Vec<ConditionalRecord>,
+    pub(super) follow_ups: Vec<FollowUp>,
 }
 
 /// Removes references to deleted documents from all remaining referrers, in a transaction.
@@ -252,9 +279,8 @@ pub(super) async fn detach_referrers(
         };
         narrow_filter(access, rule.model, &mut filter, false).await?;
         let deleted_ids = deleted.iter().map(|document| &document.id);
-        rule.detach_matching(access, filter, deleted_ids, &[])
+        rule.detach_matching(access, filter, deleted_ids, DetachIntent::None)
             .await?;
     }
-    let deleted = deleted.iter().map(LinkedDocument::as_deleted);
-    copy::clear_copies(access, model, deleted, &copy::SourceState::deleted_now()).await
+    Ok(())
 }

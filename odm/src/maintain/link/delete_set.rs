@@ -8,14 +8,17 @@ use bson::{RawBson, RawDocumentBuf};
 use super::{
     delete_rule::{DeleteRule, rules_targeting},
     exclude_final_tombstones,
-    linked_document::{LinkedDocument, OrderedId, TombstoneState, id_array, read_linked},
+    linked_document::{LinkedDocument, read_linked},
     validate::{delete_restricted, ensure_decided},
 };
+
 use crate::{
     Error, Result,
     access::{Access, add_condition, find_matching},
     backend::operation::{CountOperation, FindOperation, Stage},
+    ids::{OrderedId, id_array},
     maintain::narrow_filter,
+    metadata::references::TombstoneState,
     query::single_field_document,
     schema::Model,
 };

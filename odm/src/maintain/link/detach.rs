@@ -2,10 +2,10 @@
 
 use bson::RawBson;
 
-use super::linked_document::{id_array, one_of};
 use crate::{
     Result,
     backend::operation::DocumentChange,
+    ids::{id_array, one_of},
     query::single_field_document,
     schema::{LinkStep, OnDelete, ReferenceLink},
 };

@@ -4,23 +4,25 @@ use bson::{RawBson, RawBsonRef, RawDocument};
 
 use super::{
     delete_rule::rules_targeting,
-    linked_document::{LinkedDocument, contains_id, ids_in, ids_in_fields},
+    linked_document::{LinkedDocument, ids_in, ids_in_fields},
 };
+
 use crate::{
     access::Access,
     backend::operation::DocumentChange,
+    ids::contains_id,
     maintain::{
-        Footprint, copy,
+        Footprint,
         footprint::{Operator, PathChange, path_changes},
+        maintainer::DeleteFollowUp,
         reference_scope::can_add_reference,
-        rollup,
     },
     schema::{LinkField, LinkStep, Model, ReferenceLink},
     stored::root_of,
 };
 
 /// Whether a write may need follow-up work on references. A write without such work costs one operation.
-pub(crate) fn may_change_references(
+pub(super) fn may_change_references(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,
@@ -33,10 +35,12 @@ pub(crate) fn may_change_references(
             let mut rules = rules_targeting(access, model);
             !model.links().is_empty()
                 || rules.any(|rule| rule.affects_referrers() || rule.is_restricting())
-                // Without transactions, a tombstone must precede the updates of rollups and the delete of chunk documents.
-                || !access.has_transactions()
-                    && (rollup::is_child_model(access, model) || !model.overflows.is_empty())
-                || copy::has_clearing_dependents(access, model)
+                || match DeleteFollowUp::of_model(access.schema_models(), model) {
+                    DeleteFollowUp::None => false,
+                    // Without transactions, a tombstone must precede the follow-up writes.
+                    DeleteFollowUp::WithinTransaction => !access.has_transactions(),
+                    DeleteFollowUp::OnReferrers => true,
+                }
         }
         Footprint::Changes(DocumentChange::Operators { update, .. }) => {
             // `link/overflow_references.rs` handles references in overflow arrays before the elements are spilled.
@@ -54,7 +58,7 @@ pub(crate) fn may_change_references(
 
 /// Returns why a write needs follow-up work on references: the references that it changes and, for a delete, the references to the
 /// documents.
-pub(in crate::maintain) fn reference_reasons(
+pub(super) fn reference_reasons(
     access: &Access,
     model: &'static Model,
     footprint: &Footprint<'_>,
@@ -101,7 +105,7 @@ pub(in crate::maintain) fn reference_reasons(
 }
 
 /// Returns a path where an update may add a reference with a delete rule to a target in the scope of the model.
-pub(crate) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
     let found = path_changes(update).find(|change| {
         let mut links = model.links().iter();
         links.any(|link| {

@@ -33,41 +33,6 @@ use std::{
 use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub(super) use inverse_update::sync_inverse;
-
-use super::{
-    MAX_LINK_QUERY_DOCUMENTS,
-    footprint::ids_below_steps,
-    linked_document::{
-        LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, read_linked,
-    },
-    overflow_references, update_metadata,
-    validate::{insert_abandoned, is_reference_error, too_much_contention},
-};
-use crate::{
-    ErrorKind, Result,
-    access::{Access, add_condition, find_matching},
-    backend::{
-        BoxFuture,
-        operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
-    },
-    maintain::{
-        Footprint, WriteOperation, WriteOutcome, computed,
-        footprint::{Operator, path_changes, with_operator},
-        rollup,
-    },
-    metadata::{
-        self,
-        references::{
-            BLOCKED, INTENT, INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD,
-            INTENT_TOKEN, INVERSE_VERSION, LEASE, tombstone,
-        },
-    },
-    query::{append_field, single_field_document},
-    retry,
-    schema::Model,
-    stored::{edit_fields, set_at},
-    task,
-};
 use inverse_update::{add_to_inverses, remove_from_inverses};
 use prepare_delete::{
     decide_delete, finalize_change, may_restrict_each_other, release_cascaded, resolve_tombstone,
@@ -78,15 +43,51 @@ use stored_state::{
 };
 use two_phase_delete::{apply_delete_rules, delete_document};
 
+use super::{
+    MAX_LINK_QUERY_DOCUMENTS,
+    footprint::ids_below_steps,
+    linked_document::{LinkedDocument, read_linked},
+    overflow_references, update_metadata,
+    validate::{insert_abandoned, is_reference_error, too_much_contention},
+};
+
+use crate::{
+    ErrorKind, Result,
+    access::{Access, add_condition, find_matching},
+    backend::{
+        BoxFuture,
+        operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
+    },
+    ids::{OrderedId, id_array},
+    maintain::{
+        Footprint, WriteOperation, WriteOutcome,
+        footprint::{Operator, path_changes, with_operator},
+        maintainer::{Next, WriteContext, mark_tombstone},
+    },
+    metadata::{
+        self,
+        references::{
+            BLOCKED, INTENT, INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD,
+            INTENT_TOKEN, INVERSE_VERSION, LEASE, TombstoneState, tombstone,
+        },
+    },
+    query::{append_field, id_filter, single_field_document},
+    retry,
+    schema::Model,
+    stored::{edit_fields, set_at},
+    task,
+};
+
 /// The maximum number of attempts after conflicts with concurrent writes.
 const MAX_CONFLICT_ATTEMPTS: u32 = 100;
 
 /// Runs a write document by document, with the changes of inverses and the delete rules.
 pub(super) async fn run_standalone(
-    access: &Access,
-    model: &'static Model,
+    cx: &WriteContext,
     write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
     if let Footprint::Inserts(documents) = write.footprint() {
         let documents = documents.to_vec();
         let inserted = insert_with_intents(access, model, documents).await?;
@@ -129,7 +130,7 @@ pub(super) async fn run_standalone(
             let outcome = match is_delete {
                 true => delete_document(access, model, &write, &document.id).await,
                 false => {
-                    let run_write = |write| computed::run_write(access, model, write);
+                    let run_write = |write| next.run(cx.clone().with_intent(), write);
                     change_with_intent(access, model, &write, &document.id, run_write).await
                 }
             };
@@ -243,7 +244,7 @@ async fn abort_insert(
     token: ObjectId,
 ) -> Result<Existence> {
     let mut set = tombstone::set_final(token)?;
-    rollup::mark_pending_on_delete(access, model, &mut set)?;
+    mark_tombstone(access, model, &mut set)?;
     let filter = intent_filter(id, token)?;
     let set = single_field_document("$set", set)?;
     if update_metadata(access, model, "abort the insert", filter, set).await? == 1 {

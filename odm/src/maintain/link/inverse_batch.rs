@@ -10,12 +10,11 @@ use bson::{RawBson, RawBsonRef, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     MAX_LINK_QUERY_DOCUMENTS, guard_targets,
-    linked_document::{
-        OrderedId, TombstoneState, contains_id, id_array, id_filter, one_of, read_linked,
-    },
+    linked_document::read_linked,
     overflow_inverse::{InverseChange, OverflowInverse},
     validate::{delete_undecided, inverse_full, inverse_taken, missing_target},
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
@@ -24,13 +23,13 @@ use crate::{
         Unmatched, UpdateOperation,
     },
     decode,
-    id_batches::id_batches,
+    ids::{OrderedId, contains_id, id_array, id_batches, one_of},
     maintain::narrow_filter,
     metadata::{
         Metadata,
-        references::{INVERSE_VERSION, tombstone},
+        references::{INVERSE_VERSION, TombstoneState, tombstone},
     },
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     schema::{InverseLink, Model, ReferenceLink},
 };
 

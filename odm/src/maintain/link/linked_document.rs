@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-pub(in crate::maintain) use crate::query::id_filter;
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::FindOperation,
-    decode, error,
-    id_batches::HasId,
-    maintain::copy,
-    metadata::{self, Metadata},
-    query::{append_field, single_field_document},
-    schema::{InverseLink, LinkField, Model, upgrade},
+    decode,
+    ids::{HasId, OrderedId},
+    maintain::maintainer::DeletedDocument,
+    metadata::{self, Metadata, references::TombstoneState},
+    query::append_field,
+    schema::{InverseLink, LinkField, Model, upgrade::read_upgraded},
 };
 
 /// A document with its references and inverses.
@@ -30,26 +29,6 @@ pub(super) struct LinkedDocument {
     pub(super) inverse_version: Option<RawBson>,
     /// The value of the scope field. `None` if the model has no scope.
     pub(super) scope: Option<RawBson>,
-}
-
-/// The state of a document in a delete with a tombstone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::maintain) enum TombstoneState {
-    Live,
-    /// The document has a provisional tombstone: the delete is undecided.
-    Provisional,
-    /// The document has a final tombstone, and counts as deleted.
-    Final,
-}
-
-impl TombstoneState {
-    pub(in crate::maintain) fn from_stored(raw: &RawDocument) -> Self {
-        match Metadata::of(raw).tombstone() {
-            None => Self::Live,
-            Some(tombstone) if tombstone.is_provisional => Self::Provisional,
-            Some(_) => Self::Final,
-        }
-    }
 }
 
 impl LinkedDocument {
@@ -73,8 +52,8 @@ impl LinkedDocument {
         })
     }
 
-    pub(super) fn as_deleted(&self) -> copy::DeletedSource<'_> {
-        copy::DeletedSource {
+    pub(super) fn as_deleted(&self) -> DeletedDocument<'_> {
+        DeletedDocument {
             id: &self.id,
             scope: self.scope.as_ref(),
         }
@@ -163,21 +142,6 @@ pub(super) async fn read_link_fields(
     read_upgraded(access, model, find).await
 }
 
-/// Reads documents, upgraded to the current version of the model.
-pub(in crate::maintain) async fn read_upgraded(
-    access: &Access,
-    model: &Model,
-    find: FindOperation,
-) -> Result<Vec<RawDocumentBuf>> {
-    let mut found = access.find_all(model, find).await?;
-    for raw in &mut found {
-        if let Some(upgraded) = upgrade::upgrade_document(model, raw)? {
-            *raw = upgraded;
-        }
-    }
-    Ok(found)
-}
-
 /// Reads documents as [`LinkedDocument`]s.
 pub(super) async fn read_linked(
     access: &Access,
@@ -210,78 +174,8 @@ pub(super) fn link_projection(
     Ok(projection)
 }
 
-/// An id as a map key, with an order. The order makes concurrent transactions write to documents in the same order.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::maintain) struct OrderedId(Vec<u8>);
-
-impl OrderedId {
-    /// Converts an id. Equal integers of different BSON types become equal keys, as the database compares ids. Decimals keep
-    /// their type.
-    pub(in crate::maintain) fn from_id(id: &RawBson) -> Self {
-        let id = match id.as_raw_bson_ref() {
-            RawBsonRef::Int32(number) => RawBsonRef::Int64(number.into()),
-            RawBsonRef::Double(number) => match exact_integer(number) {
-                Some(number) => RawBsonRef::Int64(number),
-                None => RawBsonRef::Double(number),
-            },
-            id => id,
-        };
-        let mut document = RawDocumentBuf::new();
-        document.append(bson::raw::cstr!("_id"), id);
-        Self(document.into_bytes())
-    }
-
-    pub(in crate::maintain) fn to_value(&self) -> Result<RawBson> {
-        let document = RawDocument::from_bytes(&self.0).map_err(error::from_bson)?;
-        let id = decode::stored_id(document).map(RawBson::from);
-        id.ok_or_else(|| {
-            let message = "the id has no value: report this error as a bug of odm";
-            Error::new(ErrorKind::Encode, message)
-        })
-    }
-}
-
-impl HasId for OrderedId {
-    fn id_bytes(&self) -> usize {
-        self.0.len()
-    }
-}
-
 impl HasId for LinkedDocument {
     fn id_bytes(&self) -> usize {
         self.id.id_bytes()
     }
-}
-
-/// Returns a floating-point number as an integer, if the number is integral.
-fn exact_integer(number: f64) -> Option<i64> {
-    // 2⁶³. An integral number below this limit fits into an `i64`.
-    const I64_UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
-    let is_whole = number.fract() == 0.0 && (-I64_UPPER_BOUND..I64_UPPER_BOUND).contains(&number);
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the number is integral and in range"
-    )]
-    is_whole.then_some(number as i64)
-}
-
-/// Whether a list contains an id.
-pub(super) fn contains_id(ids: &[RawBson], id: &RawBson) -> bool {
-    let id = OrderedId::from_id(id);
-    ids.iter().any(|other| OrderedId::from_id(other) == id)
-}
-
-/// Returns the condition that a value is one of the given ids.
-pub(in crate::maintain) fn one_of<'i>(
-    ids: impl IntoIterator<Item = &'i RawBson>,
-) -> Result<RawDocumentBuf> {
-    single_field_document("$in", id_array(ids))
-}
-
-pub(in crate::maintain) fn id_array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {
-    let mut array = RawArrayBuf::new();
-    for id in ids {
-        array.push(id.as_raw_bson_ref());
-    }
-    array
 }

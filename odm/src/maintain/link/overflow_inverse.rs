@@ -2,19 +2,23 @@
 
 use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
-use super::{
-    intent::unchanged_value,
-    linked_document::{id_array, id_filter, ids_at},
-};
+use super::{intent::unchanged_value, linked_document::ids_at};
+
 use crate::{
     Result,
     access::Access,
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
-    maintain::{narrow_filter, overflow},
+    ids::id_array,
+    maintain::{maintainer::run_follow_up, narrow_filter},
     metadata::references::{INVERSE_VERSION, tombstone},
-    overflow::ArrayState,
-    query::{append_field, single_field_document},
+    overflow::{
+        ArrayReader, ArrayState,
+        capacity::{nothing_spilled, resident_room},
+        chunks::split_for_pulls,
+        max_tail_elements,
+    },
+    query::{append_field, id_filter, single_field_document},
     schema::{InverseLink, LinkField, Model, OverflowField, ReferenceLink},
     stored::{parse_document, to_raw_document},
 };
@@ -150,15 +154,15 @@ impl OverflowInverse {
     ) -> Result<Option<RawDocumentBuf>> {
         let mut filter = parse_document(&Self::change_filter(target, change)?)?;
         match change {
-            InverseChange::Remove => filter.extend(overflow::nothing_spilled(self.field)),
+            InverseChange::Remove => filter.extend(nothing_spilled(self.field)),
             InverseChange::Add | InverseChange::AddInserted => {
                 let referrers = referrers.iter().cloned().map(Bson::try_from);
                 let referrers = referrers.collect::<Result<Vec<_>, _>>();
                 let referrers = referrers.map_err(error::from_bson)?;
-                let Some(room) = overflow::resident_room(self.field, &referrers)? else {
+                let Some(room) = resident_room(self.field, &referrers)? else {
                     return Ok(None);
                 };
-                filter.extend(overflow::nothing_spilled(self.field));
+                filter.extend(nothing_spilled(self.field));
                 filter.extend(room);
             }
         }
@@ -212,15 +216,15 @@ impl OverflowInverse {
         new_version: ObjectId,
     ) -> Result<bool> {
         let batches = match change {
-            InverseChange::Add | InverseChange::AddInserted => referrers
-                .chunks(overflow::max_added_elements(self.field))
-                .collect(),
-            InverseChange::Remove => overflow::split_for_pulls(self.field, referrers)?,
+            InverseChange::Add | InverseChange::AddInserted => {
+                referrers.chunks(max_tail_elements(self.field)).collect()
+            }
+            InverseChange::Remove => split_for_pulls(self.field, referrers)?,
         };
         for batch in batches {
             let mut update = self.change_update(filter.clone(), change, batch, new_version)?;
             narrow_filter(access, self.model, &mut update.filter, false).await?;
-            let outcome = overflow::run_follow_up(access, self.model, update).await;
+            let outcome = run_follow_up(access, self.model, update).await;
             if outcome.map_err(error::naming_model(self.model))?.matched == 0 {
                 return Ok(false);
             }
@@ -249,7 +253,7 @@ impl OverflowInverse {
             upsert: false,
             origin: Stage::REFERENCES.step("write the inverse"),
         };
-        let outcome = overflow::run_follow_up(access, self.model, update).await;
+        let outcome = run_follow_up(access, self.model, update).await;
         Ok(outcome.map_err(error::naming_model(self.model))?.matched == 1)
     }
 
@@ -259,8 +263,8 @@ impl OverflowInverse {
         access: &Access,
         target: &RawBson,
     ) -> Result<Vec<RawBson>> {
-        let elements =
-            overflow::read_all_elements(access, self.model, self.field, id_filter(target)?).await?;
+        let array = ArrayReader::new(access, self.model, self.field, id_filter(target)?);
+        let elements = array.read_all().await?.unwrap_or_default();
         let elements = elements.into_iter().map(RawBson::try_from);
         elements.collect::<Result<_, _>>().map_err(error::from_bson)
     }

@@ -1,7 +1,7 @@
 //! References in overflow arrays, whose elements can be spilled into chunk documents.
 //!
-//! `maintain/overflow` writes these arrays, and separates resident from spilled elements before the references module runs. So
-//! this module guards new targets and updates inverses around that write. A search for referrers includes spilled elements.
+//! The array stage writes these arrays, and separates resident from spilled elements before the reference stage runs. So this
+//! module guards new targets and updates inverses around that write. A search for referrers includes spilled elements.
 
 use std::{
     borrow::Cow,
@@ -17,24 +17,26 @@ use super::{
     footprint::{self, RemovedIds},
     intent,
     inverse_batch::InverseBatch,
-    linked_document::{LinkedDocument, OrderedId, id_array, id_filter, one_of},
+    linked_document::LinkedDocument,
     overflow_inverse::InverseChange,
-    retry_after_recovery,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::DocumentChange,
+    backend::operation::{Direction, DocumentChange, Index},
     error,
     field::Path,
-    id_batches::id_batches,
-    maintain::{WriteOperation, WriteOutcome, overflow},
+    ids::{OrderedId, id_array, id_batches, one_of},
+    maintain::{
+        WriteOperation, WriteOutcome, maintainer::ElementUpdate, recovery::retry_after_recovery,
+    },
     metadata::{
         overflow::{BLOCK, TAIL, VERSION},
-        references::{INTENT_TOKEN, LEASE, intended_ids_path},
+        references::{LEASE, intended_ids_path},
     },
-    overflow::ArrayState,
-    query::{FilterNode, append_field, single_field_document},
+    overflow::{ArrayReader, ArrayState, element_search::owners_with_element},
+    query::{FilterNode, append_field, id_filter, single_field_document},
     schema::{Model, OverflowField, ReferenceLink},
     soft_delete::Visibility,
     transaction_scope,
@@ -55,13 +57,13 @@ pub(super) const MAX_INTENT_BYTES: usize = 512 * 1024;
 pub(super) const MAX_REFERRERS_PER_FILTER: Option<usize> = Some(MAX_LINK_QUERY_DOCUMENTS);
 
 /// Returns the delete rule of an overflow array of references.
-pub(crate) fn rule_of_array(model: &'static Model, field: &OverflowField) -> Option<DeleteRule> {
+pub(super) fn rule_of_array(model: &'static Model, field: &OverflowField) -> Option<DeleteRule> {
     let mut declared = DeleteRule::declared_by(model);
     declared.find(|rule| rule.link.link_field.stored == field.stored)
 }
 
 /// Guards the targets of new elements until the commit of the transaction, and adds the document to the inverses of the targets.
-pub(crate) async fn add_to_inverses(
+pub(super) async fn add_to_inverses(
     access: &Access,
     rule: DeleteRule,
     referrer: &Bson,
@@ -76,29 +78,24 @@ pub(crate) async fn add_to_inverses(
 /// Writes to an overflow array of references, guards the new targets, and updates inverses for added and removed elements.
 ///
 /// Returns `None` if no document with the id matches the filter of the write.
-pub(crate) async fn write_references<C, F>(
-    access: &Access,
-    rule: DeleteRule,
-    write: &WriteOperation,
-    id: &Bson,
-    elements: &[Bson],
-    run_write: C,
-) -> Result<Option<WriteOutcome>>
-where
-    C: Fn(Access, WriteOperation) -> F + Send + Sync,
-    F: Future<Output = Result<WriteOutcome>> + Send,
-{
-    let referrer = RawBson::try_from(id.clone()).map_err(error::from_bson)?;
-    let elements = raw_ids(elements)?;
+pub(super) async fn write_references(update: ElementUpdate<'_>) -> Result<Option<WriteOutcome>> {
+    let (cx, write) = (update.cx, update.write);
+    let access = &cx.access;
+    let Some(rule) = rule_of_array(cx.model, update.array) else {
+        return (update.run)(cx.clone(), write.clone()).await.map(Some);
+    };
+    let referrer = RawBson::try_from(update.id.clone()).map_err(error::from_bson)?;
+    let elements = raw_ids(update.added)?;
     if !access.has_transactions() {
         if id_array(&elements).as_bytes().len() > MAX_ADDED_BYTES {
             return Err(intent_too_large(rule.model, rule.link, MAX_INTENT_BYTES));
         }
-        let run_write = |write| run_write(access.clone(), write);
+        let run_write = |write| (update.run)(cx.clone().with_intent(), write);
         return intent::change_with_intent(access, rule.model, write, &referrer, run_write).await;
     }
-    let (run_write, referrer, elements) = (&run_write, &referrer, &elements);
+    let (run, referrer, elements) = (update.run, &referrer, &elements);
     let run_transaction = |access: Access| async move {
+        let run_write = |write| run(cx.with_access(&access), write);
         let outcome =
             write_in_transaction(&access, rule, write.clone(), referrer, elements, run_write).await;
         outcome.map_err(|error| access.fail_transaction(error))
@@ -123,7 +120,7 @@ async fn write_in_transaction<C, F>(
     run_write: C,
 ) -> Result<WriteOutcome>
 where
-    C: Fn(Access, WriteOperation) -> F,
+    C: FnOnce(WriteOperation) -> F,
     F: Future<Output = Result<WriteOutcome>>,
 {
     let full_access = access.with_full_visibility();
@@ -141,7 +138,7 @@ where
     if let Some(filter) = write.filter_mut() {
         exclude_final_tombstones(filter)?;
     }
-    let outcome = run_write(access.clone(), write).await?;
+    let outcome = run_write(write).await?;
     if outcome.matched == 0 {
         return Ok(outcome);
     }
@@ -257,13 +254,24 @@ pub(super) fn add_conditions(filter: &mut RawDocumentBuf, other: RawDocumentBuf)
     Ok(())
 }
 
-/// Whether a write belongs to an intent record. Then the references of the write are already handled.
-pub(crate) fn is_intent_write(filter: &RawDocument) -> bool {
-    filter.get(INTENT_TOKEN).is_ok_and(|token| token.is_some())
-        || filter.get_array("$and").is_ok_and(|parts| {
-            let mut parts = parts.into_iter().flatten();
-            parts.any(|part| part.as_document().is_some_and(is_intent_write))
-        })
+/// Adds the indexes that find referrers among the spilled elements of arrays.
+pub(super) fn add_element_indexes(declared: &mut [(&'static Model, Vec<Index>)]) {
+    let mut in_chunks = BTreeMap::new();
+    for (model, indexes) in &mut *declared {
+        for field in model.overflows {
+            if rule_of_array(model, field).is_some() {
+                indexes.push(Index::sparse_on(field.manifest_path(TAIL)));
+                indexes.push(Index::sparse_on(field.work_path(BLOCK)));
+                in_chunks.insert(field.chunks.collection, field.elements);
+            }
+        }
+    }
+    for (model, indexes) in declared {
+        if let Some(elements) = in_chunks.get(model.collection) {
+            let key = ((*elements).to_owned(), Direction::Ascending);
+            indexes.push(Index::new(vec![key]));
+        }
+    }
 }
 
 impl DeleteRule {
@@ -300,14 +308,8 @@ impl DeleteRule {
             are_among(&field.work_path(BLOCK)),
         ];
         let in_chunk = are_among(field.elements);
-        let referrers = overflow::owners_with_element(
-            access,
-            self.model,
-            field,
-            &places,
-            &in_chunk,
-            max_referrers,
-        );
+        let referrers =
+            owners_with_element(access, self.model, field, &places, &in_chunk, max_referrers);
         let referrers = referrers.await?;
         if referrers.is_empty() {
             return Ok(resident);
@@ -374,9 +376,9 @@ impl DeleteRule {
                 Bson::try_from(id).map_err(error::from_bson)
             });
             let values = values.collect::<Result<Vec<_>>>()?;
-            let found =
-                overflow::values_present(access, self.model, field, id_filter(referrer)?, &values);
-            referenced.extend(raw_ids(&found.await?)?.iter().map(OrderedId::from_id));
+            let array = ArrayReader::new(access, self.model, field, id_filter(referrer)?);
+            let found = array.values_present(&values).await?;
+            referenced.extend(raw_ids(&found)?.iter().map(OrderedId::from_id));
         }
         Ok(referenced)
     }
@@ -390,8 +392,8 @@ impl DeleteRule {
         let Some(field) = self.overflow_array() else {
             return Ok(BTreeSet::new());
         };
-        let elements =
-            overflow::read_all_elements(access, self.model, field, id_filter(referrer)?).await?;
+        let array = ArrayReader::new(access, self.model, field, id_filter(referrer)?);
+        let elements = array.read_all().await?.unwrap_or_default();
         Ok(raw_ids(&elements)?.iter().map(OrderedId::from_id).collect())
     }
 

@@ -7,21 +7,27 @@ use std::collections::BTreeSet;
 use bson::{RawBson, oid::ObjectId};
 
 use super::{
-    delete_rule::DeleteRule,
+    delete_rule::{DeleteRule, DetachIntent},
     intent,
     inverse_batch::InverseBatch,
-    linked_document::{LinkedDocument, OrderedId, contains_id, id_array, id_filter, read_linked},
+    linked_document::{LinkedDocument, read_linked},
     overflow_inverse::{InverseChange, OverflowInverse},
     overflow_references::add_conditions,
     run_write, update_metadata,
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
-    maintain::{WriteOperation, narrow_filter},
+    ids::{OrderedId, contains_id, id_array},
+    maintain::{
+        WriteOperation,
+        maintainer::{Next, WriteContext},
+        narrow_filter,
+    },
     metadata::references::INVERSE_VERSION,
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     schema::{InverseLink, Model},
     transaction_scope,
 };
@@ -142,20 +148,25 @@ async fn detach_missing(
     if rule.is_cascading() {
         narrow_filter(full_access, rule.model, &mut filter, false).await?;
         let cascade = WriteOperation::Delete(rule.cascade_delete(filter));
-        let outcome = run_write(full_access.clone(), rule.model, cascade).await?;
+        let cx = WriteContext::of_follow_up(full_access, rule.model);
+        let outcome = run_write(cx, cascade, Next::after_references()).await?;
         return Ok(outcome.matched > 0);
     }
     if rule.overflow_array().is_some() {
         narrow_filter(full_access, rule.model, &mut filter, false).await?;
         return Ok(rule
-            .detach_matching(full_access, filter, [missing], &[])
+            .detach_matching(full_access, filter, [missing], DetachIntent::None)
             .await?
             > 0);
     }
-    let (mut write, follow_up) = rule.detach_update(full_access, filter, [missing])?;
-    narrow_filter(full_access, rule.model, &mut write.filter, false).await?;
-    let outcome = run_write(full_access.clone(), rule.model, write.into()).await?;
-    follow_up.run_in_background(full_access, rule.model);
+    let mut detach = rule.detach_update(full_access, filter, [missing])?;
+    narrow_filter(full_access, rule.model, &mut detach.write.filter, false).await?;
+    let mut cx = WriteContext::of_follow_up(full_access, rule.model);
+    cx.conditional_records = detach.records;
+    let outcome = run_write(cx, detach.write.into(), Next::after_references()).await?;
+    for run_in_background in detach.follow_ups {
+        run_in_background(full_access);
+    }
     Ok(outcome.matched > 0)
 }
 

@@ -1,13 +1,12 @@
 //! Upgrades of outdated documents that change references: inverses change as in any other write.
 
-use std::sync::atomic::AtomicBool;
-
 use bson::RawDocument;
 
 use super::{
-    ReferenceWrite, TransactionalWrite, linked_document::LinkedDocument,
+    ReferenceWrite, linked_document::LinkedDocument, update_inverses,
     validate::upgrade_needs_transaction,
 };
+
 use crate::{
     Result,
     access::Access,
@@ -55,32 +54,19 @@ async fn write_upgraded(
     if !access.has_transactions() {
         return Err(upgrade_needs_transaction(model, link, &before.id));
     }
-    let is_too_large = AtomicBool::new(false);
     let run_transaction = |access: Access| {
-        let transaction = TransactionalWrite {
-            full_access: access.with_full_visibility(),
-            access,
-            max_documents: None,
-            exceeds_limit: &is_too_large,
-        };
         let (update, before, after) = (update.clone(), before.clone(), after.clone());
         async move {
-            if transaction.access.update(model, update).await?.matched == 0 {
+            if access.update(model, update).await?.matched == 0 {
                 return Ok(false);
             }
+            let full_access = access.with_full_visibility();
+            let in_scope = access.in_scope_of(model, before.scope.as_ref());
             let (before, after) = ([before], [after]);
-            let access = transaction
-                .access
-                .in_scope_of(model, before[0].scope.as_ref());
-            let inverses_written = transaction.update_inverses(
-                &access,
-                model,
-                &before,
-                &after,
-                ReferenceWrite::Upgrade,
-            );
-            let inverses_written = inverses_written.await;
-            inverses_written.map_err(|error| transaction.access.fail_transaction(error))?;
+            let kind = ReferenceWrite::Upgrade;
+            update_inverses((&full_access, &in_scope), model, &before, &after, kind)
+                .await
+                .map_err(|error| access.fail_transaction(error))?;
             Ok(true)
         }
     };

@@ -4,12 +4,14 @@ use bson::{Bson, RawBson, RawDocument};
 
 use super::{
     delete_rule::{DeleteRule, rules_targeting},
-    linked_document::{LinkedDocument, TombstoneState},
+    linked_document::LinkedDocument,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     decode, error,
+    metadata::references::TombstoneState,
     schema::{InverseLink, Model, ReferenceLink},
 };
 

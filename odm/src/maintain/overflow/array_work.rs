@@ -12,6 +12,7 @@ use super::{
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, ElementChange, Manifest},
     order::ArrayOrder,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -21,7 +22,6 @@ use crate::{
     error,
     maintain::{
         footprint::put_operator,
-        link::linked_document::id_filter,
         metadata_update::{self, to_raw_document, to_raw_value},
         narrow_filter,
     },
@@ -34,6 +34,7 @@ use crate::{
         pending::{LEASE, TOKEN},
         references::tombstone,
     },
+    query::id_filter,
     retry,
     schema::{Model, OverflowField},
 };

@@ -1,12 +1,14 @@
 //! Writes of chunk documents. The layout of a chunk is described in `crate::overflow`.
 
-use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
-use super::{
-    ArrayHandle, MAX_CHUNK_BYTES,
-    capacity::EMPTY_ARRAY_BYTES,
-    manifest::{element_bytes, raw_element_bytes},
+pub(super) use crate::overflow::chunks::{
+    count_elements, find_in_order, generation_filter, live_chunks_filter, split_bounded,
+    sum_element_bytes,
 };
+
+use super::{ArrayHandle, MAX_CHUNK_BYTES, manifest::element_bytes};
+
 use crate::{
     ErrorKind, Result,
     access::{Access, find_matching},
@@ -19,10 +21,6 @@ use crate::{
         overflow::{ChunkMetadata, PROVISIONAL_LEASE, abandoned_insert_id, chunk_id},
     },
     schema::OverflowField,
-};
-
-pub(super) use crate::overflow::chunks::{
-    count_elements, find_in_order, generation_filter, live_chunks_filter, sum_element_bytes,
 };
 
 /// The maximum number of elements in a chunk.
@@ -51,44 +49,6 @@ pub(super) fn split_into_chunks(elements: &[Bson]) -> Result<Vec<Vec<Bson>>> {
 /// Splits elements into groups that fit into one request each.
 pub(super) fn split_for_requests(elements: &[Bson]) -> Result<Vec<&[Bson]>> {
     split_bounded(elements, element_bytes, usize::MAX, MAX_INSERT_BYTES)
-}
-
-/// The maximum number of values in one pull.
-const MAX_PULLED_VALUES: usize = 1_000;
-
-/// Splits values into groups that one pull can name. The owner document stores the values of a pull until the pull is complete.
-pub(in crate::maintain) fn split_for_pulls<'e>(
-    field: &OverflowField,
-    elements: &'e [RawBson],
-) -> Result<Vec<&'e [RawBson]>> {
-    let size = |element: &RawBson| raw_element_bytes(element.clone());
-    split_bounded(
-        elements,
-        size,
-        MAX_PULLED_VALUES,
-        field.max_chunk_bytes - EMPTY_ARRAY_BYTES,
-    )
-}
-
-/// Splits elements into groups of at most `max_len` elements and `max_bytes`. A larger element is a group of its own.
-fn split_bounded<E>(
-    elements: &[E],
-    size: impl Fn(&E) -> Result<usize>,
-    max_len: usize,
-    max_bytes: usize,
-) -> Result<Vec<&[E]>> {
-    let (mut parts, mut first, mut bytes) = (Vec::new(), 0, 0);
-    for (position, element) in elements.iter().enumerate() {
-        let element_bytes = size(element)?;
-        let len = position - first;
-        if len > 0 && (len >= max_len || bytes + element_bytes > max_bytes) {
-            parts.extend(elements.get(first..position));
-            (first, bytes) = (position, 0);
-        }
-        bytes += element_bytes;
-    }
-    parts.extend(elements.get(first..).filter(|rest| !rest.is_empty()));
-    Ok(parts)
 }
 
 impl ChunkBatch<'_> {

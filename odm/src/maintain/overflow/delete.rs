@@ -7,6 +7,7 @@ use super::{
     chunks::{self, generation_filter},
     manifest::ArrayState,
 };
+
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
@@ -15,66 +16,67 @@ use crate::{
         operation::{DeleteOperation, FindOperation, Stage},
     },
     decode,
+    ids::one_of,
     maintain::{
-        WriteOperation, WriteOutcome, WriteRequest, computed,
-        link::linked_document::{id_filter, one_of},
+        WriteOperation, WriteOutcome, WriteRequest,
+        maintainer::{Next, WriteContext},
         metadata_update::{parse_document, to_raw_document, to_raw_value},
     },
     metadata::{
         overflow::{GENERATION, PROVISIONAL_TOKEN, WORK_HEAD},
         pending::{LEASE, TOKEN},
     },
-    query::single_field_document,
+    query::{id_filter, single_field_document},
     schema::Model,
     transaction_scope,
 };
 
 /// Deletes documents together with the chunks, in a transaction if the backend has transactions. A single document without a
 /// manifest is deleted directly.
-pub(in crate::maintain) fn delete_with_chunks<'a>(
-    access: &'a Access,
-    model: &'static Model,
+pub(super) async fn delete_with_chunks(
+    cx: WriteContext,
     write: WriteOperation,
-) -> BoxFuture<'a, Result<WriteOutcome>> {
-    Box::pin(async move {
-        if access.transaction_scope().is_none()
-            && write.affects_at_most_one()
-            && write.sort_order().is_none()
-        {
-            let mut without_manifest = write.clone();
-            if let Some(filter) = without_manifest.filter_mut() {
-                for field in model.overflows {
-                    add_condition(
-                        filter,
-                        field.manifest,
-                        single_field_document("$exists", false)?,
-                    )?;
-                }
-            }
-            let done = computed::run_write(access, model, without_manifest).await?;
-            if done.matched > 0 {
-                return Ok(done);
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    if access.transaction_scope().is_none()
+        && write.affects_at_most_one()
+        && write.sort_order().is_none()
+    {
+        let mut without_manifest = write.clone();
+        if let Some(filter) = without_manifest.filter_mut() {
+            for field in model.overflows {
+                add_condition(
+                    filter,
+                    field.manifest,
+                    single_field_document("$exists", false)?,
+                )?;
             }
         }
-        let work = |access: Access| {
-            let write = write.clone();
-            async move {
-                let done = delete_transactional(&access, model, write).await;
-                done.map_err(|error| access.fail_transaction(error))
-            }
-        };
-        access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await
-    })
+        let done = next.run(cx.clone(), without_manifest).await?;
+        if done.matched > 0 {
+            return Ok(done);
+        }
+    }
+    let work = |access: Access| {
+        let (cx, write) = (cx.with_access(&access), write.clone());
+        async move {
+            let done = delete_transactional(cx, write, next).await;
+            done.map_err(|error| access.fail_transaction(error))
+        }
+    };
+    access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+        .await
 }
 
 /// Deletes the chunks, and then the documents.
 async fn delete_transactional(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
     let filter = write.filter().cloned().unwrap_or_default();
     let mut find = FindOperation {
         sort: write.sort_order().map(RawDocument::to_owned),
@@ -104,25 +106,12 @@ async fn delete_transactional(
             add_condition(filter, "_id", one_of(&ids)?)?;
         }
     }
-    computed::run_write(access, model, write).await
-}
-
-/// Deletes the chunks of the documents with these ids, before the documents are deleted.
-pub(in crate::maintain) async fn delete_chunks_of_ids(
-    access: &Access,
-    model: &'static Model,
-    ids: impl Iterator<Item = &RawBson>,
-) -> Result<()> {
-    if model.overflows.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<_> = ids.cloned().collect();
-    delete_chunks_of_matching(access, model, &single_field_document("_id", one_of(&ids)?)?).await
+    next.run(cx, write).await
 }
 
 /// Deletes the chunks of all documents that match the filter. For a document with a tombstone, the filter names the tombstone: a
 /// new document may have the same `_id` by then.
-pub(in crate::maintain) async fn delete_chunks_of_matching(
+pub(super) async fn delete_chunks_of_matching(
     access: &Access,
     model: &'static Model,
     filter: &RawDocument,

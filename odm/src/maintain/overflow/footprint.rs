@@ -8,6 +8,7 @@ use super::{
     manifest::{ElementChange, array_or_empty, element_bytes},
     order::ArrayOrder,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::DocumentChange,
@@ -17,7 +18,6 @@ use crate::{
             AddedElements, Operator, PathChange, parsed_changes, path_changes, put_operator,
             update_touches,
         },
-        link::rule_of_array,
         metadata_update::{field_names_of, parse_document, paths_overlap, to_raw_document},
     },
     metadata::overflow::TAIL,
@@ -147,7 +147,8 @@ impl ArrayFootprint {
         };
         let array_filters = array_filters.iter().map(|filter| parse_document(filter));
         let change = ArrayChange::from_operators(field, &array_operators)?;
-        if rule_of_array(model, field).is_some()
+        let mut links = model.links().iter();
+        if links.any(|link| link.link_field.stored == field.stored)
             && matches!(
                 change,
                 ArrayChange::Each {

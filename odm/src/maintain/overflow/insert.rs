@@ -13,16 +13,17 @@ use super::{
     footprint::ensure_element_sizes,
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
-    run_from_copies,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     error,
     maintain::{
-        SourceCache, WriteOperation, WriteOutcome,
-        link::{add_to_inverses, retry_after_recovery, rule_of_array},
+        WriteOperation, WriteOutcome,
+        maintainer::{MAINTAINERS, Next, WriteContext},
         metadata_update::{parse_document, set_at, to_raw_document},
+        recovery::retry_after_recovery,
     },
     metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
     schema::{Model, OverflowField},
@@ -120,21 +121,21 @@ struct InsertedSpill {
 
 /// Runs the insert.
 pub(super) async fn run_insert(
-    access: Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
-    sources: SourceCache,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
     sort_arrays(model, &mut write)?;
     let is_spilling = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
     if !write.documents_to_insert().is_some_and(is_spilling) {
-        return run_from_copies(access, model, write, sources).await;
+        return next.run(cx, write).await;
     }
     let has_own_transaction = access.transaction_scope().is_none() && access.has_transactions();
     let work = |access: Access| {
-        let (write, sources) = (write.clone(), sources.clone());
+        let (cx, write) = (cx.with_access(&access), write.clone());
         async move {
-            let done = Box::pin(insert_with_chunks(&access, model, write, sources)).await;
+            let done = Box::pin(insert_with_chunks(cx, write, next)).await;
             done.map_err(|error| access.fail_transaction(error))
         }
     };
@@ -142,7 +143,7 @@ pub(super) async fn run_insert(
         || access.run_transactional(crate::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work);
     let done = match model.links().is_empty() {
         true => run().await,
-        false => retry_after_recovery(&access, run).await,
+        false => retry_after_recovery(access, run).await,
     };
     // A transaction inserts all documents or none.
     done.map_err(|error| match has_own_transaction {
@@ -172,11 +173,11 @@ fn sort_arrays(model: &'static Model, write: &mut WriteOperation) -> Result<()> 
 
 /// Inserts the chunks, and then the documents.
 async fn insert_with_chunks(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
-    sources: SourceCache,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access.clone(), cx.model);
     let unrestricted = access.with_full_visibility();
     let mut spilled_arrays = Vec::new();
     let documents = write.documents_to_insert().into_iter().flatten();
@@ -193,15 +194,16 @@ async fn insert_with_chunks(
             .insert_staged(&unrestricted, array.field, &array.chunks, None)
             .await?;
     }
-    let done = run_from_copies(access.clone(), model, write, sources).await;
+    let done = next.run(cx, write).await;
     if access.transaction_scope().is_some() {
         let done = done?;
-        // Add the inverse entries after the insert, because the documents may hold references among each other. Without
-        // transactions, the reference stage reads the chunks itself.
+        // The documents may hold references among each other, so the elements follow after the insert. Without transactions, the
+        // reference stage reads the chunks itself.
         for array in &spilled_arrays {
-            if let Some(rule) = rule_of_array(model, array.field) {
-                let elements = array.chunks.iter().flatten();
-                add_to_inverses(access, rule, &array.owner, elements).await?;
+            for kind in MAINTAINERS {
+                let elements = array.chunks.iter().flatten().collect();
+                kind.elements_inserted(access, model, array.field, &array.owner, elements)
+                    .await?;
             }
         }
         return Ok(done);

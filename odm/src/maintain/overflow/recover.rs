@@ -7,6 +7,7 @@ use super::{
     chunks,
     manifest::{ArrayState, ArrayWorkKind, integer_or_zero},
 };
+
 use crate::{
     Result,
     access::Access,
@@ -21,7 +22,7 @@ use crate::{
 const RECOVERY_BATCH_DOCUMENTS: usize = 500;
 
 /// Completes all expired work. Work that cannot be completed does not stop the rest.
-pub(in crate::maintain) async fn recover_arrays(
+pub(super) async fn recover_arrays(
     access: &Access,
     model: &'static Model,
     report: &mut RecoveryReport,

@@ -27,17 +27,19 @@ use super::{
     footprint::{ArrayChange, ArrayFootprint},
     manifest::{ArrayState, Manifest},
     order::{ArrayOrder, sort_if_ordered},
-    run_from_copies,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
-    backend::operation::Stage,
-    backend::{BoxFuture, operation::FindOperation},
+    backend::{
+        BoxFuture,
+        operation::{FindOperation, Stage},
+    },
     decode,
     maintain::{
-        SourceCache, WriteOperation, WriteOutcome,
-        link::{DeleteRule, is_intent_write, rule_of_array, write_references},
+        WriteOperation, WriteOutcome,
+        maintainer::{ElementUpdate, MAINTAINERS, Next, WriteContext},
         metadata_update::{parse_document, to_raw_document},
     },
     metadata::references::tombstone,
@@ -49,27 +51,27 @@ use crate::{
 
 /// Runs an update that changes overflow arrays.
 pub(super) async fn run_update(
-    access: Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
-    sources: SourceCache,
+    next: Next,
 ) -> Result<WriteOutcome> {
     let Some(change) = write.change_mut() else {
-        return run_from_copies(access, model, write, sources).await;
+        return next.run(cx, write).await;
     };
+    let model = cx.model;
     let footprint = ArrayFootprint::parse_first(model, change)?;
     let affects_one = write.affects_at_most_one();
     if write
         .filter()
         .is_none_or(|filter| pinned_id(filter).is_some())
     {
-        return ArrayUpdate::new(access, model, write, sources, footprint)
-            .run_with_references()
+        return ArrayUpdate::new(cx, write, next, footprint)
+            .run_with_dependents()
             .await;
     }
     // Select the document before the update, so that its capacity does not decide which document is the first.
     for attempt in write_attempts() {
-        let ids = matching_ids(&access, model, &write, affects_one).await?;
+        let ids = matching_ids(&cx.access, model, &write, affects_one).await?;
         let is_unmatched = ids.is_empty();
         let mut sum = WriteOutcome::default();
         for id in ids {
@@ -81,9 +83,8 @@ pub(super) async fn run_update(
                 crate::query::append_field(filter, "_id", single_field_document("$eq", id)?)?;
                 crate::query::append_field(filter, "$and", original_filter)?;
             }
-            let (access, sources) = (access.clone(), sources.clone());
-            let update = ArrayUpdate::new(access, model, write, sources, footprint.clone());
-            sum.add(update.run_with_references().await?);
+            let update = ArrayUpdate::new(cx.clone(), write, next, footprint.clone());
+            sum.add(update.run_with_dependents().await?);
         }
         if is_unmatched || !affects_one || sum.matched > 0 {
             return Ok(sum);
@@ -137,33 +138,30 @@ async fn matching_ids(
 
 /// An update of overflow arrays in one document.
 struct ArrayUpdate {
+    cx: WriteContext,
+    /// The stages after the arrays.
+    next: Next,
     access: Access,
     /// An access to all documents: of every scope, and soft-deleted.
     unrestricted: Access,
     model: &'static Model,
     field: &'static OverflowField,
     write: WriteOperation,
-    sources: SourceCache,
     footprint: ArrayFootprint,
     /// The arrays that outer updates have handled: the operators for their elements are final.
     handled: Vec<&'static OverflowField>,
 }
 
 impl ArrayUpdate {
-    fn new(
-        access: Access,
-        model: &'static Model,
-        write: WriteOperation,
-        sources: SourceCache,
-        footprint: ArrayFootprint,
-    ) -> Self {
+    fn new(cx: WriteContext, write: WriteOperation, next: Next, footprint: ArrayFootprint) -> Self {
         Self {
-            unrestricted: access.with_full_visibility(),
-            access,
-            model,
+            unrestricted: cx.access.with_full_visibility(),
+            access: cx.access.clone(),
+            model: cx.model,
+            cx,
+            next,
             field: footprint.field,
             write,
-            sources,
             footprint,
             handled: Vec::new(),
         }
@@ -171,27 +169,27 @@ impl ArrayUpdate {
 
     /// Creates the update of the next array, when the operators for the `handled` arrays are final.
     fn for_next_array(
-        access: Access,
-        (model, sources): (&'static Model, SourceCache),
+        cx: WriteContext,
         mut write: WriteOperation,
+        next: Next,
         handled: Vec<&'static OverflowField>,
     ) -> Result<Option<Self>> {
         let Some(change) = write.change_mut() else {
             return Ok(None);
         };
-        let footprint = ArrayFootprint::parse_except(model, change, &handled)?;
-        let update = Self::new(access, model, write, sources, footprint);
+        let footprint = ArrayFootprint::parse_except(cx.model, change, &handled)?;
+        let update = Self::new(cx, write, next, footprint);
         Ok(Some(Self { handled, ..update }))
     }
 
     /// Runs an operation on this array as an update of the next array.
     fn run_next_array(&self, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
-        let (access, context) = (self.access.clone(), (self.model, self.sources.clone()));
+        let (cx, next) = (self.cx.clone(), self.next);
         let mut handled = self.handled.clone();
         handled.push(self.field);
         let next = async move {
-            match Self::for_next_array(access, context, write, handled)? {
-                Some(next) => next.run_with_references().await,
+            match Self::for_next_array(cx, write, next, handled)? {
+                Some(next) => next.run_with_dependents().await,
                 None => Ok(WriteOutcome::default()),
             }
         };
@@ -200,36 +198,38 @@ impl ArrayUpdate {
         Box::pin(next)
     }
 
-    /// Runs the update. If the elements are references with a rule, the update also maintains the references.
-    async fn run_with_references(self) -> Result<WriteOutcome> {
+    /// Runs the update. A kind of derived data that depends on the elements runs the update together with its follow-up writes.
+    async fn run_with_dependents(self) -> Result<WriteOutcome> {
         let elements = self.footprint.change.added_elements();
-        let rule = rule_of_array(self.model, self.field);
-        let needs_maintenance = |rule: &DeleteRule| rule.inverse.is_some() || !elements.is_empty();
-        let Some(rule) = rule.filter(needs_maintenance) else {
+        let (model, array, adds) = (self.model, self.field, !elements.is_empty());
+        let mut kinds = MAINTAINERS.iter();
+        // With an intent record, an outer update has handled the references of all arrays.
+        let dependent =
+            kinds.find(|kind| !self.cx.has_intent && kind.depends_on_elements(model, array, adds));
+        let Some(dependent) = dependent else {
             return Box::pin(self.run_change()).await;
         };
-        // An outer update may have recorded the intent for these references already.
-        let filter = self.write_filter();
-        if is_intent_write(&filter) {
-            return Box::pin(self.run_change()).await;
-        }
         let Some(owner) = self.read_state().await? else {
             return Ok(WriteOutcome::default());
         };
-        let run_array_update = |access: Access, write: WriteOperation| {
-            let context = (self.model, self.sources.clone());
-            let handled = self.handled.clone();
+        let run_change = |cx: WriteContext, write: WriteOperation| -> BoxFuture<'static, _> {
+            let (next, handled) = (self.next, self.handled.clone());
             Box::pin(async move {
-                match Self::for_next_array(access, context, write, handled)? {
+                match Self::for_next_array(cx, write, next, handled)? {
                     Some(update) => update.run_change().await,
                     None => Ok(WriteOutcome::default()),
                 }
             })
         };
-        let (access, write) = (&self.access, &self.write);
-        let done = write_references(access, rule, write, &owner.id, elements, run_array_update);
-        let done = Box::pin(done).await?;
-        Ok(done.unwrap_or_default())
+        let update = ElementUpdate {
+            cx: &self.cx,
+            array,
+            write: &self.write,
+            id: &owner.id,
+            added: elements,
+            run: &run_change,
+        };
+        Ok(dependent.write_elements(update).await?.unwrap_or_default())
     }
 
     /// Runs the change of the array.
@@ -263,12 +263,13 @@ impl ArrayUpdate {
     /// Returns this update with `access`, the access of a transaction.
     fn with_access(&self, access: &Access) -> Self {
         Self {
+            cx: self.cx.with_access(access),
+            next: self.next,
             access: access.clone(),
             unrestricted: access.with_full_visibility(),
             model: self.model,
             field: self.field,
             write: self.write.clone(),
-            sources: self.sources.clone(),
             footprint: self.footprint.clone(),
             handled: self.handled.clone(),
         }
@@ -337,10 +338,7 @@ impl ArrayUpdate {
             }
             let done = match self.footprint.changes_more_arrays() {
                 true => self.run_next_array(write).await?,
-                false => {
-                    run_from_copies(self.access.clone(), self.model, write, self.sources.clone())
-                        .await?
-                }
+                false => self.next.run(self.cx.clone(), write).await?,
             };
             Ok((done.matched > 0).then_some(done))
         })

@@ -11,12 +11,13 @@ use super::{
     parent_update::read_latest,
     recompute::{RollupSums, add_values, for_each_document},
 };
+
 use crate::{
     Result,
     access::Access,
+    ids::OrderedId,
     maintain::{
         PendingKind,
-        link::linked_document::OrderedId,
         metadata_update::{parse_document, to_raw_document, to_raw_value},
     },
     schema::{Model, RollupKind, upgrade},

@@ -8,18 +8,18 @@ use super::{
     contribution::{Contribution, RollupGroup, child_fields},
     parent::{ParentIdentity, ParentKey},
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::Stage,
-    id_batches::HasId,
+    ids::{HasId, OrderedId},
     maintain::{
         PendingKind, PendingToken,
-        link::linked_document::{OrderedId, read_upgraded},
         metadata_update::{MetadataUpdate, apply_updates, to_raw_document, to_raw_value},
     },
     metadata::{ParsedMetadata, rollup::RecordedContribution},
-    schema::Model,
+    schema::{Model, upgrade::read_upgraded},
     stored::parse_fields,
 };
 

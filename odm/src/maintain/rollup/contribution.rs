@@ -6,10 +6,10 @@ use bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
     Result, error,
+    ids::OrderedId,
     maintain::{
         PendingKind,
         footprint::update_touches,
-        link::linked_document::OrderedId,
         metadata_update::{set_at, to_raw_value, value_at},
     },
     metadata::{

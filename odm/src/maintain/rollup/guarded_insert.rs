@@ -17,13 +17,15 @@ use super::{
     parent_update,
     standalone::{none_applied, push_applied, remove_applied, version_guard, version_guard_for},
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
+    ids::{OrderedId, one_of},
     maintain::{
-        PendingToken, copy,
-        link::linked_document::{OrderedId, one_of},
+        PendingToken,
+        maintainer::Revalidation,
         metadata_update::{
             MetadataUpdate, apply_updates, parse_document, to_raw_document, to_raw_value,
         },
@@ -48,13 +50,14 @@ impl GuardedInsert {
         access: &Access,
         groups: &[RollupGroup],
         children: &[ChildState],
-        pending_copies: &copy::PendingCopies,
+        revalidation: Option<&Revalidation>,
     ) -> Result<Option<Self>> {
         if children.len() > MAX_CHILDREN_PER_BATCH {
             return Ok(None);
         }
         let mut sources = BTreeMap::new();
-        for source in pending_copies.new_sources() {
+        let copied = revalidation.map(|revalidation| &*revalidation.sources);
+        for source in copied.unwrap_or_default() {
             sources.insert(
                 (
                     source.model.collection,
@@ -122,24 +125,28 @@ impl GuardedInsert {
             });
             is_guarded && source.unchanged_since_read().is_some()
         });
-        let revalidation = pending_copies
-            .revalidation_token()
-            .filter(|_| sources_are_guarded);
+        let revalidation = revalidation.filter(|_| sources_are_guarded);
+        let revalidation = revalidation.map(|revalidation| revalidation.token);
         Ok(Some(Self {
             version_guards,
             revalidation,
         }))
     }
 
-    /// Applies the contributions after the insert and removes the revalidation from the pending copies. Returns `false` if a
-    /// child or a parent was changed concurrently; a part of the contributions may be applied by then.
+    /// Whether the guards also show that the copied sources do not change. The contributions then remove the records of the
+    /// revalidation.
+    pub(super) fn confirms_sources(&self) -> bool {
+        self.revalidation.is_some()
+    }
+
+    /// Applies the contributions after the insert. Returns `false` if a child or a parent was changed concurrently; a part of the
+    /// contributions may be applied by then.
     pub(super) async fn apply_contributions(
         self,
         access: &Access,
         model: &'static Model,
         groups: &[RollupGroup],
         children: &[ChildState],
-        pending_copies: &mut copy::PendingCopies,
     ) -> Result<bool> {
         let write_id = ObjectId::new();
         let mut applied = Vec::new();
@@ -199,9 +206,6 @@ impl GuardedInsert {
         .await?
         {
             return Ok(false);
-        }
-        if self.revalidation.is_some() {
-            pending_copies.mark_revalidated();
         }
         remove_applied(access, applied).await?;
         Ok(true)

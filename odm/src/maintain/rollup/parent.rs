@@ -3,12 +3,12 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::contribution::RollupGroup;
+
 use crate::{
     Result,
-    maintain::{
-        link::linked_document::{OrderedId, id_filter},
-        metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
-    },
+    ids::OrderedId,
+    maintain::metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
+    query::id_filter,
 };
 
 /// The identity of a parent: the `_id` and, if both models have a scope, the scope of the child.

@@ -9,20 +9,20 @@ use super::{
     contribution::{RollupGroup, sort_value_path},
     parent::ParentIdentity,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     error,
-    maintain::{
-        link::linked_document::{OrderedId, id_filter, read_upgraded},
-        metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
-    },
+    ids::OrderedId,
+    maintain::metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
     metadata::{
         self, ParsedMetadata,
         rollup::{ENTRY_ID, ROLLUP_VERSION},
     },
-    schema::{Model, Rollup, RollupKind},
+    query::id_filter,
+    schema::{Model, Rollup, RollupKind, upgrade::read_upgraded},
 };
 
 /// Returns the update that applies contribution changes to a parent. The update always increments the rollup version.

@@ -15,17 +15,19 @@ use super::{
     standalone::{self, RejectedChildren},
     transactional,
 };
+
 use crate::{
     Result,
     access::{Access, find_matching},
-    backend::operation::Stage,
-    backend::{BoxFuture, operation::FindOperation},
+    backend::{
+        BoxFuture,
+        operation::{FindOperation, Stage},
+    },
     decode,
-    id_batches::id_batches,
+    ids::{id_batches, one_of},
     maintain::{
         PendingKind, Rejection,
         blocked::is_rejection,
-        link::linked_document::one_of,
         metadata_update::{parse_document, to_raw_document},
     },
     query::single_field_document,

@@ -11,22 +11,22 @@ use super::{
     parent_update, queue, rollup_groups,
     standalone::{applied_values, contention_error, version_guard},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
     error,
-    id_batches::id_batches,
+    ids::{OrderedId, id_batches},
     maintain::{
         PendingKind, Rejection,
         blocked::{self, is_rejection},
-        link::linked_document::{OrderedId, id_filter},
         metadata_update::{
             MetadataUpdate, apply_update, parse_document, to_raw_document, to_raw_value,
         },
     },
     metadata::rollup::{CONTRIBUTIONS, ROLLUP_VERSION},
-    query::single_field_document,
+    query::{id_filter, single_field_document},
     retry,
     schema::{Model, RollupKind, upgrade},
     stored::parse_fields,

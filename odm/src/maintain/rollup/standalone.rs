@@ -11,16 +11,16 @@ use super::{
     parent::{ParentIdentity, ParentKey},
     parent_update, rollup_groups,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::Stage,
     error,
-    id_batches::id_batches,
+    ids::{OrderedId, id_batches, one_of},
     maintain::{
         PendingKind, Rejection,
         blocked::{self, is_rejection},
-        link::linked_document::{OrderedId, id_filter, one_of},
         metadata_update::{
             MetadataUpdate, apply_update, apply_updates, to_raw_document, to_raw_value,
         },
@@ -31,7 +31,7 @@ use crate::{
             APPLIED_CONTRIBUTIONS, AppliedContribution, ROLLUP_VERSION, RecordedContribution,
         },
     },
-    query::single_field_document,
+    query::{id_filter, single_field_document},
     retry,
     schema::Model,
 };

@@ -16,16 +16,17 @@ use super::{
     recompute::recompute_parent,
     subtract_deleted_children,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, add_condition, find_matching},
     backend::operation::{FindOperation, Stage},
     decode,
+    ids::one_of,
     maintain::{
         PendingKind, WriteOperation, WriteOutcome,
-        link::linked_document::one_of,
+        maintainer::{Next, WriteContext},
         metadata_update::{MetadataUpdate, apply_update, set_at, to_raw_value},
-        run_from_references,
     },
     metadata,
     query::single_field_document,
@@ -39,11 +40,12 @@ type FoundParents = BTreeMap<(usize, ParentKey), bool>;
 
 /// Updates the parents, then inserts the children.
 pub(super) async fn insert_with_parents(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     groups: &[RollupGroup],
     mut write: WriteOperation,
+    next: Next,
 ) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access.clone(), cx.model);
     let full_access = access.with_full_visibility();
     let documents = write.documents_to_insert().unwrap_or_default();
     let children = ChildState::from_raws(model, groups, documents)?;
@@ -73,7 +75,7 @@ pub(super) async fn insert_with_parents(
             Ok(())
         })?;
     }
-    let outcome = run_from_references(access.clone(), model, write).await;
+    let outcome = next.run(cx, write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;
     if !all_parents_exist {
         retry::log_fallback(
@@ -198,12 +200,13 @@ async fn update_parent(
 /// A missing parent may be inserted concurrently, and would count children that are deleted here. In this case nothing is
 /// deleted, and `is_parent_missing` is set.
 pub(super) async fn delete_with_parents(
-    access: &Access,
-    model: &'static Model,
+    cx: WriteContext,
     mut write: WriteOperation,
+    next: Next,
     max_documents: Option<usize>,
     is_parent_missing: &AtomicBool,
 ) -> Result<(WriteOutcome, bool)> {
+    let (access, model) = (&cx.access.clone(), cx.model);
     let is_single = write.affects_at_most_one();
     let sort = write.sort_order().map(RawDocument::to_owned);
     let limit = if is_single { Some(1) } else { max_documents };
@@ -228,8 +231,8 @@ pub(super) async fn delete_with_parents(
     }
     let work = async {
         let full_access = access.with_full_visibility();
-        let deleted = super::read_deleted_children(&full_access, model, ids.iter()).await?;
-        let outcome = run_from_references(access.clone(), model, write).await?;
+        let deleted = super::read_deleted_children(&full_access, model, &ids).await?;
+        let outcome = next.run(cx, write).await?;
         if let Some(deleted) = deleted {
             let missing = subtract_deleted_children(&full_access, model, deleted).await?;
             // A transaction of the caller cannot be rolled back here.
@@ -249,7 +252,7 @@ pub(super) async fn delete_with_parents(
 
 /// Parents with recorded contributions that do not exist.
 #[derive(Debug, Default)]
-pub(in crate::maintain) struct MissingParents(Vec<(&'static Model, Bson)>);
+pub(super) struct MissingParents(Vec<(&'static Model, Bson)>);
 
 impl MissingParents {
     /// Returns the missing parents that have recorded contributions.
@@ -275,7 +278,7 @@ impl MissingParents {
     }
 
     /// Recomputes these parents after the commit, if the parents exist by then: they may have counted deleted children.
-    pub(in crate::maintain) fn recompute_after_commit(self, access: &Access) {
+    pub(super) fn recompute_after_commit(self, access: &Access) {
         if self.0.is_empty() {
             return;
         }

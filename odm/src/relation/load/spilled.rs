@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::{IdKey, MAX_IDS_PER_QUERY};
+
 use crate::{
     Result,
     access::{Access, add_condition},
@@ -12,7 +13,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    id_batches::id_batches,
+    ids::id_batches,
     overflow::ArrayReader,
     query::single_field_document,
     relation::target_join::JoinEdge,

@@ -12,7 +12,7 @@ use super::{
         MAX_LINK_QUERY_DOCUMENTS,
         delete_rule::DeleteRule,
         inverse_batch::{InverseEntry, bulk_item},
-        linked_document::{LinkedDocument, OrderedId, one_of},
+        linked_document::LinkedDocument,
         overflow_inverse::OverflowInverse,
         update_metadata,
         validate::{insert_abandoned, is_reference_error},
@@ -22,11 +22,12 @@ use super::{
     stored_state::{StoredState, find_states},
     unchanged_value, unset_intent, with_insert_intent,
 };
+
 use crate::{
     Result,
     access::Access,
     backend::operation::{BulkItemOutcome, BulkWrite, InsertOperation, Stage, UpdateOperation},
-    id_batches::id_batches,
+    ids::{OrderedId, id_batches, one_of},
     metadata::references::{INTENT_TOKEN, INVERSE_VERSION, tombstone},
     query::{append_field, single_field_document},
     schema::Model,

@@ -8,7 +8,6 @@ use super::{
     super::{
         MAX_LINK_QUERY_DOCUMENTS,
         delete_rule::DeleteRule,
-        linked_document::{OrderedId, contains_id, id_array, id_filter, one_of},
         overflow_inverse::{InverseChange, OverflowInverse},
         update_metadata,
         validate::{inverse_full, inverse_taken, missing_target, too_much_contention},
@@ -17,13 +16,14 @@ use super::{
     stored_state::{StoredState, find_state, find_states, intent_filter},
     unchanged_value, wait_or_recover,
 };
+
 use crate::{
     Result,
     access::Access,
-    id_batches::id_batches,
-    maintain::overflow,
+    ids::{OrderedId, contains_id, id_array, id_batches, one_of},
+    maintain::maintainer::MAINTAINERS,
     metadata::references::{INVERSE_VERSION, LEASE, tombstone},
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     retry,
     schema::{InverseLink, Model, ReferenceLink},
     soft_delete::Visibility,
@@ -216,7 +216,10 @@ pub(super) async fn remove_from_inverses(
                 candidates.append(&mut rule.overflow_targets(access, referrer).await?);
             } else {
                 // Pending changes of the overflow array come first.
-                overflow::complete_element_change(access, model, field, referrer).await?;
+                for kind in MAINTAINERS {
+                    kind.complete_element_change(access, (model, field), referrer)
+                        .await?;
+                }
                 current.append(&mut rule.referenced_among(access, referrer, &candidates).await?);
             }
         }

@@ -17,9 +17,7 @@ use super::{
         delete_rule::{DeleteRule, rules_targeting},
         delete_set::DeleteSet,
         exclude_final_tombstones,
-        linked_document::{
-            LinkedDocument, OrderedId, TombstoneState, id_array, id_filter, one_of, read_linked,
-        },
+        linked_document::{LinkedDocument, read_linked},
         overflow_references::MAX_REFERRERS_PER_FILTER,
         update_metadata,
         validate::delete_restricted,
@@ -30,17 +28,18 @@ use super::{
     },
     wait_or_recover,
 };
+
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
     backend::operation::{FindOperation, Stage},
-    id_batches::id_batches,
-    maintain::{narrow_filter, rollup},
+    ids::{OrderedId, id_array, id_batches, one_of},
+    maintain::{maintainer::mark_tombstone, narrow_filter},
     metadata::references::{
-        BLOCKED, LEASE, intended_ids_path,
+        BLOCKED, LEASE, TombstoneState, intended_ids_path,
         tombstone::{self, DeleteRoot, Tombstone},
     },
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     schema::Model,
 };
 
@@ -173,10 +172,13 @@ pub(super) fn cascade_tombstone(
 }
 
 /// Returns the update that makes a tombstone final.
-pub(super) fn finalize_change(full_access: &Access, model: &Model) -> Result<RawDocumentBuf> {
+pub(super) fn finalize_change(
+    full_access: &Access,
+    model: &'static Model,
+) -> Result<RawDocumentBuf> {
     let mut change = single_field_document("$unset", tombstone::unset_provisional()?)?;
     let mut set = RawDocumentBuf::new();
-    rollup::mark_pending_on_delete(full_access, model, &mut set)?;
+    mark_tombstone(full_access, model, &mut set)?;
     if !set.is_empty() {
         append_field(&mut change, "$set", set)?;
     }

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
-    super::linked_document::{
-        LinkedDocument, OrderedId, id_array, id_filter, ids_at, read_link_fields,
-    },
+    super::linked_document::{LinkedDocument, ids_at, read_link_fields},
     unchanged_value,
 };
+
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
     backend::operation::{FindOperation, Stage},
     error,
+    ids::{OrderedId, id_array},
     maintain::{PendingKind, blocked::is_blocked},
     metadata::{
         Metadata,
@@ -23,7 +23,7 @@ use crate::{
             tombstone::{self, Tombstone},
         },
     },
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     schema::{LinkField, LinkStep, Model, ReferenceLink},
 };
 

@@ -4,11 +4,11 @@ use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
-        MAX_LINK_QUERY_DOCUMENTS,
-        delete_rule::{DeleteRule, rules_targeting},
+        MAX_LINK_QUERY_DOCUMENTS, clear_deleted,
+        delete_rule::{DeleteRule, DetachIntent, rules_targeting},
         delete_set::DeleteSet,
         exclude_final_tombstones,
-        linked_document::{OrderedId, id_array, id_filter, one_of, read_linked},
+        linked_document::read_linked,
         overflow_references::{MAX_REFERRERS_PER_FILTER, add_conditions},
         update_metadata,
         validate::too_much_contention,
@@ -21,6 +21,7 @@ use super::{
     stored_state::{StoredState, add_idle_condition, find_state, tombstone_filter},
     wait_or_recover,
 };
+
 use crate::{
     Result,
     access::{Access, add_condition, find_matching},
@@ -29,13 +30,16 @@ use crate::{
         operation::{DeleteOperation, FindOperation, Stage},
     },
     decode,
+    ids::{OrderedId, id_array, one_of},
     maintain::{
         WriteOperation, WriteOutcome,
         blocked::{RejectionList, is_blocking, is_rejection},
-        copy, narrow_filter, overflow, rollup,
+        maintainer::{DeleteFollowUp, MAINTAINERS, mark_tombstone},
+        narrow_filter,
+        version_clock::first_version,
     },
     metadata::references::{INTENT, INTENT_OLD, INTENT_TOKEN, LEASE, tombstone},
-    query::{append_field, single_field_document},
+    query::{append_field, id_filter, single_field_document},
     retry,
     schema::{InverseLink, Model},
     task,
@@ -87,7 +91,7 @@ pub(super) async fn delete_document(
         };
         append_field(&mut set, LEASE, access.lease().new_end())?;
         if !is_provisional {
-            rollup::mark_pending_on_delete(&full_access, model, &mut set)?;
+            mark_tombstone(&full_access, model, &mut set)?;
         }
         if update_metadata(
             access,
@@ -150,8 +154,8 @@ pub(super) async fn apply_delete_rules(
     };
     let mut attempt = 1;
     while attempt <= MAX_CONFLICT_ATTEMPTS {
-        // The version of the deleted source: newer than the document, and older than a later document with the same `_id`.
-        let deleted_source = copy::SourceState::deleted_now();
+        // The version of a deleted source: newer than the document, and older than a later document with the same `_id`.
+        let version = first_version();
         // Without the tombstone, the delete was finished or rolled back elsewhere. Leave the referrers unchanged.
         let Some(found) = deletion.find_document().await? else {
             return Ok(());
@@ -186,13 +190,19 @@ pub(super) async fn apply_delete_rules(
         }
         match outcome {
             DetachOutcome::AlreadyDetached => {
-                let deleted = std::iter::once(found.linked.as_deleted());
-                copy::clear_copies(full_access, model, deleted, &deleted_source).await?;
-                rollup::subtract_deleted_child(full_access, model, id).await?;
-                // The references are known only as long as the document exists.
+                let deleted = std::slice::from_ref(&found.linked);
+                clear_deleted(full_access, model, deleted, version).await?;
+                for kind in MAINTAINERS {
+                    kind.finish_tombstone(full_access, model, id).await?;
+                }
+                // The references are known only as long as the document and its parts exist.
                 remove_from_inverses(full_access, model, &found).await?;
+                // The filter names the tombstone: a new document may have the same `_id` by then.
                 let tombstoned = tombstone_filter(id, token)?;
-                return overflow::delete_chunks_of_matching(full_access, model, &tombstoned).await;
+                for kind in MAINTAINERS {
+                    kind.delete_parts(full_access, model, &tombstoned).await?;
+                }
+                return Ok(());
             }
             DetachOutcome::Retry if !is_progress => attempt += 1,
             // Progress was made, so the number of referrers does not use up the attempts.
@@ -339,7 +349,7 @@ impl DecidedDelete<'_> {
         }
         if !rule.is_cascading() {
             return rule
-                .detach_matching(full_access, claimed, [self.id], &[INTENT, LEASE])
+                .detach_matching(full_access, claimed, [self.id], DetachIntent::Recorded)
                 .await;
         }
         let delete = DeleteOperation {
@@ -490,9 +500,7 @@ fn has_follow_up(full_access: &Access, model: &'static Model) -> bool {
     let mut links = model.links().iter();
     links.any(|link| link.find_inverse().is_some())
         || rules_targeting(full_access, model).next().is_some()
-        || rollup::is_child_model(full_access, model)
-        || !model.overflows.is_empty()
-        || copy::has_clearing_dependents(full_access, model)
+        || DeleteFollowUp::of_model(full_access.schema_models(), model) != DeleteFollowUp::None
 }
 
 /// Deletes a cascaded document with a final tombstone.

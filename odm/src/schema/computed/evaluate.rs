@@ -1,22 +1,64 @@
-//! Computing a field in this process, with the same result as the [expression](super::expression) in the database.
+//! Computing a field in this process, with the same result as the expression in the database.
 
 #[cfg(feature = "engine")]
 use bson::Decimal128;
-use bson::{Bson, RawBsonRef, RawDocument};
+use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 #[cfg(feature = "engine")]
 use odm_engine::decimal;
 
 use crate::{
     Error, ErrorKind, Result, error,
-    schema::{Computation, ComputedField, NumberKind, Term},
+    query::append_field,
+    schema::{Computation, ComputedField, Model, NumberKind, Term},
+    stored::{parse_document, to_raw_document, to_raw_value},
 };
+
+/// The message for a result outside the range of an int64.
+pub(crate) const OUT_OF_RANGE_MESSAGE: &str = "the computed value does not fit into an int64, and nothing was written: write smaller values to the fields of the formula";
+
+/// Computes the fields of a document before an insert.
+pub(crate) fn compute_fields(model: &Model, document: &mut RawDocumentBuf) -> Result<()> {
+    for field in model.computed {
+        let value = evaluate_field(field, document).map_err(error::naming_model(model))?;
+        *document = with_field(document, field.stored, to_raw_value(&value)?)?;
+    }
+    Ok(())
+}
+
+/// Computes the fields of a decoded document.
+pub(crate) fn compute_document(model: &Model, document: &mut Document) -> Result<()> {
+    if model.computed.is_empty() {
+        return Ok(());
+    }
+    let mut raw = to_raw_document(document)?;
+    compute_fields(model, &mut raw)?;
+    *document = parse_document(&raw)?;
+    Ok(())
+}
+
+/// Returns the document with a new value in a field.
+pub(crate) fn with_field(raw: &RawDocument, field: &str, value: RawBson) -> Result<RawDocumentBuf> {
+    let mut result = RawDocumentBuf::new();
+    let mut new = Some(value);
+    for entry in raw.iter() {
+        let (name, old) = entry.map_err(error::from_bson)?;
+        match new.take_if(|_| name == field) {
+            Some(new) => append_field(&mut result, field, new)?,
+            None => append_field(&mut result, name.as_str(), RawBson::from(old))?,
+        }
+    }
+    if let Some(new) = new {
+        append_field(&mut result, field, new)?;
+    }
+    Ok(result)
+}
 
 /// Returns the value of a computed field.
 ///
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid) if the value does not fit into an int64.
-pub(super) fn evaluate_field(field: &ComputedField, document: &RawDocument) -> Result<Bson> {
+pub(crate) fn evaluate_field(field: &ComputedField, document: &RawDocument) -> Result<Bson> {
     let Computation { kind, term } = (field.computation)();
     let scope = EvaluationScope {
         kind,
@@ -25,7 +67,7 @@ pub(super) fn evaluate_field(field: &ComputedField, document: &RawDocument) -> R
     };
     let value = scope.evaluate_term(&term).map_err(error::from_bson)?;
     let value = value.ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, super::OUT_OF_RANGE_MESSAGE).with_path(field.stored)
+        Error::new(ErrorKind::Invalid, OUT_OF_RANGE_MESSAGE).with_path(field.stored)
     })?;
     Ok(match value {
         ComputedNumber::Whole(number) => number.into(),

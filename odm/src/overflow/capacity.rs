@@ -8,15 +8,16 @@ use super::{
     max_tail_elements,
     order::max_resident_elements,
 };
+
 use crate::{
     Result,
-    maintain::metadata_update::to_raw_document,
     metadata::overflow::{GENERATION, VERSION},
     schema::OverflowField,
+    stored::to_raw_document,
 };
 
 /// Returns the condition that the version and the generation are unchanged.
-pub(super) fn version_unchanged(field: &OverflowField, manifest: &Manifest) -> Document {
+pub(crate) fn version_unchanged(field: &OverflowField, manifest: &Manifest) -> Document {
     let version = match manifest.version {
         0 => doc! { "$in": [Bson::Null, 0_i64] },
         version => doc! { "$eq": version },
@@ -29,7 +30,7 @@ pub(super) fn version_unchanged(field: &OverflowField, manifest: &Manifest) -> D
 }
 
 /// Returns the condition that the resident elements are unchanged. An old document may have no array at all.
-pub(super) fn resident_unchanged(field: &OverflowField, resident: &[Bson]) -> Document {
+pub(crate) fn resident_unchanged(field: &OverflowField, resident: &[Bson]) -> Document {
     match resident {
         [] => doc! { format!("{}.0", field.stored): { "$exists": false } },
         _ => doc! { field.stored: { "$eq": resident.to_vec() } },
@@ -37,15 +38,12 @@ pub(super) fn resident_unchanged(field: &OverflowField, resident: &[Bson]) -> Do
 }
 
 /// Returns the condition that no elements are spilled.
-pub(in crate::maintain) fn nothing_spilled(field: &OverflowField) -> Document {
+pub(crate) fn nothing_spilled(field: &OverflowField) -> Document {
     doc! { field.manifest: { "$exists": false } }
 }
 
 /// Returns the condition that the document has room for the values, or `None` if the values never fit.
-pub(in crate::maintain) fn resident_room(
-    field: &OverflowField,
-    values: &[Bson],
-) -> Result<Option<Document>> {
+pub(crate) fn resident_room(field: &OverflowField, values: &[Bson]) -> Result<Option<Document>> {
     let Some(max_current) = field.max_resident.checked_sub(values.len()) else {
         return Ok(None);
     };
@@ -54,7 +52,7 @@ pub(in crate::maintain) fn resident_room(
 
 /// Returns the condition that an array has at most `max_current` elements, and room for the values within `max_bytes`. Returns
 /// `None` if the values alone are too large.
-pub(super) fn room_condition(
+pub(crate) fn room_condition(
     path: &str,
     max_current: usize,
     max_bytes: usize,
@@ -73,7 +71,7 @@ pub(super) fn room_condition(
 }
 
 /// Returns the condition that the document has no room for one value.
-pub(super) fn no_room_condition(
+pub(crate) fn no_room_condition(
     field: &OverflowField,
     max_current: usize,
     value: &Bson,
@@ -86,7 +84,7 @@ pub(super) fn no_room_condition(
 }
 
 /// Returns the number of values that fit into the document beside the resident elements.
-pub(super) fn count_fitting(
+pub(crate) fn count_fitting(
     field: &OverflowField,
     resident: &[Bson],
     values: &[Bson],
@@ -105,14 +103,14 @@ pub(super) fn count_fitting(
 }
 
 /// Returns whether the elements can be resident together.
-pub(super) fn fits_resident(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+pub(crate) fn fits_resident(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let bytes = EMPTY_ARRAY_BYTES + total_element_bytes(elements)?;
     Ok(elements.len() <= max_resident_elements(field) && bytes <= field.max_resident_bytes)
 }
 
 /// Returns whether the resident elements can stay. Measures as the server does, so that a push that had room is not spilled
 /// later.
-pub(super) fn can_stay_resident(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+pub(crate) fn can_stay_resident(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let bytes = to_raw_document(&doc! { "a": elements.to_vec() })?
         .as_bytes()
         .len();
@@ -128,10 +126,10 @@ pub(crate) fn too_long_or_large(field: &OverflowField) -> Document {
 }
 
 /// The size in bytes of a document with an empty array.
-pub(super) const EMPTY_ARRAY_BYTES: usize = 16;
+pub(crate) const EMPTY_ARRAY_BYTES: usize = 16;
 
 /// Returns whether the tail has room for the values.
-pub(super) fn has_room_in_tail(
+pub(crate) fn has_room_in_tail(
     field: &OverflowField,
     manifest: &Manifest,
     values: &[Bson],

@@ -5,22 +5,20 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::manifest::{ArrayState, ArrayWorkKind, Manifest, integer_or_zero};
+
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, find_matching},
     backend::operation::{AggregateOperation, FindOperation, Stage},
     decode, error,
     field::Path,
-    id_batches::id_batches,
-    maintain::{
-        link::linked_document::OrderedId,
-        metadata_update::{parse_document, to_raw_document},
-    },
+    ids::{OrderedId, id_batches},
     metadata::overflow::{
         BLOCK, CHUNK_GENERATION, CHUNK_REFERENCES, ChunkMetadata, PROVISIONAL, TAIL,
     },
     query::{self, FilterNode},
     schema::{Model, OverflowField},
+    stored::{parse_document, to_raw_document},
 };
 
 /// The maximum number of document ids in a condition.
@@ -71,7 +69,7 @@ pub(crate) async fn any_element_condition(
 
 /// Returns the ids of at most `limit` documents: first the documents that meet one of the `conditions`, then the documents with a
 /// chunk that meets `elements`.
-pub(in crate::maintain) async fn owners_with_element(
+pub(crate) async fn owners_with_element(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,

@@ -1,6 +1,8 @@
-//! Ids in batches that fit into one query each.
+//! Ids of documents: map keys, lists in conditions, and batches that fit into one query each.
 
-use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::{Error, ErrorKind, Result, decode, error, query::single_field_document};
 
 /// The maximum size in bytes of the ids in a batch. A MongoDB command has a limit of 16 MiB, for the batch, the rest of the
 /// filter, and sometimes a second list of ids.
@@ -66,6 +68,74 @@ impl<T: HasId + ?Sized> HasId for &T {
     fn id_bytes(&self) -> usize {
         (**self).id_bytes()
     }
+}
+
+/// An id as a map key, with an order. The order makes concurrent transactions write to documents in the same order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OrderedId(Vec<u8>);
+
+impl OrderedId {
+    /// Converts an id. Equal integers of different BSON types become equal keys, as the database compares ids. Decimals keep
+    /// their type.
+    pub(crate) fn from_id(id: &RawBson) -> Self {
+        let id = match id.as_raw_bson_ref() {
+            RawBsonRef::Int32(number) => RawBsonRef::Int64(number.into()),
+            RawBsonRef::Double(number) => match exact_integer(number) {
+                Some(number) => RawBsonRef::Int64(number),
+                None => RawBsonRef::Double(number),
+            },
+            id => id,
+        };
+        let mut document = RawDocumentBuf::new();
+        document.append(bson::raw::cstr!("_id"), id);
+        Self(document.into_bytes())
+    }
+
+    pub(crate) fn to_value(&self) -> Result<RawBson> {
+        let document = RawDocument::from_bytes(&self.0).map_err(error::from_bson)?;
+        let id = decode::stored_id(document).map(RawBson::from);
+        id.ok_or_else(|| {
+            let message = "the id has no value: report this error as a bug of odm";
+            Error::new(ErrorKind::Encode, message)
+        })
+    }
+}
+
+impl HasId for OrderedId {
+    fn id_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Returns a floating-point number as an integer, if the number is integral.
+fn exact_integer(number: f64) -> Option<i64> {
+    // 2⁶³. An integral number below this limit fits into an `i64`.
+    const I64_UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
+    let is_whole = number.fract() == 0.0 && (-I64_UPPER_BOUND..I64_UPPER_BOUND).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the number is integral and in range"
+    )]
+    is_whole.then_some(number as i64)
+}
+
+/// Whether a list contains an id.
+pub(crate) fn contains_id(ids: &[RawBson], id: &RawBson) -> bool {
+    let id = OrderedId::from_id(id);
+    ids.iter().any(|other| OrderedId::from_id(other) == id)
+}
+
+/// Returns the condition that a value is one of the given ids.
+pub(crate) fn one_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> Result<RawDocumentBuf> {
+    single_field_document("$in", id_array(ids))
+}
+
+pub(crate) fn id_array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {
+    let mut array = RawArrayBuf::new();
+    for id in ids {
+        array.push(id.as_raw_bson_ref());
+    }
+    array
 }
 
 #[cfg(test)]
