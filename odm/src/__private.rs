@@ -8,33 +8,32 @@ pub use std::{
     vec::Vec,
 };
 
-pub use bson::{DateTime, RawBson, RawDocument};
-pub use serde::{self, Deserialize, Serialize, Serializer};
-
-pub use crate::derive_support::*;
 pub use crate::{
     __odm_manifest_path as manifest_path, __odm_validated as validated,
-    __odm_work_path as work_path,
-};
-pub use crate::{
-    Result,
+    __odm_work_path as work_path, Result,
     backend::operation::{Direction, Index},
     check::ModelCheck,
-    decode::{decode_model, decode_projection, unknown_variant},
-    document::{
-        AssignedNumber, Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText,
-        Insertable, InsertedAsIs, IntoIdPart, NativeValue, NewFields, OfDocumentVariant, Overflow,
-        RawDraft, Ref, Stored, VariantOf, assigned_number, encode_new, kind, stored_tag,
-        variant_indexes,
+    language::{
+        field::{
+            AllowedAt, CheckedPlace, Field, FieldsBesideTag, FromPath, OfVariant, Ordered, Path,
+            Place, Queryable, Tag, VariantMap, closure_result, role, shape,
+        },
+        query::{
+            Filter, IdAlone, IdAndShardKey, IntoKey, IntoValue, Key, Sharded, ShardedInScope,
+            Unsharded,
+        },
     },
-    field::{
-        AllowedAt, CheckedPlace, Field, FieldsBesideTag, FromPath, OfVariant, Ordered, Path, Place,
-        Queryable, Tag, VariantMap, closure_result, role, shape,
+    model::{
+        decode::{decode_model, decode_projection, unknown_variant},
+        derive_support::*,
+        document::{
+            AssignedNumber, Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader,
+            IdText, Insertable, InsertedAsIs, IntoIdPart, NativeValue, NewFields,
+            OfDocumentVariant, Overflow, RawDraft, Ref, Stored, VariantOf, assigned_number,
+            encode_new, kind, stored_tag, variant_indexes,
+        },
+        projection::{Projected, ProjectedFields, Projection, ProjectionOf},
     },
-    hook::{ErasedHooks, HasHooks, Hooks, RunHooks, RunsHooksOf},
-    projection::{Projected, ProjectedFields, Projection, ProjectionOf},
-    query::Filter,
-    query::{IdAlone, IdAndShardKey, IntoKey, IntoValue, Key, Sharded, ShardedInScope, Unsharded},
     schema::{
         Computation, ComputedField, Contains, CopiedField, CopyMode, ElementOrder, EmbeddedCopies,
         EmbeddedLinks, ExcerptArray, ExcerptOf, InverseLink, LinkCollector, LinkField, LinkStep,
@@ -48,12 +47,19 @@ pub use crate::{
         leaves_name_to_tag, links_match, manages_same_fields, rollup_condition,
         spills_plain_elements, spills_references, stored_or_rust_name, stores_field_alike,
     },
-    scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},
-    soft_delete::SoftDelete,
-    validation::{DocumentRules as WholeRules, FieldRule, Parts, Proposed, Rules, Verdict},
+    session::{
+        scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},
+        soft_delete::SoftDelete,
+    },
+    write::{
+        hook::{ErasedHooks, HasHooks, Hooks, RunHooks, RunsHooksOf},
+        validation::{DocumentRules as WholeRules, FieldRule, Parts, Proposed, Rules, Verdict},
+    },
 };
+pub use bson::{DateTime, RawBson, RawDocument};
 #[cfg(feature = "garde")]
 pub use garde;
+pub use serde::{self, Deserialize, Serialize, Serializer};
 
 /// Emits code that needs the crate `garde`. Without the feature, emits a compile error that names the feature.
 #[cfg(feature = "garde")]

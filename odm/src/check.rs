@@ -27,20 +27,22 @@ pub use token::{CheckToken, IntoCheckToken};
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, find_matching},
     backend::{
         BoxFuture, Cursor,
         operation::{FindOperation, Stage},
     },
-    decode,
-    document::Document,
     error,
-    field::{FoundReference, VariantMap},
-    ids::id_batches,
-    query::{append_field, single_field_document},
+    language::{
+        field::{FoundReference, VariantMap},
+        query::{append_field, single_field_document},
+    },
+    model::{decode, document::Document, ids::id_batches},
     schema::{Contains, Model, Schema, upgrade},
-    scope::AllScopes,
-    task,
+    session::{
+        access::{Access, find_matching},
+        scope::AllScopes,
+        task,
+    },
 };
 
 /// The maximum number of ids in one query.

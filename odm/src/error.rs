@@ -5,11 +5,12 @@ mod problem;
 use std::{error, fmt, sync::Arc, time::Duration};
 
 use bson::{Bson, RawDocument};
+
 pub use problem::{Problem, Violation};
 
 use crate::{
-    document::Document,
-    query::encode_value,
+    language::query::encode_value,
+    model::document::Document,
     schema::{IndexReport, Model},
 };
 
@@ -350,7 +351,7 @@ impl Error {
     /// Adds the `_id` of a stored document.
     #[must_use]
     pub(crate) fn with_id_of(self, document: &RawDocument) -> Self {
-        match crate::decode::stored_id(document).map(Bson::try_from) {
+        match crate::model::decode::stored_id(document).map(Bson::try_from) {
             Some(Ok(id)) => self.with_id(id),
             _ => self,
         }
@@ -515,7 +516,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {self}", self.kind())
+        write!(f, "{:?}: self", self.kind())
     }
 }
 

@@ -59,48 +59,20 @@
 //! language, [`action`] the operations, [`relation`] joins, [`scope`] access by scope, and [`backend`] the interface to a
 //! database.
 
-pub mod derive_support;
-pub mod document;
-pub mod schema;
-
-pub mod aggregate;
-pub mod field;
-pub mod native;
-pub mod projection;
-pub mod query;
-pub mod relation;
-
-mod access;
-pub mod action;
-pub mod check;
-mod database;
-mod ids;
-
-mod decode;
-mod edited;
-mod maintain;
-mod metadata;
-mod overflow;
-pub mod pending;
-mod retry;
-pub mod scope;
-mod session;
-mod soft_delete;
-mod stored;
-mod task;
-mod text_token;
-mod time_limit;
-mod trace;
-mod transaction;
-mod transaction_scope;
-mod validation;
-pub mod watch;
-
-pub mod backend;
 mod error;
-pub mod hook;
-pub mod json;
-pub mod legacy_uuid;
+mod language;
+mod metadata;
+mod model;
+mod overflow;
+mod session;
+mod write;
+
+pub mod action;
+pub mod backend;
+pub mod check;
+pub mod pending;
+pub mod relation;
+pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -110,19 +82,29 @@ pub mod __private;
 pub use action::{Page, PageToken};
 pub use bson;
 pub use check::CheckToken;
-pub use database::{Database, DatabaseOptions, IndexCheck};
-pub use document::{Document, Embedded, Insertable, Overflow, Ref};
-pub use edited::Edited;
 pub use error::{Error, ErrorKind, Problem, Result, Violation};
-pub use hook::Hooks;
+pub use language::{
+    aggregate, field,
+    query::{self, Filter, Pattern},
+};
+pub use model::{
+    derive_support,
+    document::{self, Document, Embedded, Insertable, Overflow, Ref},
+    edited::Edited,
+    json, legacy_uuid, native,
+    projection::{self, Projection},
+};
 pub use odm_derive::{Document, Embedded, Projection, Schema};
-pub use projection::Projection;
-pub use query::{Filter, Pattern};
 pub use schema::Schema;
-pub use session::Session;
-pub use soft_delete::SoftDelete;
-pub use transaction::{RunTransaction, Transaction};
-pub use watch::ResumeToken;
+pub use session::{
+    Session,
+    database::{Database, DatabaseOptions, IndexCheck},
+    scope,
+    soft_delete::SoftDelete,
+    transaction::{RunTransaction, Transaction},
+    watch::{self, ResumeToken},
+};
+pub use write::hook::{self, Hooks};
 
 /// The field tree of the model `T`, for functions that return filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
 pub type Fields<T> = <T as Document>::Fields;

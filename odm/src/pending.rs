@@ -1,5 +1,10 @@
 //! Pending work of all kinds: reporting the work, waiting for the work, and a worker that runs the work.
 
+pub(crate) mod background;
+pub(crate) mod blocked;
+pub(crate) mod expired;
+pub(crate) mod lease;
+pub(crate) mod record;
 mod worker;
 
 use std::{
@@ -12,20 +17,27 @@ use std::{
 use bson::{DateTime, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use tokio::time::Instant;
 
-pub use crate::maintain::Rejection;
+pub use blocked::Rejection;
 pub use worker::{Progress, Worker};
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, add_condition, find_matching},
     backend::operation::{CountOperation, FindOperation, Stage},
-    document::Document,
     error,
-    maintain::{self, PendingKind, blocked_record},
+    language::query::{IntoKey, Key, append_field, single_field_document},
     metadata::pending::{SINCE, UPDATED},
-    query::{IntoKey, Key, append_field, single_field_document},
+    model::document::Document,
+    pending::{
+        blocked::{blocked_filter, blocked_record, release_blocked},
+        expired::RecoveryReport,
+        record::PendingKind,
+    },
     schema::{Model, Schema},
-    task,
+    session::{
+        access::{Access, add_condition, find_matching},
+        task,
+    },
+    write,
 };
 
 /// Waits until no work is pending; made by [`Database::wait_for_pending`](crate::Database::wait_for_pending).
@@ -91,7 +103,7 @@ impl<S: Schema> WaitForPending<S> {
                 }
                 was_released = true;
                 for model in S::MODELS {
-                    maintain::release_blocked(&self.access, model).await?;
+                    release_blocked(&self.access, model).await?;
                 }
                 continue;
             }
@@ -100,8 +112,8 @@ impl<S: Schema> WaitForPending<S> {
                 let mut models = pending.models.iter();
                 if models.any(|entry| entry.model == model.name && entry.is_overdue) {
                     // A failure leaves the work pending, and the loop sees the work again.
-                    let mut report = maintain::RecoveryReport::default();
-                    maintain::recover_abandoned(&self.access, model, &mut report).await?;
+                    let mut report = RecoveryReport::default();
+                    write::recover_abandoned(&self.access, model, &mut report).await?;
                 }
             }
             // Work of this process notifies at the end. Work of other processes does not: poll with a pause in proportion to the
@@ -291,14 +303,14 @@ pub(crate) async fn read_pending_work(
             arrays += summary.count_pending(access, model, kind, filter).await?;
         }
         if target.is_none() {
-            for (chunks, kind) in maintain::provisional_chunks(model) {
-                let filter = Some(maintain::unfinished_chunks_filter()?);
+            for (chunks, kind) in write::provisional_chunks(model) {
+                let filter = Some(write::unfinished_chunks_filter()?);
                 arrays += summary
                     .count_pending(access, chunks, kind, filter.as_ref())
                     .await?;
             }
         }
-        let kinds: Vec<_> = maintain::pending_kinds(access, model)
+        let kinds: Vec<_> = write::pending_kinds(access, model)
             .into_iter()
             .map(|(_, kind)| kind)
             .collect();
@@ -403,7 +415,7 @@ impl PendingSummary {
         kind: PendingKind,
         target: Option<&RawDocumentBuf>,
     ) -> Result<()> {
-        let mut filter = maintain::blocked_filter(kind)?;
+        let mut filter = blocked_filter(kind)?;
         if let Some(target) = target {
             filter = and_filters(filter, target)?;
         }

@@ -46,10 +46,9 @@ pub use upgrade::{UpgradeAll, UpgradeFn, UpgradeReport};
 
 use crate::{
     check::ModelCheck,
-    document::Document,
-    projection::Projection,
+    model::{document::Document, projection::Projection},
     relation::{Link, LinkItem, Links},
-    scope::{AllScopes, InScope, Unscoped},
+    session::scope::{AllScopes, InScope, Unscoped},
 };
 
 /// The models of a database. Implement this trait with `#[derive(Schema)]`.

@@ -1,20 +1,36 @@
 //! Sessions: the typed operations of a database or a transaction.
 
+pub(crate) mod access;
+pub(crate) mod database;
+pub(crate) mod retry;
+pub mod scope;
+pub(crate) mod soft_delete;
+pub(crate) mod task;
+pub(crate) mod time_limit;
+pub(crate) mod trace;
+pub(crate) mod transaction;
+pub(crate) mod transaction_scope;
+pub mod watch;
+
 use std::{fmt, marker::PhantomData, time::Duration};
 
 use crate::{
     Result,
-    access::Access,
     action::{
         AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany,
         InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Update,
     },
     check::Check,
-    document::{Document, Insertable},
-    edited::Edited,
-    query::{Filter, IntoKey, IntoRouted},
+    language::query::{Filter, IntoKey, IntoRouted},
+    model::{
+        document::{Document, Insertable},
+        edited::Edited,
+    },
     schema::{Contains, Schema, UpgradeAll},
-    scope::{SessionScope, Unscoped},
+    session::{
+        access::Access,
+        scope::{SessionScope, Unscoped},
+    },
 };
 
 /// The typed operations on the models of a schema. [`Database`](crate::Database) and [`Transaction`](crate::Transaction)

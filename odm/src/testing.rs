@@ -34,19 +34,20 @@ mod fixture;
 use std::{env, fmt, fs, ops::Deref, path::Path, process, sync::Arc, thread};
 
 use bson::oid::ObjectId;
+use serde::de::DeserializeOwned;
+
+pub use crate::{assert_queries, assert_writes};
 #[doc(hidden)]
 pub use budget::Count;
 pub use budget::Expected;
-use serde::de::DeserializeOwned;
 
 use crate::{
     Database, Result,
     backend::{self, Faults, Recorder},
-    document::Insertable,
+    model::document::Insertable,
     schema::{Contains, Schema},
-    scope::Unscoped,
+    session::scope::Unscoped,
 };
-pub use crate::{assert_queries, assert_writes};
 
 /// The environment variable with the URL of a MongoDB server, or of a folder, for [`TestDb::new`].
 const URL_VARIABLE: &str = "ODM_TEST_URL";

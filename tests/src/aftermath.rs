@@ -42,7 +42,7 @@ pub(crate) fn lease_paths<S: Schema>() -> Vec<(&'static str, String)> {
     let mut paths = Vec::new();
     for model in S::MODELS {
         for lease in [
-            "_odm.lease",
+            "_odm.pending.references.lease",
             "_odm.pending.fan_out.lease",
             "_odm.pending.revalidate.lease",
             "_odm.pending.rollup.lease",

@@ -10,18 +10,22 @@ pub use lengths::Lengths;
 
 use crate::{
     Result,
-    access::{Access, find_matching},
     backend::operation::FindOperation,
-    document::{Document, OverflowArray, Stored},
     error,
-    field::{Elem, FromPath, Path, Place, SameScope, role, shape},
-    maintain::{FoldOutcome, RecoveryReport, fold_array, spill_array},
+    language::{
+        field::{Elem, FromPath, Path, Place, SameScope, role, shape},
+        query::{Filter, IntoFilter, IntoKey},
+    },
+    model::document::{Document, OverflowArray, Stored},
     overflow::{
         capacity::too_long_or_large, element_search::any_element_condition, unsorted_filter,
     },
-    pending::Worker,
-    query::{Filter, IntoFilter, IntoKey},
-    soft_delete::Visibility,
+    pending::{Worker, expired::RecoveryReport},
+    session::{
+        access::{Access, find_matching},
+        soft_delete::Visibility,
+    },
+    write::{FoldOutcome, fold_array, spill_array},
 };
 
 /// The overflow arrays of a model: search by element, and maintenance. Made by [`Session::arrays`](crate::Session::arrays).
@@ -77,7 +81,7 @@ impl<T: Document> Arrays<T> {
     /// The spilled elements are searched when this future is awaited. The first query reads tails and blocks, and scans all
     /// documents. The second query scans all chunks. Further queries read the matching owners, up to 1,000 at a time. No index
     /// covers the elements. The returned filter names the owners of matching chunks by id, and tests the resident elements of all
-    /// other documents. If the resident elements are enough, a filter by [`resident`](crate::field::OverflowPlace::resident) has
+    /// other documents. If the resident elements are enough, a filter by [`resident`](crate::language::field::OverflowPlace::resident) has
     /// no extra cost.
     ///
     /// The filter is a snapshot of the spilled elements. A later use of the filter misses elements that were spilled since, and
@@ -241,7 +245,7 @@ impl<T: Document> Arrays<T> {
         let documents = self.write_access().find_all(&T::MODEL, find).await?;
         let ids = documents
             .iter()
-            .filter_map(|raw| crate::decode::stored_id(raw));
+            .filter_map(|raw| crate::model::decode::stored_id(raw));
         let ids = ids.map(|id| Bson::try_from(id).map_err(error::from_bson));
         ids.collect()
     }

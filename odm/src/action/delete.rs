@@ -4,6 +4,8 @@ use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
+pub use crate::{backend::operation::DeleteResult, write::DeletePreview};
+
 use super::{
     explain::ExplainWrite,
     outcome::{Outcome, not_applied_error},
@@ -13,19 +15,24 @@ use super::{
         TargetKind, WriteTarget, decode_id, to_raw,
     },
 };
+
 use crate::{
     Error, Result,
-    access::Access,
     backend::{BoxFuture, operation},
-    document::{Document, Ref},
     error,
-    hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::{DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete},
-    query::{Filter, IntoFilter, IntoSort, Key, single_field_document},
-    soft_delete::{SoftDelete, Visibility},
-    transaction_scope,
+    language::query::{Filter, IntoFilter, IntoSort, Key, single_field_document},
+    model::document::{Document, Ref},
+    session::{
+        access::Access,
+        soft_delete::{SoftDelete, Visibility},
+        transaction_scope,
+    },
+    write::{
+        DeleteMode, WriteRequest, apply_delete_mode, delete_operation,
+        hook::{self, Committed, HookedWrite, RunHooks},
+        preview_delete,
+    },
 };
-pub use crate::{backend::operation::DeleteResult, maintain::DeletePreview};
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
 /// [`Session::delete_first`](crate::Session::delete_first) and [`Session::delete_many`](crate::Session::delete_many).

@@ -5,16 +5,19 @@ use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 use bson::{Bson, RawBson};
 
 use super::find::Rows;
+
 use crate::{
-    Result,
-    access::Access,
-    decode,
-    document::{Document, Stored},
-    error,
-    field::{Elem, FromPath, Path, role, shape},
+    Result, error,
+    language::{
+        field::{Elem, FromPath, Path, role, shape},
+        query::{Filter, FilterNode, IntoFilter, IntoValue, Key},
+    },
+    model::{
+        decode,
+        document::{Document, Stored},
+    },
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor, order},
-    query::{Filter, FilterNode, IntoFilter, IntoValue, Key},
-    retry,
+    session::{access::Access, retry},
 };
 
 /// All elements of an overflow array, resident and spilled. Made by [`Get::elements`](super::Get::elements).

@@ -4,15 +4,13 @@ use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
     Result,
-    access::Access,
     backend::{
         BoxFuture, Trial,
         operation::{Operation, Stage},
     },
-    document::Document,
+    model::document::Document,
     pending::{PendingWork, read_pending_work},
-    task,
-    transaction_scope::TransactionAttempts,
+    session::{access::Access, task, transaction_scope::TransactionAttempts},
 };
 
 /// Returns the plan of a write; made by `explain` of [`Update`](super::Update::explain), [`InsertOne`](super::InsertOne::explain),

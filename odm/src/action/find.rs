@@ -27,28 +27,32 @@ pub use pipeline::Pipeline;
 
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
     backend::{
         Cursor,
         operation::{self, ReadPreference},
     },
-    decode::decode_all,
-    document::Document,
     error,
-    maintain::refresh_copies,
-    projection::{self, Projection, ProjectionOf},
-    query::{Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, sort_to_raw},
+    language::query::{Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, sort_to_raw},
+    model::{
+        decode::decode_all,
+        document::Document,
+        projection::{self, Projection, ProjectionOf},
+        stored,
+    },
     relation::{self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
     schema::{Contains, OfSchema, Schema},
-    scope::{AllScopes, InScope, Unscoped},
-    soft_delete::{SoftDelete, Visibility},
-    stored,
+    session::{
+        access::Access,
+        scope::{AllScopes, InScope, Unscoped},
+        soft_delete::{SoftDelete, Visibility},
+    },
+    write::refresh_copies,
 };
 
 /// A query over the documents of the model `T`, read as `P` and joined with `J`. [`Session::find`](crate::Session::find) returns
 /// a query.
 ///
-/// `C` is the scope of the session that made the query: see [`scope`](crate::scope).
+/// `C` is the scope of the session that made the query: see [`scope`](crate::session::scope).
 ///
 /// The query runs when the caller calls [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
 /// [`count`](Self::count) or [`exists`](Self::exists).

@@ -5,19 +5,26 @@ use std::{pin::Pin, time::Duration};
 use bson::RawDocumentBuf;
 
 use super::{Elements, Find};
+
 use crate::{
     Result,
-    access::Access,
     backend::operation::FindOperation,
-    document::{Document, OverflowArray},
     error,
-    field::{Place, SameScope},
-    projection::{Projection, ProjectionOf},
-    query::Key,
+    language::{
+        field::{Place, SameScope},
+        query::Key,
+    },
+    model::{
+        document::{Document, OverflowArray},
+        projection::{Projection, ProjectionOf},
+    },
     relation::{AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
     schema::{Contains, OfSchema, Schema},
-    scope::{AllScopes, InScope, Unscoped},
-    soft_delete::SoftDelete,
+    session::{
+        access::Access,
+        scope::{AllScopes, InScope, Unscoped},
+        soft_delete::SoftDelete,
+    },
 };
 
 /// Reads the document with an id; made by [`Session::get`](crate::Session::get). A missing document is an error.

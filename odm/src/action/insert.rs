@@ -8,18 +8,22 @@ use super::explain::ExplainWrite;
 
 use crate::{
     Result,
-    access::Access,
     backend::{
         BoxFuture,
         operation::{InsertOperation, OperationOrigin},
     },
-    decode::decode_new,
-    document::{Document, Draft},
-    hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::{SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
-    query::{encode_new_document, encode_unchecked},
+    language::query::{encode_new_document, encode_unchecked},
+    model::{
+        decode::decode_new,
+        document::{Document, Draft},
+    },
     schema::{Model, computed::evaluate::compute_fields},
-    transaction_scope,
+    session::{access::Access, transaction_scope},
+    write::{
+        SequenceNumbers, SourceCache, WriteRequest,
+        hook::{self, Committed, HookedWrite, RunHooks},
+        resolve_drafts,
+    },
 };
 
 /// Inserts a document and returns the stored document; made by [`Session::insert`](crate::Session::insert).

@@ -6,15 +6,17 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use crate::{
     Result,
-    access::Access,
     backend::operation::FindOperation,
-    decode::decode_all,
-    document::{Document, Ref},
     error,
-    ids::{HasId, id_batches},
-    query::{encode_value, id_filter, single_field_document},
+    language::query::{encode_value, id_filter, single_field_document},
+    model::{
+        decode::decode_all,
+        document::{Document, Ref},
+        ids::{HasId, id_batches},
+    },
     relation::{self, Links},
     schema::{Contains, Model},
+    session::access::Access,
 };
 
 /// A read of documents of several models by their ids, in one round trip; made by [`Session::load`](crate::Session::load).

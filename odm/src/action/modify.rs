@@ -3,7 +3,13 @@
 use std::{pin::Pin, time::Duration};
 
 use super::save::{read_edited, save_edited};
-use crate::{ErrorKind, Result, access::Access, document::Document, query::Key, retry};
+
+use crate::{
+    ErrorKind, Result,
+    language::query::Key,
+    model::document::Document,
+    session::{access::Access, retry},
+};
 
 /// Changes a document by a function, and retries after a conflict; made by [`Session::modify`](crate::Session::modify) and
 /// [`Session::try_modify`](crate::Session::try_modify).

@@ -9,11 +9,13 @@ use super::{
     target::{ById, SingleTarget},
     update::{Update, UpdateForm},
 };
+
 use crate::{
-    Error, Result,
-    document::Document,
-    error,
-    projection::{self, Projection, ProjectionOf},
+    Error, Result, error,
+    model::{
+        document::Document,
+        projection::{self, Projection, ProjectionOf},
+    },
 };
 
 /// An update that returns the document; made by [`Update::returning_after`] and [`Update::returning_before`].

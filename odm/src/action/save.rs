@@ -12,21 +12,24 @@ use super::get::stored_by_key;
 
 use crate::{
     Edited, Error, ErrorKind, Result,
-    access::Access,
     action::{UpdateOperators, explain::ExplainWrite},
     backend::{
         BoxFuture,
         operation::{DocumentChange, OperationOrigin, UpdateOperation},
     },
-    decode,
-    document::Document,
     error,
-    field::{Path, VariantMap},
-    hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
-    maintain::{self, WriteOutcome, WriteRequest, prepare_save},
-    query::{Filter, FilterNode, Key, check_changed_paths, encode_unchecked},
+    language::{
+        field::{Path, VariantMap},
+        query::{Filter, FilterNode, Key, check_changed_paths, encode_unchecked},
+    },
+    model::{decode, document::Document},
     schema::{computed::evaluate::compute_fields, upgrade},
-    transaction_scope::TransactionAttempts,
+    session::{access::Access, transaction_scope::TransactionAttempts},
+    write::{
+        self, WriteOutcome, WriteRequest,
+        hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
+        prepare_save,
+    },
 };
 
 /// Reads a document to change and save; made by [`Session::edit`](crate::Session::edit).
@@ -237,7 +240,7 @@ async fn write_changes<T: Document>(
         return Ok(None);
     }
     if difference.is_variant_change() {
-        maintain::ensure_same_variant(&access, &T::MODEL, &edited.stored)?;
+        write::ensure_same_variant(&access, &T::MODEL, &edited.stored)?;
     }
     let update = difference.to_update().map_err(error::of_model::<T>)?;
     let update = prepare_save(&T::MODEL, &edited.stored, update)?;
@@ -245,7 +248,7 @@ async fn write_changes<T: Document>(
     let unchanged = version_condition(edited).unwrap_or_else(|| difference.unchanged_since_read());
     let filter = Filter::<T>::from_node(key_condition.and(unchanged));
     let mut change = DocumentChange::operators(update);
-    maintain::add_managed_fields(&mut change, &T::MODEL)?;
+    write::add_managed_fields(&mut change, &T::MODEL)?;
     let write = UpdateOperation {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
@@ -267,7 +270,7 @@ async fn write_changes<T: Document>(
             Some(stored) => save_conflict::<T>(&difference, &edited.stored, &stored),
         });
     }
-    if maintain::writes_copied_reference(&T::MODEL, &change)
+    if write::writes_copied_reference(&T::MODEL, &change)
         && let Some(stored) = stored_by_key::<T>(&access, &key).await?
     {
         return Ok(Some(stored));

@@ -5,14 +5,16 @@ use std::marker::PhantomData;
 use bson::{Bson, RawBson, RawDocumentBuf};
 
 use super::outcome::Outcome;
+
 use crate::{
-    Error, ErrorKind, Result,
-    access::Access,
-    document::Document,
-    error,
-    hook::Selection,
-    query::{self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw},
+    Error, ErrorKind, Result, error,
+    language::query::{
+        self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw,
+    },
+    model::document::Document,
     schema::Model,
+    session::access::Access,
+    write::hook::Selection,
 };
 
 /// The kind of target of a write, as a type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
@@ -268,8 +270,8 @@ pub(super) fn to_raw(model: &Model, node: &FilterNode) -> Result<RawDocumentBuf>
 
 /// Decodes the `_id` of a stored document.
 pub(crate) fn decode_id<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
-    let id = crate::decode::stored_id(raw).map(RawBson::from);
+    let id = crate::model::decode::stored_id(raw).map(RawBson::from);
     let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a stored document has no `_id`"));
-    id.and_then(|id| crate::decode::decode_value(&id))
+    id.and_then(|id| crate::model::decode::decode_value(&id))
         .map_err(|error| error::of_model::<T>(error).with_path("_id"))
 }

@@ -11,8 +11,10 @@ mod requirement;
 use std::pin::Pin;
 
 use bson::RawBson;
-pub use operand_types::{Arithmetic, OutOfRange};
-pub use operand_types::{ArrayValue, Increment, OptionalValue, ResidentArray};
+
+pub use operand_types::{
+    Arithmetic, ArrayValue, Increment, OptionalValue, OutOfRange, ResidentArray,
+};
 use operators::OperatorPlace;
 pub(crate) use operators::UpdateOperators;
 pub(super) use perform::{PreparedUpdate, UpdateForm, UpdateOutput, document_exists};
@@ -27,21 +29,24 @@ use super::{
     },
     upsert::Upsert,
 };
+
 use crate::{
     Result,
-    access::Access,
     backend::BoxFuture,
-    document::{Document, Insertable, Ref, Stored},
     error,
-    field::{
-        Assignable, Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, SameScope, Settable,
-        Writable, shape,
+    language::{
+        field::{
+            Assignable, Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, SameScope,
+            Settable, Writable, shape,
+        },
+        query::{
+            Filter, FilterNode, IntoFilter, IntoSort, IntoValue, Key, encode_values, pull_to_raw,
+            single_field_document,
+        },
     },
-    maintain::footprint::Operator,
-    query::{
-        Filter, FilterNode, IntoFilter, IntoSort, IntoValue, Key, encode_values, pull_to_raw,
-        single_field_document,
-    },
+    model::document::{Document, Insertable, Ref, Stored},
+    session::access::Access,
+    write::footprint::Operator,
 };
 
 /// Changes documents; made by [`Session::update`](crate::Session::update),
@@ -50,7 +55,7 @@ use crate::{
 /// All changes of an update to a document happen in one atomic step. Other fields stay unchanged.
 ///
 /// For a conditional update, [`Updated::applied`] returns whether a document met the condition. Conditions are
-/// [`when`](Self::when), [`first_matching`](crate::field::ArrayPlace::first_matching), and a field inside an enum variant.
+/// [`when`](Self::when), [`first_matching`](crate::language::field::ArrayPlace::first_matching), and a field inside an enum variant.
 ///
 /// An array never grows beyond its `max`. Appending several values to a set needs room for all values, unless the set already
 /// contains all values.

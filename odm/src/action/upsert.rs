@@ -11,19 +11,22 @@ use super::{
     target::{ById, IdTarget, WriteTarget, to_raw},
     update::{PreparedUpdate, Update, UpdateForm, UpdateOutput, Updated, document_exists},
 };
+
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
     backend::{BoxFuture, operation::CountOperation},
-    decode,
-    document::{Document, Draft},
     error,
-    field::Path,
-    maintain::{SourceCache, resolve_drafts},
-    query::{FilterNode, encode_unchecked, encode_value},
-    retry,
+    language::{
+        field::Path,
+        query::{FilterNode, encode_unchecked, encode_value},
+    },
+    model::{
+        decode,
+        document::{Document, Draft},
+    },
     schema::Model,
-    transaction_scope,
+    session::{access::Access, retry, transaction_scope},
+    write::{SourceCache, resolve_drafts},
 };
 
 /// An update of the document with an id, or an insert if no such document exists; made by [`Update::or_insert`].

@@ -25,17 +25,22 @@ use std::{
 use bson::{RawBson, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Modification, Session};
 
-use super::operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation, DeleteOperation,
-    DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral,
-    Index, InsertOperation, UpdateOperation, UpdateResult, WatchOperation,
-};
-use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
-use crate::{Error, ErrorKind, Result};
 use blocking::Call;
 use cursor::{EngineBatch, EngineCursor};
 use transaction::OpenTransaction;
 use watch::EngineChangeCursor;
+
+use super::{
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    operation::{
+        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
+        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+        FindOperation, FindSeveral, Index, InsertOperation, UpdateOperation, UpdateResult,
+        WatchOperation,
+    },
+};
+
+use crate::{Error, ErrorKind, Result};
 
 /// A database in a file or in the memory of this process.
 ///

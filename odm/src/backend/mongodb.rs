@@ -38,20 +38,23 @@ use std::{
 use ::mongodb::{Client, ClientSession, Database, bson::Document, options::ClientOptions};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
-    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
-    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
-};
-use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
-    read_to_end, sharding_unsupported,
-};
-use crate::{Error, ErrorKind, Result};
 use cancellation::SessionKiller;
 use connect::ConnectedDatabase;
 use cursor::{BatchSize, OpenedRead};
 use distinct::DistinctValues;
+
+use super::{
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    operation::{
+        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
+        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
+        FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation, UpdateResult,
+        WatchOperation,
+    },
+    read_to_end, sharding_unsupported,
+};
+
+use crate::{Error, ErrorKind, Result};
 
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///

@@ -8,16 +8,17 @@ use std::{
 use bson::{RawBson, RawDocumentBuf};
 use tracing::{Level, Span};
 
-use super::operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation, DeleteOperation,
-    DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral,
-    Index, InsertOperation, OperationOrigin, ReadOptions, ShardKey, Stage, UpdateOperation,
-    UpdateResult, WatchOperation,
-};
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Trial,
     WeakBackend,
+    operation::{
+        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
+        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+        FindOperation, FindSeveral, Index, InsertOperation, OperationOrigin, ReadOptions, ShardKey,
+        Stage, UpdateOperation, UpdateResult, WatchOperation,
+    },
 };
+
 use crate::{Error, Result};
 
 /// The log target of one event for each backend operation.

@@ -7,14 +7,16 @@ use std::{
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
-    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
-    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
-};
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Recorder,
+    operation::{
+        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
+        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
+        FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation, UpdateResult,
+        WatchOperation,
+    },
 };
+
 use crate::{Error, ErrorKind, Result};
 
 /// A weak handle to a backend, for background work.

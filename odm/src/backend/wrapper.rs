@@ -4,12 +4,16 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
-    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
-    InsertOperation, Operation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
+use super::{
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    operation::{
+        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
+        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
+        FindSeveral, Index, InsertOperation, Operation, ShardKey, UpdateOperation, UpdateResult,
+        WatchOperation,
+    },
 };
-use super::{Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor};
+
 use crate::Result;
 
 /// A wrapper around a backend or a transaction. Every operation passes through the wrapper.

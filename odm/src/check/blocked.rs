@@ -3,11 +3,10 @@
 use bson::RawDocumentBuf;
 
 use super::Finding;
+
 use crate::{
-    Result,
-    access::Access,
-    maintain::{pending_kinds, stored_rejections},
-    schema::Model,
+    Result, pending::blocked::stored_rejections, schema::Model, session::access::Access,
+    write::pending_kinds,
 };
 
 /// Returns the blocked work in a batch with the rejecting documents.

@@ -3,7 +3,8 @@
 use bson::RawDocumentBuf;
 
 use super::Finding;
-use crate::{Result, maintain, schema::Model};
+
+use crate::{Result, schema::Model, write};
 
 /// Returns the computed fields in a batch with a wrong value. No other document is read.
 pub(super) fn check_batch(
@@ -12,7 +13,7 @@ pub(super) fn check_batch(
 ) -> Result<Vec<(usize, Finding)>> {
     let mut findings = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
-        let fields = maintain::find_wrong_fields(model, raw)?;
+        let fields = write::find_wrong_fields(model, raw)?;
         let fields = fields.into_iter();
         findings.extend(fields.map(|field| (position, Finding::of_computed(model, raw, field))));
     }

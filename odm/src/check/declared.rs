@@ -6,13 +6,13 @@ use bson::{Document, RawDocumentBuf, doc};
 
 use crate::{
     Result,
-    access::{Access, find_matching},
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
-    maintain::declarations,
+    language::query::single_field_document,
     metadata::collections::{SCHEMA, declarations_from_document, set_declarations},
-    query::single_field_document,
     schema::Model,
+    session::access::{Access, find_matching},
+    write::declarations,
 };
 
 /// Derived fields that need a backfill: the fields are new, or the declaration changed after the documents were written. Found by

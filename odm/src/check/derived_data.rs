@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use bson::RawDocumentBuf;
 
 use super::{ComparableId, Finding, comparable_id, find_by_ids};
-use crate::{Result, access::Access, decode, maintain, schema::Model};
+
+use crate::{Result, model::decode, schema::Model, session::access::Access, write};
 
 /// Returns the copies and rollups in a batch with a wrong value.
 pub(super) async fn check_batch(
@@ -47,12 +48,12 @@ async fn find_differences(
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
     let mut results = Vec::new();
-    for copy in maintain::find_stale_copies(access, model, batch).await? {
+    for copy in write::find_stale_copies(access, model, batch).await? {
         if let Some(raw) = batch.get(copy.batch_position) {
             results.push((copy.batch_position, Finding::of_copy(model, raw, copy)));
         }
     }
-    for count in maintain::find_wrong_rollups(access, model, batch).await? {
+    for count in write::find_wrong_rollups(access, model, batch).await? {
         if let Some(raw) = batch.get(count.batch_position) {
             results.push((count.batch_position, Finding::of_count(model, raw, count)));
         }

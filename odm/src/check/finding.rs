@@ -6,11 +6,13 @@ use bson::{Bson, RawBson, RawDocument};
 use serde::Serialize;
 
 use super::display_id;
+
 use crate::{
     Error, ErrorKind,
-    field::FoundReference,
-    maintain::{PendingKind, Rejection, StaleCopy, WrongComputedField, WrongCount},
+    language::field::FoundReference,
+    pending::{blocked::Rejection, record::PendingKind},
     schema::{LinkField, Model},
+    write::{StaleCopy, WrongComputedField, WrongCount},
 };
 
 /// The findings of a [`Check`](super::Check). The report is available as text and, with serde, as JSON.

@@ -8,14 +8,15 @@ use std::{
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::{ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
+
 use crate::{
     Result,
-    access::Access,
-    decode,
-    maintain::{SpilledState, ids_at, ids_of_side, spilled_state},
+    language::query::append_field,
     metadata::{self, Metadata},
-    query::append_field,
+    model::decode,
     schema::{LinkField, Model},
+    session::access::Access,
+    write::{SpilledState, ids_at, ids_of_side, spilled_state},
 };
 
 /// A target in a reference or an inverse, which the document on the other side must confirm.

@@ -5,14 +5,14 @@ use std::collections::{HashMap, VecDeque};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{ComparableId, Finding, FindingKind, comparable_id, display_id, find_by_ids};
+
 use crate::{
-    Result,
-    access::Access,
-    decode, error,
-    maintain::{self, ArrayFinding, ArrayProblem},
+    Result, error,
+    model::decode,
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
-    retry,
     schema::{Model, OverflowField},
+    session::{access::Access, retry},
+    write::{self, ArrayFinding, ArrayProblem},
 };
 
 /// The number of spilled elements that are checked at a time.
@@ -121,7 +121,7 @@ async fn find_misplaced(
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
     let mut problems = Vec::new();
-    for array_finding in maintain::check_arrays(access, model, batch).await? {
+    for array_finding in write::check_arrays(access, model, batch).await? {
         if let Some(raw) = batch.get(array_finding.document) {
             let finding = Finding {
                 model: model.name,
@@ -169,7 +169,7 @@ pub(super) async fn find_orphans(
 ) -> Result<VecDeque<Finding>> {
     let mut problems = VecDeque::new();
     for field in model.overflows {
-        let orphans = maintain::find_orphan_chunks(access, model, field).await?;
+        let orphans = write::find_orphan_chunks(access, model, field).await?;
         problems.extend(orphans.into_iter().map(|(id, owner, seq)| Finding {
             model: field.chunks.name,
             collection: field.chunks.collection,

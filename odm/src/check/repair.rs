@@ -6,16 +6,16 @@ use bson::RawBson;
 use serde::Serialize;
 
 use super::{Check, CheckToken, Finding, FindingKind, Findings, IntoCheckToken, declared};
+
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
-    document::Document,
-    maintain::{
+    model::document::Document,
+    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, ReferenceLink, Schema},
+    session::{access::Access, scope::AllScopes},
+    write::{
         DeleteRule, ReferenceRepair, delete_orphan, recompute_fields, recompute_parent,
         refill_copy, remove_duplicates, repair_array, repair_reference, rules_targeting,
     },
-    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, ReferenceLink, Schema},
-    scope::AllScopes,
 };
 
 /// Repairs the findings of a [`Check`]; made by [`Database::repair`](crate::Database::repair).

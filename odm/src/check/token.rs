@@ -3,9 +3,12 @@
 use bson::{RawBson, RawDocument, rawdoc};
 
 use crate::{
-    Error, ErrorKind, Result, decode,
+    Error, ErrorKind, Result,
+    model::{
+        decode,
+        text_token::{Token, token},
+    },
     schema::Model,
-    text_token::{Token, token},
 };
 
 /// The position of a check between two documents, for [`Check::after`](super::Check::after).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::{Result, stored::to_raw_document};
+use crate::{Result, model::stored::to_raw_document};
 
 /// The collection of the counters for numbers in ids: one document for each model and id prefix. The first insert with a prefix
 /// creates the counter; no code deletes a counter.

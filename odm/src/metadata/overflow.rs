@@ -9,14 +9,15 @@ use super::{
     Metadata, ParsedMetadata, metadata_path,
     pending::{BLOCKED, LEASE, TOKEN},
 };
+
 use crate::{
     Result,
-    field::Path,
+    language::field::Path,
+    model::stored::{set_at, to_raw_document},
     overflow::manifest::{
         ArrayWork, ArrayWorkKind, ElementChange, Manifest, array_or_empty, integer_or_zero,
     },
     schema::OverflowField,
-    stored::{set_at, to_raw_document},
 };
 
 /// Expands to the path of the manifest of an array, or to the path of all manifests.

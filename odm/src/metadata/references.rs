@@ -8,31 +8,30 @@ use super::{Metadata, ParsedMetadata, metadata_path};
 /// document changes the value too. Stays in the document.
 pub(crate) const INVERSE_VERSION: &str = metadata_path!("inverse_version");
 
-/// The end of the lease on an intent record or a tombstone: from then on, any process may recover the document. Written and
-/// removed with the intent record or the tombstone.
-pub(crate) const LEASE: &str = metadata_path!("lease");
+/// The record of an unfinished write of references or an unfinished delete: the lease, with an intent record or a tombstone.
+pub(crate) const RECORD: &str = metadata_path!("pending.references");
 
-/// The documents that reject the work on an intent record or a tombstone. Disappears with this work, or at `db.run_pending()`.
-pub(crate) const BLOCKED: &str = metadata_path!("blocked");
+/// The end of the lease on an intent record or a tombstone: from then on, any process may recover the document.
+pub(crate) const LEASE: &str = metadata_path!("pending.references.lease");
 
 /// The intent record of an unfinished write of references. The first step of the write stores the record, the last step removes
 /// the record.
-pub(crate) const INTENT: &str = metadata_path!("intent");
+pub(crate) const INTENT: &str = metadata_path!("pending.references.intent");
 
 /// The token of the write with the intent record. Each later step compares the token.
-pub(crate) const INTENT_TOKEN: &str = metadata_path!("intent.token");
+pub(crate) const INTENT_TOKEN: &str = metadata_path!("pending.references.intent.token");
 
 /// The ids in each reference before the write. An insert stores no old references.
-pub(crate) const INTENT_OLD: &str = metadata_path!("intent.old");
+pub(crate) const INTENT_OLD: &str = metadata_path!("pending.references.intent.old");
 
 /// The ids that the write may add to each reference.
-pub(crate) const INTENT_NEW: &str = metadata_path!("intent.new");
+pub(crate) const INTENT_NEW: &str = metadata_path!("pending.references.intent.new");
 
 /// Says that the write happened. Part of the write itself.
-pub(crate) const INTENT_COMMITTED: &str = metadata_path!("intent.committed");
+pub(crate) const INTENT_COMMITTED: &str = metadata_path!("pending.references.intent.committed");
 
 /// Says that the write must not happen any more. Set by the recovery of an abandoned write.
-pub(crate) const INTENT_ABORTED: &str = metadata_path!("intent.aborted");
+pub(crate) const INTENT_ABORTED: &str = metadata_path!("pending.references.intent.aborted");
 
 /// Returns the path of the ids that a write may add to the reference at a stored path.
 pub(crate) fn intended_ids_path(reference: &str) -> String {
@@ -71,23 +70,23 @@ pub(crate) mod tombstone {
 
     use crate::{
         Result,
+        language::query::{append_field, single_field_document},
         metadata::metadata_path,
-        query::{append_field, single_field_document},
-        stored::to_raw_document,
+        model::stored::to_raw_document,
     };
 
     /// The complete tombstone. Disappears with the document, or when the delete is rolled back.
-    pub(crate) const PATH: &str = metadata_path!("tombstone");
+    pub(crate) const PATH: &str = metadata_path!("pending.references.tombstone");
 
     /// The token of the delete, equal in all cascaded documents. Written by the first step of the delete.
-    pub(crate) const TOKEN: &str = metadata_path!("tombstone.token");
+    pub(crate) const TOKEN: &str = metadata_path!("pending.references.tombstone.token");
 
     /// Marks the tombstone as provisional: a `restrict` rule may still forbid the delete of the document or of a cascaded
     /// document. Disappears when the tombstone becomes final.
-    pub(crate) const PROVISIONAL: &str = metadata_path!("tombstone.provisional");
+    pub(crate) const PROVISIONAL: &str = metadata_path!("pending.references.tombstone.provisional");
 
     /// The root document of the delete, which decides. Only in provisional tombstones of cascaded documents.
-    const ROOT: &str = metadata_path!("tombstone.root");
+    const ROOT: &str = metadata_path!("pending.references.tombstone.root");
 
     /// A parsed tombstone.
     #[derive(Debug)]
@@ -156,11 +155,6 @@ pub(crate) mod tombstone {
         let mut unset = single_field_document(PROVISIONAL, "")?;
         append_field(&mut unset, ROOT, "")?;
         Ok(unset)
-    }
-
-    /// Returns the operand of `$unset` that removes a tombstone.
-    pub(crate) fn unset_tombstone() -> Result<RawDocumentBuf> {
-        single_field_document(PATH, "")
     }
 
     /// Returns the condition that a document has no final tombstone, and so does not count as deleted.

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     Result,
     metadata::overflow::{GENERATION, VERSION},
+    model::stored::to_raw_document,
     schema::OverflowField,
-    stored::to_raw_document,
 };
 
 /// Returns the condition that the version and the generation are unchanged.

@@ -22,11 +22,11 @@ use super::{
 
 use crate::{
     Result,
-    access::{Access, find_matching},
     backend::operation::{AggregateOperation, FindOperation, Stage},
     metadata::overflow::{CHUNK_GENERATION, PROVISIONAL_TOKEN},
+    model::stored::{parse_document, to_raw_document},
     schema::OverflowField,
-    stored::{parse_document, to_raw_document},
+    session::access::{Access, find_matching},
 };
 
 /// Returns the filter for the chunks that the manifest of `owner` covers, or `None` if the array has no chunks.

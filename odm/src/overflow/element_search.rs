@@ -8,17 +8,22 @@ use super::manifest::{ArrayState, ArrayWorkKind, Manifest, integer_or_zero};
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, find_matching},
     backend::operation::{AggregateOperation, FindOperation, Stage},
-    decode, error,
-    field::Path,
-    ids::{OrderedId, id_batches},
+    error,
+    language::{
+        field::Path,
+        query::{self, FilterNode},
+    },
     metadata::overflow::{
         BLOCK, CHUNK_GENERATION, CHUNK_REFERENCES, ChunkMetadata, PROVISIONAL, TAIL,
     },
-    query::{self, FilterNode},
+    model::{
+        decode,
+        ids::{OrderedId, id_batches},
+        stored::{parse_document, to_raw_document},
+    },
     schema::{Model, OverflowField},
-    stored::{parse_document, to_raw_document},
+    session::access::{Access, find_matching},
 };
 
 /// The maximum number of document ids in a condition.

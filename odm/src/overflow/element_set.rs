@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bson::{Bson, doc};
 
-use crate::{Result, stored::to_raw_document};
+use crate::{Result, model::stored::to_raw_document};
 
 /// A set of elements that compares as the server does.
 #[derive(Debug, Default)]

@@ -4,12 +4,12 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, oid::
 
 use crate::{
     Result,
-    access::{Access, find_matching},
     backend::operation::{FindOperation, Stage},
+    language::query::{append_field, id_filter, single_field_document},
     metadata::{self, Metadata},
-    query::{append_field, id_filter, single_field_document},
+    model::stored::{parse_fields, to_raw_value, value_at},
     schema::{Model, OverflowField, upgrade},
-    stored::{parse_fields, to_raw_value, value_at},
+    session::access::{Access, find_matching},
 };
 
 /// The state of an overflow array, as recorded in the owner document.

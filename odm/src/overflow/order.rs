@@ -9,7 +9,8 @@ use std::cmp::Ordering;
 use bson::{Bson, Document, doc};
 
 use super::max_tail_elements;
-use crate::{metadata::overflow::BOUND, schema::OverflowField, stored::value_at};
+
+use crate::{metadata::overflow::BOUND, model::stored::value_at, schema::OverflowField};
 
 /// The sort order of an array's elements.
 #[derive(Debug, Clone)]

@@ -13,17 +13,16 @@ use super::{
 
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
     backend::{Cursor, operation::AggregateOperation},
     error,
+    language::query::{FilterNode, id_filter, render_array_filter},
     metadata::{
         self,
         overflow::{BLOCK, GENERATION, NEXT, TAIL, WORK, WORK_HEAD},
     },
-    query::{FilterNode, id_filter, render_array_filter},
-    retry,
+    model::stored::{parse_document, set_at, to_raw_document, to_raw_value},
     schema::{Model, OverflowField},
-    stored::{parse_document, set_at, to_raw_document, to_raw_value},
+    session::{access::Access, retry},
 };
 
 /// The number of attempts to read an array that concurrent writes replace.

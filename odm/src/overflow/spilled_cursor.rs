@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use bson::{Bson, Document};
 
 use super::{ArrayReader, ArrayState, order};
-use crate::{Result, backend::Cursor, error, query::FilterNode, stored::parse_document};
+
+use crate::{
+    Result, backend::Cursor, error, language::query::FilterNode, model::stored::parse_document,
+};
 
 /// A cursor over the spilled elements of an array.
 pub(crate) struct SpilledCursor {

@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     Error, Result,
-    maintain::RecoveryReport,
-    task::{self, Task},
+    pending::expired::RecoveryReport,
+    session::task::{self, Task},
 };
 
 /// A background task that [runs pending work](crate::Database::run_pending) periodically, made by

@@ -6,12 +6,17 @@ use super::{
     join::{AppendJoin, IntoJoin, Join, Joins},
     load,
 };
+
 use crate::{
     Result,
-    document::Document,
-    field::Path,
-    projection::{Projection, ProjectionOf},
-    query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+    language::{
+        field::Path,
+        query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+    },
+    model::{
+        document::Document,
+        projection::{Projection, ProjectionOf},
+    },
 };
 
 /// The documents of the model `C` that refer to each document of the model `P`. [`Document::by`] creates this value.

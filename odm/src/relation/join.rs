@@ -9,14 +9,17 @@ use super::{
     load,
     target_join::{JoinOf, RefersToMany},
 };
+
 use crate::{
     Result,
-    access::Access,
     backend::BoxFuture,
-    document::{Document, Overflow, Ref},
-    field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Place, shape},
-    projection::Projection,
+    language::field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Place, shape},
+    model::{
+        document::{Document, Overflow, Ref},
+        projection::Projection,
+    },
     schema::Model,
+    session::access::Access,
 };
 
 /// A place with references to documents of another model.

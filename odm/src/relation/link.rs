@@ -6,10 +6,12 @@ use bson::RawBson;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    document::{Document, Ref},
-    json::TextForm,
-    projection::Projection,
-    query::encode_value,
+    language::query::encode_value,
+    model::{
+        document::{Document, Ref},
+        json::TextForm,
+        projection::Projection,
+    },
 };
 
 /// The result of a joined reference: the target document, or the id of a missing target.

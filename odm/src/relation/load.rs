@@ -14,15 +14,19 @@ use super::{
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, add_condition},
     backend::operation::{FindEach, FindOperation, Stage},
-    decode::{self, decode_all},
-    document::Document,
     error,
-    ids::id_batches,
-    projection::{self, Projection},
-    query::{encode_value, single_field_document},
-    soft_delete::Visibility,
+    language::query::{encode_value, single_field_document},
+    model::{
+        decode::{self, decode_all},
+        document::Document,
+        ids::id_batches,
+        projection::{self, Projection},
+    },
+    session::{
+        access::{Access, add_condition},
+        soft_delete::Visibility,
+    },
 };
 
 /// The maximum number of ids in one query. Long ids reduce the number: see [`id_batches`].

@@ -4,7 +4,7 @@ use bson::{RawBsonRef, RawDocument};
 
 use crate::{
     Result,
-    field::{Path, Tag},
+    language::field::{Path, Tag},
 };
 
 /// The path to the references of a join in a stored document.

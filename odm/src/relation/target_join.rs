@@ -11,12 +11,17 @@ use super::{
     load,
     reference_path::ReferencePath,
 };
+
 use crate::{
     Result,
-    document::{Document, Stored},
-    field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Path},
-    projection::{Projection, ProjectionOf},
-    query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+    language::{
+        field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Path},
+        query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+    },
+    model::{
+        document::{Document, Stored},
+        projection::{Projection, ProjectionOf},
+    },
 };
 
 /// A join along a reference, with conditions on its targets and further joins of the targets.

@@ -6,11 +6,16 @@ use super::{
     link::LinkItem,
     target_join::{JoinOf, RefersToMany, edges},
 };
+
 use crate::{
-    document::{Document, InDocumentVariant, OfDocumentVariant},
-    field::{InVariant, OfVariant, Place, closure_result},
-    projection::{Projection, ProjectionOf},
-    query::{Filter, IntoFilter, IntoSort},
+    language::{
+        field::{InVariant, OfVariant, Place, closure_result},
+        query::{Filter, IntoFilter, IntoSort},
+    },
+    model::{
+        document::{Document, InDocumentVariant, OfDocumentVariant},
+        projection::{Projection, ProjectionOf},
+    },
 };
 
 #[diagnostic::do_not_recommend]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use bson::Decimal128;
 
 use crate::{
-    document::Stored,
-    field::{AlwaysStored, Elem, FromPath, Path, Place, role, shape},
+    language::field::{AlwaysStored, Elem, FromPath, Path, Place, role, shape},
+    model::document::Stored,
 };
 
 /// A field that is computed from other fields of its document.

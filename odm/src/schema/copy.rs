@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 
 use super::{Model, str_eq};
+
 use crate::{
-    document::{Document, Ref},
-    field::{Path, Place, Single, role},
+    language::field::{Path, Place, Single, role},
+    model::document::{Document, Ref},
 };
 
 /// The copies and snapshots in a stored type: in its own fields and in its embedded fields.

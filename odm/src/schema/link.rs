@@ -1,9 +1,10 @@
 //! References with a delete rule, and their inverses, as plain data.
 
 use super::{Model, str_eq};
+
 use crate::{
-    document::{Document, Overflow, Ref},
-    field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, role, shape},
+    language::field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, role, shape},
+    model::document::{Document, Overflow, Ref},
 };
 
 /// A field with references: either a reference with a delete rule, or an inverse.

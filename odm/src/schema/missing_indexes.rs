@@ -13,6 +13,7 @@ use super::{
     Model,
     sync::{describe_index, options_differ},
 };
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{Backend, operation::Index},

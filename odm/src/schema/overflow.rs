@@ -1,11 +1,11 @@
 //! Overflow arrays, as plain data.
 
 use super::{LinkField, Model, RefersTo};
+
 use crate::{
-    Error, ErrorKind, Result,
-    document::{Overflow, OverflowArray, Stored},
-    error,
-    field::{Elem, ElementSortKey, FromPath, Path, Place, Single, role, shape},
+    Error, ErrorKind, Result, error,
+    language::field::{Elem, ElementSortKey, FromPath, Path, Place, Single, role, shape},
+    model::document::{Overflow, OverflowArray, Stored},
 };
 
 /// An overflow array: only its resident elements are in the owner document, the other elements are spilled.
@@ -83,7 +83,7 @@ pub trait SpillableKind {
 macro_rules! spillable_kinds {
     ($($kind:ident: $are_references:expr,)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl SpillableKind for crate::document::kind::$kind {
+        impl SpillableKind for crate::model::document::kind::$kind {
             const ARE_REFERENCES: bool = $are_references;
         }
     )*};

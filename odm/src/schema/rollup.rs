@@ -3,16 +3,21 @@
 use bson::RawBson;
 
 use super::Model;
+
 use crate::{
     Result,
-    document::{Document, Ref},
-    field::{
-        AlwaysStored, ArrayPlace, Field, FullyResident, OptionalPlace, Ordered, Path, Place,
-        Single, role, shape,
+    language::{
+        field::{
+            AlwaysStored, ArrayPlace, Field, FullyResident, OptionalPlace, Ordered, Path, Place,
+            Single, role, shape,
+        },
+        query::IntoValue,
     },
-    projection::Projected,
-    query::IntoValue,
-    scope::{InScope, WrittenIn},
+    model::{
+        document::{Document, Ref},
+        projection::Projected,
+    },
+    session::scope::{InScope, WrittenIn},
 };
 
 /// A rollup: a field of a parent that is derived from the parent's children.

@@ -15,7 +15,7 @@ use crate::{
         Backend,
         operation::{Direction, Index, ShardKey},
     },
-    error, maintain,
+    error, write,
 };
 
 /// MongoDB's codes for a conflict of two indexes: equal keys, or equal names.
@@ -98,7 +98,7 @@ impl PartialEq for FailedIndex {
 
 impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
-        let declared = maintain::with_derived_indexes(S::indexes(), S::MODELS);
+        let declared = write::with_derived_indexes(S::indexes(), S::MODELS);
         let mut models = S::MODELS.to_vec();
         let declared_models = declared.iter().map(|(model, _)| *model);
         let overflow_models = declared_models
@@ -555,7 +555,7 @@ fn ensure_no_derived_expiry(
                 rollup.field, other.name
             ));
         }
-        if let Some(copy) = maintain::cleared_path(other, model) {
+        if let Some(copy) = write::cleared_path(other, model) {
             return reject(format!(
                 "the copy `{copy}` of {} would not be cleared; remove `on_delete = clear` there, or remove \
                  `expire_after_seconds` and delete the documents with `delete_many`",

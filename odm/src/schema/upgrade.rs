@@ -11,17 +11,22 @@ use bson::{Bson, Document as BsonDocument, RawBson, RawBsonRef, RawDocument, Raw
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, add_condition, find_matching},
     backend::operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
-    decode,
-    document::Document,
-    error, maintain,
+    error,
+    language::query::{append_field, id_filter, same_bytes, single_field_document},
     metadata::{Metadata, ParsedMetadata, SCHEMA_VERSION, overflow::OVERFLOW},
+    model::{
+        decode,
+        document::Document,
+        stored::{set_at, to_raw_value},
+    },
     overflow::manifest::Manifest,
-    query::{append_field, id_filter, same_bytes, single_field_document},
     schema::{Model, computed::evaluate::compute_document},
-    soft_delete::Visibility,
-    stored::{set_at, to_raw_value},
+    session::{
+        access::{Access, add_condition, find_matching},
+        soft_delete::Visibility,
+    },
+    write,
 };
 
 /// Upgrades a document from an older schema version; see [`Document`](derive@crate::Document).
@@ -324,7 +329,7 @@ async fn store_upgrade(
             origin: Stage::UPGRADES.step("store the upgraded document"),
         };
         // The references of the upgraded form may be new: the targets must exist, and the inverses must contain the document.
-        if maintain::upgrade_document(access, model, &raw, update).await? {
+        if write::upgrade_document(access, model, &raw, update).await? {
             return Ok(true);
         }
         // A concurrent write has changed or deleted the document.

@@ -239,7 +239,7 @@ overflows!(ordered, OrderedOverflows, latest_by);
 /// The collection and the path of each lease in this case.
 const LEASE_PATHS: [(&str, &str); 3] = [
     ("sales", "_odm.overflow.lines.work.lease"),
-    ("sales", "_odm.lease"),
+    ("sales", "_odm.pending.references.lease"),
     ("extras", "_odm.provisional.lease"),
 ];
 

@@ -174,8 +174,8 @@ pub(super) fn remove_guard(sabotage: Sabotage, update: &mut UpdateOperation) {
                 return;
             };
             if sabotage == Sabotage::IntentNew {
-                set.remove("_odm.intent.new");
-            } else if let Ok(old) = set.get_document_mut("_odm.intent.old") {
+                set.remove("_odm.pending.references.intent.new");
+            } else if let Ok(old) = set.get_document_mut("_odm.pending.references.intent.old") {
                 old.clear();
             }
         }),

@@ -210,8 +210,8 @@ mod tests {
         let mut missing = Vec::new();
         for file in [
             "session.rs",
-            "scope.rs",
-            "soft_delete.rs",
+            "session/scope.rs",
+            "session/soft_delete.rs",
             "action/find.rs",
             "action/find/calculate.rs",
             "action/find/drift.rs",

@@ -85,7 +85,7 @@ fn every_use_of_unscoped_access_is_justified() {
     assert_eq!(used, justified);
 }
 
-/// Only `maintain/footprint.rs` reads update operators. A stage with a reader of its own would miss a new operator.
+/// Only `write/footprint.rs` reads update operators. A stage with a reader of its own would miss a new operator.
 #[test]
 fn one_module_reads_update_operators() {
     const OPERATORS: [&str; 15] = [
@@ -123,7 +123,7 @@ fn one_module_reads_update_operators() {
         patterns.into_iter().find(|pattern| code.contains(pattern))
     };
     let source = root().join("odm/src");
-    let allowed = ["maintain/footprint.rs", "maintain/rollup/transactional.rs"];
+    let allowed = ["write/footprint.rs", "write/rollups/transactional.rs"];
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for path in files_in(&source, "rs") {
         let file = path.strip_prefix(&source).expect("inside").to_owned();
@@ -140,7 +140,7 @@ fn one_module_reads_update_operators() {
             }
         }
     }
-    assert!(found.is_empty(), "use `maintain::footprint`: {found:#?}");
+    assert!(found.is_empty(), "use `write::footprint`: {found:#?}");
     // `transactional.rs` compares an update that the rollups have just built.
     assert_eq!(seen, BTreeSet::from(allowed));
 }
@@ -193,19 +193,106 @@ fn modules_use_only_lower_layers() {
             "odm/src",
             &["backend"],
             &[
-                "document", "schema", "field", "query", "relation", "action", "session",
-                "database", "maintain",
+                "model::document",
+                "schema",
+                "language",
+                "relation",
+                "action",
+                "session::database",
+                "session::transaction",
+                "write",
+                "pending",
             ],
         ),
         (
             "odm/src",
-            &["field", "query", "document"],
-            &["action", "session", "database", "maintain", "decode"],
+            &["language/field", "language/query", "model/document"],
+            &[
+                "action",
+                "session::database",
+                "session::transaction",
+                "write",
+                "model::decode",
+            ],
         ),
         (
             "odm/src",
-            &["stored", "overflow", "relation"],
-            &["action", "session", "database", "maintain"],
+            &["model/stored", "model/ids", "overflow", "relation"],
+            &[
+                "action",
+                "session::database",
+                "session::transaction",
+                "write",
+            ],
+        ),
+        // A write and its follow-up work know nothing of the typed actions.
+        (
+            "odm/src",
+            &["write", "pending"],
+            &["action", "session::database"],
+        ),
+        // The kinds of derived data do not know each other.
+        (
+            "odm/src",
+            &["write/references"],
+            &[
+                "write::copies",
+                "write::rollups",
+                "write::arrays",
+                "write::computed",
+            ],
+        ),
+        (
+            "odm/src",
+            &["write/copies"],
+            &[
+                "write::references",
+                "write::rollups",
+                "write::arrays",
+                "write::computed",
+            ],
+        ),
+        (
+            "odm/src",
+            &["write/rollups"],
+            &[
+                "write::references",
+                "write::copies",
+                "write::arrays",
+                "write::computed",
+            ],
+        ),
+        (
+            "odm/src",
+            &["write/arrays"],
+            &[
+                "write::references",
+                "write::copies",
+                "write::rollups",
+                "write::computed",
+            ],
+        ),
+        (
+            "odm/src",
+            &["write/computed"],
+            &[
+                "write::references",
+                "write::copies",
+                "write::rollups",
+                "write::arrays",
+            ],
+        ),
+        // Pending work knows the records and not the kinds.
+        (
+            "odm/src",
+            &["pending"],
+            &[
+                "write::references",
+                "write::copies",
+                "write::rollups",
+                "write::arrays",
+                "write::computed",
+            ],
         ),
     ];
     let mut against = Vec::new();
@@ -215,21 +302,10 @@ fn modules_use_only_lower_layers() {
                 let code = fs::read_to_string(&file).expect("a source file");
                 // Documentation and tests may use any module.
                 let code = code.split("#[cfg(test)]").next().unwrap_or_default();
-                // A module of a dependency can have the name of a module of this crate.
-                let mut in_dependency = false;
-                for line in code
-                    .lines()
-                    .filter(|line| !line.trim_start().starts_with("//"))
-                {
-                    if line.starts_with("use ") {
-                        in_dependency = line.starts_with("use ::");
-                    }
-                    for module in *above {
-                        let uses = line.contains(&format!("crate::{module}::"))
-                            || !in_dependency && line.starts_with(&format!("    {module}::"));
-                        if uses {
-                            against.push(format!("{}: {}", file.display(), line.trim()));
-                        }
+                for used in used_paths(code, module) {
+                    let mut above = above.iter();
+                    if above.any(|above| is_at_or_below(&used, above)) {
+                        against.push(format!("{}: {used}", file.display()));
                     }
                 }
             }
@@ -239,6 +315,85 @@ fn modules_use_only_lower_layers() {
         against.is_empty(),
         "against the arrows:\n{}",
         against.join("\n")
+    );
+}
+
+/// Whether a path is the path of a module or of an item in the module.
+fn is_at_or_below(path: &str, module: &str) -> bool {
+    let rest = path.strip_prefix(module);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Returns the paths that a source file uses, without `crate::`: from imports and from the code. A path that starts with `super` in
+/// a file directly below `write` counts as a path of `write`.
+fn used_paths(code: &str, module: &str) -> Vec<String> {
+    let is_kind = module.starts_with("write/");
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let mut paths = Vec::new();
+    let mut rest = code.as_str();
+    while let Some(start) = rest.find("use ") {
+        let is_statement = rest[..start].ends_with(['\n', ' ']) || start == 0;
+        rest = &rest[start + 4..];
+        let Some(end) = rest.find(';').filter(|_| is_statement) else {
+            continue;
+        };
+        expand_imports(&rest[..end], "", &mut paths);
+        rest = &rest[end..];
+    }
+    // A path in the code.
+    let inline = code.split("crate::").skip(1).map(|path| {
+        let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+        let end = path.find(|c| !is_path(c)).unwrap_or(path.len());
+        format!("crate::{}", path[..end].trim_end_matches("::"))
+    });
+    paths.extend(inline.filter(|path| path != "crate::"));
+    let absolute = |path: String| match path.strip_prefix("crate::") {
+        Some(path) => Some(path.to_owned()),
+        None if is_kind => path
+            .strip_prefix("super::")
+            .map(|path| format!("write::{path}")),
+        None => None,
+    };
+    paths.into_iter().filter_map(absolute).collect()
+}
+
+/// Adds the paths of an import such as `crate::{a, b::{c, d}}`.
+fn expand_imports(tree: &str, prefix: &str, paths: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((path, list)) = tree.split_once('{') else {
+        paths.push(format!("{prefix}{tree}"));
+        return;
+    };
+    let prefix = format!("{prefix}{}", path.trim());
+    let list = list.trim_end().strip_suffix('}').unwrap_or(list);
+    let (mut depth, mut start) = (0_i32, 0);
+    for (position, character) in list.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand_imports(&list[start..position], &prefix, paths);
+                start = position + 1;
+            }
+            _ => {}
+        }
+    }
+    if !list[start..].trim().is_empty() {
+        expand_imports(&list[start..], &prefix, paths);
+    }
+}
+
+#[test]
+fn imports_are_expanded() {
+    let code = "use crate::{\n    a::{self, B},\n    c,\n};\nuse super::{d, e::F};\nfn f() { crate::g::h(); }";
+    let mut used = used_paths(code, "write/kind");
+    used.sort();
+    assert_eq!(
+        used,
+        ["a::B", "a::self", "c", "g::h", "write::d", "write::e::F"]
     );
 }
 
@@ -294,8 +449,8 @@ fn every_path_in_the_documents_exists() {
                     "",
                     &section,
                     "odm/src",
-                    "odm/src/maintain",
-                    "odm/src/maintain/link",
+                    "odm/src/write",
+                    "odm/src/write/references",
                     "odm-derive/src",
                     "odm-engine/src",
                     "tests/tests/storms",

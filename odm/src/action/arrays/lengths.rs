@@ -5,14 +5,15 @@ use std::fmt;
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
 
 use super::{Arrays, to_raw_document};
+
 use crate::{
     Result,
     action::update::ArrayValue,
     backend::operation::AggregateOperation,
-    document::Document,
     error,
-    field::{Place, SameScope, Single},
+    language::field::{Place, SameScope, Single},
     metadata::overflow::{BLOCK, COUNT, TAIL},
+    model::document::Document,
     schema::OverflowField,
 };
 

@@ -5,15 +5,17 @@ use std::pin::Pin;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{Find, pipeline};
+
 use crate::{
     Error, ErrorKind, Result,
-    aggregate::{Aggregate, Aggregates, DistinctPlace, Group, SingleValuePlace, Summable},
     backend::operation,
-    decode,
-    document::Document,
     error,
-    field::{Ordered, SameScope},
-    query::{append_field, single_field_document},
+    language::{
+        aggregate::{Aggregate, Aggregates, DistinctPlace, Group, SingleValuePlace, Summable},
+        field::{Ordered, SameScope},
+        query::{append_field, single_field_document},
+    },
+    model::{decode, document::Document},
     schema::Schema,
 };
 

@@ -6,16 +6,15 @@ use bson::{Bson, DateTime, RawBson};
 use futures_util::{StreamExt, stream};
 
 use super::{Find, Rows};
+
 use crate::{
     Result,
-    access::Access,
     backend::Cursor,
-    decode,
-    document::Document,
     error,
-    maintain::{find_drifted, snapshot_projection},
+    model::{decode, document::Document},
     schema::Schema,
-    soft_delete::Visibility,
+    session::{access::Access, soft_delete::Visibility},
+    write::{find_drifted, snapshot_projection},
 };
 
 /// A snapshot that differs from the current value of the source; found by [`Find::drift`].

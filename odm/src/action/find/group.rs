@@ -3,12 +3,14 @@
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Find, pipeline};
+
 use crate::{
-    Result,
-    aggregate::{Aggregates, Group, GroupKey, GroupKeyOrder, Groups, group_field},
-    document::Document,
-    error,
-    query::{IntoSort, Sort, single_field_document, sort_to_raw},
+    Result, error,
+    language::{
+        aggregate::{Aggregates, Group, GroupKey, GroupKeyOrder, Groups, group_field},
+        query::{IntoSort, Sort, single_field_document, sort_to_raw},
+    },
+    model::document::Document,
     schema::Schema,
 };
 

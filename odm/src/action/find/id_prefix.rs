@@ -1,11 +1,13 @@
 //! Queries for the documents under a parent: the `_id` begins with the id of the parent.
 
 use super::Find;
+
 use crate::{
-    document::{Document, IdPrefix, IntoIdPart, upper_bound},
-    field::Path,
-    projection::Projection,
-    query::FilterNode,
+    language::{field::Path, query::FilterNode},
+    model::{
+        document::{Document, IdPrefix, IntoIdPart, upper_bound},
+        projection::Projection,
+    },
     relation::Joins,
     schema::Schema,
 };

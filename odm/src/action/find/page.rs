@@ -11,14 +11,19 @@ use token::TokenSide;
 pub use token::{IntoPageToken, PageToken};
 
 use super::{Find, decode_and_join};
+
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{self, Direction, Explain},
-    document::{Document, Stored},
     error,
-    field::Path,
-    projection::{self, Projection},
-    query::{Filter, Sort, after_position, sort_fields, sort_key, sort_to_raw},
+    language::{
+        field::Path,
+        query::{Filter, Sort, after_position, sort_fields, sort_key, sort_to_raw},
+    },
+    model::{
+        document::{Document, Stored},
+        projection::{self, Projection},
+    },
     relation::Joins,
     schema::Schema,
 };

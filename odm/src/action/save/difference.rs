@@ -5,11 +5,13 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use crate::{
     Result,
     backend::operation::DocumentChange,
-    field::{Path, Tag, VariantMap, ensure_map_key},
-    maintain::footprint::{Operator, path_changes},
+    language::{
+        field::{Path, Tag, VariantMap, ensure_map_key},
+        query::{FilterNode, append_field, same_bytes, single_field_document},
+    },
     metadata,
-    query::{FilterNode, append_field, same_bytes, single_field_document},
     schema::Model,
+    write::footprint::{Operator, path_changes},
 };
 
 /// The update from the stored document to the changed document, and the conditions of that update.
@@ -570,7 +572,8 @@ mod tests {
     ) -> Document {
         let difference =
             SaveDifference::from_states(&stored, &before, &after, &VariantMap::default());
-        let filter = crate::query::Filter::<()>::from_node(difference.unchanged_since_read());
+        let filter =
+            crate::language::query::Filter::<()>::from_node(difference.unchanged_since_read());
         filter.to_raw().unwrap().try_into().unwrap()
     }
 

@@ -4,8 +4,10 @@ use bson::RawDocumentBuf;
 
 use crate::{
     Error, ErrorKind, Result,
-    field::{NullableKind, Path, PathStep},
-    query::{FilterNode, may_set_position, render_array_filter, to_raw},
+    language::{
+        field::{NullableKind, Path, PathStep},
+        query::{FilterNode, may_set_position, render_array_filter, to_raw},
+    },
 };
 
 /// The conditions on array elements in the paths of one update.

@@ -4,8 +4,8 @@ use bson::{Decimal128, RawBson};
 
 use crate::{
     Result,
-    document::{Overflow, Stored},
-    query::encode_value,
+    language::query::encode_value,
+    model::document::{Overflow, Stored},
 };
 
 /// Numbers that `inc` and `mul` can change by a `V`.

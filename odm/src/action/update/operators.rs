@@ -8,13 +8,16 @@ use super::{
     push::PushModifiers,
     requirement::{RequirementReason, UpdateRequirement},
 };
+
 use crate::{
     Error, ErrorKind, Result,
-    document::Stored,
     error::too_many_elements,
-    field::Path,
-    maintain::footprint::{Operator, PathChange, path_changes},
-    query::{FilterNode, append_field, single_field_document},
+    language::{
+        field::Path,
+        query::{FilterNode, append_field, single_field_document},
+    },
+    model::document::Stored,
+    write::footprint::{Operator, PathChange, path_changes},
 };
 
 /// The place that an operator changes, and whether null can stand there for a missing value.

@@ -10,26 +10,26 @@ use super::{
 
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
     action::{
         explain::ExplainWrite,
         target::{ErasedTarget, TargetKind, decode_id, to_raw},
     },
     backend::{BoxFuture, operation},
-    decode,
-    document::Document,
     error,
-    field::Path,
-    hook::{self, Committed, HookedWrite, RunHooks},
-    maintain::WriteRequest,
+    language::{
+        field::Path,
+        query::{FilterNode, append_field, single_field_document},
+    },
+    model::{decode, document::Document},
     overflow,
     overflow::element_search::any_element_condition,
-    query::{FilterNode, append_field, single_field_document},
-    retry,
     schema::{Model, upgrade},
-    soft_delete::Visibility,
-    trace, transaction_scope,
-    validation::{OutcomeCheck, check_update},
+    session::{access::Access, retry, soft_delete::Visibility, trace, transaction_scope},
+    write::{
+        WriteRequest,
+        hook::{self, Committed, HookedWrite, RunHooks},
+        validation::{OutcomeCheck, check_update},
+    },
 };
 
 /// The form of an update: counting, or returning a document.

@@ -5,11 +5,14 @@ use bson::RawDocumentBuf;
 use super::{
     ArrayElementFields, ArrayValue, ResidentArray, TargetKind, Update, operators::OperatorPlace,
 };
+
 use crate::{
     Result,
-    document::{Document, Stored},
-    field::{Elem, Path, Place, Settable, Writable},
-    query::{IntoSort, IntoValue, Sort, append_field, encode_values, push_sort},
+    language::{
+        field::{Elem, Path, Place, Settable, Writable},
+        query::{IntoSort, IntoValue, Sort, append_field, encode_values, push_sort},
+    },
+    model::document::{Document, Stored},
 };
 
 /// The modifiers of a push: position, order and slice; made by [`Update::push_with`].

@@ -1,11 +1,12 @@
 //! `$rename`: moves a value to another field.
 
 use super::{OptionalValue, TargetKind, Update};
+
 use crate::{
     Error, ErrorKind, Result,
-    document::Document,
-    field::{Keyed, Path, Place, SameScope, Settable, Single},
-    maintain::footprint::Operator,
+    language::field::{Keyed, Path, Place, SameScope, Settable, Single},
+    model::document::Document,
+    write::footprint::Operator,
 };
 
 impl<T: Document, K: TargetKind> Update<T, K> {

@@ -10,13 +10,16 @@ use super::{
     elements::{ElementConditions, Levels},
     operand_types::OutOfRange,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     error::array_full,
-    field::Path,
-    maintain::footprint::Operator,
-    query::{FilterNode, single_field_document},
+    language::{
+        field::Path,
+        query::{FilterNode, single_field_document},
+    },
     schema::{Model, OverflowField},
+    write::footprint::Operator,
 };
 
 /// A condition that a document must meet to be updated.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use odm_engine::{Error as EngineError, Interrupt, run_briefly};
 
-use crate::{Error, Result, error, task};
+use crate::{Error, Result, error, session::task};
 
 /// How long a call may block the thread of the caller. Other tasks of the thread wait meanwhile.
 ///

@@ -12,10 +12,11 @@ use super::{
     blocking::{self, CancelOnDrop, MIN_TIME_OF_BATCH},
     error,
 };
+
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},
-    task::{self, Task},
+    session::task::{self, Task},
 };
 
 /// The size limits of a batch. The document that exceeds a limit is the last of its batch.

@@ -11,6 +11,7 @@ use std::{
 use odm_engine::Session;
 
 use super::{Engine, blocking::Call, error};
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{BackendTransaction, BoxFuture},

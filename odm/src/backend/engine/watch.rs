@@ -6,10 +6,11 @@ use bson::RawDocumentBuf;
 use odm_engine::ChangeStream;
 
 use super::error;
+
 use crate::{
     Result,
     backend::{BoxFuture, ChangeCursor, Cursor},
-    task::{self, Task},
+    session::task::{self, Task},
 };
 
 /// The size limits of a batch, as for cursors. The event that exceeds a limit is the last of its batch.

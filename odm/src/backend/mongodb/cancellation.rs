@@ -20,10 +20,11 @@ use ::mongodb::{
 use tokio::sync::OnceCell;
 
 use super::error;
+
 use crate::{
     Result,
     error::read_timed_out,
-    task::{self, Task},
+    session::task::{self, Task},
 };
 
 /// The extra time to wait for the server's own timeout error, before the client cancels the read.

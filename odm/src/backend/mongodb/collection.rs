@@ -6,6 +6,7 @@ use ::mongodb::{
 };
 
 use super::error;
+
 use crate::Result;
 
 /// MongoDB's code for a collection that exists already.

@@ -16,6 +16,7 @@ use ::mongodb::{
 };
 
 use super::{cancellation::SessionKiller, error, task, url_options};
+
 use crate::{Error, ErrorKind, Result, backend::Capabilities};
 
 /// The time to wait for the first contact with a server, unless the URL sets a time.
@@ -178,7 +179,7 @@ async fn read_hello(
         let hello = database.run_command(doc! { "hello": 1 }).await;
         hello.map_err(error::from_driver)
     });
-    match crate::task::timeout(timeout, hello).await {
+    match crate::session::task::timeout(timeout, hello).await {
         Ok(Ok(hello)) => Ok(hello),
         Ok(Err(error)) if error.kind() != ErrorKind::Connection => Err(error),
         failed => {

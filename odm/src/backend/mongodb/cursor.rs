@@ -17,6 +17,7 @@ use super::{
     cancellation::{DriverCall, SessionKill, SessionKiller},
     error, transaction,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, Cursor},

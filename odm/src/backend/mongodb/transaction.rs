@@ -27,6 +27,7 @@ use super::{
     distinct::{self, DistinctValues},
     error, find, find_and_modify, find_each, insert, task, update,
 };
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -221,7 +222,7 @@ impl SessionGuard<'_> {
                 )
                 .with_source(failure));
             }
-            crate::task::sleep(COMMIT_RETRY_PAUSE).await;
+            crate::session::task::sleep(COMMIT_RETRY_PAUSE).await;
         }
     }
 }
@@ -487,7 +488,7 @@ impl Drop for MongoTransaction {
         let is_busy = self.slot.state.try_lock().is_err();
         if is_busy && !self.slot.is_committing.load(Ordering::Relaxed) {
             let (slot, kill) = (Arc::clone(&self.slot), self.kill.clone());
-            crate::task::spawn(abort_transaction(slot, kill));
+            crate::session::task::spawn(abort_transaction(slot, kill));
         }
     }
 }

@@ -18,9 +18,9 @@ use std::{
     time::Duration,
 };
 
-use ::mongodb::action::Action;
 use ::mongodb::{
     Database,
+    action::Action,
     bson::{Bson, Document, doc},
     change_stream::{ChangeStream, event::ResumeToken},
     options::{FullDocumentType, SelectionCriteria},
@@ -28,16 +28,18 @@ use ::mongodb::{
 use bson::{RawDocument, RawDocumentBuf};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use fragments::EventFragments;
+
 use super::{error, to_driver_document};
+
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, ChangeCursor, Cursor,
         operation::{FullDocument, WatchFrom, WatchOperation},
     },
-    task,
+    session::task,
 };
-use fragments::EventFragments;
 
 /// The time that the server waits for an event before it sends an empty batch.
 const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);

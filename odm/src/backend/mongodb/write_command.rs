@@ -7,6 +7,7 @@ use bson::{
 };
 
 use super::{WriteSession, error};
+
 use crate::Result;
 
 /// The maximum size of a document that MongoDB stores, in bytes.

@@ -8,16 +8,14 @@ use super::{IdKey, MAX_IDS_PER_QUERY};
 
 use crate::{
     Result,
-    access::{Access, add_condition},
     backend::operation::{FindOperation, Stage},
-    decode,
-    document::Document,
     error,
-    ids::id_batches,
+    language::query::single_field_document,
+    model::{decode, document::Document, ids::id_batches},
     overflow::ArrayReader,
-    query::single_field_document,
     relation::target_join::JoinEdge,
     schema::Model,
+    session::access::{Access, add_condition},
 };
 
 /// The number of references that are read first, if the join has a limit.

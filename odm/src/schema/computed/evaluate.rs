@@ -8,9 +8,9 @@ use odm_engine::decimal;
 
 use crate::{
     Error, ErrorKind, Result, error,
-    query::append_field,
+    language::query::append_field,
+    model::stored::{parse_document, to_raw_document, to_raw_value},
     schema::{Computation, ComputedField, Model, NumberKind, Term},
-    stored::{parse_document, to_raw_document, to_raw_value},
 };
 
 /// The message for a result outside the range of an int64.

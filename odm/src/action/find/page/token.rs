@@ -3,10 +3,11 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::SortKey;
+
 use crate::{
     Error, ErrorKind, Result,
-    query::Brackets,
-    text_token::{Token, token},
+    language::query::Brackets,
+    model::text_token::{Token, token},
 };
 
 /// A position between two documents in the order of a query, at which a [page](crate::Page) begins or ends.

@@ -139,7 +139,7 @@ async fn assert_no_tombstones(fixture: &Fixture) {
     for collection in ["teams", "members", "badges", "loans"] {
         let tombstones = CountOperation {
             collection: collection.into(),
-            filter: rawdoc! { "_odm.tombstone": { "$exists": true } },
+            filter: rawdoc! { "_odm.pending.references.tombstone": { "$exists": true } },
             limit: None,
             options: Default::default(),
         };
@@ -313,9 +313,9 @@ pub async fn updates_wait_for_provisional_tombstones(fixture: Fixture) {
 async fn write_provisional_tombstone(fixture: &Fixture, lease_millis: i64) {
     let lease = DateTime::from_millis(DateTime::now().timestamp_millis() + lease_millis);
     let tombstone = rawdoc! { "$set": {
-        "_odm.tombstone.token": ObjectId::new(),
-        "_odm.tombstone.provisional": true,
-        "_odm.lease": lease,
+        "_odm.pending.references.tombstone.token": ObjectId::new(),
+        "_odm.pending.references.tombstone.provisional": true,
+        "_odm.pending.references.lease": lease,
     } };
     let update = UpdateOperation {
         collection: "members".into(),
@@ -348,8 +348,8 @@ pub async fn a_blocked_delete_does_not_stop_recovery(fixture: Fixture) {
     db.insert(member(30, 3)).await.unwrap();
     let final_tombstone = |lease: i64| {
         rawdoc! {
-            "_odm.tombstone.token": ObjectId::new(),
-            "_odm.lease": DateTime::from_millis(lease),
+            "_odm.pending.references.tombstone.token": ObjectId::new(),
+            "_odm.pending.references.lease": DateTime::from_millis(lease),
         }
     };
     write_tombstone(1, final_tombstone(0)).await;
@@ -582,8 +582,8 @@ pub async fn recovery_removes_obsolete_intent_records(fixture: Fixture) {
             collection: "members".into(),
             filter: rawdoc! { "_id": id },
             change: DocumentChange::operators(rawdoc! { "$set": {
-                "_odm.intent": intent,
-                "_odm.lease": DateTime::from_millis(0),
+                "_odm.pending.references.intent": intent,
+                "_odm.pending.references.lease": DateTime::from_millis(0),
             } }),
             multi: false,
             upsert: false,
@@ -596,8 +596,8 @@ pub async fn recovery_removes_obsolete_intent_records(fixture: Fixture) {
     let remaining = CountOperation {
         collection: "members".into(),
         filter: rawdoc! { "$or": [
-            { "_odm.intent": { "$exists": true } },
-            { "_odm.lease": { "$exists": true } },
+            { "_odm.pending.references.intent": { "$exists": true } },
+            { "_odm.pending.references.lease": { "$exists": true } },
         ] },
         limit: None,
         options: Default::default(),
@@ -619,8 +619,8 @@ pub async fn a_retried_delete_leaves_no_tombstone(fixture: Fixture) {
         collection: "badges".into(),
         filter: rawdoc! { "_id": 10_i64 },
         change: DocumentChange::operators(rawdoc! { "$set": {
-            "_odm.intent": intent,
-            "_odm.lease": DateTime::from_millis(in_one_hour),
+            "_odm.pending.references.intent": intent,
+            "_odm.pending.references.lease": DateTime::from_millis(in_one_hour),
         } }),
         multi: false,
         upsert: false,
@@ -657,7 +657,7 @@ fn writes_team_tombstone(operation: &Operation) -> bool {
     let set = operators.get_document("$set");
     update.collection == "teams"
         && set.is_ok_and(|set| {
-            set.get("_odm.tombstone.token")
+            set.get("_odm.pending.references.tombstone.token")
                 .is_ok_and(|token| token.is_some())
         })
 }

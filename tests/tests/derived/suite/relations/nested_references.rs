@@ -436,7 +436,7 @@ pub async fn the_index_is_declared(fixture: Fixture) {
         "delivery.stops",
         "parcels.delivery.carrier",
         "parcels.delivery.stops",
-        "_odm.lease",
+        "_odm.pending.references.lease",
     ] {
         let keys = vec![(field.to_owned(), Direction::Ascending)];
         assert!(orders.contains(&keys), "{field}: {orders:?}");
@@ -706,12 +706,12 @@ pub async fn deletes_find_unfinished_writes(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
     let intent = rawdoc! { "$set": {
-        "_odm.intent": {
+        "_odm.pending.references.intent": {
             "token": ObjectId::new(),
             "old": {},
             "new": { "items": { "sku": [3_i64] } },
         },
-        "_odm.lease": DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000),
+        "_odm.pending.references.lease": DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000),
     } };
     let update = UpdateOperation {
         collection: "orders".into(),

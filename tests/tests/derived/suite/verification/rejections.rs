@@ -515,7 +515,7 @@ pub async fn a_rejecting_referrer_is_reported(fixture: Fixture) {
         &fixture,
         "owners",
         1,
-        rawdoc! { "$set": { "_odm.lease": lease } },
+        rawdoc! { "$set": { "_odm.pending.references.lease": lease } },
     )
     .await;
     let error = db.run_pending().await.unwrap_err();

@@ -282,7 +282,7 @@ pub async fn a_target_has_an_index_of_unfinished_deletes(fixture: Fixture) {
     let db = Database::<Rooms>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let workers = list_sorted_indexes(&fixture, "workers").await;
-    assert_eq!(names(&workers), ["_odm.lease_1"]);
+    assert_eq!(names(&workers), ["_odm.pending.references.lease_1"]);
     assert!(workers[0].sparse);
 }
 
@@ -294,7 +294,7 @@ pub async fn a_rule_and_an_index_on_one_field(fixture: Fixture) {
     assert_eq!(
         names(&desks),
         [
-            "_odm.lease_1",
+            "_odm.pending.references.lease_1",
             "owner_1",
             "reserve_1",
             "reserve_1_2",

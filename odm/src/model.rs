@@ -1,0 +1,13 @@
+//! Models: the traits and types of documents, and the conversion from and to BSON.
+
+pub(crate) mod decode;
+pub mod derive_support;
+pub mod document;
+pub(crate) mod edited;
+pub(crate) mod ids;
+pub mod json;
+pub mod legacy_uuid;
+pub mod native;
+pub mod projection;
+pub(crate) mod stored;
+pub(crate) mod text_token;

@@ -1,0 +1,140 @@
+//! Abandoned pending work: documents with an expired lease.
+
+use std::collections::BTreeSet;
+
+use bson::{Bson, DateTime, RawBson};
+
+use super::{
+    PendingKind, Rejection,
+    blocked::{self, is_blocking},
+};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::operation::{FindOperation, Stage},
+    error,
+    language::query::{append_field, id_filter, single_field_document},
+    model::{
+        decode,
+        ids::{OrderedId, id_array},
+    },
+    schema::Model,
+    session::access::{Access, find_matching},
+};
+
+/// The result of a recovery run.
+#[derive(Debug, Default)]
+pub(crate) struct RecoveryReport {
+    /// The number of recovered documents.
+    pub(crate) recovered: u64,
+    /// The error of the first document that could not be recovered.
+    pub(crate) first_error: Option<Error>,
+}
+
+impl RecoveryReport {
+    /// Records the error of a document that could not be recovered.
+    ///
+    /// # Errors
+    ///
+    /// Returns a connection error without a document id: the database is unreachable, so the run ends.
+    pub(crate) fn record_error(&mut self, error: Error) -> Result<()> {
+        if error.id().is_none() && error.kind() == ErrorKind::Connection {
+            return Err(error);
+        }
+        self.first_error.get_or_insert(error);
+        Ok(())
+    }
+}
+
+/// The documents of a model with expired work of one kind, in batches. Each document is returned once.
+///
+/// Work that is recorded again during the run is left to the next run. Otherwise two processes with different clocks would repeat
+/// the same work without end.
+pub(crate) struct ExpiredWork<'a> {
+    access: &'a Access,
+    model: &'static Model,
+    kind: PendingKind,
+    stage: Stage,
+    /// The maximum number of documents in a batch.
+    batch: usize,
+    seen: BTreeSet<OrderedId>,
+    excluded: Vec<RawBson>,
+}
+
+impl<'a> ExpiredWork<'a> {
+    pub(crate) fn new(
+        access: &'a Access,
+        model: &'static Model,
+        kind: PendingKind,
+        stage: Stage,
+        batch: usize,
+    ) -> Self {
+        Self {
+            access,
+            model,
+            kind,
+            stage,
+            batch,
+            seen: BTreeSet::new(),
+            excluded: Vec::new(),
+        }
+    }
+
+    /// Returns the ids of the next documents. `None` at the end.
+    pub(crate) async fn next_batch(&mut self) -> Result<Option<ExpiredBatch>> {
+        let expired = single_field_document("$lte", DateTime::now())?;
+        let mut filter = single_field_document(&self.kind.lease_path(), expired)?;
+        if !self.excluded.is_empty() {
+            let excluded = single_field_document("$nin", id_array(&self.excluded))?;
+            append_field(&mut filter, "_id", excluded)?;
+        }
+        let find = FindOperation {
+            projection: Some(single_field_document("_id", 1)?),
+            sort: Some(single_field_document(&self.kind.lease_path(), 1)?),
+            limit: Some(self.batch as u64),
+            options: self.stage.step("read the abandoned work").into(),
+            ..find_matching(&self.model.collection.into(), &filter)
+        };
+        let found = self.access.find_all(self.model, find).await?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
+        let (new, repeated): (Vec<_>, Vec<_>) = ids
+            .map(RawBson::from)
+            .partition(|id| self.seen.insert(OrderedId::from_id(id)));
+        self.excluded.extend(repeated.iter().cloned());
+        Ok(Some(ExpiredBatch { new, repeated }))
+    }
+
+    /// Excludes documents from further batches.
+    pub(crate) fn exclude(&mut self, ids: impl IntoIterator<Item = RawBson>) {
+        self.excluded.extend(ids);
+    }
+
+    /// Records that the work of a document could not be completed.
+    pub(crate) async fn record_failure(
+        &mut self,
+        report: &mut RecoveryReport,
+        id: RawBson,
+        error: Error,
+    ) -> Result<()> {
+        if is_blocking(&error) {
+            let filter = id_filter(&id)?;
+            let stored_id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
+            let rejections = Rejection::from_error(&error, self.model, &stored_id);
+            blocked::record_rejections(self.access, self.model, self.kind, filter, &rejections)
+                .await?;
+        }
+        self.exclude([id]);
+        report.record_error(error)
+    }
+}
+
+/// Documents with expired work.
+pub(crate) struct ExpiredBatch {
+    /// The documents whose work was not tried yet.
+    pub(crate) new: Vec<RawBson>,
+    /// The documents whose work is still recorded, or is recorded again, after an attempt.
+    pub(crate) repeated: Vec<RawBson>,
+}

@@ -1,0 +1,401 @@
+//! Databases with the models of a schema.
+
+mod options;
+
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+
+pub use options::{DatabaseOptions, IndexCheck};
+
+use crate::{
+    Result,
+    backend::Backend,
+    check::{Backfill, Repair, declared},
+    model::document::Document,
+    pending::{
+        PendingWork, WaitForPending, Worker, blocked::release_blocked, expired::RecoveryReport,
+        read_pending_work,
+    },
+    schema::{Contains, Schema, SyncIndexes},
+    session::{
+        Session,
+        transaction::{RunTransaction, Transaction},
+        watch::Watch,
+    },
+    write,
+};
+
+/// A database with the models of the schema `S`. Cheap to clone, and safe to share.
+///
+/// A database dereferences to [`Session`], which has the typed operations. Operations run on the caller's Tokio runtime, with
+/// timers enabled. On another executor, the library starts a runtime of its own, with a single thread.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "parts")]
+/// struct Part { #[serde(rename = "_id")] id: i64, name: String }
+///
+/// #[derive(Schema)]
+/// #[schema(models(Part))]
+/// struct Shop;
+/// type Db = odm::Database<Shop>;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// let db = Db::open("memory:").await?;
+/// db.insert(Part { id: 7, name: "left wheel".into() }).await?;
+/// assert_eq!(db.get::<Part>(7).await?.name, "left wheel");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
+pub struct Database<S> {
+    backend: Arc<dyn Backend>,
+    session: Session<S>,
+}
+
+impl<S: Schema> Database<S> {
+    /// Opens the database of a URL: `odm:path/to/file` or `memory:` for the embedded engine, `mongodb://host/database` for a
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidUrl`](crate::ErrorKind::InvalidUrl) for an unknown URL.
+    /// - [`Connection`](crate::ErrorKind::Connection) if the server does not answer.
+    /// - [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
+    pub async fn open(url: impl AsRef<str>) -> Result<Self> {
+        Self::options().open(url).await
+    }
+
+    /// Returns the default options, to change them before the database is opened.
+    pub fn options() -> DatabaseOptions<S> {
+        DatabaseOptions::new()
+    }
+
+    /// Creates a database on a backend: an opened backend, or a wrapper such as a [`Recorder`](crate::backend::Recorder).
+    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
+        Self::options().with_backend(backend)
+    }
+
+    /// Returns the backend, for operations that the typed language does not have. Writes through the backend bypass all
+    /// maintenance.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// Closes the database, with its files or connections, for all handles. Later operations, also of open transactions and
+    /// streams, return an error of kind [`Closed`](crate::ErrorKind::Closed). Writes in progress finish first. Background work
+    /// ends at the next step, and the remaining work stays pending in the database, as after the end of a process
+    /// ([`wait_for_pending`](Self::wait_for_pending) waits for such work). Closing twice is allowed.
+    ///
+    /// A file is also closed when the last handle is dropped, including all actions, streams and transactions of the database.
+    /// With `close`, the caller knows when the file is closed.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// let db = odm::Database::<Shop>::open("memory:").await?;
+    /// let another_handle = db.clone();
+    /// db.insert(Part { id: 1 }).await?;
+    /// db.close().await?;
+    /// assert!(another_handle.get::<Part>(1).await.unwrap_err().is_closed());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend.
+    pub async fn close(&self) -> Result<()> {
+        self.backend.close().await
+    }
+
+    /// Synchronizes the declared indexes with the database: creates missing indexes, reports differences, and drops indexes only
+    /// on request. On a sharded cluster, shards the collections of models with a `shard_key`. Elsewhere, reports these
+    /// collections.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`SyncIndexes`].
+    pub fn sync_indexes(&self) -> SyncIndexes {
+        SyncIndexes::new::<S>(self.session.access().backend())
+    }
+
+    /// Repairs the findings of [`check`](Session::check) that the schema determines. This is a dry run until
+    /// [`apply`](crate::check::Repair::apply) is called.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend. A finding that cannot be repaired is no error: see
+    /// [`RepairOutcome::Impossible`](crate::check::RepairOutcome::Impossible).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, #[reference(on_delete = nullify)] like: Option<Ref<Part>> }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # db.insert_many([Part { id: 1, like: None }, Part { id: 2, like: Some(Ref::new(1)) }]).await?;
+    /// # let delete = odm::backend::operation::DeleteOperation {
+    /// #     collection: "parts".into(), filter: odm::bson::rawdoc! { "_id": 1_i64 }, multi: false, origin: Default::default(),
+    /// # };
+    /// # db.backend().delete(delete).await?;
+    /// println!("{}", db.repair().await?); // the planned repairs
+    ///
+    /// let report = db.repair().apply().await?;
+    /// assert_eq!(
+    ///     report.to_string(),
+    ///     "parts 2, `like`: refers to 1 in parts, which does not exist\n  done: set the reference to null\n\
+    ///      1 documents: 1 repaired, 0 can be repaired, 0 cannot"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn repair(&self) -> Repair<S> {
+        Repair::new(self.session.access())
+    }
+
+    /// Returns the derived fields, such as copies, rollups and computed fields, that stored documents do not have in their
+    /// current declaration. The field is new, or its declaration has changed. A complete [repair](Self::repair) fills the fields,
+    /// and records the declaration in the database. [`open`](Self::open) logs a warning for each such field.
+    ///
+    /// # Errors
+    ///
+    /// Errors of a query, and of a write: without documents, this method records the current declaration.
+    pub async fn backfills(&self) -> Result<Vec<Backfill>> {
+        let access = self.session.access().for_operation("backfills", None);
+        declared::find_backfills(&access, S::MODELS).await
+    }
+
+    /// Waits until no follow-up work of earlier writes is pending. Then every copy equals its source.
+    ///
+    /// # Errors
+    ///
+    /// [`StillPending`](crate::ErrorKind::StillPending) after the [timeout](WaitForPending::timeout), or once all remaining work is
+    /// rejected: documents would be too large, break a validation rule of the server, or duplicate a key. The message names the
+    /// rejecting documents.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64, ipaddr: String }
+    /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
+    /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
+    /// db.update::<Host>(7).set(|h| h.ipaddr(), "10.0.0.7").await?;
+    /// db.wait_for_pending().timeout(Duration::from_secs(5)).await?;
+    /// db.wait_for_pending().of::<Host>(7).await?; // only the work of this document
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_for_pending(&self) -> WaitForPending<S> {
+        let access = self
+            .session
+            .access()
+            .for_operation("wait_for_pending", None);
+        WaitForPending::new(access.with_full_visibility())
+    }
+
+    /// Returns the pending work of earlier writes: the number of documents of each model, and the age of the oldest work.
+    ///
+    /// # Errors
+    ///
+    /// Errors of a query.
+    pub async fn pending(&self) -> Result<PendingWork> {
+        let access = self.session.access().for_operation("pending", None);
+        read_pending_work(&access.with_full_visibility(), S::MODELS, None).await
+    }
+
+    /// Completes the pending work of processes that have died, and returns the number of documents.
+    ///
+    /// Fan-outs of copies, rollups of busy or missing parents, and changes of overflow arrays leave pending work. On a server
+    /// without transactions, references and deletes leave pending work too. The documents record the work, and any process may
+    /// complete the work after the [lease](DatabaseOptions::pending_lease). Call this method at the start of a process, and periodically.
+    /// [`wait_for_pending`](Self::wait_for_pending) waits until no work is pending.
+    ///
+    /// Rejected work is tried again, too.
+    ///
+    /// # Errors
+    ///
+    /// - Errors of the backend.
+    /// - The error of the first document with work that could not be completed, after all other work is complete.
+    pub async fn run_pending(&self) -> Result<u64> {
+        let access = self.session.access().for_operation("run_pending", None);
+        let access = access.with_full_visibility();
+        for model in S::MODELS {
+            release_blocked(&access, model).await?;
+        }
+        let report = self.run_all_pending().await?;
+        report.first_error.map_or(Ok(report.recovered), Err)
+    }
+
+    pub(crate) async fn run_all_pending(&self) -> Result<RecoveryReport> {
+        let access = self.session.access().for_operation("run_pending", None);
+        let access = access.with_full_visibility();
+        let mut report = RecoveryReport::default();
+        for model in S::MODELS {
+            write::recover_abandoned(&access, model, &mut report).await?;
+        }
+        Ok(report)
+    }
+
+    /// Completes the pending work of processes that have died, in a background task: now, and again after each `pause`, until the
+    /// returned worker is dropped.
+    ///
+    /// Unlike [`run_pending`](Self::run_pending), the worker leaves rejected work until the pause of that work is over.
+    ///
+    /// Several processes can run a worker: each process records a lease in the document, and the others skip documents with a
+    /// lease.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
+    /// # async fn serve(db: &odm::Database<Net>) {}
+    /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
+    /// let worker = db.spawn_worker(Duration::from_secs(5));
+    /// serve(&db).await;
+    /// println!("{} documents recovered, still pending: {}", worker.progress().documents, db.pending().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_worker(&self, pause: Duration) -> Worker {
+        let database = self.clone();
+        Worker::start(pause, move || {
+            let database = database.clone();
+            async move { database.run_all_pending().await }
+        })
+    }
+
+    /// Watches the changes of the documents of a model, by any process.
+    ///
+    /// Every change is returned once, in the order of the commits, and only after the change is durable. A later watch can
+    /// continue after the [token](crate::session::watch::ChangeStream::token) of a change without a gap.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server, and the errors of [`Watch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use odm::{ResumeToken, prelude::*};
+    /// use odm::watch::Event;
+    ///
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, title: String, author: String }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # fn keep(token: ResumeToken) {}
+    /// # async fn example(db: odm::Database<Blog>, kept: Option<ResumeToken>) -> odm::Result<()> {
+    /// let mut changes = db.watch::<Post>().filter(|p| p.author().eq("alex")).after(kept).await?;
+    /// while let Some(change) = changes.next().await {
+    ///     let change = change?;
+    ///     match change.event {
+    ///         Event::Inserted(post) => println!("new: {}", post.title),
+    ///         Event::Updated { document: Some(post), fields } if fields.contains(|p| p.title()) => {
+    ///             println!("{} is called {} now", change.id, post.title);
+    ///         }
+    ///         Event::SoftDeleted { .. } | Event::Deleted => println!("{} is gone", change.id),
+    ///         _ => {}
+    ///     }
+    ///     keep(change.token);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch<T: Document>(&self) -> Watch<T>
+    where
+        S: Contains<T>,
+    {
+        Watch::new(self.session.access().clone())
+    }
+
+    /// Runs `work` in a transaction. Commits the transaction if `work` succeeds, and aborts it if `work` fails or is dropped.
+    ///
+    /// After a [conflict](crate::Error::is_conflict) with another transaction, `work` runs again from the beginning, for up to
+    /// one minute or the limit of [`timeout`](RunTransaction::timeout). So `work` must have no effects outside of `tx`.
+    /// Conflicting transactions of a process over the same collection run in turn, first come, first served. Between processes,
+    /// random pauses grow up to a quarter of a second.
+    ///
+    /// Inside, use `tx` instead of the database. A read through the database does not see the snapshot of the transaction. A
+    /// write or a transaction through the database is an error of kind
+    /// [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction). Run an independent write in a task of its own.
+    ///
+    /// # Errors
+    ///
+    /// - The error of `work`.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if the transaction conflicts for a minute.
+    /// - [`Timeout`](crate::ErrorKind::Timeout) after the limit of `timeout`.
+    /// - [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open for
+    ///   longer than the server allows: a minute by default on MongoDB. The engine has no such limit.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "accounts")]
+    /// # struct Account { #[serde(rename = "_id")] id: String, credits: i64 }
+    /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
+    /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
+    /// db.transaction(|tx| async move {
+    ///     tx.update::<Account>("jane").when(|a| a.credits().gte(5)).inc(|a| a.credits(), -5).await?.expect_applied()?;
+    ///     tx.update::<Account>("joe").inc(|a| a.credits(), 5).await?;
+    ///     Ok(())
+    /// }).await
+    /// # }
+    /// ```
+    pub fn transaction<'w, T, W, F>(&self, work: W) -> RunTransaction<'w, T>
+    where
+        W: FnMut(Transaction<S>) -> F + Send + 'w,
+        F: Future<Output = Result<T>> + Send + 'w,
+        T: Send + 'w,
+    {
+        RunTransaction::new(self.session.clone(), work)
+    }
+}
+
+impl<S> Deref for Database<S> {
+    type Target = Session<S>;
+    fn deref(&self) -> &Session<S> {
+        &self.session
+    }
+}
+
+impl<S> Clone for Database<S> {
+    fn clone(&self) -> Self {
+        Self {
+            backend: self.backend.clone(),
+            session: self.session.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Database<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.backend).finish()
+    }
+}

@@ -1,0 +1,276 @@
+//! Writes of chunk documents. The layout of a chunk is described in `crate::overflow`.
+
+use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+
+pub(super) use crate::overflow::chunks::{
+    count_elements, find_in_order, generation_filter, live_chunks_filter, split_bounded,
+    sum_element_bytes,
+};
+
+use super::{ArrayHandle, MAX_CHUNK_BYTES, manifest::element_bytes};
+
+use crate::{
+    ErrorKind, Result,
+    backend::operation::{
+        DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
+    },
+    language::query::id_filter,
+    metadata::{
+        self,
+        overflow::{ChunkMetadata, abandoned_insert_id, chunk_id},
+    },
+    schema::OverflowField,
+    session::access::{Access, find_matching},
+    write::metadata_update::{parse_document, to_raw_document},
+};
+
+/// The maximum number of elements in a chunk.
+const MAX_CHUNK_ELEMENTS: usize = 500;
+
+/// The maximum size in bytes of the chunks in one insert request.
+const MAX_INSERT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The common data of the chunks that one write creates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChunkBatch<'b> {
+    pub(super) owner: &'b Bson,
+    pub(super) generation: ObjectId,
+    /// The token of the write.
+    pub(super) token: ObjectId,
+    /// The number of the first chunk.
+    pub(super) first_seq: i64,
+}
+
+/// Splits elements into the contents of chunks.
+pub(super) fn split_into_chunks(elements: &[Bson]) -> Result<Vec<Vec<Bson>>> {
+    let parts = split_bounded(elements, element_bytes, MAX_CHUNK_ELEMENTS, MAX_CHUNK_BYTES)?;
+    Ok(parts.into_iter().map(<[_]>::to_vec).collect())
+}
+
+/// Splits elements into groups that fit into one request each.
+pub(super) fn split_for_requests(elements: &[Bson]) -> Result<Vec<&[Bson]>> {
+    split_bounded(elements, element_bytes, usize::MAX, MAX_INSERT_BYTES)
+}
+
+impl ChunkBatch<'_> {
+    /// Returns the chunk with number `n` of this batch. With the end of a lease, the chunk is provisional. With a token, the chunk
+    /// is not read before the write with this token is published.
+    fn chunk_document(
+        &self,
+        field: &OverflowField,
+        n: i64,
+        elements: Vec<Bson>,
+        lease_end: Option<DateTime>,
+        token: Option<ObjectId>,
+    ) -> Document {
+        let mut chunk = doc! {
+            "_id": chunk_id(self.owner, self.generation, self.token, n),
+            field.owner: self.owner.clone(),
+            field.seq: self.first_seq + n,
+            field.elements: elements,
+        };
+        let generation = Some(self.generation);
+        let metadata = ChunkMetadata {
+            generation,
+            lease_end,
+            token,
+        };
+        metadata.write_to(&mut chunk);
+        chunk
+    }
+
+    /// Inserts the chunk of a frozen block. Returns whether the chunk existed already.
+    pub(super) async fn insert_spilled(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        elements: Vec<Bson>,
+    ) -> Result<bool> {
+        let is_standalone = access.transaction_scope().is_none();
+        let lease_end = is_standalone.then(|| access.lease().new_end());
+        let chunk = self.chunk_document(field, 0, elements, lease_end, None);
+        insert_once(access, field, chunk).await
+    }
+
+    /// Inserts chunks that are not read before the token of the write is published. A transaction commits the chunks together
+    /// with the publication.
+    pub(super) async fn insert_staged(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        parts: &[Vec<Bson>],
+        array: Option<&ArrayHandle<'_>>,
+    ) -> Result<()> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        for (n, part) in (0..).zip(parts) {
+            // Other writes wait for pending work of an existing document. No write waits for an insert, so its lease is longer.
+            let lease_end = match (access.transaction_scope(), array) {
+                (Some(_), _) => None,
+                (None, Some(_)) => Some(access.lease().new_end()),
+                (None, None) => Some(access.lease().new_insert_end()),
+            };
+            let token = lease_end.map(|_| self.token);
+            let chunk = self.chunk_document(field, n, part.clone(), lease_end, token);
+            let chunk = to_raw_document(&chunk)?;
+            bytes += chunk.as_bytes().len();
+            documents.push(chunk);
+            if bytes > MAX_INSERT_BYTES {
+                insert_chunks(access, field, std::mem::take(&mut documents)).await?;
+                bytes = 0;
+                if let Some(array) = array
+                    && !array.renew_lease(self.token).await?
+                {
+                    return Err(array.contention_error());
+                }
+            }
+        }
+        match documents.is_empty() {
+            true => Ok(()),
+            false => insert_chunks(access, field, documents).await,
+        }
+    }
+
+    /// Inserts the missing chunks of a document that was inserted. The chunks are provisional: if the document is deleted
+    /// meanwhile, only recovery finds the chunks.
+    pub(super) async fn insert_missing(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        parts: &[Vec<Bson>],
+    ) -> Result<()> {
+        for (n, part) in (0..).zip(parts) {
+            let lease_end = Some(access.lease().new_end());
+            let chunk = self.chunk_document(field, n, part.clone(), lease_end, None);
+            insert_once(access, field, chunk).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Records for a while that recovery abandoned the insert of a document. The inserting process checks this record if the process
+/// continues.
+pub(super) async fn record_abandoned_insert(
+    access: &Access,
+    field: &OverflowField,
+    owner: &Bson,
+    token: ObjectId,
+) -> Result<()> {
+    let mut record = doc! { "_id": abandoned_insert_id(owner, token) };
+    let metadata = ChunkMetadata {
+        lease_end: Some(access.lease().new_insert_end()),
+        ..ChunkMetadata::default()
+    };
+    metadata.write_to(&mut record);
+    insert_once(access, field, record).await.map(drop)
+}
+
+/// Returns whether recovery has abandoned the insert.
+pub(super) async fn is_insert_abandoned(
+    access: &Access,
+    field: &OverflowField,
+    owner: &Bson,
+    token: ObjectId,
+) -> Result<bool> {
+    let filter = doc! { "_id": { "$eq": abandoned_insert_id(owner, token) } };
+    let find = find_matching(&field.chunks.collection.into(), &to_raw_document(&filter)?)
+        .with_origin(Stage::ARRAYS.step("look for an abandoned insert"));
+    let found = access.find_all(field.chunks, find).await?;
+    Ok(!found.is_empty())
+}
+
+/// Inserts a document unless its `_id` exists. Returns whether the `_id` existed.
+async fn insert_once(
+    access: &Access,
+    field: &OverflowField,
+    mut document: Document,
+) -> Result<bool> {
+    let id = document.remove("_id").unwrap_or(Bson::Null);
+    let update = UpdateOperation {
+        collection: field.chunks.collection.into(),
+        filter: to_raw_document(&doc! { "_id": { "$eq": id } })?,
+        change: DocumentChange::operators(to_raw_document(&doc! { "$setOnInsert": document })?),
+        multi: false,
+        upsert: true,
+        origin: Stage::ARRAYS.step("insert a chunk"),
+    };
+    match access.update(field.chunks, update).await {
+        Err(error)
+            if error.kind() == ErrorKind::DuplicateKey && access.transaction_scope().is_none() =>
+        {
+            Ok(true)
+        }
+        done => Ok(done?.matched > 0),
+    }
+}
+
+/// Inserts chunks by one request.
+async fn insert_chunks(
+    access: &Access,
+    field: &OverflowField,
+    documents: Vec<RawDocumentBuf>,
+) -> Result<()> {
+    let insert = InsertOperation {
+        collection: field.chunks.collection.into(),
+        documents,
+        ordered: true,
+        origin: Stage::ARRAYS.step("insert the chunks"),
+    };
+    access.insert(field.chunks, insert).await
+}
+
+/// Updates the chunks that match the filter.
+pub(super) async fn update_chunks(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+    update: &Document,
+    array_filters: &[Document],
+) -> Result<u64> {
+    let array_filters = array_filters
+        .iter()
+        .map(to_raw_document)
+        .collect::<Result<_>>()?;
+    let update = UpdateOperation {
+        collection: field.chunks.collection.into(),
+        filter: to_raw_document(filter)?,
+        change: DocumentChange::Operators {
+            update: to_raw_document(update)?,
+            array_filters,
+        },
+        multi: true,
+        upsert: false,
+        origin: Stage::ARRAYS.step("update the chunks"),
+    };
+    Ok(access.update(field.chunks, update).await?.matched)
+}
+
+/// Deletes the chunks that match the filter.
+pub(super) async fn delete_chunks(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<u64> {
+    let delete = DeleteOperation {
+        collection: field.chunks.collection.into(),
+        filter: to_raw_document(filter)?,
+        multi: true,
+        origin: Stage::ARRAYS.step("delete the chunks"),
+    };
+    Ok(access.delete(field.chunks, delete).await?.deleted)
+}
+
+/// Returns the owner, the number and the metadata of a chunk. `None` if the chunk is gone.
+pub(super) async fn read_chunk_head(
+    access: &Access,
+    field: &OverflowField,
+    id: &RawBson,
+) -> Result<Option<Document>> {
+    let projection = doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 };
+    let find = FindOperation {
+        projection: Some(to_raw_document(&projection)?),
+        options: Stage::ARRAYS.step("read the provisional chunk").into(),
+        ..find_matching(&field.chunks.collection.into(), &id_filter(id)?)
+    };
+    let found = access.find_all(field.chunks, find).await?;
+    found.first().map(|raw| parse_document(raw)).transpose()
+}

@@ -1,0 +1,208 @@
+//! Deletes of documents with overflow arrays: the chunks are deleted with their owner.
+
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    array_work::ArrayHandle,
+    chunks::{self, generation_filter},
+    manifest::ArrayState,
+};
+
+use crate::{
+    Result,
+    backend::{
+        BoxFuture,
+        operation::{DeleteOperation, FindOperation, Stage},
+    },
+    language::query::{id_filter, single_field_document},
+    metadata::{
+        overflow::{GENERATION, PROVISIONAL_TOKEN, WORK_HEAD},
+        pending::TOKEN,
+    },
+    model::{decode, ids::one_of},
+    schema::Model,
+    session::{
+        access::{Access, add_condition, find_matching},
+        transaction_scope,
+    },
+    write::{
+        WriteOperation, WriteOutcome, WriteRequest,
+        maintainer::{Next, WriteContext},
+        metadata_update::{parse_document, to_raw_document, to_raw_value},
+    },
+};
+
+/// Deletes documents together with the chunks, in a transaction if the backend has transactions. A single document without a
+/// manifest is deleted directly.
+pub(super) async fn delete_with_chunks(
+    cx: WriteContext,
+    write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    if access.transaction_scope().is_none()
+        && write.affects_at_most_one()
+        && write.sort_order().is_none()
+    {
+        let mut without_manifest = write.clone();
+        if let Some(filter) = without_manifest.filter_mut() {
+            for field in model.overflows {
+                add_condition(
+                    filter,
+                    field.manifest,
+                    single_field_document("$exists", false)?,
+                )?;
+            }
+        }
+        let done = next.run(cx.clone(), without_manifest).await?;
+        if done.matched > 0 {
+            return Ok(done);
+        }
+    }
+    let work = |access: Access| {
+        let (cx, write) = (cx.with_access(&access), write.clone());
+        async move {
+            let done = delete_transactional(cx, write, next).await;
+            done.map_err(|error| access.fail_transaction(error))
+        }
+    };
+    access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+        .await
+}
+
+/// Deletes the chunks, and then the documents.
+async fn delete_transactional(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    let filter = write.filter().cloned().unwrap_or_default();
+    let mut find = FindOperation {
+        sort: write.sort_order().map(RawDocument::to_owned),
+        options: Stage::ARRAYS.step("read the documents to delete").into(),
+        ..find_matching(&model.collection.into(), &filter)
+    };
+    if write.affects_at_most_one() {
+        find.limit = Some(1);
+    } else {
+        let fields = model.overflows.iter();
+        let has_manifest =
+            fields.map(|field| Bson::Document(doc! { field.manifest: { "$exists": true } }));
+        let has_manifest = doc! { "$or": has_manifest.collect::<Vec<_>>() };
+        find.filter = to_raw_document(&doc! { "$and": [parse_document(&filter)?, has_manifest] })?;
+    }
+    find.projection = Some(chunk_projection(model)?);
+    let found = access.find_all(model, find).await?;
+    delete_chunks_of(access, model, &found).await?;
+    if write.affects_at_most_one() {
+        // The write must delete the document of the deleted chunks, and no other document.
+        let ids: Vec<_> = found
+            .iter()
+            .filter_map(|raw| decode::stored_id(raw))
+            .collect();
+        let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+        if let Some(filter) = write.filter_mut() {
+            add_condition(filter, "_id", one_of(&ids)?)?;
+        }
+    }
+    next.run(cx, write).await
+}
+
+/// Deletes the chunks of all documents that match the filter. For a document with a tombstone, the filter names the tombstone: a
+/// new document may have the same `_id` by then.
+pub(super) async fn delete_chunks_of_matching(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocument,
+) -> Result<()> {
+    if model.overflows.is_empty() {
+        return Ok(());
+    }
+    let unrestricted = access.with_full_visibility();
+    let find = FindOperation {
+        projection: Some(chunk_projection(model)?),
+        options: Stage::ARRAYS.step("read the documents to delete").into(),
+        ..find_matching(&model.collection.into(), filter)
+    };
+    let found = unrestricted.find_all(model, find).await?;
+    delete_chunks_of(&unrestricted, model, &found).await
+}
+
+/// Returns the projection of the manifest fields that locate chunks, without the tail and the resident elements.
+fn chunk_projection(model: &Model) -> Result<RawDocumentBuf> {
+    let mut projection = doc! { "_id": 1 };
+    for field in model.overflows {
+        projection.insert(field.manifest_path(GENERATION), 1);
+        for name in WORK_HEAD {
+            projection.insert(field.work_path(name), 1);
+        }
+    }
+    to_raw_document(&projection)
+}
+
+/// Deletes the chunks of these documents.
+async fn delete_chunks_of(
+    access: &Access,
+    model: &'static Model,
+    documents: &[RawDocumentBuf],
+) -> Result<()> {
+    for field in model.overflows {
+        for document in documents {
+            let owner = ArrayState::from_document(field, document)?;
+            let Some(manifest) = &owner.manifest else {
+                continue;
+            };
+            let work = manifest.work.as_ref();
+            let swept_generation = work.and_then(|work| work.swept_generation);
+            for generation in manifest.generation.into_iter().chain(swept_generation) {
+                let filter = generation_filter(field, &owner.id, generation);
+                chunks::delete_chunks(access, field, &filter).await?;
+            }
+            // Staged chunks have a generation that the manifest does not name yet.
+            if let Some(work) = work {
+                let filter = doc! {
+                    field.owner: { "$eq": owner.id.clone() },
+                    PROVISIONAL_TOKEN: { "$eq": work.token },
+                };
+                chunks::delete_chunks(access, field, &filter).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a document with an incomplete insert: some of its chunks are missing.
+pub(super) async fn delete_incomplete_insert(
+    array: &ArrayHandle<'_>,
+    token: ObjectId,
+) -> Result<()> {
+    // A concurrent delete removes the chunks first, so missing chunks prove nothing. Check that the document is not being
+    // deleted.
+    if !array.renew_lease(token).await? {
+        return Ok(());
+    }
+    chunks::record_abandoned_insert(array.access, array.field, array.id, token).await?;
+    let mut filter = parse_document(&id_filter(&to_raw_value(array.id)?)?)?;
+    filter.insert(array.field.work_path(TOKEN), doc! { "$eq": token });
+    let delete = DeleteOperation {
+        collection: array.model.collection.into(),
+        filter: to_raw_document(&filter)?,
+        multi: false,
+        origin: Stage::ARRAYS.step("delete the incomplete document"),
+    };
+    run_hard_delete(array.access.clone(), array.model, delete).await
+}
+
+/// Runs a hard delete. The future is boxed because this function is recursive: a delete can cause further deletes.
+fn run_hard_delete(
+    access: Access,
+    model: &'static Model,
+    delete: DeleteOperation,
+) -> BoxFuture<'static, Result<()>> {
+    Box::pin(async move {
+        let request = WriteRequest::new(model, WriteOperation::Delete(delete))?;
+        request.run(access).await.map(drop)
+    })
+}

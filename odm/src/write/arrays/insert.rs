@@ -1,0 +1,386 @@
+//! Inserts of documents with more elements than fit into the document.
+//!
+//! The chunks are inserted before the document, and are not read until the document exists. The document publishes the chunks.
+//! Without transactions, recovery deletes chunks that were never published. If recovery has abandoned an insert, the document is
+//! deleted as well: a document without its chunks counts as not inserted.
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    array_work::{ArrayHandle, count_chunks},
+    capacity::count_fitting,
+    chunks::{self, ChunkBatch, generation_filter, split_into_chunks},
+    footprint::ensure_element_sizes,
+    manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty},
+    order::{ArrayOrder, sort_if_ordered},
+};
+
+use crate::{
+    Error, ErrorKind, Result, error,
+    metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
+    model::stored::{edit_fields, parse_fields},
+    schema::{Model, OverflowField},
+    session::access::Access,
+    write::{
+        WriteOperation, WriteOutcome,
+        maintainer::{MAINTAINERS, Next, Strategy, WriteContext},
+        metadata_update::{parse_document, set_at, to_raw_document},
+        recovery::retry_after_recovery,
+    },
+};
+
+/// Returns whether arrays of the documents must be sorted or spilled before the insert.
+pub(super) fn needs_rearranging(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    is_any_too_long(model, documents) || is_any_unsorted(model, documents)
+}
+
+/// Returns whether a document has more elements than stay resident.
+fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    let mut documents = documents.iter();
+    documents.any(|raw| {
+        let mut fields = model.overflows.iter();
+        fields.any(|field| {
+            raw.get_array(field.stored).is_ok_and(|array| {
+                array.into_iter().count() > field.max_resident
+                    || array.as_bytes().len() > field.max_resident_bytes / 2
+            })
+        })
+    })
+}
+
+/// Returns whether a document has a sorted array with unsorted elements.
+fn is_any_unsorted(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    let mut orders = model.overflows.iter().filter_map(|field| {
+        let order = ArrayOrder::from_field(field)?;
+        Some((field, order))
+    });
+    orders.any(|(field, order)| {
+        let parse = |raw: &RawDocumentBuf| parse_fields(raw, &[field.stored]).ok();
+        let mut documents = documents.iter().filter_map(parse);
+        documents.any(|document| !order.is_sorted(&array_or_empty(document.get(field.stored))))
+    })
+}
+
+/// Returns the positions of the elements that stay resident in an inserted document, in sort order. Returns `None` if the model
+/// has no such array.
+pub(crate) fn resident_positions(
+    model: &'static Model,
+    stored: &str,
+    raw: &RawDocument,
+) -> Option<Vec<usize>> {
+    let field = model
+        .overflows
+        .iter()
+        .find(|field| field.stored == stored)?;
+    let document = parse_fields(raw, &[stored]).ok()?;
+    let mut elements = array_or_empty(document.get(stored));
+    let mut positions: Vec<_> = (0..elements.len()).collect();
+    if let Some(order) = ArrayOrder::from_field(field) {
+        positions = order.sorted_positions(&elements);
+        order.sort_elements(&mut elements);
+    }
+    positions.truncate(count_fitting(field, &[], &elements).ok()?);
+    Some(positions)
+}
+
+/// Ensures that no document has an element that is too large for a chunk.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) for an element that is too large.
+pub(super) fn ensure_elements_fit(
+    model: &'static Model,
+    documents: &[RawDocumentBuf],
+) -> Result<()> {
+    for raw in documents {
+        for field in model.overflows {
+            let Ok(elements) = raw.get_array(field.stored) else {
+                continue;
+            };
+            if elements.as_bytes().len() > field.max_chunk_bytes / 2 {
+                let document = parse_fields(raw, &[field.stored])?;
+                ensure_element_sizes(field, &array_or_empty(document.get(field.stored)))
+                    .map_err(error::naming_model(model))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The spilled elements of one array of an inserted document.
+struct InsertedSpill {
+    /// The position of the document in the insert.
+    position: usize,
+    field: &'static OverflowField,
+    owner: Bson,
+    generation: ObjectId,
+    token: ObjectId,
+    chunks: Vec<Vec<Bson>>,
+}
+
+/// Runs the insert.
+pub(super) async fn run_insert(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    sort_arrays(model, &mut write)?;
+    let is_spilling = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
+    if !write.documents_to_insert().is_some_and(is_spilling) {
+        return next.run(cx, write).await;
+    }
+    let has_own_transaction =
+        access.transaction_scope().is_none() && cx.strategy == Strategy::Transactional;
+    let work = |access: Access| {
+        let (cx, write) = (cx.with_access(&access), write.clone());
+        async move {
+            let done = Box::pin(insert_with_chunks(cx, write, next)).await;
+            done.map_err(|error| access.fail_transaction(error))
+        }
+    };
+    let run = || {
+        access.run_transactional(
+            crate::session::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
+            work,
+        )
+    };
+    let done = match model.links().is_empty() {
+        true => run().await,
+        false => retry_after_recovery(access, run).await,
+    };
+    // A transaction inserts all documents or none.
+    done.map_err(|error| match has_own_transaction {
+        true => error.with_inserted(0),
+        false => error,
+    })
+}
+
+/// Sorts the arrays of the documents.
+fn sort_arrays(model: &'static Model, write: &mut WriteOperation) -> Result<()> {
+    for raw in write.documents_to_insert().into_iter().flatten() {
+        if !is_any_unsorted(model, std::slice::from_ref(raw)) {
+            continue;
+        }
+        let arrays = model.overflows.iter().map(|field| field.stored);
+        edit_fields(raw, &arrays.collect::<Vec<_>>(), |document| {
+            for field in model.overflows {
+                if let Ok(elements) = document.get_array_mut(field.stored) {
+                    sort_if_ordered(field, elements);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Inserts the chunks, and then the documents.
+async fn insert_with_chunks(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access.clone(), cx.model);
+    let unrestricted = access.with_full_visibility();
+    let mut spilled_arrays = Vec::new();
+    let documents = write.documents_to_insert().into_iter().flatten();
+    for (position, raw) in documents.enumerate() {
+        let mut document = parse_document(raw)?;
+        for field in model.overflows {
+            spilled_arrays.extend(take_spilled(access, field, position, &mut document)?);
+        }
+        *raw = to_raw_document(&document)?;
+    }
+    for array in &spilled_arrays {
+        array
+            .chunk_batch()
+            .insert_staged(&unrestricted, array.field, &array.chunks, None)
+            .await?;
+    }
+    let done = next.run(cx, write).await;
+    if access.transaction_scope().is_some() {
+        let done = done?;
+        // The documents may hold references among each other, so the elements follow after the insert. Without transactions, the
+        // reference stage reads the chunks itself.
+        for array in &spilled_arrays {
+            for kind in MAINTAINERS {
+                let elements = array.chunks.iter().flatten().collect();
+                kind.elements_inserted(access, model, array.field, &array.owner, elements)
+                    .await?;
+            }
+        }
+        return Ok(done);
+    }
+    // The insert may have stored some documents and failed at another.
+    let mut abandoned = None;
+    for array in &spilled_arrays {
+        if !array
+            .confirm_inserted(&unrestricted, model, done.is_ok())
+            .await?
+        {
+            abandoned = abandoned.or(Some(array));
+        }
+    }
+    let Some(abandoned) = abandoned else {
+        return done;
+    };
+    let error = match done {
+        Ok(_) => abandoned.abandoned_error(model),
+        Err(error) => error,
+    };
+    let inserted = error.inserted().unwrap_or(abandoned.position);
+    Err(error.with_inserted(inserted.min(abandoned.position)))
+}
+
+/// Removes the spilled elements from a document.
+fn take_spilled(
+    access: &Access,
+    field: &'static OverflowField,
+    position: usize,
+    document: &mut Document,
+) -> Result<Option<InsertedSpill>> {
+    let elements = array_or_empty(document.get(field.stored));
+    let resident_count = count_fitting(field, &[], &elements)?;
+    if resident_count == elements.len() {
+        return Ok(None);
+    }
+    let (resident, spilled) = elements
+        .split_at_checked(resident_count)
+        .unwrap_or((&elements, &[]));
+    let spilled_array = InsertedSpill {
+        position,
+        field,
+        owner: document.get("_id").cloned().unwrap_or(Bson::Null),
+        generation: ObjectId::new(),
+        token: ObjectId::new(),
+        chunks: split_into_chunks(spilled)?,
+    };
+    let chunk_count = spilled_array.chunks.len() as i64;
+    let order = ArrayOrder::from_field(field);
+    let mut manifest = Manifest {
+        generation: Some(spilled_array.generation),
+        next_seq: chunk_count,
+        count: spilled.len() as i64,
+        version: 1,
+        tail: Vec::new(),
+        bound: order.map(|order| order.bound_between(resident, spilled)),
+        work: None,
+    };
+    if access.transaction_scope().is_none() {
+        let kind = ArrayWorkKind::Published {
+            expected_chunks: Some(chunk_count),
+        };
+        manifest.work = Some(ArrayWork {
+            token: spilled_array.token,
+            ..ArrayWork::new(access, kind)
+        });
+    }
+    document.insert(field.stored, resident.to_vec());
+    document.insert(field.flag, true);
+    set_at(document, field.manifest, manifest.to_document()?);
+    Ok(Some(spilled_array))
+}
+
+impl InsertedSpill {
+    /// Returns the common data of the chunks.
+    fn chunk_batch(&self) -> ChunkBatch<'_> {
+        ChunkBatch {
+            owner: &self.owner,
+            generation: self.generation,
+            token: self.token,
+            first_seq: 0,
+        }
+    }
+
+    /// Makes the chunks permanent, or deletes the chunks if the document was not inserted. Returns false if recovery has
+    /// abandoned the insert, because the insert took too long. A document that was deleted otherwise counts as inserted.
+    async fn confirm_inserted(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        is_inserted: bool,
+    ) -> Result<bool> {
+        let array = ArrayHandle {
+            access,
+            model,
+            field: self.field,
+            id: &self.owner,
+        };
+        let owner = array.read_state().await?;
+        let is_published = owner
+            .as_ref()
+            .is_some_and(|owner| self.has_generation_of(owner));
+        // With this token the document of this insert exists, even if the insert of another document failed.
+        let Some(owner) = owner.filter(|owner| owner.has_work(self.token)) else {
+            if !is_inserted {
+                let filter = doc! {
+                    self.field.owner: { "$eq": self.owner.clone() },
+                    PROVISIONAL_TOKEN: { "$eq": self.token },
+                };
+                chunks::delete_chunks(access, self.field, &filter).await?;
+            }
+            return Ok(is_published || self.is_not_abandoned(&array).await?);
+        };
+        let is_filled = self.chunk_batch().confirm_and_fill(access, self).await?;
+        array.complete_work(owner).await?;
+        if is_filled {
+            let owner = array.read_live_state().await?;
+            let is_current = owner
+                .is_some_and(|owner| self.has_generation_of(&owner) && !owner.has_work(self.token));
+            let mut chunks = generation_filter(self.field, &self.owner, self.generation);
+            if !is_current {
+                // Another writer has deleted the document. A document that is being deleted keeps the chunks: the delete reads
+                // the chunks first.
+                let current = array.read_state().await?;
+                if !current.is_some_and(|owner| self.has_generation_of(&owner)) {
+                    chunks::delete_chunks(access, self.field, &chunks).await?;
+                }
+                return self.is_not_abandoned(&array).await;
+            }
+            chunks.insert(CHUNK_ID_TOKEN, doc! { "$eq": self.token });
+            let confirm = doc! { "$unset": { PROVISIONAL: "" } };
+            chunks::update_chunks(access, self.field, &chunks, &confirm, &[]).await?;
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the owner reads these chunks.
+    fn has_generation_of(&self, owner: &ArrayState) -> bool {
+        let manifest = owner.manifest.as_ref();
+        manifest.is_some_and(|manifest| manifest.generation == Some(self.generation))
+    }
+
+    /// Returns whether recovery has not abandoned the insert.
+    async fn is_not_abandoned(&self, array: &ArrayHandle<'_>) -> Result<bool> {
+        let is_abandoned =
+            chunks::is_insert_abandoned(array.access, self.field, &self.owner, self.token).await?;
+        Ok(!is_abandoned)
+    }
+
+    /// The error of an insert that recovery has abandoned.
+    fn abandoned_error(&self, model: &Model) -> Error {
+        let message = "the insert took longer than its lease (60 times the `pending_lease`, 5 minutes by default), and recovery deleted the incomplete document: check whether this document and the documents after it exist, and insert the missing documents again";
+        let error = Error::new(ErrorKind::Conflict, message);
+        error::naming_model(model)(error).with_id(self.owner.clone())
+    }
+}
+
+impl ChunkBatch<'_> {
+    /// Confirms the chunks, and inserts the missing ones again. Returns whether some were missing.
+    async fn confirm_and_fill(&self, access: &Access, spilled: &InsertedSpill) -> Result<bool> {
+        let field = spilled.field;
+        let filter = doc! {
+            field.owner: { "$eq": spilled.owner.clone() },
+            PROVISIONAL_TOKEN: { "$eq": spilled.token },
+        };
+        let confirm = doc! { "$unset": { PROVISIONAL: "" } };
+        chunks::update_chunks(access, field, &filter, &confirm, &[]).await?;
+        let chunks = generation_filter(field, &spilled.owner, spilled.generation);
+        if count_chunks(access, field, &chunks).await? == spilled.chunks.len() as i64 {
+            return Ok(false);
+        }
+        self.insert_missing(access, field, &spilled.chunks).await?;
+        Ok(true)
+    }
+}

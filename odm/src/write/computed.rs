@@ -1,0 +1,307 @@
+//! Computed fields: each field is a function of other fields of the document, and correct after every write.
+//!
+//! A document is computed in this process before an insert (`schema/computed/evaluate.rs`). An update that changes an input becomes a
+//! pipeline, which computes the field in the same atomic operation (`computed/expression.rs`). The update operators are
+//! translated if expressions have exactly the same result (`computed/translate.rs`). Otherwise the operators and the computation
+//! are two updates in one transaction. This stage is the last of the write path, because the stages for references and copies
+//! read the update operators.
+
+mod check;
+mod condition;
+mod conditional_record;
+mod expression;
+mod translate;
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+
+pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
+use translate::UpdateTree;
+
+use super::{
+    Footprint, WriteOperation, WriteOutcome,
+    footprint::recomputed_fields,
+    maintainer::{ConditionalRecord, Maintainer, Next, Strategy, WriteContext},
+    metadata_update::{parse_document, to_raw_document, to_raw_value},
+};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{
+        BoxFuture,
+        operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
+    },
+    error,
+    language::query::single_field_document,
+    model::{decode, ids::one_of},
+    schema::{ComputedField, Model},
+    session::{
+        access::{Access, add_condition, find_matching},
+        transaction_scope,
+    },
+};
+
+/// The beginning of the message of an error that an expression raises.
+const ERROR_MESSAGE_START: &str = "odm: ";
+
+/// The end of the message of an error that an expression raises; the server appends the type of a value.
+const ERROR_MESSAGE_END: &str = "; type ";
+
+/// Fields that are computed from other fields of the document.
+#[derive(Debug)]
+pub(super) struct ComputedFields;
+
+impl Maintainer for ComputedFields {
+    fn stage(&self) -> Stage {
+        Stage::COMPUTED
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_change = matches!(footprint, Footprint::Changes(_));
+        is_change && !(cx.model.computed.is_empty() && cx.conditional_records.is_empty())
+    }
+
+    fn reasons(
+        &self,
+        _access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        computed_reasons(model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(run_write(cx, write, next))
+    }
+
+    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+        let fields = model.computed.iter();
+        let description = |field: &ComputedField| format!("{:?}", (field.computation)());
+        fields
+            .map(|field| (field.stored.to_owned(), description(field)))
+            .collect()
+    }
+}
+
+/// Returns why a write computes fields: the computed fields with a changed input.
+fn computed_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
+    let Footprint::Changes(change) = footprint else {
+        // An insert computes the fields in this process, and a delete computes none.
+        return Vec::new();
+    };
+    let changed = change
+        .update()
+        .map(|update| recomputed_fields(model, update));
+    let reason = |field| format!("`{field}` is computed from a changed field");
+    changed.into_iter().flatten().map(reason).collect()
+}
+
+/// Returns the pipeline stages that compute these fields. A field that depends on another computed field is in a later stage.
+fn computing_stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
+    let mut stages: Vec<Document> = Vec::new();
+    for field in model.computed {
+        if !fields.contains(&field.stored) {
+            continue;
+        }
+        let inputs = (field.computation)().list_inputs();
+        let depends = |stage: &Document| {
+            let mut inputs = inputs.iter();
+            inputs.any(|input| stage.contains_key(input.path()))
+        };
+        let expression = expression::field_expression(field);
+        match stages.last_mut().filter(|stage| !depends(stage)) {
+            Some(stage) => {
+                stage.insert(field.stored, expression);
+            }
+            None => stages.push(
+                [(field.stored.to_owned(), expression)]
+                    .into_iter()
+                    .collect(),
+            ),
+        }
+    }
+    stages.iter().map(set_stage).collect()
+}
+
+fn set_stage(fields: &Document) -> Result<RawDocumentBuf> {
+    single_field_document("$set", to_raw_document(fields)?)
+}
+
+/// The form in which an update runs.
+enum ComputedUpdate {
+    /// Runs the unchanged update: no computed field has a changed input.
+    Unchanged,
+    /// Runs the update as a pipeline.
+    Pipeline(Vec<RawDocumentBuf>),
+    /// Runs the unchanged update, followed by a pipeline. Errors name the field.
+    TwoUpdates(Vec<RawDocumentBuf>, &'static str),
+}
+
+fn plan_update(
+    model: &'static Model,
+    change: &DocumentChange,
+    records: &[ConditionalRecord],
+) -> Result<ComputedUpdate> {
+    let DocumentChange::Operators {
+        update,
+        array_filters,
+    } = change
+    else {
+        if model.computed.is_empty() {
+            return Ok(ComputedUpdate::Unchanged);
+        }
+        let message = "computed fields cannot be maintained by a replacement: use update operators";
+        return Err(error::naming_model(model)(Error::new(
+            ErrorKind::Unsupported,
+            message,
+        )));
+    };
+    let changed = recomputed_fields(model, update);
+    if changed.is_empty() && records.is_empty() {
+        return Ok(ComputedUpdate::Unchanged);
+    }
+    let computing = computing_stages(model, &changed)?;
+    let update = parse_document(update)?;
+    // The backend rejects an update with conflicting operators, with an error of its own.
+    let Some(changes) = UpdateTree::from_update(&update) else {
+        return Ok(ComputedUpdate::Unchanged);
+    };
+    let filters = array_filters.iter().map(|filter| parse_document(filter));
+    let filters = filters.collect::<Result<Vec<_>>>()?;
+    Ok(match (changes.to_stage(&filters), changed.first()) {
+        (Some(mut stage), _) => {
+            let to_stage = |update: &Document| UpdateTree::from_update(update)?.to_stage(&filters);
+            for record in records {
+                conditional_record::mark_only_if_changed(
+                    record, &changed, &update, &mut stage, to_stage,
+                );
+            }
+            let mut stages = vec![set_stage(&stage)?];
+            stages.extend(computing);
+            ComputedUpdate::Pipeline(stages)
+        }
+        (None, Some(first)) => ComputedUpdate::TwoUpdates(computing, first),
+        (None, None) => ComputedUpdate::Unchanged,
+    })
+}
+
+/// Adds the computation to a change if one operation is enough. Returns `false` if two operations are necessary; the change then
+/// stays as before.
+pub(super) fn try_as_one_update(
+    model: &'static Model,
+    change: &mut DocumentChange,
+) -> Result<bool> {
+    Ok(match plan_update(model, change, &[])? {
+        ComputedUpdate::Unchanged => true,
+        ComputedUpdate::Pipeline(stages) => {
+            *change = DocumentChange::Pipeline(stages);
+            true
+        }
+        ComputedUpdate::TwoUpdates(..) => false,
+    })
+}
+
+/// Runs an update together with the computation of changed fields.
+async fn run_write(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model, strategy) = (cx.access.clone(), cx.model, cx.strategy);
+    let computed_update = match write.change_mut() {
+        None => ComputedUpdate::Unchanged,
+        Some(change) => plan_update(model, change, &cx.conditional_records)?,
+    };
+    let result = match computed_update {
+        ComputedUpdate::Unchanged => return next.run(cx, write).await,
+        ComputedUpdate::Pipeline(stages) => {
+            if let Some(change) = write.change_mut() {
+                *change = DocumentChange::Pipeline(stages);
+            }
+            next.run(cx, write).await
+        }
+        ComputedUpdate::TwoUpdates(_, field) if strategy != Strategy::Transactional => {
+            Err(error::naming_model(model)(needs_transaction_error(field)))
+        }
+        ComputedUpdate::TwoUpdates(stages, _) => {
+            let work = |access: Access| {
+                let (write, stages) = (write.clone(), stages.clone());
+                async move {
+                    let result = run_two_updates(&access, model, write, stages).await;
+                    result.map_err(|error| access.fail_transaction(error))
+                }
+            };
+            access
+                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+                .await
+        }
+    };
+    result.map_err(expression_error)
+}
+
+/// Runs a write and then the computation, in one transaction.
+async fn run_two_updates(
+    access: &Access,
+    model: &'static Model,
+    mut write: WriteOperation,
+    stages: Vec<RawDocumentBuf>,
+) -> Result<WriteOutcome> {
+    let (sort, is_single) = (
+        write.sort_order().map(RawDocument::to_owned),
+        write.affects_at_most_one(),
+    );
+    let filter = write.filter().cloned().unwrap_or_default();
+    let find = FindOperation {
+        projection: Some(single_field_document("_id", 1)?),
+        sort,
+        limit: is_single.then_some(1),
+        options: Stage::COMPUTED.step("read the ids").into(),
+        ..find_matching(&model.collection.into(), &filter)
+    };
+    let documents = access.with_full_visibility().find_all(model, find).await?;
+    let ids = documents
+        .iter()
+        .filter_map(|raw| decode::stored_id(raw).map(RawBson::from));
+    let ids = one_of(&ids.collect::<Vec<_>>())?;
+    if let Some(filter) = write.filter_mut() {
+        add_condition(filter, "_id", ids.clone())?;
+    }
+    let update = UpdateOperation {
+        collection: model.collection.into(),
+        filter: single_field_document("_id", ids)?,
+        change: DocumentChange::Pipeline(stages),
+        multi: true,
+        upsert: false,
+        origin: Stage::COMPUTED.step("compute in a second update"),
+    };
+    write.send_before(update, access, model).await
+}
+
+fn needs_transaction_error(field: &str) -> Error {
+    let message = format!(
+        "`{field}` is computed from a field that this update changes, which needs a second operation; this standalone server has no \
+         transactions, and nothing was written: address elements by `all`, `at` or `matching` with plain \
+         comparisons instead of `first_matching`, use `set` instead of `rename` and bit operators, or use `modify`"
+    );
+    Error::new(ErrorKind::Unsupported, message).with_path(field)
+}
+
+/// Turns an error that an expression raised into an [`Invalid`](ErrorKind::Invalid) error with the message of the expression.
+pub(super) fn expression_error(error: Error) -> Error {
+    let message = error.message().split_once(ERROR_MESSAGE_START);
+    match message.and_then(|(_, message)| message.split_once(ERROR_MESSAGE_END)) {
+        Some((message, _)) => Error::new(ErrorKind::Invalid, message),
+        None => error,
+    }
+}
+
+/// Returns the condition that a field equals a value.
+fn equality_condition(value: &Bson) -> Result<RawDocumentBuf> {
+    single_field_document("$eq", to_raw_value(value)?)
+}

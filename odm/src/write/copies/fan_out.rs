@@ -1,0 +1,685 @@
+//! The fan-out: writing a changed source value into its dependents.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
+
+use super::{
+    MAX_BOUNDED_DEPENDENTS,
+    layout::CopyGroup,
+    lease::{FanOutLease, FanOutSource, PendingFanOut, read_pending_fan_outs},
+    parse_document,
+    pending::{PendingCopies, run_fan_outs, slowest_mode},
+    source::SourceState,
+    to_raw_document,
+};
+
+use crate::{
+    ErrorKind, Result,
+    backend::{
+        BoxFuture, Cursor,
+        operation::{CountOperation, FindOperation, Stage},
+    },
+    error,
+    language::query::{id_filter, single_field_document},
+    metadata::{copy::SOURCE_VERSION, references::TombstoneState},
+    model::{
+        decode,
+        ids::{OrderedId, id_batches, one_of},
+    },
+    pending::{
+        blocked::{self, RejectionList, is_rejection},
+        record::{PendingKind, PendingToken},
+    },
+    schema::{CopyMode, Model},
+    session::{
+        access::{Access, find_matching},
+        retry, transaction_scope,
+    },
+    write::{
+        footprint::put_operator,
+        maintainer::DeletedDocument,
+        metadata_update::{MetadataUpdate, apply_each, apply_updates, paths_overlap},
+    },
+};
+
+/// The maximum number of dependents that one write updates. A larger fan-out runs in batches, so that other writes come in
+/// between.
+const MAX_DEPENDENTS_PER_UPDATE: usize = 20_000;
+
+/// The maximum number of documents in a batch.
+pub(super) const MAX_COPY_BATCH_DOCUMENTS: usize = 1_000;
+
+/// The minimum number of documents in a batch on a backend with serial writes: each write has a fixed cost.
+const MIN_BATCH_DOCUMENTS: usize = 100;
+
+/// The maximum number of documents that one query reads on a backend with serial writes.
+const MAX_READ_DOCUMENTS: u64 = 250_000;
+
+/// The target duration of a batch on a backend with serial writes: all other writes wait during the batch.
+const TARGET_BATCH_DURATION: Duration = Duration::from_millis(2);
+
+/// The budget of a fan-out: how many dependents it may update now.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FanOutBudget {
+    /// At most this number.
+    UpTo(usize),
+    /// All dependents, counted first, so that many dependents are updated in batches.
+    Unlimited,
+    /// All dependents, without a count: only few are expected.
+    UnlimitedUncounted,
+}
+
+impl FanOutBudget {
+    pub(super) fn for_mode(mode: CopyMode) -> Self {
+        match mode {
+            CopyMode::Background => Self::UpTo(0),
+            CopyMode::Bounded => Self::UpTo(MAX_BOUNDED_DEPENDENTS),
+            CopyMode::Sync | CopyMode::Snapshot => Self::Unlimited,
+        }
+    }
+
+    /// Returns the maximum number of dependents that one write may update.
+    fn max_documents(self) -> usize {
+        match self {
+            Self::UpTo(remaining) => remaining,
+            Self::Unlimited | Self::UnlimitedUncounted => MAX_DEPENDENTS_PER_UPDATE,
+        }
+    }
+
+    fn consume_budget(&mut self, count: usize) {
+        if let Self::UpTo(remaining) = self {
+            *remaining = remaining.saturating_sub(count);
+        }
+    }
+}
+
+/// Completes a pending fan-out: updates the dependents and removes the pending records. Returns whether the budget was large
+/// enough for all dependents; if not, the fan-out stays pending.
+///
+/// # Errors
+///
+/// [`StillPending`](crate::ErrorKind::StillPending) if dependents reject copies. The fan-out has updated all other dependents by
+/// then. The sources of the rejected copies stay pending, with a record of the rejections.
+pub(super) async fn complete_fan_out(
+    access: &Access,
+    model: &'static Model,
+    fan_out: &PendingFanOut,
+    budget: &mut FanOutBudget,
+) -> Result<bool> {
+    let mut rejected = RejectionList::default();
+    let is_complete = update_dependents(access, model, fan_out, budget, &mut rejected).await?;
+    if !is_complete {
+        return Ok(false);
+    }
+    let blocked = rejected.by_source();
+    fan_out.complete_except(access, model, &blocked).await?;
+    for (source, rejections) in &blocked {
+        let filter = fan_out.unchanged_source(source)?;
+        blocked::record_rejections(access, model, PendingKind::FAN_OUT, filter, rejections).await?;
+    }
+    match rejected.is_empty() {
+        true => Ok(true),
+        false => Err(blocked::blocked_error(model, rejected.iter_rejections())),
+    }
+}
+
+/// Updates the dependents of some sources to the current source versions. Returns whether the budget was large enough for all
+/// dependents. Skips dependents that reject the update.
+pub(super) fn update_dependents<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    fan_out: &'a PendingFanOut,
+    budget: &'a mut FanOutBudget,
+    rejected: &'a mut RejectionList,
+) -> BoxFuture<'a, Result<bool>> {
+    // The future is boxed because a copy can itself be copied by other models.
+    Box::pin(async move {
+        let mut lease = FanOutLease::new(model, fan_out);
+        for (dependent_model, group) in super::dependent_groups(access.schema_models(), model) {
+            // Halve a list of sources with too many dependents. A single source with too many dependents is updated in batches.
+            let mut source_lists = vec![fan_out.sources.as_slice()];
+            while let Some(sources) = source_lists.pop() {
+                let limit = budget.max_documents();
+                let count = match budget {
+                    FanOutBudget::UnlimitedUncounted => None,
+                    FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => Some(
+                        count_dependents(access, dependent_model, &group, sources, limit).await?,
+                    ),
+                };
+                match (count, sources) {
+                    (Some(0), _) => {}
+                    (Some(count), _)
+                        if count > limit && matches!(budget, FanOutBudget::UpTo(_)) =>
+                    {
+                        return Ok(false);
+                    }
+                    (Some(count), [source]) if count > limit => {
+                        let lease_and_budget = (&mut lease, &mut *budget);
+                        if !update_in_batches(
+                            access,
+                            dependent_model,
+                            &group,
+                            source,
+                            lease_and_budget,
+                            rejected,
+                        )
+                        .await?
+                        {
+                            return Ok(true);
+                        }
+                    }
+                    (Some(count), _) if count > limit => {
+                        let (first, second) = sources.split_at(sources.len() / 2);
+                        source_lists.extend([second, first]);
+                    }
+                    _ => {
+                        budget.consume_budget(count.unwrap_or_default());
+                        let updates = sources
+                            .iter()
+                            .map(|source| CopyUpdate::for_all_dependents(&group, source));
+                        let updates = updates.collect::<Result<Vec<_>>>()?;
+                        let is_large = count.is_some_and(|count| count > MAX_BOUNDED_DEPENDENTS);
+                        if !is_large
+                            || !try_in_transaction(access, dependent_model, &group, &updates).await
+                        {
+                            write_copies(
+                                access,
+                                dependent_model,
+                                &group,
+                                updates,
+                                budget,
+                                rejected,
+                            )
+                            .await?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// Counts the dependents of some sources, up to one more than `limit`.
+async fn count_dependents(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+    sources: &[FanOutSource],
+    limit: usize,
+) -> Result<usize> {
+    let condition = one_of(sources.iter().map(|source| &source.id))?;
+    let condition = parse_document(&single_field_document(group.reference, condition)?)?;
+    let operation = CountOperation {
+        collection: dependent_model.collection.into(),
+        filter: to_raw_document(&group.struct_condition(condition))?,
+        limit: Some(limit as u64 + 1),
+        options: Stage::COPIES.step("count the dependents").into(),
+    };
+    let count = access.count(dependent_model, operation).await?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Updates the dependents of one source in batches. Returns `false` if the pending fan-out was taken away: every source has a
+/// newer write.
+async fn update_in_batches(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+    source: &FanOutSource,
+    (lease, budget): (&mut FanOutLease<'_>, &mut FanOutBudget),
+    rejected: &mut RejectionList,
+) -> Result<bool> {
+    let update = CopyUpdate::for_all_dependents(group, source)?;
+    let writes_are_serial = access.writes_are_serial();
+    let find = FindOperation {
+        projection: Some(single_field_document("_id", 1)?),
+        limit: writes_are_serial.then_some(MAX_READ_DOCUMENTS),
+        options: Stage::COPIES.step("read a batch of dependents").into(),
+        ..find_matching(
+            &dependent_model.collection.into(),
+            &to_raw_document(&update.stale_filter(group)?)?,
+        )
+    };
+    let mut stale = StaleDependents {
+        access,
+        dependent_model,
+        find,
+        progress: ReadProgress::NotStarted,
+    };
+    // Do not run a batch in a transaction if dependents are copied further: their fan-out would join the transaction without a
+    // bound.
+    let uses_transaction =
+        writes_are_serial && downstream_modes(access, dependent_model, group).is_empty();
+    let mut size = if writes_are_serial {
+        MIN_BATCH_DOCUMENTS
+    } else {
+        MAX_COPY_BATCH_DOCUMENTS
+    };
+    loop {
+        let ids = stale.next_ids().await?;
+        if ids.is_empty() {
+            return Ok(true);
+        }
+        let rejections_before = rejected.len();
+        let mut remaining = ids.as_slice();
+        while !remaining.is_empty() {
+            let batch;
+            (batch, remaining) = remaining.split_at(size.min(remaining.len()));
+            let update = CopyUpdate {
+                documents: single_field_document("_id", one_of(batch)?)?,
+                ..update.clone()
+            };
+            let start = Instant::now();
+            let updates = vec![update];
+            if !uses_transaction
+                || !try_in_transaction(access, dependent_model, group, &updates).await
+            {
+                write_copies(access, dependent_model, group, updates, budget, rejected).await?;
+            }
+            if writes_are_serial {
+                size = next_batch_size(size, start.elapsed());
+            }
+            if !lease.renew_if_old(access, batch.len()).await? {
+                return Ok(false);
+            }
+        }
+        if rejected.len() - rejections_before == ids.len() {
+            // All documents of the batch reject the update: the next read would return the same documents.
+            return Ok(true);
+        }
+    }
+}
+
+/// The dependents of a source with an older copy, read in batches. A dependent that is added after the read has its own
+/// revalidation.
+struct StaleDependents<'a> {
+    access: &'a Access,
+    dependent_model: &'static Model,
+    find: FindOperation,
+    progress: ReadProgress,
+}
+
+/// The progress of the read.
+enum ReadProgress {
+    NotStarted,
+    Open(Box<dyn Cursor>),
+    Finished,
+}
+
+impl StaleDependents<'_> {
+    /// Returns the next ids, or an empty list at the end.
+    ///
+    /// With a limit, no cursor stays open while dependents are written. On an engine with snapshots, an open cursor would keep
+    /// old versions of all documents that are written meanwhile.
+    async fn next_ids(&mut self) -> Result<Vec<RawBson>> {
+        let (access, dependent_model) = (self.access, self.dependent_model);
+        let documents = match (&mut self.progress, self.find.limit) {
+            (ReadProgress::Finished, _) => return Ok(Vec::new()),
+            (ReadProgress::NotStarted, Some(limit)) => {
+                let documents = access.find_all(dependent_model, self.find.clone()).await?;
+                if (documents.len() as u64) < limit {
+                    self.progress = ReadProgress::Finished;
+                }
+                documents
+            }
+            (ReadProgress::NotStarted, None) => {
+                let cursor = access.find(dependent_model, self.find.clone()).await?;
+                self.progress = ReadProgress::Open(cursor);
+                return Box::pin(self.next_ids()).await;
+            }
+            (ReadProgress::Open(cursor), _) => cursor
+                .next_batch()
+                .await
+                .map_err(error::naming_model(dependent_model))?,
+        };
+        let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
+        Ok(ids.map(RawBson::from).collect())
+    }
+}
+
+/// Returns the size of the next batch, from the duration of the last one.
+fn next_batch_size(size: usize, duration: Duration) -> usize {
+    match duration {
+        long if long > TARGET_BATCH_DURATION => (size / 2).max(MIN_BATCH_DOCUMENTS),
+        short if short < TARGET_BATCH_DURATION / 2 => (size * 2).min(MAX_COPY_BATCH_DOCUMENTS),
+        _ => size,
+    }
+}
+
+/// A source value with the dependents that the value is written to.
+#[derive(Debug, Clone)]
+pub(super) struct CopyUpdate<'s> {
+    /// The condition that a struct refers to the source.
+    pub(super) reference_condition: Document,
+    pub(super) source: &'s SourceState,
+    /// The filter for the dependents; an empty filter matches all documents.
+    pub(super) documents: RawDocumentBuf,
+    /// The `_id` of the source, if the fan-out is pending there.
+    pub(super) source_id: Option<&'s RawBson>,
+    /// The condition that a dependent has the scope of the source. Empty without scopes, or if the scope was checked before.
+    pub(super) scope_condition: Document,
+}
+
+impl<'s> CopyUpdate<'s> {
+    /// Returns an update of all dependents of a source.
+    fn for_all_dependents(group: &CopyGroup, pending: &'s FanOutSource) -> Result<Self> {
+        let id = Bson::try_from(pending.id.clone()).map_err(error::from_bson)?;
+        Ok(Self {
+            reference_condition: source_condition(group, &id),
+            source: &pending.source,
+            documents: RawDocumentBuf::new(),
+            source_id: Some(&pending.id),
+            scope_condition: group.scope_condition(group.scope_of_source(&pending.source).as_ref()),
+        })
+    }
+
+    /// Returns the condition that a struct has an older copy.
+    fn stale_condition(&self, group: &CopyGroup) -> Document {
+        let mut condition = self.reference_condition.clone();
+        let not_newer = doc! { "$not": { "$gte": self.source.version } };
+        condition.insert(group.version_path(), not_newer);
+        condition
+    }
+
+    /// Returns the filter for the documents with an older copy.
+    fn stale_filter(&self, group: &CopyGroup) -> Result<Document> {
+        let mut filter = parse_document(&self.documents)?;
+        filter.extend(self.scope_condition.clone());
+        filter.extend(group.struct_condition(self.stale_condition(group)));
+        Ok(filter)
+    }
+
+    /// Returns the update that overwrites older copies. `additional_update` has changes for all updated documents.
+    fn to_metadata_update(
+        &self,
+        group: &CopyGroup,
+        additional_update: &Document,
+    ) -> Result<MetadataUpdate> {
+        let elements = group.element_paths(&self.stale_condition(group));
+        let (prefix, source) = (&elements.prefix, self.source);
+        let is_deleted = source.tombstone == TombstoneState::Final;
+        let mut update = additional_update.clone();
+        for field in group
+            .fan_out_fields()
+            .filter(|field| field.clears || !is_deleted)
+        {
+            let value = source.field_value(&field.source_path);
+            set_or_unset(
+                &mut update,
+                format!("{prefix}{}", field.stored),
+                field.stored_value(value),
+            );
+        }
+        let version_path = format!("{prefix}{}", group.version_path());
+        set_or_unset(&mut update, version_path, Some(source.version.into()));
+        Ok(MetadataUpdate {
+            origin: Stage::COPIES.step("update the dependents"),
+            filter: to_raw_document(&self.stale_filter(group)?)?,
+            update,
+            array_filters: elements.array_filters,
+        })
+    }
+}
+
+/// Adds `$set` of a value to an update, or `$unset` for no value.
+pub(super) fn set_or_unset(update: &mut Document, path: String, value: Option<Bson>) {
+    let (operator, operand) = match value {
+        Some(value) => ("$set", value),
+        None => ("$unset", "".into()),
+    };
+    put_operator(update, operator, &path, operand);
+}
+
+/// Returns the condition that a struct refers to a document.
+pub(super) fn source_condition(group: &CopyGroup, id: &Bson) -> Document {
+    doc! { group.reference: { "$eq": id.clone() } }
+}
+
+/// Returns the copy modes of fields in other models that copy the copies of `group`. A copy inside an array is never copied
+/// further.
+fn downstream_modes(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+) -> Vec<CopyMode> {
+    let mut modes = Vec::new();
+    for (_, other) in super::dependent_groups(access.schema_models(), dependent_model)
+        .filter(|_| !group.is_in_array())
+    {
+        let is_copied = |source_path: &str| {
+            let mut fields = group.fan_out_fields();
+            fields.any(|field| paths_overlap(&group.field_path(field.stored), source_path))
+        };
+        let copied = other
+            .fan_out_fields()
+            .filter(|field| is_copied(&field.source_path));
+        modes.extend(copied.map(|field| field.mode));
+    }
+    modes
+}
+
+/// Writes newer values over the older copies of all dependents, then runs the fan-out of the changed dependents. Skips documents
+/// that reject the write; in a transaction the first rejection is the error.
+pub(super) async fn write_copies(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+    updates: Vec<CopyUpdate<'_>>,
+    budget: &mut FanOutBudget,
+    rejected: &mut RejectionList,
+) -> Result<()> {
+    let modes = downstream_modes(access, dependent_model, group);
+    let token = (!modes.is_empty()).then(|| PendingToken::with_new_lease(access.lease()));
+    let additional_update = match token {
+        Some(token) => {
+            let pending = doc! { PendingKind::FAN_OUT.record_path(): token.to_document() };
+            doc! { "$inc": { SOURCE_VERSION: 1_i64 }, "$set": pending }
+        }
+        None => Document::new(),
+    };
+    let changes = updates
+        .iter()
+        .map(|update| update.to_metadata_update(group, &additional_update));
+    match apply_updates(access, dependent_model, changes.collect::<Result<_>>()?).await {
+        Err(error) if access.transaction_scope().is_none() && is_rejection(&error) => {
+            for update in &updates {
+                let writes = write_copies_individually(
+                    access,
+                    dependent_model,
+                    group,
+                    update,
+                    &additional_update,
+                    rejected,
+                );
+                Box::pin(writes).await?;
+            }
+        }
+        result => drop(result?),
+    }
+    let Some(token) = token else {
+        return Ok(());
+    };
+    // Few changed dependents can have many dependents of their own: count these.
+    let mut unlimited = FanOutBudget::Unlimited;
+    let budget = match budget {
+        FanOutBudget::UnlimitedUncounted => &mut unlimited,
+        other => other,
+    };
+    if access.transaction_scope().is_none() {
+        // The changed dependent has its own pending fan-out, so a rejection further down does not stop this fan-out.
+        return match Box::pin(run_fan_outs(access, dependent_model, token, budget)).await {
+            Err(error) if error.kind() == ErrorKind::StillPending => Ok(()),
+            result => result,
+        };
+    }
+    let filter = token.token_filter(PendingKind::FAN_OUT)?;
+    for fan_out in read_pending_fan_outs(access, dependent_model, filter, None).await? {
+        update_dependents(access, dependent_model, &fan_out, budget, rejected).await?;
+    }
+    // The transaction does not see dependents that are inserted concurrently: repeat the fan-out after the commit.
+    PendingCopies::of_fan_out(token, slowest_mode(&modes))
+        .run_in_background(access, dependent_model);
+    Ok(())
+}
+
+/// Writes each stale copy separately, after a document has rejected the batch.
+async fn write_copies_individually(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+    update: &CopyUpdate<'_>,
+    additional_update: &Document,
+    rejected: &mut RejectionList,
+) -> Result<()> {
+    let find = FindOperation {
+        projection: Some(single_field_document("_id", 1)?),
+        options: Stage::COPIES
+            .step("read the dependents of a rejected batch")
+            .into(),
+        ..find_matching(
+            &dependent_model.collection.into(),
+            &to_raw_document(&update.stale_filter(group)?)?,
+        )
+    };
+    let documents = access.find_all(dependent_model, find).await?;
+    let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
+    let ids: Vec<_> = ids.map(RawBson::from).collect();
+    for batch in ids.chunks(MAX_COPY_BATCH_DOCUMENTS) {
+        let changes = batch.iter().map(|id| {
+            let single = CopyUpdate {
+                documents: id_filter(id)?,
+                ..update.clone()
+            };
+            Ok((
+                id.clone(),
+                single.to_metadata_update(group, additional_update)?,
+            ))
+        });
+        let changes = changes.collect::<Result<_>>()?;
+        for (id, error) in apply_each(access, dependent_model, changes).await? {
+            rejected.add_rejection(update.source_id, dependent_model, id, error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tries to update many dependents in a transaction of their own. Returns whether the transaction was committed.
+///
+/// One commit is faster than one commit for each document. The transaction gives way to every concurrent writer of these
+/// documents. A dependent that is inserted meanwhile has its own revalidation.
+async fn try_in_transaction(
+    access: &Access,
+    dependent_model: &'static Model,
+    group: &CopyGroup,
+    updates: &[CopyUpdate<'_>],
+) -> bool {
+    // An open transaction already contains the write of the source. A dependent that is inserted meanwhile may not see that write
+    // either, so the fan-out must not be committed separately.
+    if access.transaction_scope().is_some() || !access.has_transactions() {
+        return false;
+    }
+    let transaction = transaction_scope::run_low_priority(access, |access| async move {
+        let mut rejected = RejectionList::default();
+        let updates = updates.to_vec();
+        write_copies(
+            &access,
+            dependent_model,
+            group,
+            updates,
+            &mut FanOutBudget::Unlimited,
+            &mut rejected,
+        )
+        .await
+    });
+    let result = transaction.await;
+    if let Err(error) = &result {
+        let reason = format_args!("a fan-out continues without a transaction: {error}");
+        retry::log_fallback(dependent_model, reason);
+    }
+    result.is_ok()
+}
+
+/// Sets the copies of deleted documents to null, for copies that a delete clears. A dependent that is added later has its own
+/// revalidation.
+///
+/// # Errors
+///
+/// The error of the first rejecting document, after the copies of all other documents are null.
+pub(super) async fn clear_copies(
+    access: &Access,
+    model: &'static Model,
+    deleted: &[DeletedDocument<'_>],
+    version: i64,
+) -> Result<()> {
+    let clearing = super::dependent_groups(access.schema_models(), model)
+        .filter(|(_, group)| group.is_clearing());
+    let clearing: Vec<_> = clearing.collect();
+    if clearing.is_empty() {
+        return Ok(());
+    }
+    let mut by_scope = BTreeMap::<Option<OrderedId>, (Option<Bson>, Vec<Bson>)>::new();
+    let deleted_source = &SourceState::deleted_at(version);
+    for DeletedDocument { id, scope } in deleted {
+        let id = Bson::try_from((*id).clone()).map_err(error::from_bson)?;
+        let scope_value =
+            scope.map(|scope| Bson::try_from(scope.clone()).map_err(error::from_bson));
+        let scope_value = scope_value.transpose()?;
+        let (_, ids) = by_scope
+            .entry(scope.map(OrderedId::from_id))
+            .or_insert((scope_value, Vec::new()));
+        ids.push(id);
+    }
+    let mut rejected = RejectionList::default();
+    for (dependent_model, group) in clearing {
+        for (scope, deleted) in by_scope.values() {
+            for batch in id_batches(deleted, MAX_COPY_BATCH_DOCUMENTS) {
+                let update = CopyUpdate {
+                    reference_condition: doc! { group.reference: { "$in": batch } },
+                    source: deleted_source,
+                    documents: RawDocumentBuf::new(),
+                    source_id: None,
+                    scope_condition: group.scope_condition(scope.as_ref()),
+                };
+                let budget = &mut FanOutBudget::Unlimited;
+                write_copies(
+                    access,
+                    dependent_model,
+                    &group,
+                    vec![update],
+                    budget,
+                    &mut rejected,
+                )
+                .await?;
+            }
+        }
+    }
+    rejected.into_error().map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_adapt_to_the_target_duration() {
+        let long = TARGET_BATCH_DURATION + Duration::from_micros(1);
+        let short = TARGET_BATCH_DURATION / 2 - Duration::from_micros(1);
+        assert_eq!(next_batch_size(200, long), 100);
+        assert_eq!(
+            next_batch_size(MIN_BATCH_DOCUMENTS, long),
+            MIN_BATCH_DOCUMENTS
+        );
+        assert_eq!(next_batch_size(200, TARGET_BATCH_DURATION), 200);
+        assert_eq!(next_batch_size(200, TARGET_BATCH_DURATION / 2), 200);
+        assert_eq!(next_batch_size(200, short), 400);
+        assert_eq!(
+            next_batch_size(MAX_COPY_BATCH_DOCUMENTS, short),
+            MAX_COPY_BATCH_DOCUMENTS
+        );
+    }
+}

@@ -1,0 +1,384 @@
+//! Follow-up work for copies after a write, and the recovery of abandoned copy work.
+
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use super::{
+    fan_out::{FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, complete_fan_out, update_dependents},
+    layout::{CopyField, CopyGroup},
+    lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
+    revalidate::{revalidate_batch, revalidate_write},
+};
+
+use crate::{
+    ErrorKind, Result,
+    backend::{BoxFuture, operation::Stage},
+    language::query::append_field,
+    metadata::copy::SOURCE_VERSION,
+    model::ids::one_of,
+    pending::{
+        blocked::RejectionList,
+        expired::{ExpiredBatch, ExpiredWork, RecoveryReport},
+        record::{PendingKind, PendingToken},
+    },
+    schema::{CopyMode, Model},
+    session::{access::Access, task, trace},
+    write::{
+        footprint::{recomputed_fields, update_touches, with_operator},
+        maintainer::{ConditionalRecord, CopiedSource},
+        metadata_update::paths_overlap,
+    },
+};
+
+/// The follow-up work for copies after one write.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PendingCopies {
+    pub(super) fan_out: Option<(PendingToken, CopyMode)>,
+    pub(super) revalidation: Option<PendingToken>,
+    /// The sources of the new documents. `None` unless all documents with a pending revalidation are new.
+    sources: Option<Arc<[CopiedSource]>>,
+    progress: FanOutProgress,
+}
+
+/// How far the fan-out came in the transaction of the write.
+#[derive(Debug, Clone, Default)]
+pub(super) enum FanOutProgress {
+    /// The fan-out did not run in the transaction.
+    #[default]
+    NotStarted,
+    /// The budget was too small: dependents are left.
+    Partial,
+    /// All dependents that the transaction sees are updated. Holds the pending fan-outs, which stay recorded.
+    Complete(Vec<PendingFanOut>),
+}
+
+impl PendingCopies {
+    pub(super) fn of_fan_out(token: PendingToken, mode: CopyMode) -> Self {
+        Self {
+            fan_out: Some((token, mode)),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the work that remains after the write. `is_confirmed` says that the sources did not change until after the insert,
+    /// and that the records of the revalidation are removed.
+    pub(super) fn after_write(
+        self,
+        progress: FanOutProgress,
+        sources: Option<Arc<[CopiedSource]>>,
+        is_confirmed: bool,
+    ) -> Self {
+        Self {
+            progress,
+            sources,
+            revalidation: self.revalidation.filter(|_| !is_confirmed),
+            ..self
+        }
+    }
+
+    /// Whether the fan-out starts in the transaction of the write.
+    pub(super) fn starts_in_transaction(&self) -> bool {
+        match self.fan_out {
+            Some((_, CopyMode::Bounded | CopyMode::Sync)) => true,
+            Some((_, CopyMode::Background | CopyMode::Snapshot)) | None => false,
+        }
+    }
+
+    /// Runs the fan-out in the transaction of the write, within the budget. Dependents that the transaction does not see are
+    /// updated after the commit.
+    pub(super) async fn fan_out_in_transaction(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Result<FanOutProgress> {
+        let Some((token, mode)) = self.fan_out else {
+            return Ok(FanOutProgress::NotStarted);
+        };
+        let mut budget = FanOutBudget::for_mode(mode);
+        let full_access = access.with_full_visibility();
+        let filter = token.token_filter(PendingKind::FAN_OUT)?;
+        let fan_outs = read_pending_fan_outs(&full_access, model, filter, None).await?;
+        // In a transaction the first rejection is the error.
+        let mut rejected = RejectionList::default();
+        for fan_out in &fan_outs {
+            if !update_dependents(&full_access, model, fan_out, &mut budget, &mut rejected).await? {
+                return Ok(FanOutProgress::Partial);
+            }
+        }
+        Ok(FanOutProgress::Complete(fan_outs))
+    }
+
+    /// Runs the follow-up work after the write. A background fan-out and the revalidation run in tasks of their own.
+    pub(super) async fn run_after_write(self, access: Access, model: &'static Model) {
+        let full_access = access.with_full_visibility();
+        if let Some(token) = self.revalidation {
+            // Without a free slot, the write waits here. This limits the number of concurrent revalidations.
+            let background = &full_access.shared_state().background;
+            let slot = background.revalidation_slot().await;
+            let (full_access, sources) = (full_access.in_background(), self.sources);
+            task::spawn(async move {
+                let _running_task = full_access.shared_state().background.start_task();
+                let result = revalidate_write(&full_access, model, token, sources.as_deref()).await;
+                log_failure(model, &result);
+                drop(slot);
+            });
+        }
+        let Some((token, mode)) = self.fan_out else {
+            return;
+        };
+        match self.progress {
+            FanOutProgress::NotStarted => {
+                let mut budget = FanOutBudget::for_mode(mode);
+                log_failure(
+                    model,
+                    &run_fan_outs(&full_access, model, token, &mut budget).await,
+                );
+            }
+            FanOutProgress::Partial => fan_out_later(&full_access, model, token).await,
+            // Only dependents that the transaction did not see are left.
+            FanOutProgress::Complete(fan_outs) => {
+                for fan_out in &fan_outs {
+                    let result = complete_fan_out(
+                        &full_access,
+                        model,
+                        fan_out,
+                        &mut FanOutBudget::UnlimitedUncounted,
+                    )
+                    .await;
+                    log_failure(model, &result.map(drop));
+                }
+            }
+        }
+    }
+
+    /// Runs the follow-up work after the surrounding transaction, or in a task of its own. The caller does not wait.
+    pub(super) fn run_in_background(self, access: &Access, model: &'static Model) {
+        match access.transaction_scope() {
+            _ if self.is_empty() => {}
+            Some(scope) => scope.add_post_commit(Box::new(move |access| {
+                Box::pin(async move {
+                    self.run_after_write(access, model).await;
+                    Ok(())
+                })
+            })),
+            None => drop(task::spawn(
+                self.run_after_write(access.in_background(), model),
+            )),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.fan_out.is_none() && self.revalidation.is_none()
+    }
+}
+
+/// Logs a failure. The work stays recorded in the document, so a later recovery runs the work again.
+fn log_failure(model: &Model, result: &Result<()>) {
+    if let Err(error) = result {
+        trace::log_still_pending("fan-out or revalidation", Some(model), error);
+    }
+}
+
+/// Records a pending fan-out in an update that writes a copied field. Returns the token, the copy mode, and the record, which only
+/// a change of a copied value needs.
+pub(super) fn add_pending_fan_out(
+    access: &Access,
+    model: &Model,
+    dependents: &[(&'static Model, CopyGroup)],
+    update: &mut RawDocumentBuf,
+) -> Result<Option<((PendingToken, CopyMode), ConditionalRecord)>> {
+    let changed = changed_copies(model, dependents, update);
+    let (modes, mut paths): (Vec<_>, Vec<_>) = changed
+        .map(|(_, _, copied)| (copied.mode, copied.source_path.clone()))
+        .unzip();
+    if modes.is_empty() {
+        return Ok(None);
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    let token = PendingToken::with_new_lease(access.lease());
+    *update = with_operator(update, "$inc", SOURCE_VERSION, 1_i64.into())?;
+    *update = with_operator(
+        update,
+        "$set",
+        PendingKind::FAN_OUT.record_path(),
+        token.to_raw()?,
+    )?;
+    let record = ConditionalRecord {
+        paths,
+        marks: vec![
+            ("$inc", SOURCE_VERSION),
+            ("$set", PendingKind::FAN_OUT.record_path()),
+        ],
+    };
+    Ok(Some(((token, slowest_mode(&modes)), record)))
+}
+
+/// Returns the copy mode that makes the write wait longest.
+pub(super) fn slowest_mode(modes: &[CopyMode]) -> CopyMode {
+    let slowest = modes.iter().max_by_key(|mode| match mode {
+        CopyMode::Snapshot => 0,
+        CopyMode::Background => 1,
+        CopyMode::Bounded => 2,
+        CopyMode::Sync => 3,
+    });
+    slowest.copied().unwrap_or(CopyMode::Background)
+}
+
+/// Returns the copies of the fields that an update writes or recomputes, with the models of the dependents.
+pub(super) fn changed_copies<'d>(
+    model: &Model,
+    dependents: &'d [(&'static Model, CopyGroup)],
+    update: &RawDocument,
+) -> impl Iterator<Item = (&'static Model, &'d CopyGroup, &'d CopyField)> {
+    let computed = recomputed_fields(model, update);
+    let fields = dependents.iter().flat_map(|(dependent, group)| {
+        let fields = group.fan_out_fields();
+        fields.map(move |field| (*dependent, group, field))
+    });
+    fields.filter(move |(_, _, copied)| {
+        let mut computed = computed.iter();
+        update_touches(update, &copied.source_path)
+            || computed.any(|field| paths_overlap(field, &copied.source_path))
+    })
+}
+
+/// Runs the fan-out for all documents of a write, within the budget. What exceeds the budget runs in a background task.
+///
+/// # Errors
+///
+/// [`StillPending`](ErrorKind::StillPending) if dependents reject copies, after the fan-out of all other sources.
+pub(super) async fn run_fan_outs(
+    access: &Access,
+    model: &'static Model,
+    token: PendingToken,
+    budget: &mut FanOutBudget,
+) -> Result<()> {
+    let mut blocked = None;
+    loop {
+        let batch = read_pending_fan_outs(
+            access,
+            model,
+            token.token_filter(PendingKind::FAN_OUT)?,
+            Some(MAX_COPY_BATCH_DOCUMENTS),
+        )
+        .await?;
+        let count: usize = batch.iter().map(|fan_out| fan_out.sources.len()).sum();
+        for fan_out in batch {
+            match complete_fan_out(access, model, &fan_out, budget).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    fan_out_later(access, model, token).await;
+                    return Ok(());
+                }
+                // The record of rejections delays the next attempt: the next read does not return the blocked sources.
+                Err(error) if error.kind() == ErrorKind::StillPending => {
+                    blocked.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if count < MAX_COPY_BATCH_DOCUMENTS {
+            return blocked.map_or(Ok(()), Err);
+        }
+    }
+}
+
+/// Continues a fan-out in a background task, after the budget was used.
+async fn fan_out_later(access: &Access, model: &'static Model, token: PendingToken) {
+    let background = &access.shared_state().background;
+    let slot = background.waiting_fan_out_slot().await;
+    let remaining = run_remaining(access.in_background(), model, token);
+    task::spawn(async move {
+        remaining.await;
+        drop(slot);
+    });
+}
+
+fn run_remaining(
+    access: Access,
+    model: &'static Model,
+    token: PendingToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let background = &access.shared_state().background;
+        let _running_task = background.start_task();
+        let _slot = background.fan_out_slot().await;
+        let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;
+        log_failure(model, &result);
+    })
+}
+
+/// Recovers the abandoned copy work of a model. A failure does not stop the remaining work.
+pub(super) async fn recover_model(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    recover_revalidations(access, model, report).await?;
+    recover_fan_outs(access, model, report).await
+}
+
+async fn recover_revalidations(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    if !super::is_dependent(model) {
+        return Ok(());
+    }
+    let (kind, batch) = (PendingKind::REVALIDATE, MAX_COPY_BATCH_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
+        let mut filter = kind.expired_filter()?;
+        append_field(&mut filter, "_id", one_of(&new)?)?;
+        match revalidate_batch(access, model, &filter).await {
+            Ok(batch) => {
+                report.recovered += batch.documents;
+                if let Some(error) = batch.blocked {
+                    report.record_error(error)?;
+                }
+            }
+            Err(error) => {
+                report.record_error(error)?;
+                expired.exclude(new);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn recover_fan_outs(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    if !super::is_source(access, model) {
+        return Ok(());
+    }
+    let (kind, batch) = (PendingKind::FAN_OUT, MAX_COPY_BATCH_DOCUMENTS);
+    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
+        let mut filter = kind.expired_filter()?;
+        append_field(&mut filter, "_id", one_of(&new)?)?;
+        // Several sources of one write share a fan-out.
+        for fan_out in read_pending_fan_outs(access, model, filter, None).await? {
+            let result = match FanOutLease::take_over(access, model, &fan_out).await {
+                Ok(false) => continue,
+                Ok(true) => {
+                    complete_fan_out(access, model, &fan_out, &mut FanOutBudget::Unlimited).await
+                }
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(_) => report.recovered += fan_out.sources.len() as u64,
+                Err(error) => {
+                    report.record_error(error)?;
+                    expired.exclude(fan_out.source_ids().cloned());
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Reads with current copies: copies are replaced by the current source values, even while a fan-out is pending.
+
+use bson::RawDocumentBuf;
+
+use super::{layout::copy_groups, parse_document, source::SourceCache, to_raw_document};
+
+use crate::{
+    Result,
+    backend::BoxFuture,
+    metadata::references::TombstoneState,
+    schema::{Model, upgrade},
+    session::access::Access,
+};
+
+/// Replaces the copies in documents that were read by the current source values. Costs one query for each source model, and one
+/// for each model that the sources copy from.
+pub(crate) fn refresh_copies<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    documents: &'a mut [RawDocumentBuf],
+) -> BoxFuture<'a, Result<()>> {
+    // The future is boxed because a copied field can be a copy of another model.
+    Box::pin(async move {
+        let mut groups = copy_groups(model);
+        groups.retain(|group| group.has_fan_out());
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let mut parsed = Vec::with_capacity(documents.len());
+        for raw in documents.iter() {
+            parsed.push(parse_document(&upgrade::upgrade_for_read(model, raw)?)?);
+        }
+        let mut source_ids = Vec::new();
+        for group in &groups {
+            for document in &parsed {
+                let structs = group.structs_in_document(document).into_iter();
+                let references = structs.filter_map(|(_, embedded)| group.reference_in(embedded));
+                source_ids.extend(references.map(|id| ((group.source_model)(), id.clone())));
+            }
+        }
+        let mut sources = SourceCache::with_current_copies();
+        sources
+            .read_missing(&access.with_full_visibility(), &groups, &source_ids)
+            .await?;
+        for document in &mut parsed {
+            for group in &groups {
+                let scope = group.scope_of_dependent(document);
+                group.for_each_struct(document, &mut |embedded| {
+                    let Some(id) = group.reference_in(embedded) else {
+                        return Ok(());
+                    };
+                    let source = sources
+                        .get_source_in_scope(group, id, scope.as_ref())?
+                        .flatten();
+                    let source = source.filter(|source| source.tombstone != TombstoneState::Final);
+                    for field in group.fan_out_fields() {
+                        match source {
+                            Some(source) => field
+                                .put_in_struct(embedded, source.field_value(&field.source_path)),
+                            None if field.clears => field.put_in_struct(embedded, bson::Bson::Null),
+                            // A copy keeps its last value when the source is deleted.
+                            None => {}
+                        }
+                    }
+                    Ok::<_, crate::Error>(())
+                })?;
+            }
+        }
+        for (raw, document) in documents.iter_mut().zip(&parsed) {
+            *raw = to_raw_document(document)?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,156 @@
+//! Updates of metadata: fields that the framework keeps in documents.
+
+use bson::{Document, RawBson, RawDocumentBuf, doc};
+
+pub(crate) use crate::model::stored::{
+    field_names_of, is_position, parse_document, paths_overlap, set_at, to_raw_document,
+    to_raw_value, value_at,
+};
+
+use super::narrow_filter;
+
+use crate::{
+    Error, Result,
+    backend::operation::{
+        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
+        OperationOrigin, Stage, Unmatched, UpdateOperation,
+    },
+    error,
+    pending::{blocked::is_rejection, record::PendingKind},
+    schema::Model,
+    session::access::Access,
+};
+
+/// An update of metadata in documents.
+#[derive(Debug, Clone)]
+pub(crate) struct MetadataUpdate {
+    pub(crate) origin: OperationOrigin,
+    /// The filter of the documents. All matching documents are updated.
+    pub(crate) filter: RawDocumentBuf,
+    pub(crate) update: Document,
+    pub(crate) array_filters: Vec<Document>,
+}
+
+impl MetadataUpdate {
+    pub(crate) fn new(origin: OperationOrigin, filter: RawDocumentBuf, update: Document) -> Self {
+        Self {
+            origin,
+            filter,
+            update,
+            array_filters: Vec::new(),
+        }
+    }
+
+    async fn into_update(
+        mut self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Result<UpdateOperation> {
+        narrow_filter(access, model, &mut self.filter, false).await?;
+        let array_filters = self.array_filters.iter().map(to_raw_document);
+        Ok(UpdateOperation {
+            collection: model.collection.into(),
+            filter: self.filter,
+            change: DocumentChange::Operators {
+                update: to_raw_document(&self.update)?,
+                array_filters: array_filters.collect::<Result<_>>()?,
+            },
+            multi: true,
+            upsert: false,
+            origin: self.origin,
+        })
+    }
+}
+
+/// Applies updates of metadata in one command. Returns the number of matched documents. The version and the modification time of
+/// the documents stay the same.
+pub(crate) async fn apply_updates(
+    access: &Access,
+    model: &'static Model,
+    mut changes: Vec<MetadataUpdate>,
+) -> Result<u64> {
+    if changes.len() < 2 {
+        return match changes.pop() {
+            Some(single) => apply_update(access, model, single).await,
+            None => Ok(0),
+        };
+    }
+    let outcome = write_unordered(access, model, changes).await?;
+    for result in outcome.results {
+        if let BulkItemOutcome::Failed(error) = result {
+            return Err(error::naming_model(model)(error));
+        }
+    }
+    Ok(outcome.matched)
+}
+
+/// Writes updates of metadata in one unordered bulk.
+async fn write_unordered(
+    access: &Access,
+    model: &'static Model,
+    changes: Vec<MetadataUpdate>,
+) -> Result<BulkWriteResult> {
+    let origin = changes
+        .first()
+        .map_or_else(Default::default, |change| change.origin);
+    let mut writes = Vec::with_capacity(changes.len());
+    for change in changes {
+        writes.push(BulkItem {
+            write: BulkOperation::Update(change.into_update(access, model).await?),
+            unmatched: Unmatched::Ignore,
+        });
+    }
+    let bulk = BulkWrite {
+        writes,
+        ordered: false,
+        origin,
+    };
+    access
+        .bulk_write(bulk)
+        .await
+        .map_err(error::naming_model(model))
+}
+
+/// Applies updates of metadata to one document each. Returns the rejecting documents with the errors.
+pub(crate) async fn apply_each(
+    access: &Access,
+    model: &'static Model,
+    changes: Vec<(RawBson, MetadataUpdate)>,
+) -> Result<Vec<(RawBson, Error)>> {
+    let (ids, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+    let outcome = write_unordered(access, model, changes).await?;
+    let mut rejected = Vec::new();
+    for (id, result) in ids.into_iter().zip(outcome.results) {
+        match result {
+            BulkItemOutcome::Failed(error) if is_rejection(&error) => rejected.push((id, error)),
+            BulkItemOutcome::Failed(error) => return Err(error::naming_model(model)(error)),
+            BulkItemOutcome::Applied
+            | BulkItemOutcome::NotApplied
+            | BulkItemOutcome::NotAttempted => {}
+        }
+    }
+    Ok(rejected)
+}
+
+/// Applies an update of metadata. Returns the number of matched documents.
+pub(crate) async fn apply_update(
+    access: &Access,
+    model: &'static Model,
+    change: MetadataUpdate,
+) -> Result<u64> {
+    let update = change.into_update(access, model).await?;
+    Ok(access.update(model, update).await?.matched)
+}
+
+/// Removes the records of a kind of pending work from the documents that a filter matches. Returns the number of documents.
+pub(crate) async fn remove_records(
+    access: &Access,
+    model: &'static Model,
+    stage: Stage,
+    kind: PendingKind,
+    filter: RawDocumentBuf,
+) -> Result<u64> {
+    let update = doc! { "$unset": { kind.record_path(): "" } };
+    let origin = stage.step("remove the pending record");
+    apply_update(access, model, MetadataUpdate::new(origin, filter, update)).await
+}

@@ -1,0 +1,238 @@
+//! Repair of references and inverses after an integrity check.
+//!
+//! Each repair reads the documents again before the write, and writes nothing if the fault is gone.
+
+use std::collections::BTreeSet;
+
+use bson::{RawBson, oid::ObjectId};
+
+use super::{
+    delete_rule::{DeleteRule, DetachIntent},
+    intent,
+    inverse_batch::InverseBatch,
+    linked_document::{LinkedDocument, read_linked},
+    overflow_inverse::{InverseChange, OverflowInverse},
+    overflow_references::add_conditions,
+    run_write, update_metadata,
+};
+
+use crate::{
+    Result,
+    backend::operation::{FindOperation, Stage},
+    language::query::{append_field, id_filter, single_field_document},
+    metadata::references::INVERSE_VERSION,
+    model::ids::{OrderedId, contains_id, id_array},
+    schema::{InverseLink, Model},
+    session::{
+        access::{Access, find_matching},
+        transaction_scope,
+    },
+    write::{
+        WriteOperation,
+        maintainer::{Next, WriteContext},
+        narrow_filter,
+    },
+};
+
+/// A repair of a reference or an inverse.
+#[derive(Debug, Clone)]
+pub(crate) enum ReferenceRepair {
+    /// Update the inverse to match the reference.
+    SyncInverse { referrer: RawBson, target: RawBson },
+    /// Treat a dangling reference as if the target were deleted: apply the delete rule.
+    DetachMissing { referrer: RawBson, target: RawBson },
+}
+
+/// Repairs a reference or an inverse. Returns whether a repair was necessary.
+pub(crate) async fn repair_reference(
+    full_access: &Access,
+    rule: DeleteRule,
+    repair: ReferenceRepair,
+) -> Result<bool> {
+    if let (ReferenceRepair::SyncInverse { referrer, target }, false, Some(inverse)) =
+        (&repair, full_access.has_transactions(), rule.inverse)
+    {
+        return intent::sync_inverse(full_access, &rule, inverse, referrer, target).await;
+    }
+    let run_repair = |full_access: Access| {
+        let repair = repair.clone();
+        async move {
+            match repair {
+                ReferenceRepair::SyncInverse { referrer, target } => {
+                    sync_inverse(&full_access, &rule, &referrer, &target).await
+                }
+                ReferenceRepair::DetachMissing { referrer, target } => {
+                    detach_missing(&full_access, &rule, &referrer, &target).await
+                }
+            }
+        }
+    };
+    full_access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run_repair)
+        .await
+}
+
+async fn sync_inverse(
+    full_access: &Access,
+    rule: &DeleteRule,
+    referrer: &RawBson,
+    target: &RawBson,
+) -> Result<bool> {
+    let target_model = (rule.link.link_field.model)();
+    let (Some(inverse), Some(target_document)) = (
+        rule.inverse,
+        read_by_id(full_access, target_model, target).await?,
+    ) else {
+        return Ok(false);
+    };
+    let is_referenced = match read_by_id(full_access, rule.model, referrer).await? {
+        Some(_) if rule.overflow_array().is_some() => {
+            let target = BTreeSet::from([OrderedId::from_id(target)]);
+            !rule
+                .referenced_among(full_access, referrer, &target)
+                .await?
+                .is_empty()
+        }
+        Some(referrer) => referrer
+            .targets_of(rule.link_index)
+            .contains(&OrderedId::from_id(target)),
+        None => false,
+    };
+    let is_in_inverse = match OverflowInverse::on_target(rule.link, inverse) {
+        Some(inverse) => contains_id(&inverse.all_elements(full_access, target).await?, referrer),
+        None => contains_id(
+            target_document.referrers_in(target_model, inverse),
+            referrer,
+        ),
+    };
+    let (mut inverse_batch, referrers) = (
+        InverseBatch::new(full_access, full_access),
+        vec![referrer.clone()],
+    );
+    match (is_referenced, is_in_inverse) {
+        (true, false) => {
+            let target = target.clone();
+            inverse_batch
+                .queue_addition(rule.link, inverse, target, referrers, InverseChange::Add)
+                .await?;
+        }
+        (false, true) => {
+            inverse_batch
+                .queue_removal(rule.link, inverse, target, &referrers)
+                .await?
+        }
+        (true, true) | (false, false) => return Ok(false),
+    }
+    inverse_batch.write_all().await?;
+    Ok(true)
+}
+
+async fn detach_missing(
+    full_access: &Access,
+    rule: &DeleteRule,
+    referrer: &RawBson,
+    missing: &RawBson,
+) -> Result<bool> {
+    if read_by_id(full_access, (rule.link.link_field.model)(), missing)
+        .await?
+        .is_some()
+    {
+        return Ok(false);
+    }
+    let mut filter = id_filter(referrer)?;
+    let Some(unchanged) = rule
+        .unchanged_reference_filter(full_access, referrer, missing)
+        .await?
+    else {
+        return Ok(false);
+    };
+    add_conditions(&mut filter, unchanged)?;
+    if rule.is_cascading() {
+        narrow_filter(full_access, rule.model, &mut filter, false).await?;
+        let cascade = WriteOperation::Delete(rule.cascade_delete(filter));
+        let cx = WriteContext::of_follow_up(full_access, rule.model);
+        let outcome = run_write(cx, cascade, Next::after_references()).await?;
+        return Ok(outcome.matched > 0);
+    }
+    if rule.overflow_array().is_some() {
+        narrow_filter(full_access, rule.model, &mut filter, false).await?;
+        return Ok(rule
+            .detach_matching(full_access, filter, [missing], DetachIntent::None)
+            .await?
+            > 0);
+    }
+    let mut detach = rule.detach_update(full_access, filter, [missing])?;
+    narrow_filter(full_access, rule.model, &mut detach.write.filter, false).await?;
+    let mut cx = WriteContext::of_follow_up(full_access, rule.model);
+    cx.conditional_records = detach.records;
+    let outcome = run_write(cx, detach.write.into(), Next::after_references()).await?;
+    for run_in_background in detach.follow_ups {
+        run_in_background(full_access);
+    }
+    Ok(outcome.matched > 0)
+}
+
+/// Removes duplicates from an inverse. The first occurrence of each id stays.
+pub(crate) async fn remove_duplicates(
+    full_access: &Access,
+    model: &'static Model,
+    inverse: &InverseLink,
+    id: &RawBson,
+) -> Result<bool> {
+    let path = inverse.link_field.stored;
+    let Some(found) = read_by_id(full_access, model, id).await? else {
+        return Ok(false);
+    };
+    let all_elements;
+    let overflow_inverse = OverflowInverse::of_inverse(model, inverse);
+    let inverse_ids = match &overflow_inverse {
+        Some(overflow_inverse) => {
+            all_elements = overflow_inverse.all_elements(full_access, id).await?;
+            &all_elements
+        }
+        None => found.referrers_in(model, inverse),
+    };
+    let mut seen = BTreeSet::new();
+    let unique_ids: Vec<_> = inverse_ids
+        .iter()
+        .filter(|id| seen.insert(OrderedId::from_id(id)))
+        .collect();
+    if unique_ids.len() == inverse_ids.len() {
+        return Ok(false);
+    }
+    if let Some(overflow_inverse) = overflow_inverse {
+        return overflow_inverse
+            .replace_elements(full_access, id, found.inverse_version.as_ref(), &unique_ids)
+            .await;
+    }
+    let mut filter = id_filter(id)?;
+    append_field(
+        &mut filter,
+        path,
+        single_field_document("$eq", id_array(inverse_ids))?,
+    )?;
+    let mut set = single_field_document(path, id_array(unique_ids))?;
+    append_field(&mut set, INVERSE_VERSION, ObjectId::new())?;
+    Ok(update_metadata(
+        full_access,
+        model,
+        "repair the inverse",
+        filter,
+        single_field_document("$set", set)?,
+    )
+    .await?
+        == 1)
+}
+
+async fn read_by_id(
+    full_access: &Access,
+    model: &Model,
+    id: &RawBson,
+) -> Result<Option<LinkedDocument>> {
+    let find = FindOperation {
+        limit: Some(1),
+        options: Stage::REFERENCES.step("read the document to repair").into(),
+        ..find_matching(&model.collection.into(), &id_filter(id)?)
+    };
+    Ok(read_linked(full_access, model, find).await?.pop())
+}

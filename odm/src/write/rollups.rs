@@ -1,0 +1,704 @@
+//! Rollups: counts, sums and latest-N lists on a *parent* document, computed from the *children* that refer to the parent.
+//!
+//! The *contribution* of a child follows from the fields of the child. The child records its last contribution to each parent.
+//! The difference between the two is the delta for the parent, so no write needs to know the state before the write.
+//!
+//! - With transactions, a child, the recorded contributions and the parents are written together. If several writers meet at a
+//!   parent, new children are only inserted and get a pending record; the next worker applies all of them with one write
+//!   (`rollups/queue.rs`).
+//! - On a standalone server, a write first records pending work in the child (`rollups/standalone.rs`). Each write of the parent
+//!   compares and changes the rollup version, which was read before the children. A stale delta therefore never reaches the
+//!   parent. In the same write, the parent notes the applied contribution until the child has recorded it. This prevents a
+//!   contribution from being applied twice.
+//!
+//! A new parent can have children already. The insert records a pending recompute, which runs when the parent is visible
+//! (`rollups/recompute.rs`). If the parent does not exist, a write of a child leaves the rollups to that recompute.
+
+mod check;
+mod child;
+mod contribution;
+mod guarded_insert;
+mod parent;
+mod parent_update;
+mod queue;
+mod recompute;
+mod standalone;
+mod transactional;
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
+
+pub(crate) use check::{WrongCount, find_wrong_rollups};
+use child::ChildState;
+use contribution::{RollupGroup, child_fields, is_parent_model, rollup_groups};
+use guarded_insert::GuardedInsert;
+pub(crate) use queue::RollupQueues;
+pub(crate) use recompute::recompute_parent;
+use transactional::MissingParents;
+
+use super::{
+    Footprint, WriteOperation, WriteOutcome,
+    maintainer::{
+        AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Next, Strategy,
+        WriteContext,
+    },
+    metadata_update::{remove_records, set_at},
+    version_clock::first_version,
+};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{
+        BoxFuture,
+        operation::{Direction, DocumentChange, Index, Stage},
+    },
+    error,
+    language::query::{append_field, id_filter, single_field_document},
+    metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
+    model::{ids::one_of, stored::edit_fields},
+    pending::{
+        expired::{ExpiredBatch, ExpiredWork, RecoveryReport},
+        record::{PendingKind, PendingToken},
+    },
+    schema::{Model, Rollup, RollupKind},
+    session::{
+        access::Access,
+        retry, trace,
+        transaction_scope::{self, TransactionAttempts},
+    },
+    write::footprint::with_operator,
+};
+
+/// The maximum number of children in a batch.
+const MAX_CHILDREN_PER_BATCH: usize = 1_000;
+
+/// The maximum number of attempts to write a document under contention.
+const MAX_UPDATE_ATTEMPTS: u32 = 100;
+
+/// Counts, sums and latest-N lists of children.
+#[derive(Debug)]
+pub(super) struct Rollups;
+
+impl Maintainer for Rollups {
+    fn stage(&self) -> Stage {
+        Stage::ROLLUPS
+    }
+
+    fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+        let is_insert = matches!(footprint, Footprint::Inserts(_));
+        is_insert && is_parent_model(cx.model) || is_child_model(&cx.access, cx.model)
+    }
+
+    fn reasons(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        footprint: &Footprint<'_>,
+    ) -> Vec<String> {
+        rollup_reasons(access, model, footprint)
+    }
+
+    fn run(
+        &'static self,
+        cx: WriteContext,
+        write: WriteOperation,
+        next: Next,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        Box::pin(run_write(cx, write, next))
+    }
+
+    fn managed_paths(&self, model: &Model) -> Vec<String> {
+        let rollups = model.rollups.iter();
+        rollups.map(|rollup| rollup.stored.to_owned()).collect()
+    }
+
+    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+        let rollups = model.rollups.iter();
+        rollups
+            .map(|rollup| (rollup.stored.to_owned(), describe_rollup(rollup)))
+            .collect()
+    }
+
+    fn add_indexes(
+        &self,
+        models: &[&'static Model],
+        declared: &mut Vec<(&'static Model, Vec<Index>)>,
+    ) {
+        add_rollup_indexes(models, declared);
+    }
+
+    fn pending_kinds(
+        &self,
+        access: &Access,
+        model: &'static Model,
+    ) -> Vec<(&'static Model, PendingKind)> {
+        let mut kinds = Vec::new();
+        if is_child_model(access, model) {
+            kinds.push((model, PendingKind::ROLLUP));
+        }
+        if is_parent_model(model) {
+            kinds.push((model, PendingKind::RECOMPUTE));
+        }
+        kinds
+    }
+
+    fn recover<'a>(
+        &'a self,
+        access: &'a Access,
+        model: &'static Model,
+        report: &'a mut RecoveryReport,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(recover_model(access, model, report))
+    }
+
+    fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
+        match rollup_groups(models, model).is_empty() {
+            true => DeleteFollowUp::None,
+            false => DeleteFollowUp::WithinTransaction,
+        }
+    }
+
+    fn before_delete<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        ids: &'a [RawBson],
+    ) -> BoxFuture<'a, Result<Option<AfterDelete>>> {
+        Box::pin(async move {
+            let deleted = read_deleted_children(full_access, model, ids).await?;
+            Ok(deleted.map(|children| {
+                let subtract = move |access: Access| -> BoxFuture<'static, Result<()>> {
+                    Box::pin(async move {
+                        let missing = subtract_deleted_children(&access, model, children).await?;
+                        missing.recompute_after_commit(&access);
+                        Ok(())
+                    })
+                };
+                Box::new(subtract) as AfterDelete
+            }))
+        })
+    }
+
+    fn mark_tombstone(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        set: &mut RawDocumentBuf,
+    ) -> Result<()> {
+        mark_pending_on_delete(access, model, set)
+    }
+
+    fn finish_tombstone<'a>(
+        &'a self,
+        full_access: &'a Access,
+        model: &'static Model,
+        id: &'a RawBson,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(subtract_deleted_child(full_access, model, id))
+    }
+
+    fn extend_detach(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        change: &mut DocumentChange,
+    ) -> Result<Detach> {
+        let mut detach = Detach::default();
+        if let DocumentChange::Operators { update, .. } = change
+            && let Some(token) = mark_pending_if_changed(access, model, update)?
+        {
+            detach.follow_up = Some(Box::new(move |access| {
+                apply_in_background(access, model, token);
+            }));
+        }
+        Ok(detach)
+    }
+}
+
+/// Returns a description of a rollup. The description changes with the declaration.
+fn describe_rollup(rollup: &Rollup) -> String {
+    let source = format!("{}.{}", rollup.collection, (rollup.reference)());
+    let conditions = (rollup.when)().into_iter();
+    let conditions: Vec<_> = conditions
+        .map(|(path, value)| format!("{path} {value:?}"))
+        .collect();
+    let value = match rollup.kind {
+        RollupKind::Count => "count".to_owned(),
+        RollupKind::Sum(field) => format!("sum of {}", field()),
+        RollupKind::Latest { max, by, fields } => {
+            format!("latest {max} by {}: {fields:?}", by())
+        }
+    };
+    format!("{value} of {source} when {conditions:?}")
+}
+
+/// Adds the indexes that find children and pending work to the declared indexes.
+fn add_rollup_indexes(models: &[&'static Model], declared: &mut [(&'static Model, Vec<Index>)]) {
+    for (model, indexes) in declared {
+        let groups = rollup_groups(models, model);
+        for group in &groups {
+            Index::declare_on(group.reference.clone(), indexes);
+            for rollup in &group.rollups {
+                let sort_field = match rollup.kind {
+                    RollupKind::Count | RollupKind::Sum(_) => continue,
+                    RollupKind::Latest { by, .. } => by().to_string(),
+                };
+                let list_index = Index::new(vec![
+                    (group.reference.clone(), Direction::Ascending),
+                    (sort_field, Direction::Descending),
+                    ("_id".to_owned(), Direction::Descending),
+                ]);
+                if !indexes.iter().any(|index| index.serves_as(&list_index)) {
+                    indexes.push(list_index);
+                }
+            }
+        }
+        if !groups.is_empty() {
+            indexes.push(Index::sparse_on(PendingKind::ROLLUP.lease_path()));
+        }
+        if is_parent_model(model) {
+            indexes.push(Index::sparse_on(PendingKind::RECOMPUTE.lease_path()));
+        }
+    }
+}
+
+/// Whether documents of a model are children: another model has rollups of this model.
+fn is_child_model(access: &Access, model: &Model) -> bool {
+    !rollup_groups(access.schema_models(), model).is_empty()
+}
+
+/// Returns why a write affects rollups: the rollups of parents that may change.
+fn rollup_reasons(
+    access: &Access,
+    model: &'static Model,
+    footprint: &Footprint<'_>,
+) -> Vec<String> {
+    let groups = rollup_groups(access.schema_models(), model).into_iter();
+    let affected = groups.filter(|group| match footprint {
+        Footprint::Inserts(_) | Footprint::Removes => true,
+        Footprint::Changes(change) => {
+            let update = change.update();
+            update.is_none_or(|update| group.is_changed_by(model, update))
+        }
+    });
+    let mut reasons: Vec<_> = affected
+        .map(|group| {
+            let names = group.rollups.iter().map(|rollup| rollup.stored);
+            let names = names.collect::<Vec<_>>().join("`, `");
+            let parents = group.parent_model.collection;
+            format!("`{}` leads to `{names}` of {parents}", group.reference)
+        })
+        .collect();
+    if is_parent_model(model) && matches!(footprint, Footprint::Inserts(_)) {
+        let names = model.rollups.iter().map(|rollup| rollup.stored);
+        let names = names.collect::<Vec<_>>().join("`, `");
+        reasons.push(format!(
+            "`{names}` of the new documents must count existing children"
+        ));
+    }
+    reasons
+}
+
+/// Records pending work in an update that can change the contributions of the documents. Returns the token.
+fn mark_pending_if_changed(
+    access: &Access,
+    model: &Model,
+    update: &mut RawDocumentBuf,
+) -> Result<Option<PendingToken>> {
+    let groups = rollup_groups(access.schema_models(), model);
+    if !groups
+        .iter()
+        .any(|group| group.is_changed_by(model, update))
+    {
+        return Ok(None);
+    }
+    let token = PendingToken::with_new_lease(access.lease());
+    *update = with_operator(
+        update,
+        "$set",
+        PendingKind::ROLLUP.record_path(),
+        token.to_raw()?,
+    )?;
+    Ok(Some(token))
+}
+
+/// Records pending work together with a tombstone. The new token invalidates a concurrent worker that still applies the
+/// contributions from before the delete.
+fn mark_pending_on_delete(access: &Access, model: &Model, set: &mut RawDocumentBuf) -> Result<()> {
+    match is_child_model(access, model) {
+        true => append_field(
+            set,
+            PendingKind::ROLLUP.record_path(),
+            PendingToken::with_new_lease(access.lease()).to_raw()?,
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Runs a write and updates the rollups of the parents. The outcome says whether the update of the parents also shows that the copied
+/// sources did not change.
+async fn run_write(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (cx.access.clone(), cx.model);
+    let new_parents = initialize_parents(&access, model, &mut write)?;
+    let groups = rollup_groups(access.schema_models(), model);
+    let result = if groups.is_empty() {
+        next.run(cx, write).await
+    } else if write.documents_to_insert().is_some() {
+        insert_children(cx, &groups, write, next).await
+    } else if write.change().is_some() {
+        update_children(cx, write, next).await
+    } else {
+        delete_children(cx, write, next).await
+    };
+    if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
+        queue::run_in_background(&access, async move |access| {
+            recompute::recompute_new_parents(&access, model, token, initial_version).await
+        });
+    }
+    result
+}
+
+/// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
+fn initialize_parents(
+    access: &Access,
+    model: &Model,
+    write: &mut WriteOperation,
+) -> Result<Option<(PendingToken, i64)>> {
+    if !is_parent_model(model) {
+        return Ok(None);
+    }
+    let initial_value = |rollup: &Rollup| match rollup.kind {
+        RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
+        RollupKind::Latest { .. } => Bson::Array(Vec::new()),
+    };
+    let (token, initial_version) = (
+        PendingToken::with_new_lease(access.lease()),
+        first_version(),
+    );
+    if let Some(documents) = write.documents_to_insert() {
+        let rollups = model.rollups.iter().map(|rollup| rollup.stored);
+        let names: Vec<_> = rollups.chain([metadata::FIELD]).collect();
+        for raw in documents {
+            edit_fields(raw, &names, |fields| {
+                for rollup in model.rollups {
+                    fields.insert(rollup.stored, initial_value(rollup));
+                }
+                set_at(fields, ROLLUP_VERSION, initial_version);
+                let pending_path = PendingKind::RECOMPUTE.record_path();
+                set_at(fields, pending_path, token.to_document());
+                Ok(())
+            })?;
+        }
+        return Ok(Some((token, initial_version)));
+    }
+    Ok(None)
+}
+
+fn replacement_error() -> Error {
+    let message = "rollups cannot be maintained by a replacement, and nothing was written: use update operators";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// Inserts children. The parents are updated in the same transaction or, under contention, after the insert.
+async fn insert_children(
+    cx: WriteContext,
+    groups: &[RollupGroup],
+    write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access.clone(), cx.model);
+    // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
+    let updates_directly = access.transaction_scope().is_some() || !queue::is_busy(access, model);
+    let is_transactional = cx.strategy == Strategy::Transactional;
+    if updates_directly && is_transactional {
+        let work = |access: Access| {
+            let (cx, write) = (cx.with_access(&access), write.clone());
+            async move { transactional::insert_with_parents(cx, groups, write, next).await }
+        };
+        let result = access
+            .run_transactional(TransactionAttempts::Single, work)
+            .await;
+        match result {
+            Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {
+                retry::log_fallback(
+                    model,
+                    "another write changed a parent: the rollups are updated after the insert",
+                );
+            }
+            // The transaction was rolled back completely: no document was inserted.
+            Err(error) if access.transaction_scope().is_none() => {
+                return Err(error.with_inserted(0));
+            }
+            result => return result,
+        }
+    }
+    let mut write = write;
+    let token = PendingToken::with_new_lease(access.lease());
+    let (mut children, fields) = (Vec::new(), child_fields(model, groups));
+    for raw in write.documents_to_insert().into_iter().flatten() {
+        edit_fields(raw, &fields, |document| {
+            for group in groups {
+                let contributions = group.contributions_of(model, document)?;
+                let record = contributions
+                    .iter()
+                    .map(|contribution| contribution.to_record(false))
+                    .collect();
+                group.write_record(document, record);
+            }
+            let pending_path = PendingKind::ROLLUP.record_path();
+            set_at(document, pending_path, token.to_document());
+            children.push(ChildState::from_document(model, groups, document)?);
+            Ok(())
+        })?;
+    }
+    let full_access = access.with_full_visibility();
+    let guarded_insert = match updates_directly && !is_transactional {
+        true => {
+            let revalidation = cx.revalidation.as_ref();
+            GuardedInsert::read_parents(&full_access, groups, &children, revalidation).await?
+        }
+        false => None,
+    };
+    let mut result = next.run(cx, write).await;
+    if let (Ok(outcome), Some(guarded_insert)) = (&mut result, guarded_insert) {
+        let confirms_sources = guarded_insert.confirms_sources();
+        let applied = guarded_insert
+            .apply_contributions(&full_access, model, groups, &children)
+            .await;
+        match applied {
+            Ok(true) => {
+                outcome.confirms_sources = confirms_sources;
+                return result;
+            }
+            Ok(false) => retry::log_fallback(
+                model,
+                "another write changed a parent or a child: the rollups are updated from the record",
+            ),
+            Err(error) => trace::log_still_pending("rollup update", Some(model), &error),
+        }
+    }
+    // An insert of several documents can fail after some of the documents are stored.
+    queue::apply_queued(access, model, token).await;
+    result
+}
+
+/// Updates children and applies the changed contributions.
+async fn update_children(
+    cx: WriteContext,
+    mut write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
+        return Err(replacement_error());
+    };
+    let Some(token) = mark_pending_if_changed(access, model, update)? else {
+        return next.run(cx, write).await;
+    };
+    if cx.strategy != Strategy::Transactional {
+        let access = access.clone();
+        let result = next.run(cx, write).await;
+        queue::apply_queued(&access, model, token).await;
+        return result;
+    }
+    let work = |access: Access| {
+        let (cx, write) = (cx.with_access(&access), write.clone());
+        async move {
+            let outcome = next.run(cx, write).await?;
+            if outcome.matched > 0 {
+                let applied = transactional::apply_contributions(
+                    &access,
+                    model,
+                    token.token_filter(PendingKind::ROLLUP)?,
+                    true,
+                )
+                .await;
+                applied.map_err(|error| access.fail_transaction(error))?;
+            }
+            Ok(outcome)
+        }
+    };
+    access
+        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+        .await
+}
+
+/// Deletes children and subtracts the contributions from the parents.
+async fn delete_children(
+    cx: WriteContext,
+    write: WriteOperation,
+    next: Next,
+) -> Result<WriteOutcome> {
+    let (access, model) = (&cx.access, cx.model);
+    // A delete with cascades or references tells this stage which documents are deleted.
+    if next.deletes_referenced(&cx) {
+        return next.run(cx, write).await;
+    }
+    let mut outcome = WriteOutcome::default();
+    loop {
+        let limit = access
+            .transaction_scope()
+            .is_none()
+            .then_some(MAX_TRANSACTION_DELETES);
+        let is_parent_missing = AtomicBool::new(false);
+        let work = |access: Access| {
+            let (cx, write) = (cx.with_access(&access), write.clone());
+            let is_parent_missing = &is_parent_missing;
+            async move {
+                transactional::delete_with_parents(cx, write, next, limit, is_parent_missing).await
+            }
+        };
+        match access
+            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+            .await
+        {
+            // A missing parent may be inserted concurrently. Delete with tombstones instead, so that the recompute of the parent
+            // sees the deletes.
+            Err(_) if is_parent_missing.load(Ordering::Relaxed) => {
+                retry::log_fallback(model, "a parent is missing: the delete runs in two phases");
+                let cx = WriteContext {
+                    strategy: Strategy::TwoPhase,
+                    ..cx
+                };
+                outcome.add(next.run(cx, write).await?);
+                return Ok(outcome);
+            }
+            Ok((batch_outcome, is_complete)) => {
+                outcome.add(batch_outcome);
+                if is_complete {
+                    return Ok(outcome);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Children that are deleted in the current transaction.
+struct DeletedChildren {
+    groups: Vec<RollupGroup>,
+    children: Vec<ChildState>,
+}
+
+/// Reads the recorded contributions of documents that are deleted in the current transaction. `None` if the model has no rollups.
+async fn read_deleted_children(
+    access: &Access,
+    model: &'static Model,
+    ids: &[RawBson],
+) -> Result<Option<DeletedChildren>> {
+    let groups = rollup_groups(access.schema_models(), model);
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    let filter = single_field_document("_id", one_of(ids)?)?;
+    let mut children = ChildState::read_matching(access, model, &groups, &filter).await?;
+    children
+        .iter_mut()
+        .for_each(ChildState::remove_contributions);
+    Ok(Some(DeletedChildren { groups, children }))
+}
+
+/// Subtracts the contributions of deleted children. Returns the parents that do not exist.
+async fn subtract_deleted_children(
+    access: &Access,
+    model: &'static Model,
+    deleted: DeletedChildren,
+) -> Result<MissingParents> {
+    let DeletedChildren { groups, children } = deleted;
+    let found_parents = transactional::update_parents(access, model, &groups, &children).await?;
+    MissingParents::find_missing(&found_parents, &groups, &children)
+}
+
+/// Subtracts the contributions of a document with a tombstone, before the document is deleted.
+async fn subtract_deleted_child(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+) -> Result<()> {
+    match is_child_model(access, model) {
+        true => queue::apply_matching(access, model, id_filter(id)?).await,
+        false => Ok(()),
+    }
+}
+
+/// Applies the contributions of a write in the background: the caller does not wait.
+fn apply_in_background(access: &Access, model: &'static Model, token: PendingToken) {
+    queue::run_in_background(access, async move |access| {
+        queue::apply_queued(&access, model, token).await;
+        Ok(())
+    });
+}
+
+/// Recovers the abandoned rollup work of a model. A failure does not stop the remaining work.
+async fn recover_model(
+    access: &Access,
+    model: &'static Model,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    for (_, kind) in Rollups.pending_kinds(access, model) {
+        let batch = MAX_CHILDREN_PER_BATCH;
+        let mut expired = ExpiredWork::new(access, model, kind, Stage::ROLLUPS, batch);
+        while let Some(ExpiredBatch { new, repeated }) = expired.next_batch().await? {
+            for id in repeated {
+                report.record_error(still_pending_error(model, kind, &id))?;
+            }
+            if new.is_empty() {
+                continue;
+            }
+            let result = match kind {
+                PendingKind::ROLLUP => {
+                    let filter = single_field_document("_id", one_of(&new)?)?;
+                    queue::apply_matching(access, model, filter).await
+                }
+                _ => recompute::recompute_abandoned(access, model, &new).await,
+            };
+            match result {
+                Ok(()) => report.recovered += new.len() as u64,
+                Err(error) => {
+                    report.record_error(error)?;
+                    expired.exclude(new);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error of a document that still has pending work after a successful update.
+fn still_pending_error(model: &Model, kind: PendingKind, id: &RawBson) -> Error {
+    let field = kind.record_path();
+    let message = format!(
+        "`{field}` is still set after a successful rollup update: a process with a slow clock keeps changing the document, or `{field}.{TOKEN}` is \
+         missing; remove `{field}`, then run `db.repair()`"
+    );
+    let error = Error::new(ErrorKind::StillPending, message).with_path(field);
+    let error = match Bson::try_from(id.clone()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    };
+    error::naming_model(model)(error)
+}
+
+/// Whether a document has pending work of a kind.
+fn has_pending(raw: &RawDocument, kind: PendingKind) -> Result<bool> {
+    Ok(kind.lease_end(raw)?.is_some())
+}
+
+/// Removes the pending work of one token from documents.
+async fn clear_pending(
+    access: &Access,
+    model: &'static Model,
+    kind: PendingKind,
+    token: PendingToken,
+) -> Result<u64> {
+    let filter = token.token_filter(kind)?;
+    remove_records(access, model, Stage::ROLLUPS, kind, filter).await
+}

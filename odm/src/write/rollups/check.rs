@@ -1,0 +1,148 @@
+//! The check of rollups: comparing stored rollups with the contributions of the children.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{
+    contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
+    has_pending, is_parent_model,
+    parent::{ParentIdentity, ParentKey},
+    parent_update::read_latest,
+    recompute::{RollupSums, add_values, for_each_document},
+};
+
+use crate::{
+    Result,
+    model::{ids::OrderedId, stored::parse_fields},
+    pending::record::PendingKind,
+    schema::{Model, RollupKind, upgrade},
+    session::access::Access,
+    write::metadata_update::{parse_document, to_raw_document, to_raw_value},
+};
+
+/// A rollup that differs from the contributions of the children.
+#[derive(Debug, Clone)]
+pub(crate) struct WrongCount {
+    /// The position of the document in the batch.
+    pub(crate) batch_position: usize,
+    pub(crate) path: &'static str,
+    /// The model of the children.
+    pub(crate) child_model: &'static Model,
+    pub(crate) actual: Bson,
+    pub(crate) expected: Bson,
+}
+
+/// Returns the rollups in a batch that differ from the contributions of the children, unless pending work will update the rollup.
+pub(crate) async fn find_wrong_rollups(
+    access: &Access,
+    model: &'static Model,
+    batch: &[RawDocumentBuf],
+) -> Result<Vec<WrongCount>> {
+    let mut wrong = Vec::new();
+    if !is_parent_model(model) {
+        return Ok(wrong);
+    }
+    let mut parents = BTreeMap::new();
+    for (batch_position, raw) in batch.iter().enumerate() {
+        let document = parse_document(raw)?;
+        let is_pending = has_pending(raw, PendingKind::RECOMPUTE)?;
+        if let (Some(id), false) = (document.get("_id").cloned(), is_pending) {
+            parents.insert(
+                OrderedId::from_id(&to_raw_value(&id)?),
+                (batch_position, id, document),
+            );
+        }
+    }
+    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {
+        let ids: Vec<_> = parents.values().map(|(_, id, _)| id.clone()).collect();
+        let ContributionSums { sums, pending } =
+            sum_contributions(access, child_model, &group, ids).await?;
+        for (batch_position, _, document) in parents.values() {
+            let parent = ParentIdentity::of_document(&group, document);
+            let key = &parent.to_key()?;
+            if pending.contains(key) {
+                continue;
+            }
+            for (position, rollup) in group.rollups.iter().enumerate() {
+                let actual = document.get(rollup.stored).cloned().unwrap_or(Bson::Null);
+                let expected = match rollup.kind {
+                    RollupKind::Count | RollupKind::Sum(_) => {
+                        let sum = sums.get(key).and_then(|sums| sums.get(rollup.stored));
+                        // A sum that does not fit into an `i64` keeps the work of a child pending, so there is no finding.
+                        match i64::try_from(sum.copied().unwrap_or(0)) {
+                            Ok(sum) => Bson::Int64(sum),
+                            Err(_) => continue,
+                        }
+                    }
+                    RollupKind::Latest { .. } => {
+                        let parent = (position, &parent);
+                        let filter = Document::new();
+                        Bson::Array(read_latest(access, child_model, &group, parent, filter).await?)
+                    }
+                };
+                if actual != expected {
+                    wrong.push(WrongCount {
+                        batch_position: *batch_position,
+                        path: rollup.stored,
+                        child_model,
+                        actual,
+                        expected,
+                    });
+                }
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The rollup values that result from the children, by parent.
+#[derive(Default)]
+struct ContributionSums {
+    sums: BTreeMap<ParentKey, RollupSums>,
+    /// The parents with a child whose contribution is pending.
+    pending: BTreeSet<ParentKey>,
+}
+
+async fn sum_contributions(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    parent_ids: Vec<Bson>,
+) -> Result<ContributionSums> {
+    let mut contributions = ContributionSums::default();
+    let filter = group.children_condition(&doc! { "$in": parent_ids });
+    let fields = child_fields(child_model, std::slice::from_ref(group));
+    for_each_document(
+        access,
+        child_model,
+        &to_raw_document(&filter)?,
+        None,
+        &mut |raw| {
+            let current = upgrade::upgrade_for_read(child_model, raw)?;
+            let document = parse_fields(&current, &fields)?;
+            let is_pending = has_pending(raw, PendingKind::ROLLUP)?
+                || has_pending(raw, PendingKind::REFERENCES)?;
+            for contribution in group.contributions_of(child_model, &document)? {
+                let parent_id = contribution.parent_id.clone();
+                let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;
+                add_values(
+                    contributions.sums.entry(parent.clone()).or_default(),
+                    &contribution.values,
+                );
+                if is_pending {
+                    contributions.pending.insert(parent);
+                }
+            }
+            if is_pending {
+                for recorded in group.recorded_contributions(&document) {
+                    let parent = ParentIdentity::of_child(group, &document, recorded.parent_id);
+                    contributions.pending.insert(parent.to_key()?);
+                }
+            }
+            Ok(())
+        },
+    )
+    .await?;
+    Ok(contributions)
+}

@@ -1,0 +1,340 @@
+//! The layout of rollups: which children contribute to which parents, and what a child contributes.
+
+use std::collections::BTreeSet;
+
+use bson::{Bson, Document, RawDocument, doc};
+
+use crate::{
+    Result, error,
+    metadata::{
+        self, ParsedMetadata,
+        references::tombstone,
+        rollup::{
+            ENTRY_ID, ENTRY_SORT_VALUE, RecordedContribution, contribution_parents_path,
+            contributions_path,
+        },
+    },
+    model::{ids::OrderedId, stored::root_of},
+    pending::record::PendingKind,
+    schema::{Model, Rollup, RollupKind, SharedScope},
+    write::{
+        footprint::update_touches,
+        metadata_update::{set_at, to_raw_value, value_at},
+    },
+};
+
+/// The rollups of a parent model that come from one reference of a child model.
+#[derive(Debug)]
+pub(super) struct RollupGroup {
+    /// The stored path of the reference in the children.
+    pub(super) reference: String,
+    pub(super) parent_model: &'static Model,
+    /// The scope fields of both models, which must be equal for a child to contribute. `None` unless both models have a scope.
+    pub(super) scope: Option<SharedScope>,
+    pub(super) rollups: Vec<&'static Rollup>,
+}
+
+/// The contribution of a child to one parent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Contribution {
+    /// The `_id` of the parent.
+    pub(super) parent_id: Bson,
+    /// The values that the child adds to counts and sums, by stored name. Zero values are left out.
+    pub(super) values: Document,
+    /// The entries of the child in latest-N lists, by rollup of the group. `None` for a rollup that is not a list or that
+    /// excludes the child.
+    pub(super) excerpts: Vec<Option<Document>>,
+}
+
+impl Contribution {
+    /// Returns the record that the child stores. Before the parent is updated, the record has no values.
+    pub(super) fn to_record(&self, is_applied: bool) -> Document {
+        let record = RecordedContribution {
+            parent_id: self.parent_id.clone(),
+            values: match is_applied {
+                true => self.values.clone(),
+                false => Document::new(),
+            },
+        };
+        record.to_document()
+    }
+}
+
+/// Whether a model has rollups.
+pub(super) fn is_parent_model(model: &Model) -> bool {
+    !model.rollups.is_empty()
+}
+
+/// Returns the rollup groups that a child model contributes to.
+pub(super) fn rollup_groups(models: &[&'static Model], child_model: &Model) -> Vec<RollupGroup> {
+    let mut groups: Vec<RollupGroup> = Vec::new();
+    for parent_model in models {
+        for rollup in parent_model.rollups {
+            if rollup.collection != child_model.collection {
+                continue;
+            }
+            let reference = (rollup.reference)().to_string();
+            match groups.iter_mut().find(|group| group.reference == reference) {
+                Some(group) => group.rollups.push(rollup),
+                None => groups.push(RollupGroup {
+                    reference,
+                    parent_model,
+                    scope: SharedScope::of_models(child_model, parent_model),
+                    rollups: vec![rollup],
+                }),
+            }
+        }
+    }
+    groups
+}
+
+/// Returns the child models of a parent model, with the rollup groups.
+pub(super) fn rollup_groups_of_parent(
+    models: &[&'static Model],
+    parent_model: &'static Model,
+) -> Vec<(&'static Model, RollupGroup)> {
+    let mut child_models: Vec<&'static Model> = Vec::new();
+    for rollup in parent_model.rollups {
+        if !child_models
+            .iter()
+            .any(|model| model.collection == rollup.collection)
+        {
+            child_models.push((rollup.model)());
+        }
+    }
+    let groups = child_models.into_iter().flat_map(|child_model| {
+        let groups = rollup_groups(models, child_model).into_iter();
+        groups.map(move |group| (child_model, group))
+    });
+    groups
+        .filter(|(_, group)| group.parent_model.collection == parent_model.collection)
+        .collect()
+}
+
+/// Returns the top-level fields of a child that all groups read: the `_id`, metadata, and the inputs of contributions.
+pub(super) fn child_fields(child_model: &Model, groups: &[RollupGroup]) -> Vec<String> {
+    let mut fields = vec!["_id".to_owned(), metadata::FIELD.to_owned()];
+    for group in groups {
+        fields.extend(group.input_fields(child_model));
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
+impl RollupGroup {
+    /// Returns the key of the group in the applied contributions of a parent.
+    pub(super) fn group_key(&self, child_model: &Model) -> String {
+        format!("{}.{}", child_model.collection, self.reference)
+    }
+
+    pub(super) fn has_latest(&self) -> bool {
+        self.rollups.iter().any(|rollup| match rollup.kind {
+            RollupKind::Count | RollupKind::Sum(_) => false,
+            RollupKind::Latest { .. } => true,
+        })
+    }
+
+    /// Whether an update can change the contributions of the documents.
+    pub(super) fn is_changed_by(&self, child_model: &Model, update: &RawDocument) -> bool {
+        let is_written = |path: &str| update_touches(update, path);
+        let depends_on_update = |rollup: &&Rollup| {
+            let mut when = (rollup.when)().into_iter();
+            when.any(|(path, _)| is_written(&path.to_string()))
+                || match rollup.kind {
+                    RollupKind::Count => false,
+                    RollupKind::Sum(value) => is_written(&value().to_string()),
+                    RollupKind::Latest { by, fields, .. } => {
+                        is_written(&by().to_string())
+                            || fields.iter().any(|(_, stored)| is_written(stored))
+                    }
+                }
+        };
+        is_written(&self.reference)
+            || child_model.soft_delete.is_some_and(is_written)
+            || self.rollups.iter().any(depends_on_update)
+    }
+
+    /// Returns the top-level fields of a child on which the contributions depend, except metadata.
+    fn input_fields(&self, child_model: &Model) -> Vec<String> {
+        let scope = self.scope.map(|scope| scope.referrer);
+        let whole_fields = child_model.soft_delete.into_iter().chain(scope);
+        let mut paths: Vec<String> = whole_fields.map(ToOwned::to_owned).collect();
+        paths.push(self.reference.clone());
+        for rollup in &self.rollups {
+            paths.extend(
+                (rollup.when)()
+                    .into_iter()
+                    .map(|(path, _)| path.to_string()),
+            );
+            match rollup.kind {
+                RollupKind::Count => {}
+                RollupKind::Sum(value) => paths.push(value().to_string()),
+                RollupKind::Latest { by, fields, .. } => {
+                    paths.push(by().to_string());
+                    paths.extend(fields.iter().map(|(_, stored)| (*stored).to_owned()));
+                }
+            }
+        }
+        let roots = paths.iter().map(|path| root_of(path).to_owned());
+        roots.collect()
+    }
+
+    /// Returns the contributions of a document, one for each parent.
+    pub(super) fn contributions_of(
+        &self,
+        child_model: &Model,
+        document: &Document,
+    ) -> Result<Vec<Contribution>> {
+        if is_deleted(child_model, document) {
+            return Ok(Vec::new());
+        }
+        let targets = match value_at(document, &self.reference) {
+            None | Some(Bson::Null) => return Ok(Vec::new()),
+            Some(Bson::Array(targets)) => targets.as_slice(),
+            Some(target) => std::slice::from_ref(target),
+        };
+        let (mut values, mut excerpts) = (Document::new(), Vec::new());
+        for rollup in &self.rollups {
+            let is_included = matches_condition(rollup, document)?;
+            let (value, excerpt) = match rollup.kind {
+                RollupKind::Count => (1, None),
+                RollupKind::Sum(value) => match value_at(document, &value().to_string()) {
+                    Some(Bson::Int32(value)) => (i64::from(*value), None),
+                    Some(Bson::Int64(value)) => (*value, None),
+                    _ => (0, None),
+                },
+                RollupKind::Latest { by, fields, .. } => {
+                    (0, Some(list_entry(document, &by().to_string(), fields)))
+                }
+            };
+            excerpts.push(excerpt.filter(|_| is_included));
+            if is_included && value != 0 {
+                values.insert(rollup.stored, value);
+            }
+        }
+        if let [parent] = targets {
+            let parent_id = parent.clone();
+            return Ok(vec![Contribution {
+                parent_id,
+                values,
+                excerpts,
+            }]);
+        }
+        let (mut known, mut contributions) = (BTreeSet::new(), Vec::new());
+        for parent in targets {
+            if known.insert(OrderedId::from_id(&to_raw_value(parent)?)) {
+                contributions.push(Contribution {
+                    parent_id: parent.clone(),
+                    values: values.clone(),
+                    excerpts: excerpts.clone(),
+                });
+            }
+        }
+        Ok(contributions)
+    }
+
+    /// Returns the contributions that a document has recorded, one for each parent.
+    pub(super) fn recorded_contributions(&self, document: &Document) -> Vec<RecordedContribution> {
+        ParsedMetadata::of(document).recorded_contributions(&self.reference)
+    }
+
+    /// Returns the filter for children that contribute to parents, or have a recorded contribution. `parents` is the condition on
+    /// the parents.
+    pub(super) fn children_condition(&self, parents: &Document) -> Document {
+        // A child that refers to another parent by now and still has a recorded contribution here.
+        let has_moved = doc! {
+            PendingKind::ROLLUP.lease_path(): { "$exists": true },
+            self.recorded_parents_path(): parents.clone(),
+        };
+        doc! { "$or": [{ &self.reference: parents.clone() }, has_moved] }
+    }
+
+    /// Returns the path at which a child records contributions.
+    pub(super) fn record_path(&self) -> String {
+        contributions_path(&self.reference)
+    }
+
+    /// Returns the path of the parents in the recorded contributions of a child.
+    pub(super) fn recorded_parents_path(&self) -> String {
+        contribution_parents_path(&self.reference)
+    }
+
+    /// Stores the recorded contributions in a new child.
+    pub(super) fn write_record(&self, document: &mut Document, record: Vec<Document>) {
+        if !record.is_empty() {
+            let record = record.into_iter().map(Bson::Document).collect();
+            set_at(document, &self.record_path(), Bson::Array(record));
+        }
+    }
+
+    /// Returns the query for a latest-N list without the condition on the reference: the filter and the sort order.
+    pub(super) fn latest_query(
+        &self,
+        child_model: &Model,
+        rollup: &Rollup,
+    ) -> Result<(Document, Document)> {
+        let mut filter = Document::new();
+        for (path, value) in (rollup.when)() {
+            let value = Bson::try_from(value?).map_err(error::from_bson)?;
+            filter.insert(path.to_string(), doc! { "$eq": value });
+        }
+        if let Some(field) = child_model.soft_delete {
+            filter.insert(field, Bson::Null);
+        }
+        // A child with a provisional tombstone still exists: the delete can be rolled back.
+        filter.extend(tombstone::not_final());
+        let mut sort = Document::new();
+        match rollup.kind {
+            RollupKind::Count | RollupKind::Sum(_) => {}
+            RollupKind::Latest { by, .. } => drop(sort.insert(by().to_string(), -1)),
+        }
+        sort.insert("_id", -1);
+        Ok((filter, sort))
+    }
+}
+
+/// Whether a document is deleted: by a soft delete or a final tombstone.
+fn is_deleted(child_model: &Model, document: &Document) -> bool {
+    let is_soft_deleted =
+        |field: &str| value_at(document, field).is_some_and(|date| *date != Bson::Null);
+    child_model.soft_delete.is_some_and(is_soft_deleted)
+        || ParsedMetadata::of(document).has_final_tombstone()
+}
+
+/// Whether a document meets the condition of a rollup.
+fn matches_condition(rollup: &Rollup, document: &Document) -> Result<bool> {
+    for (path, value) in (rollup.when)() {
+        let actual = value_at(document, &path.to_string()).unwrap_or(&Bson::Null);
+        // Compare as the database does: integers of different widths are equal.
+        if OrderedId::from_id(&to_raw_value(actual)?) != OrderedId::from_id(&value?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the list entry of a document: the listed fields, the `_id`, and the sort value.
+fn list_entry(document: &Document, by: &str, fields: &[(&str, &str)]) -> Document {
+    let mut entry = Document::new();
+    for (_, stored) in fields {
+        if let Some(value) = document.get(stored) {
+            entry.insert(*stored, value.clone());
+        }
+    }
+    let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+    set_at(&mut entry, ENTRY_ID, id);
+    if sort_value_path(by, fields) != by {
+        let sort_value = value_at(document, by).cloned().unwrap_or(Bson::Null);
+        set_at(&mut entry, ENTRY_SORT_VALUE, sort_value);
+    }
+    entry
+}
+
+/// Returns the path of the sort value in a list entry.
+pub(super) fn sort_value_path<'b>(by: &'b str, fields: &[(&str, &str)]) -> &'b str {
+    match fields.iter().any(|(_, stored)| *stored == by) {
+        true => by,
+        false => ENTRY_SORT_VALUE,
+    }
+}

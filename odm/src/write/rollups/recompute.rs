@@ -1,0 +1,353 @@
+//! Recomputing rollups from all children: for new parents, and for repairs.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+
+use super::{
+    ChildState, MAX_CHILDREN_PER_BATCH, MAX_UPDATE_ATTEMPTS, PendingToken, clear_pending,
+    contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
+    parent::ParentIdentity,
+    parent_update, queue, rollup_groups,
+    standalone::{applied_values, contention_error, version_guard},
+};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::operation::{FindOperation, Stage},
+    error,
+    language::query::{id_filter, single_field_document},
+    metadata::rollup::{CONTRIBUTIONS, ROLLUP_VERSION},
+    model::{
+        ids::{OrderedId, id_batches},
+        stored::parse_fields,
+    },
+    pending::{
+        blocked::{self, Rejection, is_rejection},
+        record::PendingKind,
+    },
+    schema::{Model, RollupKind, upgrade},
+    session::{
+        access::{Access, find_matching},
+        retry,
+    },
+    write::metadata_update::{
+        MetadataUpdate, apply_update, parse_document, to_raw_document, to_raw_value,
+    },
+};
+
+/// Recomputes the rollups of new parents. `initial_version` is the initial rollup version.
+///
+/// The children can belong to an earlier document with the same `_id`: they have recorded contributions to the new parent. A
+/// child that moved away in the meantime has subtracted a contribution from the new parent, and has changed the rollup version. A
+/// writer that is about to subtract has read the rollup version already. A new parent without children therefore also increments
+/// the version, so that the late write of that writer fails.
+pub(super) async fn recompute_new_parents(
+    access: &Access,
+    model: &'static Model,
+    token: PendingToken,
+    initial_version: i64,
+) -> Result<()> {
+    let ids = parent_ids(access, model, token.token_filter(PendingKind::RECOMPUTE)?).await?;
+    let mut has_children = false;
+    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {
+        let filter = group.children_condition(&doc! { "$in": ids.clone() });
+        let find = FindOperation {
+            projection: Some(single_field_document("_id", 1)?),
+            limit: Some(1),
+            options: Stage::ROLLUPS.step("look for earlier children").into(),
+            ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
+        };
+        has_children |= !access.find_all(child_model, find).await?.is_empty();
+    }
+    if !has_children {
+        let mut filter = parse_document(&token.token_filter(PendingKind::RECOMPUTE)?)?;
+        filter.insert(ROLLUP_VERSION, doc! { "$eq": initial_version });
+        let update = doc! { "$unset": { PendingKind::RECOMPUTE.record_path(): "" }, "$inc": { ROLLUP_VERSION: 1_i64 } };
+        let updated = apply_update(
+            access,
+            model,
+            MetadataUpdate::new(
+                Stage::ROLLUPS.step("confirm the new parents"),
+                to_raw_document(&filter)?,
+                update,
+            ),
+        )
+        .await?;
+        if updated == ids.len() as u64 {
+            return Ok(());
+        }
+    }
+    let mut blocked = None;
+    for id in parent_ids(access, model, token.token_filter(PendingKind::RECOMPUTE)?).await? {
+        blocked = blocked.or(recompute_or_record(access, model, &id).await?);
+    }
+    // A blocked parent has another lease now and keeps the pending work.
+    clear_pending(access, model, PendingKind::RECOMPUTE, token).await?;
+    blocked.map_or(Ok(()), Err)
+}
+
+/// Recomputes the rollups of a parent. Returns the error of a parent that rejects the update; the parent gets a record of the
+/// rejection.
+async fn recompute_or_record(
+    access: &Access,
+    model: &'static Model,
+    id: &Bson,
+) -> Result<Option<Error>> {
+    match recompute_parent(access, model, id).await {
+        Err(error) if is_rejection(&error) => {
+            let rejections = Rejection::from_error(&error, model, id);
+            blocked::record_rejections(
+                access,
+                model,
+                PendingKind::RECOMPUTE,
+                id_filter(&to_raw_value(id)?)?,
+                &rejections,
+            )
+            .await?;
+            Ok(Some(blocked::blocked_error(model, &rejections)))
+        }
+        result => result.map(|_| None),
+    }
+}
+
+/// Recomputes the rollups of abandoned parents. A failure does not stop the remaining parents.
+pub(super) async fn recompute_abandoned(
+    access: &Access,
+    model: &'static Model,
+    ids: &[RawBson],
+) -> Result<()> {
+    let mut first_error = None;
+    for id in ids {
+        let find = FindOperation {
+            projection: Some(single_field_document(
+                PendingKind::RECOMPUTE.record_path(),
+                1,
+            )?),
+            limit: Some(1),
+            options: Stage::ROLLUPS.step("read the parent").into(),
+            ..find_matching(&model.collection.into(), &id_filter(id)?)
+        };
+        let parents = access.find_all(model, find).await?;
+        let pending = parents
+            .first()
+            .map(|raw| PendingToken::from_stored(raw, PendingKind::RECOMPUTE))
+            .transpose()?;
+        let Some(pending) = pending.flatten() else {
+            continue;
+        };
+        let id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
+        match recompute_or_record(access, model, &id).await {
+            Ok(None) => drop(clear_pending(access, model, PendingKind::RECOMPUTE, pending).await?),
+            Err(error) if error.kind() == ErrorKind::Connection => return Err(error),
+            Ok(Some(error)) | Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+/// Returns the ids of the parents that a filter matches.
+async fn parent_ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
+    let find = FindOperation {
+        projection: Some(single_field_document("_id", 1)?),
+        options: Stage::ROLLUPS.step("read the parents").into(),
+        ..find_matching(&model.collection.into(), &filter)
+    };
+    let parents = access.find_all(model, find).await?;
+    let ids = parents.iter().map(|raw| {
+        Ok(parse_document(raw)?
+            .get("_id")
+            .cloned()
+            .unwrap_or(Bson::Null))
+    });
+    ids.collect()
+}
+
+/// Recomputes the rollups of a parent from all children. Returns whether a rollup changed.
+///
+/// First, each child with an outdated record applies the contribution, as after a write. This includes children that moved to
+/// another parent: a worker may have found no parent here, and would remove the record without updating this parent. Then the
+/// recorded contributions are summed. The sum is written only if the rollup version is unchanged.
+pub(crate) async fn recompute_parent(
+    access: &Access,
+    model: &'static Model,
+    id: &Bson,
+) -> Result<bool> {
+    let full_access = access.with_full_visibility();
+    let mut is_changed = false;
+    for (child_model, group) in rollup_groups_of_parent(full_access.schema_models(), model) {
+        // The scope of a missing parent is unknown: read all children that refer to the `_id`.
+        let parent = parent_update::read_parent_in_any_scope(&full_access, &group, id).await?;
+        let parent = parent.map(|parent| ParentIdentity::of_document(&group, &parent));
+        let same_scope = parent.map_or_else(Document::new, |parent| parent.scope_condition(&group));
+        let outdated = outdated_children(&full_access, child_model, &group, id, same_scope).await?;
+        for batch in id_batches(&outdated, MAX_CHILDREN_PER_BATCH) {
+            let filter = doc! { "_id": { "$in": batch } };
+            // Keep existing tokens: the writers of these children wait for their own tokens.
+            let mut unmarked = filter.clone();
+            unmarked.insert(PendingKind::ROLLUP.lease_path(), doc! { "$exists": false });
+            let update = doc! { "$set": { PendingKind::ROLLUP.record_path(): PendingToken::with_new_lease(access.lease()).to_document() } };
+            apply_update(
+                &full_access,
+                child_model,
+                MetadataUpdate::new(
+                    Stage::ROLLUPS.step("mark the outdated children"),
+                    to_raw_document(&unmarked)?,
+                    update,
+                ),
+            )
+            .await?;
+            match queue::apply_matching(&full_access, child_model, to_raw_document(&filter)?).await
+            {
+                // Children with another rejecting parent stay pending.
+                Err(error) if error.kind() == ErrorKind::StillPending => {}
+                result => result?,
+            }
+            is_changed = true;
+        }
+        is_changed |= write_recorded_sums(&full_access, child_model, &group, id).await?;
+    }
+    Ok(is_changed)
+}
+
+/// Returns the children of a parent, and children that moved away, whose record differs from the current contributions.
+async fn outdated_children(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    id: &Bson,
+    same_scope: Document,
+) -> Result<Vec<Bson>> {
+    let groups = rollup_groups(access.schema_models(), child_model);
+    let fields = child_fields(child_model, &groups);
+    let mut outdated = Vec::new();
+    let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
+    filter.extend(same_scope);
+    let filter = to_raw_document(&filter)?;
+    for_each_document(access, child_model, &filter, None, &mut |raw| {
+        let current = upgrade::upgrade_for_read(child_model, raw)?;
+        let child = parse_fields(&current, &fields)?;
+        let child = ChildState::from_document(child_model, &groups, &child)?;
+        if !child.is_up_to_date() {
+            outdated.push(child.id);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(outdated)
+}
+
+/// Writes the sums of the recorded contributions into a parent. Returns whether a rollup changed.
+async fn write_recorded_sums(
+    access: &Access,
+    child_model: &'static Model,
+    group: &RollupGroup,
+    id: &Bson,
+) -> Result<bool> {
+    let parent_key = OrderedId::from_id(&to_raw_value(id)?);
+    for attempt in 1..=MAX_UPDATE_ATTEMPTS {
+        let Some(current) = parent_update::read_parent_in_any_scope(access, group, id).await?
+        else {
+            return Ok(false);
+        };
+        let parent = ParentIdentity::of_document(group, &current);
+        let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
+        filter.extend(parent.scope_condition(group));
+        let filter = to_raw_document(&filter)?;
+        let applied = applied_values(&current, group, child_model)?;
+        let mut sums = RollupSums::new();
+        let projection = to_raw_document(&doc! { CONTRIBUTIONS: 1 })?;
+        for_each_document(access, child_model, &filter, Some(projection), &mut |raw| {
+            let document = parse_document(raw)?;
+            let child_id = document.get("_id").map(to_raw_value).transpose()?;
+            let applied_of_child = child_id
+                .as_ref()
+                .and_then(|id| applied.get(&OrderedId::from_id(id)));
+            for recorded in group.recorded_contributions(&document) {
+                if OrderedId::from_id(&to_raw_value(&recorded.parent_id)?) == parent_key {
+                    add_values(&mut sums, applied_of_child.unwrap_or(&recorded.values));
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        let mut set = Document::new();
+        for (position, rollup) in group.rollups.iter().enumerate() {
+            let expected = match rollup.kind {
+                RollupKind::Count | RollupKind::Sum(_) => {
+                    let sum = sums.get(rollup.stored).copied().unwrap_or(0);
+                    let sum = parent_update::checked_sum(group.parent_model, rollup, sum);
+                    sum.map_err(|error| error.with_id(id.clone()))?.into()
+                }
+                RollupKind::Latest { .. } => Bson::Array(
+                    parent_update::read_recorded_latest(
+                        access,
+                        child_model,
+                        group,
+                        position,
+                        &parent,
+                    )
+                    .await?,
+                ),
+            };
+            if current.get(rollup.stored) != Some(&expected) {
+                set.insert(rollup.stored, expected);
+            }
+        }
+        // Write the rollup version even without a change: the write proves that the parent was unchanged since the read.
+        let is_changed = !set.is_empty();
+        let mut filter = parent.to_filter(group)?;
+        filter.extend(version_guard(&current));
+        let mut update = doc! { "$inc": { ROLLUP_VERSION: 1_i64 } };
+        if is_changed {
+            update.insert("$set", set);
+        }
+        let guarded_update = MetadataUpdate::new(
+            Stage::ROLLUPS.step("write the recomputed values"),
+            to_raw_document(&filter)?,
+            update,
+        );
+        let updated = apply_update(access, group.parent_model, guarded_update).await;
+        if updated.map_err(|error| error.with_id(id.clone()))? > 0 {
+            return Ok(is_changed);
+        }
+        retry::pause_before_retry("the parent has changed since the read", attempt).await;
+    }
+    Err(contention_error(group.parent_model, id))
+}
+
+/// Sums of contributions, by stored name of the rollup.
+pub(super) type RollupSums = BTreeMap<String, i128>;
+
+/// Adds the contribution of a child to sums.
+pub(super) fn add_values(sums: &mut RollupSums, values: &Document) {
+    for (field, value) in values {
+        *sums.entry(field.clone()).or_default() += i128::from(value.as_i64().unwrap_or(0));
+    }
+}
+
+/// Calls `visit` for each document that a filter matches, batch by batch.
+pub(super) async fn for_each_document(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocumentBuf,
+    projection: Option<RawDocumentBuf>,
+    visit: &mut (impl FnMut(&RawDocument) -> Result<()> + Send),
+) -> Result<()> {
+    let find = FindOperation {
+        projection,
+        options: Stage::ROLLUPS.step("read the children").into(),
+        ..find_matching(&model.collection.into(), filter)
+    };
+    let mut cursor = access.find(model, find).await?;
+    loop {
+        let batch = cursor
+            .next_batch()
+            .await
+            .map_err(error::naming_model(model))?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        batch.iter().try_for_each(|raw| visit(raw))?;
+    }
+}
