@@ -32,7 +32,9 @@ pub use crate::{
             OfDocumentVariant, Overflow, RawDraft, Ref, Stored, VariantOf, assigned_number,
             encode_new, kind, stored_tag, variant_indexes,
         },
+        hook::{ErasedHooks, HasHooks, Hooks, RunHooks, RunsHooksOf},
         projection::{Projected, ProjectedFields, Projection, ProjectionOf},
+        validation::{DocumentRules as WholeRules, FieldRule, Parts, Proposed, Rules, Verdict},
     },
     schema::{
         Computation, ComputedField, Contains, CopiedField, CopyMode, ElementOrder, EmbeddedCopies,
@@ -50,10 +52,6 @@ pub use crate::{
     session::{
         scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},
         soft_delete::SoftDelete,
-    },
-    write::{
-        hook::{ErasedHooks, HasHooks, Hooks, RunHooks, RunsHooksOf},
-        validation::{DocumentRules as WholeRules, FieldRule, Parts, Proposed, Rules, Verdict},
     },
 };
 pub use bson::{DateTime, RawBson, RawDocument};

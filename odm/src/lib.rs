@@ -91,6 +91,7 @@ pub use model::{
     derive_support,
     document::{self, Document, Embedded, Insertable, Overflow, Ref},
     edited::Edited,
+    hook::{self, Hooks},
     json, legacy_uuid, native,
     projection::{self, Projection},
 };
@@ -104,7 +105,6 @@ pub use session::{
     transaction::{RunTransaction, Transaction},
     watch::{self, ResumeToken},
 };
-pub use write::hook::{self, Hooks};
 
 /// The field tree of the model `T`, for functions that return filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
 pub type Fields<T> = <T as Document>::Fields;

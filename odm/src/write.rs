@@ -11,7 +11,6 @@ mod copies;
 mod delete_mode;
 mod explain;
 pub(crate) mod footprint;
-pub mod hook;
 mod maintainer;
 pub(crate) mod metadata_update;
 mod recovery;
@@ -20,7 +19,6 @@ mod references;
 mod rollups;
 mod sequence;
 mod shard_routing;
-pub(crate) mod validation;
 mod version_clock;
 mod write_operation;
 

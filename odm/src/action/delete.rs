@@ -1,5 +1,6 @@
 //! `delete`, `delete_first` and `delete_many`.
 
+use crate::model::hook::{self, Committed, HookedWrite, RunHooks};
 use std::pin::Pin;
 
 use bson::RawDocumentBuf;
@@ -27,11 +28,7 @@ use crate::{
         soft_delete::{SoftDelete, Visibility},
         transaction_scope,
     },
-    write::{
-        DeleteMode, WriteRequest, apply_delete_mode, delete_operation,
-        hook::{self, Committed, HookedWrite, RunHooks},
-        preview_delete,
-    },
+    write::{DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete},
 };
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),

@@ -1,5 +1,6 @@
 //! `insert` and `insert_many`.
 
+use crate::model::hook::{self, Committed, HookedWrite, RunHooks};
 use std::pin::Pin;
 
 use bson::RawDocumentBuf;
@@ -19,11 +20,7 @@ use crate::{
     },
     schema::{Model, computed::evaluate::compute_fields},
     session::{access::Access, transaction_scope},
-    write::{
-        SequenceNumbers, SourceCache, WriteRequest,
-        hook::{self, Committed, HookedWrite, RunHooks},
-        resolve_drafts,
-    },
+    write::{SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
 };
 
 /// Inserts a document and returns the stored document; made by [`Session::insert`](crate::Session::insert).

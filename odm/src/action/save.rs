@@ -2,6 +2,7 @@
 
 mod difference;
 
+use crate::model::hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection};
 use std::pin::Pin;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -25,11 +26,7 @@ use crate::{
     model::{decode, document::Document},
     schema::{computed::evaluate::compute_fields, upgrade},
     session::{access::Access, transaction_scope::TransactionAttempts},
-    write::{
-        self, WriteOutcome, WriteRequest,
-        hook::{self, Changes, Committed, HookedWrite, RunHooks, Selection},
-        prepare_save,
-    },
+    write::{self, WriteOutcome, WriteRequest, prepare_save},
 };
 
 /// Reads a document to change and save; made by [`Session::edit`](crate::Session::edit).

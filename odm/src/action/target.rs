@@ -11,10 +11,9 @@ use crate::{
     language::query::{
         self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw,
     },
-    model::document::Document,
+    model::{document::Document, hook::Selection},
     schema::Model,
     session::access::Access,
-    write::hook::Selection,
 };
 
 /// The kind of target of a write, as a type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].

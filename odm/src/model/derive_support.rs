@@ -7,13 +7,13 @@ use bson::{DateTime, RawBson};
 
 #[cfg(feature = "garde")]
 #[doc(hidden)]
-pub use crate::write::validation::Validated;
+pub use crate::model::validation::Validated;
 #[cfg(feature = "garde")]
 #[doc(hidden)]
-pub use crate::write::validation::checked;
+pub use crate::model::validation::checked;
 #[cfg(feature = "garde")]
 #[doc(hidden)]
-pub use crate::write::validation::find_violations;
+pub use crate::model::validation::find_violations;
 
 use crate::{
     Result,
@@ -29,12 +29,12 @@ use crate::{
     model::{
         decode,
         document::{Document, Embedded, Stored, VariantOf, kind},
+        hook::{ErasedHooks, Hooks, RunHooks},
         projection::{FitsField, Projected},
     },
     schema::{
         EmbeddedLinks, InverseFrom, Model, ReferenceTo, RefersTo, Schema, TargetsInSchema, str_eq,
     },
-    write::hook::{ErasedHooks, Hooks, RunHooks},
 };
 
 /// Defines traits that check a field's attribute against the type of the field. Each trait is implemented for the kinds of types

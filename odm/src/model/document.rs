@@ -55,11 +55,10 @@ use crate::{
         field::{CheckedPlace, Field, FromPath, Path, VariantMap},
         query::{Brackets, IntoKey, Key},
     },
-    model::decode,
+    model::{decode, hook::RunHooks, validation},
     relation::{Children, FindableReference, ReferencePlace},
     schema::{ContainsTarget, EmbeddedLinks, LinkCollector, Model, TargetsInSchema, TypeCopies},
     session::scope::Scope,
-    write::{hook::RunHooks, validation},
 };
 
 /// A type that is the model of a collection's documents. Derive it.

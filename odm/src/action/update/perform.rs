@@ -1,5 +1,9 @@
 //! Runs updates: hooks, requirements, and checks of the outcome against the validation rules.
 
+use crate::model::{
+    hook::{self, Committed, HookedWrite, RunHooks},
+    validation::{OutcomeCheck, check_update},
+};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::{
@@ -25,11 +29,7 @@ use crate::{
     overflow::element_search::any_element_condition,
     schema::{Model, upgrade},
     session::{access::Access, retry, soft_delete::Visibility, trace, transaction_scope},
-    write::{
-        WriteRequest,
-        hook::{self, Committed, HookedWrite, RunHooks},
-        validation::{OutcomeCheck, check_update},
-    },
+    write::WriteRequest,
 };
 
 /// The form of an update: counting, or returning a document.

@@ -16,10 +16,9 @@ use crate::{
     },
     model::{
         document::{Stored, kind},
-        native,
+        native, validation,
     },
     schema::{EmbeddedLinks, LinkCollector, Schema, TargetsInSchema, TypeCopies},
-    write::validation,
 };
 
 /// The scope of an array element of `M`, in the closure of `any`.

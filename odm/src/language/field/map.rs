@@ -16,9 +16,11 @@ use crate::{
     Result,
     backend::operation::Direction,
     language::query::{Filter, IntoValue, Sort, field_test},
-    model::document::{Stored, kind},
+    model::{
+        document::{Stored, kind},
+        validation,
+    },
     schema::{EmbeddedLinks, Schema, TargetsInSchema, TypeCopies},
-    write::validation,
 };
 
 /// A place that holds a map from text to `T`; `V` is the map type, a `BTreeMap` or a `HashMap`.

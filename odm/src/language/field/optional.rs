@@ -8,9 +8,8 @@ use super::{CheckedPlace, FromPath, Path, Place, Queryable, VariantMap, shape};
 
 use crate::{
     language::query::{Filter, IntoValue, field_test},
-    model::{document::Stored, native},
+    model::{document::Stored, native, validation},
     schema::{EmbeddedLinks, LinkCollector, Schema, TargetsInSchema, TypeCopies},
-    write::validation,
 };
 
 /// An optional place: a field of the type `Option<T>`.

@@ -11,8 +11,8 @@ use crate::{
     model::{
         document::{Document, Overflow, Ref, Stored, with_tag},
         native,
+        validation::check_document,
     },
-    write::validation::check_document,
 };
 
 /// A value for a place that stores a `T`: a `T`, a reference to a `T`, or a value with an obvious conversion, such as a `&str`

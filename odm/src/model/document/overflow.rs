@@ -9,10 +9,9 @@ use crate::{
     Error, ErrorKind, Result,
     language::field::{CheckedPlace, OverflowPlace, Path, VariantMap},
     metadata::Metadata,
-    model::native,
+    model::{native, validation},
     schema::{Model, Schema, TargetsInSchema, TypeCopies},
     write,
-    write::validation,
 };
 
 /// An array that may outgrow a document: the first elements are resident in the document, and the rest spills into chunk
