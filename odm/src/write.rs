@@ -29,8 +29,7 @@ use tracing::Instrument;
 
 pub(crate) use arrays::{
     ArrayFinding, ArrayProblem, FoldOutcome, check_arrays, delete_orphan, find_orphan_chunks,
-    fold_array, provisional_chunks, repair_array, resident_positions, spill_array,
-    unfinished_chunks_filter,
+    fold_array, provisional_chunks, repair_array, spill_array, unfinished_chunks_filter,
 };
 pub(crate) use bulk::{BatchKind, BulkWriteEntry, NarrowedBulkWrite, run_bulk};
 pub(crate) use computed::{WrongComputedField, find_wrong_fields, recompute_fields};

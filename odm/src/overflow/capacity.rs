@@ -1,19 +1,18 @@
 //! Conditions on the capacity and the state of an array. The conditions are part of each write, so concurrent writes cannot
 //! invalidate a check.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocument, doc};
 
 use super::{
-    manifest::{Manifest, element_bytes, total_element_bytes},
+    manifest::{Manifest, array_or_empty, element_bytes, total_element_bytes},
     max_tail_elements,
-    order::max_resident_elements,
+    order::{ArrayOrder, max_resident_elements},
 };
-
 use crate::{
     Result,
     metadata::overflow::{GENERATION, VERSION},
-    model::stored::to_raw_document,
-    schema::OverflowField,
+    model::stored::{parse_fields, to_raw_document},
+    schema::{Model, OverflowField},
 };
 
 /// Returns the condition that the version and the generation are unchanged.
@@ -137,4 +136,26 @@ pub(crate) fn has_room_in_tail(
     let bytes = EMPTY_ARRAY_BYTES + total_element_bytes(manifest.tail.iter().chain(values))?;
     let count = manifest.tail.len() + values.len();
     Ok(count <= max_tail_elements(field) && bytes <= field.max_chunk_bytes)
+}
+
+/// Returns the positions of the elements that stay resident in an inserted document, in sort order. Returns `None` if the model
+/// has no such array.
+pub(crate) fn resident_positions(
+    model: &'static Model,
+    stored: &str,
+    raw: &RawDocument,
+) -> Option<Vec<usize>> {
+    let field = model
+        .overflows
+        .iter()
+        .find(|field| field.stored == stored)?;
+    let document = parse_fields(raw, &[stored]).ok()?;
+    let mut elements = array_or_empty(document.get(stored));
+    let mut positions: Vec<_> = (0..elements.len()).collect();
+    if let Some(order) = ArrayOrder::from_field(field) {
+        positions = order.sorted_positions(&elements);
+        order.sort_elements(&mut elements);
+    }
+    positions.truncate(count_fitting(field, &[], &elements).ok()?);
+    Some(positions)
 }

@@ -34,7 +34,6 @@ pub(crate) use check::{
     ArrayFinding, ArrayProblem, check_arrays, delete_orphan, find_orphan_chunks, repair_array,
 };
 pub(crate) use fold::{FoldOutcome, fold_array};
-pub(crate) use insert::resident_positions;
 
 use super::{
     Footprint, WriteOperation, WriteOutcome,

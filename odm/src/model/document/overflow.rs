@@ -10,8 +10,8 @@ use crate::{
     language::field::{CheckedPlace, OverflowPlace, Path, VariantMap},
     metadata::Metadata,
     model::{native, validation},
+    overflow::capacity,
     schema::{Model, Schema, TargetsInSchema, TypeCopies},
-    write,
 };
 
 /// An array that may outgrow a document: the first elements are resident in the document, and the rest spills into chunk
@@ -152,7 +152,7 @@ impl<T: Stored> Overflow<T> {
     /// Keeps the elements that stay resident after the insert of this array. Called by derived code.
     #[doc(hidden)]
     pub fn keep_resident(&mut self, model: &'static Model, stored: &str, raw: &RawDocument) {
-        let Some(positions) = write::resident_positions(model, stored, raw) else {
+        let Some(positions) = capacity::resident_positions(model, stored, raw) else {
             return;
         };
         self.spilled = self.resident.len().saturating_sub(positions.len()) as u64;

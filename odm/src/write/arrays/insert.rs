@@ -4,7 +4,7 @@
 //! Without transactions, recovery deletes chunks that were never published. If recovery has abandoned an insert, the document is
 //! deleted as well: a document without its chunks counts as not inserted.
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     array_work::{ArrayHandle, count_chunks},
@@ -59,28 +59,6 @@ fn is_any_unsorted(model: &Model, documents: &[RawDocumentBuf]) -> bool {
         let mut documents = documents.iter().filter_map(parse);
         documents.any(|document| !order.is_sorted(&array_or_empty(document.get(field.stored))))
     })
-}
-
-/// Returns the positions of the elements that stay resident in an inserted document, in sort order. Returns `None` if the model
-/// has no such array.
-pub(crate) fn resident_positions(
-    model: &'static Model,
-    stored: &str,
-    raw: &RawDocument,
-) -> Option<Vec<usize>> {
-    let field = model
-        .overflows
-        .iter()
-        .find(|field| field.stored == stored)?;
-    let document = parse_fields(raw, &[stored]).ok()?;
-    let mut elements = array_or_empty(document.get(stored));
-    let mut positions: Vec<_> = (0..elements.len()).collect();
-    if let Some(order) = ArrayOrder::from_field(field) {
-        positions = order.sorted_positions(&elements);
-        order.sort_elements(&mut elements);
-    }
-    positions.truncate(count_fitting(field, &[], &elements).ok()?);
-    Some(positions)
 }
 
 /// Ensures that no document has an element that is too large for a chunk.
