@@ -212,7 +212,6 @@ fn modules_use_only_lower_layers() {
                 "session::database",
                 "session::transaction",
                 "write",
-                "model::decode",
             ],
         ),
         (
