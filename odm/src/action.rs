@@ -39,10 +39,8 @@ pub use target::{
     AllMatching, ById, ByIdWhen, CountingTarget, FirstMatching, IdTarget, SingleTarget,
     SortableTarget, TargetKind,
 };
-#[doc(hidden)]
-pub use update::Arithmetic;
-#[doc(hidden)]
-pub use update::OutOfRange;
 pub(crate) use update::UpdateOperators;
+#[doc(hidden)]
+pub use update::{Arithmetic, OutOfRange};
 pub use update::{ArrayValue, Increment, OptionalValue, Push, ResidentArray, Update, Updated};
 pub use upsert::{Upsert, UpsertCounts, UpsertDocument, UpsertOutput, Upserted};

@@ -69,27 +69,27 @@ mod trial;
 mod weak_backend;
 mod wrapper;
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
-
-use bson::{RawBson, RawDocumentBuf};
-
 #[cfg(feature = "engine")]
 pub use engine::Engine;
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
 pub(crate) use observed::Observed;
-use operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
-    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
-    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
-};
 pub use recorder::Recorder;
 pub(crate) use trial::Trial;
 use weak_backend::WeakBackend;
 pub use wrapper::Wrapper;
 
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+use bson::{RawBson, RawDocumentBuf};
+
 use crate::{Error, ErrorKind, Result};
+use operation::{
+    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
+    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
+    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
+};
 
 /// A boxed future that can be sent to another thread. The traits of this module return boxed futures to be object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

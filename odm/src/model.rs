@@ -1,4 +1,4 @@
-//! Models: the traits and types of documents, and the conversion from and to BSON.
+//! Models: the traits and types of documents, the conversion from and to BSON, validation and hooks.
 
 pub(crate) mod decode;
 pub mod derive_support;

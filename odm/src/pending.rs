@@ -298,32 +298,26 @@ pub(crate) async fn read_pending_work(
             mut references,
             mut arrays,
         ] = [0; 6];
-        for field in model.overflows {
-            let kind = PendingKind::overflow_array(field);
-            arrays += summary.count_pending(access, model, kind, filter).await?;
-        }
-        if target.is_none() {
-            for (chunks, kind) in write::provisional_chunks(model) {
-                let filter = Some(write::unfinished_chunks_filter()?);
-                arrays += summary
-                    .count_pending(access, chunks, kind, filter.as_ref())
-                    .await?;
-            }
-        }
-        let kinds: Vec<_> = write::pending_kinds(access, model)
-            .into_iter()
-            .map(|(_, kind)| kind)
-            .collect();
-        for (kind, count) in [
-            (PendingKind::FAN_OUT, &mut fan_outs),
-            (PendingKind::REVALIDATE, &mut revalidations),
-            (PendingKind::ROLLUP, &mut rollups),
-            (PendingKind::RECOMPUTE, &mut recomputes),
-            (PendingKind::REFERENCES, &mut references),
-        ] {
-            if kinds.contains(&kind) {
-                *count = summary.count_pending(access, model, kind, filter).await?;
-            }
+        for (owner, kind) in write::pending_kinds(access, model) {
+            let count = match kind {
+                PendingKind::FAN_OUT => &mut fan_outs,
+                PendingKind::REVALIDATE => &mut revalidations,
+                PendingKind::ROLLUP => &mut rollups,
+                PendingKind::RECOMPUTE => &mut recomputes,
+                PendingKind::REFERENCES => &mut references,
+                // The changes of arrays, and the chunks.
+                _ => &mut arrays,
+            };
+            *count += match (kind, filter) {
+                (PendingKind::PROVISIONAL_CHUNK, Some(_)) => 0,
+                (PendingKind::PROVISIONAL_CHUNK, None) => {
+                    let unfinished = write::unfinished_chunks_filter()?;
+                    summary
+                        .count_pending(access, owner, kind, Some(&unfinished))
+                        .await?
+                }
+                _ => summary.count_pending(access, owner, kind, filter).await?,
+            };
         }
         if fan_outs > 0 {
             summary.add_fan_out_progress(access, model, filter).await?;

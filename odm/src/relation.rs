@@ -99,7 +99,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! [Enums as documents](crate::model::document::VariantOf) work in the same way, because their variants have separate references:
+//! [Enums as documents](crate::document::VariantOf) work in the same way, because their variants have separate references:
 //! `db.find::<Shape>().with(|s| s.circle(|c| c.maker()))`. No index covers a single variant of an enum. So a `with_children`
 //! through an [`Embedded`](crate::Embedded) enum scans the collection of the children for each parent.
 

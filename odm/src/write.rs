@@ -29,7 +29,7 @@ use tracing::Instrument;
 
 pub(crate) use arrays::{
     ArrayFinding, ArrayProblem, FoldOutcome, check_arrays, delete_orphan, find_orphan_chunks,
-    fold_array, provisional_chunks, repair_array, spill_array, unfinished_chunks_filter,
+    fold_array, repair_array, spill_array, unfinished_chunks_filter,
 };
 pub(crate) use bulk::{BatchKind, BulkWriteEntry, NarrowedBulkWrite, run_bulk};
 pub(crate) use computed::{WrongComputedField, find_wrong_fields, recompute_fields};
@@ -58,7 +58,10 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, operation::DocumentChange},
     error,
-    pending::{background, background::DEFAULT_FAN_OUTS, lease::Lease},
+    pending::{
+        background::{self, DEFAULT_FAN_OUTS},
+        lease::Lease,
+    },
     schema::{MissingUniqueIndexes, Model, upgrade},
     session::{
         access::{Access, add_condition, find_matching},

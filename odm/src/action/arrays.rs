@@ -81,7 +81,7 @@ impl<T: Document> Arrays<T> {
     /// The spilled elements are searched when this future is awaited. The first query reads tails and blocks, and scans all
     /// documents. The second query scans all chunks. Further queries read the matching owners, up to 1,000 at a time. No index
     /// covers the elements. The returned filter names the owners of matching chunks by id, and tests the resident elements of all
-    /// other documents. If the resident elements are enough, a filter by [`resident`](crate::language::field::OverflowPlace::resident) has
+    /// other documents. If the resident elements are enough, a filter by [`resident`](crate::field::OverflowPlace::resident) has
     /// no extra cost.
     ///
     /// The filter is a snapshot of the spilled elements. A later use of the filter misses elements that were spilled since, and

@@ -9,7 +9,6 @@ use super::{
     update::{PreparedUpdate, Update, UpdateForm, Updated},
     upsert::Upsert,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -26,7 +25,7 @@ use crate::{
 /// A list of writes to documents of any models; made by [`Session::bulk`](crate::Session::bulk).
 ///
 /// Each write behaves as if awaited alone, and each write is atomic. The bulk as a whole is atomic only in a transaction. Each
-/// write keeps the scope of the session that made the write, so a bulk can span several [scopes](crate::session::scope). The writes run in
+/// write keeps the scope of the session that made the write, so a bulk can span several [scopes](crate::scope). The writes run in
 /// order, and the first failure ends the bulk. An update by id fails if the document does not exist; with a condition the result
 /// is [`NotApplied`](BulkResult::NotApplied). With [`unordered`](Self::unordered), the writes run in any order, and all writes
 /// are attempted. In a transaction the first failure ends the transaction.

@@ -16,7 +16,6 @@ use super::{
         TargetKind, WriteTarget, decode_id, to_raw,
     },
 };
-
 use crate::{
     Error, Result,
     backend::{BoxFuture, operation},

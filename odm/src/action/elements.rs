@@ -5,7 +5,6 @@ use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 use bson::{Bson, RawBson};
 
 use super::find::Rows;
-
 use crate::{
     Result, error,
     language::{

@@ -52,7 +52,7 @@ use crate::{
 /// A query over the documents of the model `T`, read as `P` and joined with `J`. [`Session::find`](crate::Session::find) returns
 /// a query.
 ///
-/// `C` is the scope of the session that made the query: see [`scope`](crate::session::scope).
+/// `C` is the scope of the session that made the query: see [`scope`](crate::scope).
 ///
 /// The query runs when the caller calls [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
 /// [`count`](Self::count) or [`exists`](Self::exists).

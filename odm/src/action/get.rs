@@ -5,7 +5,6 @@ use std::{pin::Pin, time::Duration};
 use bson::RawDocumentBuf;
 
 use super::{Elements, Find};
-
 use crate::{
     Result,
     backend::operation::FindOperation,

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use bson::RawDocumentBuf;
 
 use super::explain::ExplainWrite;
-
 use crate::{
     Result,
     backend::{

@@ -3,7 +3,6 @@
 use std::{pin::Pin, time::Duration};
 
 use super::save::{read_edited, save_edited};
-
 use crate::{
     ErrorKind, Result,
     language::query::Key,

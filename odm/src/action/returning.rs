@@ -9,7 +9,6 @@ use super::{
     target::{ById, SingleTarget},
     update::{Update, UpdateForm},
 };
-
 use crate::{
     Error, Result, error,
     model::{

@@ -10,7 +10,6 @@ use bson::{RawDocument, RawDocumentBuf};
 use difference::SaveDifference;
 
 use super::get::stored_by_key;
-
 use crate::{
     Edited, Error, ErrorKind, Result,
     action::{UpdateOperators, explain::ExplainWrite},

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use bson::{Bson, RawBson, RawDocumentBuf};
 
 use super::outcome::Outcome;
-
 use crate::{
     Error, ErrorKind, Result, error,
     language::query::{

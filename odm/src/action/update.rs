@@ -29,7 +29,6 @@ use super::{
     },
     upsert::Upsert,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,
@@ -55,7 +54,7 @@ use crate::{
 /// All changes of an update to a document happen in one atomic step. Other fields stay unchanged.
 ///
 /// For a conditional update, [`Updated::applied`] returns whether a document met the condition. Conditions are
-/// [`when`](Self::when), [`first_matching`](crate::language::field::ArrayPlace::first_matching), and a field inside an enum variant.
+/// [`when`](Self::when), [`first_matching`](crate::field::ArrayPlace::first_matching), and a field inside an enum variant.
 ///
 /// An array never grows beyond its `max`. Appending several values to a set needs room for all values, unless the set already
 /// contains all values.

@@ -11,7 +11,6 @@ use super::{
     target::{ById, IdTarget, WriteTarget, to_raw},
     update::{PreparedUpdate, Update, UpdateForm, UpdateOutput, Updated, document_exists},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, operation::CountOperation},

@@ -39,7 +39,6 @@ use super::{
         WatchOperation,
     },
 };
-
 use crate::{Error, ErrorKind, Result};
 
 /// A database in a file or in the memory of this process.

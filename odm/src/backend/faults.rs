@@ -9,7 +9,6 @@ use std::{
 use super::{
     Backend, BackendTransaction, BoxFuture, Executor, operation::Operation, wrapper::Wrapper,
 };
-
 use crate::{Error, ErrorKind, Result, session::task};
 
 /// A wrapper around a backend that makes chosen operations fail, wait, or never answer.

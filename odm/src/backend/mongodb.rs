@@ -53,7 +53,6 @@ use super::{
     },
     read_to_end, sharding_unsupported,
 };
-
 use crate::{Error, ErrorKind, Result};
 
 /// A database on a MongoDB server, replica set or sharded cluster.

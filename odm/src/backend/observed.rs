@@ -18,7 +18,6 @@ use super::{
         Stage, UpdateOperation, UpdateResult, WatchOperation,
     },
 };
-
 use crate::{Error, Result};
 
 /// The log target of one event for each backend operation.

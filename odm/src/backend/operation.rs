@@ -7,10 +7,6 @@ mod bulk_write;
 mod display;
 mod origin;
 
-use std::{borrow::Cow, fmt, time::Duration};
-
-use bson::{RawBson, RawDocumentBuf, Timestamp};
-
 #[cfg(any(feature = "engine", feature = "mongodb"))]
 pub(super) use bulk_write::ensure_no_upsert;
 pub use bulk_write::{
@@ -18,12 +14,12 @@ pub use bulk_write::{
 };
 pub use origin::{OperationOrigin, Stage};
 
+use std::{borrow::Cow, fmt, time::Duration};
+
+use bson::{RawBson, RawDocumentBuf, Timestamp};
+
 #[cfg(any(feature = "engine", feature = "mongodb"))]
-use crate::Error;
-#[cfg(any(feature = "engine", feature = "mongodb"))]
-use crate::ErrorKind;
-#[cfg(any(feature = "engine", feature = "mongodb"))]
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// The name of a collection: static for a model, owned for a name that is computed at run time.
 pub type Collection = Cow<'static, str>;

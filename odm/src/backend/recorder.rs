@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{
     Backend, BackendTransaction, BoxFuture, Executor, operation::Operation, wrapper::Wrapper,
 };
-
 use crate::Result;
 
 /// A wrapper around a backend that records every operation in the order of their start, also operations in transactions.

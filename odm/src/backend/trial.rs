@@ -13,7 +13,6 @@ use super::{
     operation::{Index, Operation, WatchOperation},
     wrapper::Wrapper,
 };
-
 use crate::{Error, ErrorKind, Result};
 
 /// A backend that records every operation and undoes every write, to explain a write.

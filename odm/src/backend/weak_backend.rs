@@ -16,7 +16,6 @@ use super::{
         WatchOperation,
     },
 };
-
 use crate::{Error, ErrorKind, Result};
 
 /// A weak handle to a backend, for background work.

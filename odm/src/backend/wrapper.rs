@@ -13,7 +13,6 @@ use super::{
         WatchOperation,
     },
 };
-
 use crate::Result;
 
 /// A wrapper around a backend or a transaction. Every operation passes through the wrapper.

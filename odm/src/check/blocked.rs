@@ -3,7 +3,6 @@
 use bson::RawDocumentBuf;
 
 use super::Finding;
-
 use crate::{
     Result, pending::blocked::stored_rejections, schema::Model, session::access::Access,
     write::pending_kinds,

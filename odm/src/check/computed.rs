@@ -3,7 +3,6 @@
 use bson::RawDocumentBuf;
 
 use super::Finding;
-
 use crate::{Result, schema::Model, write};
 
 /// Returns the computed fields in a batch with a wrong value. No other document is read.

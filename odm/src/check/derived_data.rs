@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use bson::RawDocumentBuf;
 
 use super::{ComparableId, Finding, comparable_id, find_by_ids};
-
 use crate::{Result, model::decode, schema::Model, session::access::Access, write};
 
 /// Returns the copies and rollups in a batch with a wrong value.

@@ -6,7 +6,6 @@ use bson::{Bson, RawBson, RawDocument};
 use serde::Serialize;
 
 use super::display_id;
-
 use crate::{
     Error, ErrorKind,
     language::field::FoundReference,

@@ -8,7 +8,6 @@ use std::{
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::{ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
-
 use crate::{
     Result,
     language::query::append_field,

@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{ComparableId, Finding, FindingKind, comparable_id, display_id, find_by_ids};
-
 use crate::{
     Result, error,
     model::decode,

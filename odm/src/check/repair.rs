@@ -6,7 +6,6 @@ use bson::RawBson;
 use serde::Serialize;
 
 use super::{Check, CheckToken, Finding, FindingKind, Findings, IntoCheckToken, declared};
-
 use crate::{
     Error, ErrorKind, Result,
     model::document::Document,

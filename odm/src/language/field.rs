@@ -26,13 +26,12 @@ pub use path::Path;
 pub(crate) use path::{NullableKind, PathStep, ensure_map_key};
 pub use scalar::{Bits, Date, ElementSortKey, Ordered, Text};
 #[doc(hidden)]
-pub use variant::AllowedAt;
-#[doc(hidden)]
 pub(crate) use variant::FoundReference;
-#[doc(hidden)]
-pub use variant::closure_result;
 pub(crate) use variant::outside_closure_errors;
-pub use variant::{FieldsBesideTag, InVariant, OfVariant, OutsideClosure, Tag, VariantMap};
+#[doc(hidden)]
+pub use variant::{AllowedAt, closure_result};
+pub use variant::{FieldsBesideTag, InVariant, OfVariant};
+pub use variant::{OutsideClosure, Tag, VariantMap};
 
 use crate::{
     backend::operation::Direction,

@@ -15,13 +15,7 @@ pub use expression::{Expr, IntoExpr, Minus, Operand, Plus, Root, Times};
 pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{FilterNode, element_match, field_test};
 #[doc(hidden)]
-pub use key::ByIdAlone;
-#[doc(hidden)]
-pub use key::Sharded;
-#[doc(hidden)]
-pub use key::ShardedInScope;
-#[doc(hidden)]
-pub use key::Unsharded;
+pub use key::{ByIdAlone, Sharded, ShardedInScope, Unsharded};
 pub use key::{IdAlone, IdAndShardKey, IntoKey, IntoRouted, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{after_position, sort_fields, sort_key};

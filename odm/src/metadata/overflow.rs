@@ -9,7 +9,6 @@ use super::{
     Metadata, ParsedMetadata, metadata_path,
     pending::{BLOCKED, LEASE, TOKEN},
 };
-
 use crate::{
     Result,
     language::field::Path,

@@ -5,7 +5,6 @@
 use bson::{Bson, DateTime, Document, RawDocument, doc, oid::ObjectId};
 
 use super::{ParsedMetadata, metadata_path};
-
 use crate::pending::{blocked::Rejection, record::PendingKind};
 
 /// The record of a fan-out, in the source. Disappears when no dependent has an outdated copy any more.

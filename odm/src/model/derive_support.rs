@@ -7,14 +7,7 @@ use bson::{DateTime, RawBson};
 
 #[cfg(feature = "garde")]
 #[doc(hidden)]
-pub use crate::model::validation::Validated;
-#[cfg(feature = "garde")]
-#[doc(hidden)]
-pub use crate::model::validation::checked;
-#[cfg(feature = "garde")]
-#[doc(hidden)]
-pub use crate::model::validation::find_violations;
-
+pub use crate::model::validation::{Validated, checked, find_violations};
 use crate::{
     Result,
     backend::operation::{Direction, Index},

@@ -10,41 +10,19 @@ use std::{fmt, hash, marker::PhantomData};
 use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
-#[doc(hidden)]
-pub use draft::Draft;
 pub(crate) use draft::DraftContent;
 #[doc(hidden)]
-pub use draft::NativeValue;
-#[doc(hidden)]
-pub use draft::NewFields;
-#[doc(hidden)]
-pub use draft::RawDraft;
-#[doc(hidden)]
-pub use draft::encode_new;
-#[doc(hidden)]
-pub use id::AssignedNumber;
-#[doc(hidden)]
-pub use id::IdPrefix;
-#[doc(hidden)]
-pub use id::IdReader;
-#[doc(hidden)]
-pub use id::IdText;
-#[doc(hidden)]
-pub use id::OneSegment;
-#[doc(hidden)]
-pub use id::PaddedInteger;
-#[doc(hidden)]
-pub use id::assigned_number;
+pub use draft::{Draft, NativeValue, NewFields, RawDraft, encode_new};
 pub(crate) use id::upper_bound;
+#[doc(hidden)]
+pub use id::{
+    AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, assigned_number,
+};
 pub use id::{IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
-#[doc(hidden)]
-pub use variant::HasVariant;
-#[doc(hidden)]
-pub use variant::stored_tag;
-#[doc(hidden)]
-pub use variant::variant_indexes;
 pub(crate) use variant::with_tag;
+#[doc(hidden)]
+pub use variant::{HasVariant, stored_tag, variant_indexes};
 pub use variant::{InDocumentVariant, OfDocumentVariant, VariantOf};
 
 use crate::{
@@ -413,7 +391,7 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether a stored document may lack a field of the value: serde's `default`.
     const HAS_SERDE_DEFAULTS: bool = false;
 
-    /// Whether storing a value may lose precision: see [`native`](crate::model::native).
+    /// Whether storing a value may lose precision: see [`native`](crate::native).
     const ROUNDS_VALUES: bool = false;
 
     /// Whether the value may be absent: true for `Option`.
@@ -572,7 +550,7 @@ pub mod kind {
     /// The layout of a document with arbitrary keys.
     #[derive(Debug)]
     pub struct Map;
-    /// The layout of a value of another crate, which serde would store as a text: see [`native`](crate::model::native).
+    /// The layout of a value of another crate, which serde would store as a text: see [`native`](crate::native).
     #[derive(Debug)]
     pub struct Native;
     /// The layout of an array of values of another crate.

@@ -41,7 +41,7 @@ use crate::{
 ///
 /// If a hook writes through `tx`, the hooks of that write run too, up to 16 levels deep.
 ///
-/// The hooks of a model with a [scope](crate::session::scope) get a session for the scope of the write, `&Session<Shop, TenantId>`. A
+/// The hooks of a model with a [scope](crate::scope) get a session for the scope of the write, `&Session<Shop, TenantId>`. A
 /// write across [all scopes](Session::all_scopes) has no single scope and fails with [`Invalid`](crate::ErrorKind::Invalid).
 ///
 /// ```
@@ -204,8 +204,8 @@ pub trait Hooks: Document + HasHooks {
     note = "add `#[document(hooks)]` to `{Self}`"
 )]
 pub trait HasHooks {
-    /// The scope of the sessions that the hooks get: the type of the model's [scope](crate::session::scope), or
-    /// [`Unscoped`](crate::session::scope::Unscoped).
+    /// The scope of the sessions that the hooks get: the type of the model's [scope](crate::scope), or
+    /// [`Unscoped`](crate::scope::Unscoped).
     type Scope: SessionScope;
 }
 

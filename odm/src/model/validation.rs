@@ -9,13 +9,8 @@ mod garde;
 mod outcome;
 
 use bson::{RawBson, RawBsonRef};
-
 #[cfg(feature = "garde")]
-pub use garde::Validated;
-#[cfg(feature = "garde")]
-pub use garde::checked;
-#[cfg(feature = "garde")]
-pub use garde::find_violations;
+pub use garde::{Validated, checked, find_violations};
 pub(crate) use outcome::OutcomeCheck;
 
 use crate::{

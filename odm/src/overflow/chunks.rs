@@ -19,7 +19,6 @@ use super::{
     capacity::EMPTY_ARRAY_BYTES,
     manifest::{ArrayState, ArrayWorkKind, integer_or_zero, raw_element_bytes},
 };
-
 use crate::{
     Result,
     backend::operation::{AggregateOperation, FindOperation, Stage},

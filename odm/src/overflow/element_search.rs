@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::manifest::{ArrayState, ArrayWorkKind, Manifest, integer_or_zero};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, FindOperation, Stage},

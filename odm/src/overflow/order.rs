@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 use bson::{Bson, Document, doc};
 
 use super::max_tail_elements;
-
 use crate::{metadata::overflow::BOUND, model::stored::value_at, schema::OverflowField};
 
 /// The sort order of an array's elements.

@@ -10,7 +10,6 @@ use super::{
     manifest::{ArrayState, integer_or_zero},
     order::{self, ArrayOrder},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{Cursor, operation::AggregateOperation},

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use bson::{Bson, Document};
 
 use super::{ArrayReader, ArrayState, order};
-
 use crate::{
     Result, backend::Cursor, error, language::query::FilterNode, model::stored::parse_document,
 };

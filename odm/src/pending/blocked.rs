@@ -11,7 +11,6 @@ use std::{fmt, time::Duration};
 use bson::{Bson, DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::record::PendingKind;
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use bson::{Bson, DateTime, RawBson};
+use bson::{Bson, RawBson};
 
 use super::{
-    PendingKind, Rejection,
-    blocked::{self, is_blocking},
+    blocked::{self, Rejection, is_blocking},
+    record::PendingKind,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, Stage},
@@ -82,8 +81,7 @@ impl<'a> ExpiredWork<'a> {
 
     /// Returns the ids of the next documents. `None` at the end.
     pub(crate) async fn next_batch(&mut self) -> Result<Option<ExpiredBatch>> {
-        let expired = single_field_document("$lte", DateTime::now())?;
-        let mut filter = single_field_document(&self.kind.lease_path(), expired)?;
+        let mut filter = self.kind.expired_filter()?;
         if !self.excluded.is_empty() {
             let excluded = single_field_document("$nin", id_array(&self.excluded))?;
             append_field(&mut filter, "_id", excluded)?;

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use bson::{DateTime, RawDocumentBuf, doc};
 
 use super::record::PendingKind;
-
 use crate::{
     Result,
     backend::operation::Stage,

@@ -6,7 +6,6 @@ use super::{
     join::{AppendJoin, IntoJoin, Join, Joins},
     load,
 };
-
 use crate::{
     Result,
     language::{

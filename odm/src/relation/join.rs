@@ -9,7 +9,6 @@ use super::{
     load,
     target_join::{JoinOf, RefersToMany},
 };
-
 use crate::{
     Result,
     backend::BoxFuture,

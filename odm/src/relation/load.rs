@@ -11,7 +11,6 @@ use super::{
     link::{Link, LinkItem, Links},
     target_join::JoinEdge,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindEach, FindOperation, Stage},

@@ -11,7 +11,6 @@ use super::{
     load,
     reference_path::ReferencePath,
 };
-
 use crate::{
     Result,
     language::{

@@ -6,7 +6,6 @@ use super::{
     link::LinkItem,
     target_join::{JoinOf, RefersToMany, edges},
 };
-
 use crate::{
     language::{
         field::{InVariant, OfVariant, Place, closure_result},

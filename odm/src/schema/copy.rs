@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 
 use super::{Model, str_eq};
-
 use crate::{
     language::field::{Path, Place, Single, role},
     model::document::{Document, Ref},

@@ -9,7 +9,6 @@ use std::{
 };
 
 use super::{LinkField, LinkStep, OnDelete, ReferenceLink, RefersTo};
-
 use crate::model::document::Document;
 
 /// A summary of the references with a delete rule in a stored type.

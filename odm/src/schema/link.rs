@@ -1,7 +1,6 @@
 //! References with a delete rule, and their inverses, as plain data.
 
 use super::{Model, str_eq};
-
 use crate::{
     language::field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, role, shape},
     model::document::{Document, Overflow, Ref},

@@ -13,7 +13,6 @@ use super::{
     Model,
     sync::{describe_index, options_differ},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{Backend, operation::Index},

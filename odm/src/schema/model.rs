@@ -8,7 +8,6 @@ use super::{
     ComputedField, EmbeddedLinks, InverseLink, OverflowField, ReferenceLink, Rollup, TypeCopies,
     UpgradeFn,
 };
-
 use crate::backend::operation::ShardKey;
 
 /// A model: its names, its fields and its derived data.

@@ -1,7 +1,6 @@
 //! Overflow arrays, as plain data.
 
 use super::{LinkField, Model, RefersTo};
-
 use crate::{
     Error, ErrorKind, Result, error,
     language::field::{Elem, ElementSortKey, FromPath, Path, Place, Single, role, shape},

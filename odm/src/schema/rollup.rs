@@ -3,7 +3,6 @@
 use bson::RawBson;
 
 use super::Model;
-
 use crate::{
     Result,
     language::{

@@ -8,7 +8,6 @@ use super::{
     Model, Schema,
     missing_indexes::{MissingIndexes, MissingIndexesOf, missing_among},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{

@@ -293,7 +293,7 @@ impl<S: Schema> Database<S> {
     /// Watches the changes of the documents of a model, by any process.
     ///
     /// Every change is returned once, in the order of the commits, and only after the change is durable. A later watch can
-    /// continue after the [token](crate::session::watch::ChangeStream::token) of a change without a gap.
+    /// continue after the [token](crate::watch::ChangeStream::token) of a change without a gap.
     ///
     /// # Errors
     ///

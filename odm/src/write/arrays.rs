@@ -40,7 +40,6 @@ use super::{
     maintainer::{DeleteFollowUp, Maintainer, Next, WriteContext},
     metadata_update::to_raw_document,
 };
-
 use crate::{
     Result,
     backend::{
@@ -133,7 +132,9 @@ impl Maintainer for Arrays {
     ) -> Vec<(&'static Model, PendingKind)> {
         let arrays = model.overflows.iter();
         let arrays = arrays.map(|field| (model, PendingKind::overflow_array(field)));
-        arrays.chain(provisional_chunks(model)).collect()
+        let chunks = model.overflows.iter();
+        let chunks = chunks.map(|field| (field.chunks, PendingKind::PROVISIONAL_CHUNK));
+        arrays.chain(chunks).collect()
     }
 
     fn recover<'a>(
@@ -282,12 +283,4 @@ pub(crate) async fn spill_array(
 /// Returns the filter for chunks that need recovery. A record of an abandoned insert expires by itself.
 pub(crate) fn unfinished_chunks_filter() -> Result<RawDocumentBuf> {
     to_raw_document(&doc! { ABANDONED_INSERT: { "$exists": false } })
-}
-
-/// Returns the chunk collections, with the field that marks a provisional chunk.
-pub(crate) fn provisional_chunks(
-    model: &Model,
-) -> impl Iterator<Item = (&'static Model, PendingKind)> {
-    let fields = model.overflows.iter();
-    fields.map(|field| (field.chunks, PendingKind::PROVISIONAL_CHUNK))
 }

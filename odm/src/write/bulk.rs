@@ -9,7 +9,6 @@ use super::{
     maintainer::{Next, WriteContext},
     narrow_filter, run_stages,
 };
-
 use crate::{
     Error, Result,
     backend::{

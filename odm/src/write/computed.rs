@@ -25,7 +25,6 @@ use super::{
     maintainer::{ConditionalRecord, Maintainer, Next, Strategy, WriteContext},
     metadata_update::{parse_document, to_raw_document, to_raw_value},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -59,7 +58,7 @@ impl Maintainer for ComputedFields {
 
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
         let is_change = matches!(footprint, Footprint::Changes(_));
-        is_change && !(cx.model.computed.is_empty() && cx.conditional_records.is_empty())
+        is_change && !(cx.model.computed.is_empty() && cx.conditional_record.is_none())
     }
 
     fn reasons(
@@ -146,7 +145,7 @@ enum ComputedUpdate {
 fn plan_update(
     model: &'static Model,
     change: &DocumentChange,
-    records: &[ConditionalRecord],
+    record: Option<&ConditionalRecord>,
 ) -> Result<ComputedUpdate> {
     let DocumentChange::Operators {
         update,
@@ -163,7 +162,7 @@ fn plan_update(
         )));
     };
     let changed = recomputed_fields(model, update);
-    if changed.is_empty() && records.is_empty() {
+    if changed.is_empty() && record.is_none() {
         return Ok(ComputedUpdate::Unchanged);
     }
     let computing = computing_stages(model, &changed)?;
@@ -177,7 +176,7 @@ fn plan_update(
     Ok(match (changes.to_stage(&filters), changed.first()) {
         (Some(mut stage), _) => {
             let to_stage = |update: &Document| UpdateTree::from_update(update)?.to_stage(&filters);
-            for record in records {
+            if let Some(record) = record {
                 conditional_record::mark_only_if_changed(
                     record, &changed, &update, &mut stage, to_stage,
                 );
@@ -197,7 +196,7 @@ pub(super) fn try_as_one_update(
     model: &'static Model,
     change: &mut DocumentChange,
 ) -> Result<bool> {
-    Ok(match plan_update(model, change, &[])? {
+    Ok(match plan_update(model, change, None)? {
         ComputedUpdate::Unchanged => true,
         ComputedUpdate::Pipeline(stages) => {
             *change = DocumentChange::Pipeline(stages);
@@ -216,7 +215,7 @@ async fn run_write(
     let (access, model, strategy) = (cx.access.clone(), cx.model, cx.strategy);
     let computed_update = match write.change_mut() {
         None => ComputedUpdate::Unchanged,
-        Some(change) => plan_update(model, change, &cx.conditional_records)?,
+        Some(change) => plan_update(model, change, cx.conditional_record.as_ref())?,
     };
     let result = match computed_update {
         ComputedUpdate::Unchanged => return next.run(cx, write).await,

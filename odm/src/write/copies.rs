@@ -56,7 +56,6 @@ use super::{
     reference_scope::can_add_reference,
     version_clock::first_version,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -192,7 +191,7 @@ impl Maintainer for ElementSnapshots {
 
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
         let is_delete = matches!(footprint, Footprint::Removes);
-        !is_delete && !cx.model.overflows.is_empty() && cx.model.copies.has_any()
+        !is_delete && !cx.model.overflows.is_empty() && cx.model.copies.has_filled()
     }
 
     fn run(
@@ -377,7 +376,7 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
         pending::add_pending_fan_out(access, model, &dependents, update)?
     {
         index::ensure_indexed(access, &dependents).await?;
-        cx.conditional_records.push(record);
+        cx.conditional_record = Some(record);
         pending.fan_out = Some(fan_out);
     }
     Ok(pending)

@@ -3,7 +3,6 @@
 use bson::DateTime;
 
 use super::WriteOperation;
-
 use crate::{
     Result,
     backend::operation::{

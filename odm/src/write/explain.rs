@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::{Footprint, maintainer::MAINTAINERS};
-
 use crate::{backend::operation::Stage, schema::Model, session::access::Access};
 
 /// The reasons for the stages of a write that is explained.

@@ -15,7 +15,6 @@ use super::{
     references::References,
     rollups::Rollups,
 };
-
 use crate::{
     Result,
     backend::{
@@ -248,8 +247,8 @@ pub(super) struct WriteContext {
     pub(super) sources: SourceCache,
     /// The revalidation that the new documents record. A later stage can confirm the sources instead.
     pub(super) revalidation: Option<Revalidation>,
-    /// Records in the update that only a change of certain fields needs.
-    pub(super) conditional_records: Vec<ConditionalRecord>,
+    /// The record in the update that only a change of certain fields needs.
+    pub(super) conditional_record: Option<ConditionalRecord>,
     /// Whether an intent record covers the references of the write.
     pub(super) has_intent: bool,
     pub(super) strategy: Strategy,
@@ -266,7 +265,7 @@ impl WriteContext {
             model,
             sources,
             revalidation: None,
-            conditional_records: Vec::new(),
+            conditional_record: None,
             has_intent: false,
             strategy,
         }
@@ -398,7 +397,7 @@ pub(super) struct ConditionalRecord {
     /// The stored paths.
     pub(super) paths: Vec<String>,
     /// The operators and paths that write the record.
-    pub(super) marks: Vec<(&'static str, &'static str)>,
+    pub(super) marks: [(&'static str, &'static str); 2],
 }
 
 /// What a delete must do for a kind of derived data.

@@ -8,7 +8,6 @@ pub(crate) use crate::model::stored::{
 };
 
 use super::narrow_filter;
-
 use crate::{
     Error, Result,
     backend::operation::{

@@ -1,7 +1,6 @@
 //! Recovery of abandoned pending work: work whose lease has expired, because the process that recorded the work has died.
 
 use super::maintainer::MAINTAINERS;
-
 use crate::{
     Result,
     pending::{expired::RecoveryReport, record::PendingKind},

@@ -3,7 +3,6 @@
 use bson::RawBsonRef;
 
 use super::{Footprint, footprint::PathChange, maintainer::MAINTAINERS};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::DocumentChange,

@@ -64,7 +64,6 @@ use super::{
     recovery::retry_after_recovery,
     version_clock::first_version,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -100,8 +99,8 @@ impl Maintainer for References {
     }
 
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
-        let is_two_phase = cx.strategy == Strategy::TwoPhase;
-        let is_two_phase = is_two_phase && matches!(footprint, Footprint::Removes);
+        let is_delete = matches!(footprint, Footprint::Removes);
+        let is_two_phase = is_delete && cx.strategy == Strategy::TwoPhase;
         !cx.has_intent && (is_two_phase || may_change_references(cx, footprint))
     }
 
@@ -227,7 +226,6 @@ async fn run_in_transaction(
         let transaction = TransactionalWrite {
             full_access: access.with_full_visibility(),
             cx: cx.with_access(&access),
-            access,
             next,
             max_documents: is_limited.then_some(MAX_TRANSACTION_DELETES),
             exceeds_limit: &is_too_large,
@@ -319,7 +317,6 @@ struct TransactionalWrite<'r> {
     cx: WriteContext,
     /// The stages after the references.
     next: Next,
-    access: Access,
     /// Access to documents of all scopes, including soft-deleted documents: for follow-up writes.
     full_access: Access,
     /// The maximum number of documents in the delete set. `None` means no limit.
@@ -333,8 +330,10 @@ impl TransactionalWrite<'_> {
         model: &'static Model,
         mut write: WriteOperation,
     ) -> Result<WriteOutcome> {
-        let outcome = self.try_find_and_modify(&self.access, model, &write).await;
-        if let Some(outcome) = outcome.map_err(|error| self.access.fail_transaction(error))? {
+        let outcome = self
+            .try_find_and_modify(&self.cx.access, model, &write)
+            .await;
+        if let Some(outcome) = outcome.map_err(|error| self.cx.access.fail_transaction(error))? {
             return Ok(outcome);
         }
         let before = self.pin_matches(model, &mut write).await?;
@@ -344,7 +343,7 @@ impl TransactionalWrite<'_> {
         };
         let write_all = async {
             let outcome = self
-                .write_with_inverses(&self.access, model, write, &before)
+                .write_with_inverses(&self.cx.access, model, write, &before)
                 .await?;
             if let Some(delete_set) = delete_set {
                 self.delete_cascaded(model, &before, &delete_set).await?;
@@ -354,7 +353,7 @@ impl TransactionalWrite<'_> {
         // The caller's transaction must not commit a reference without the matching change of the inverse.
         write_all
             .await
-            .map_err(|error| self.access.fail_transaction(error))
+            .map_err(|error| self.cx.access.fail_transaction(error))
     }
 
     /// Updates a single document without a prior read. The command returns the old document, and the operators determine the new
@@ -388,8 +387,7 @@ impl TransactionalWrite<'_> {
         let before = [LinkedDocument::from_stored(model, &raw)?];
         ensure_decided(model, &before)?;
         let after = footprint::predict_references(change, model, &before).unwrap_or_default();
-        let both = (&self.full_access, access);
-        update_inverses(both, model, &before, &after, ReferenceWrite::Update).await?;
+        update_inverses(access, model, &before, &after, ReferenceWrite::Update).await?;
         let references_changed = (0..model.links().len()).any(|link| {
             let targets = |documents: &[LinkedDocument]| {
                 let document = documents.first();
@@ -432,7 +430,7 @@ impl TransactionalWrite<'_> {
             options: Stage::REFERENCES.step("read the stored references").into(),
             ..find_matching(&model.collection.into(), filter)
         };
-        let found = read_linked(&self.access, model, find).await?;
+        let found = read_linked(&self.cx.access, model, find).await?;
         ensure_decided(model, &found)?;
         add_condition(filter, "_id", one_of(document_ids(&found))?)?;
         Ok(found)
@@ -541,7 +539,7 @@ impl TransactionalWrite<'_> {
             )
             .await?;
         }
-        update_inverses((full_access, access), model, before, &after, kind).await?;
+        update_inverses(access, model, before, &after, kind).await?;
         Ok(outcome)
     }
 
@@ -572,10 +570,9 @@ impl TransactionalWrite<'_> {
     }
 }
 
-/// Updates inverses for the difference between two states of documents. A new target must be visible to
-/// `access`, the second of the two.
+/// Updates inverses for the difference between two states of documents. A new target must be visible to `access`.
 async fn update_inverses(
-    (full_access, access): (&Access, &Access),
+    access: &Access,
     model: &'static Model,
     before: &[LinkedDocument],
     after: &[LinkedDocument],
@@ -583,7 +580,8 @@ async fn update_inverses(
 ) -> Result<()> {
     // The session of a restore sees soft-deleted documents, and must not add references to them.
     let present = access.clone().with_visibility(Visibility::Present);
-    let mut inverse_batch = InverseBatch::new(&present, full_access);
+    let full_access = access.with_full_visibility();
+    let mut inverse_batch = InverseBatch::new(&present, &full_access);
     let addition = match kind {
         ReferenceWrite::Insert => InverseChange::AddInserted,
         ReferenceWrite::Update | ReferenceWrite::Delete | ReferenceWrite::Upgrade => {

@@ -49,7 +49,6 @@ use super::{
     metadata_update::{remove_records, set_at},
     version_clock::first_version,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -67,7 +66,7 @@ use crate::{
     schema::{Model, Rollup, RollupKind},
     session::{
         access::Access,
-        retry, trace,
+        retry,
         transaction_scope::{self, TransactionAttempts},
     },
     write::footprint::with_operator,
@@ -482,7 +481,10 @@ async fn insert_children(
                 model,
                 "another write changed a parent or a child: the rollups are updated from the record",
             ),
-            Err(error) => trace::log_still_pending("rollup update", Some(model), &error),
+            Err(error) => retry::log_fallback(
+                model,
+                format_args!("{error}: the rollups are updated from the record"),
+            ),
         }
     }
     // An insert of several documents can fail after some of the documents are stored.

@@ -3,7 +3,6 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{Footprint, add_managed_fields};
-
 use crate::{
     Result,
     backend::operation::{

@@ -434,6 +434,75 @@ impl Wrapper for ConcurrentJobChanges {
     }
 }
 
+/// A backend with a concurrent client that renews the lease of every chunk before the recovery reads a chunk.
+#[derive(Debug)]
+struct RenewedChunks(Arc<dyn Backend>);
+
+impl Wrapper for RenewedChunks {
+    type Inner = dyn Backend;
+
+    fn inner(&self) -> &dyn Backend {
+        &*self.0
+    }
+
+    fn perform<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            if operation.origin().step == "read the provisional chunk" {
+                let in_one_hour = DateTime::now().timestamp_millis() + 3_600_000;
+                let renewal = rawdoc! {
+                    "_odm.provisional.lease": DateTime::from_millis(in_one_hour),
+                    "is_renewed": true,
+                };
+                set_in_all(&*self.0, "more_steps", renewal).await?;
+            }
+            run.await
+        })
+    }
+
+    fn wrap_transaction(
+        &self,
+        transaction: Arc<dyn BackendTransaction>,
+    ) -> Arc<dyn BackendTransaction> {
+        transaction
+    }
+}
+
+/// A recovery leaves a chunk to the writer that has renewed the lease since the recovery found the chunk.
+#[tokio::test]
+async fn a_chunk_with_a_renewed_lease_is_not_recovered() {
+    let engine: Arc<dyn Backend> = Arc::new(backend::Engine::memory());
+    let db = odm::Database::<Office>::with_backend(Arc::new(RenewedChunks(engine.clone())));
+    db.sync_indexes().await.unwrap();
+    let chunk = InsertOperation {
+        collection: "more_steps".into(),
+        documents: vec![rawdoc! {
+            "_id": 1,
+            "_odm": { "provisional": { "lease": DateTime::from_millis(0), "token": ObjectId::new() } },
+        }],
+        ..insert(1)
+    };
+    engine.insert(chunk).await.unwrap();
+    let chunks = |filter| CountOperation {
+        collection: "more_steps".into(),
+        filter,
+        ..count()
+    };
+    db.run_pending().await.unwrap();
+    let renewed = engine.count(chunks(rawdoc! { "is_renewed": true })).await;
+    assert_eq!(renewed.unwrap(), 1);
+
+    // Without the renewal, the recovery deletes a chunk without an owner.
+    let expired = rawdoc! { "_odm.provisional.lease": DateTime::from_millis(0) };
+    set_in_all(&*engine, "more_steps", expired).await.unwrap();
+    let db = odm::Database::<Office>::with_backend(engine.clone());
+    db.run_pending().await.unwrap();
+    assert_eq!(engine.count(chunks(rawdoc! {})).await.unwrap(), 0);
+}
+
 /// A backend with a concurrent client that opens every job before an update in a transaction.
 #[derive(Debug)]
 struct ConflictingUpdates<T: ?Sized> {

@@ -198,6 +198,7 @@ fn modules_use_only_lower_layers() {
                 "language",
                 "relation",
                 "action",
+                "session::Session",
                 "session::database",
                 "session::transaction",
                 "write",
@@ -209,6 +210,7 @@ fn modules_use_only_lower_layers() {
             &["language/field", "language/query", "model/document"],
             &[
                 "action",
+                "session::Session",
                 "session::database",
                 "session::transaction",
                 "write",
@@ -219,16 +221,22 @@ fn modules_use_only_lower_layers() {
             &["model/stored", "model/ids", "overflow", "relation"],
             &[
                 "action",
+                "session::Session",
                 "session::database",
                 "session::transaction",
                 "write",
             ],
         ),
+        (
+            "odm/src",
+            &["language/field", "language/query"],
+            &["model::decode"],
+        ),
         // A write and its follow-up work know nothing of the typed actions.
         (
             "odm/src",
             &["write", "pending"],
-            &["action", "session::database"],
+            &["action", "session::Session", "session::database"],
         ),
         // The kinds of derived data do not know each other.
         (

@@ -5,7 +5,6 @@ use std::fmt;
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
 
 use super::{Arrays, to_raw_document};
-
 use crate::{
     Result,
     action::update::ArrayValue,

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{Find, pipeline};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation,

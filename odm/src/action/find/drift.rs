@@ -6,7 +6,6 @@ use bson::{Bson, DateTime, RawBson};
 use futures_util::{StreamExt, stream};
 
 use super::{Find, Rows};
-
 use crate::{
     Result,
     backend::Cursor,

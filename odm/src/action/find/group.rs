@@ -3,7 +3,6 @@
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Find, pipeline};
-
 use crate::{
     Result, error,
     language::{

@@ -1,7 +1,6 @@
 //! Queries for the documents under a parent: the `_id` begins with the id of the parent.
 
 use super::Find;
-
 use crate::{
     language::{field::Path, query::FilterNode},
     model::{

@@ -11,7 +11,6 @@ use token::TokenSide;
 pub use token::{IntoPageToken, PageToken};
 
 use super::{Find, decode_and_join};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{self, Direction, Explain},

@@ -5,7 +5,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
 
 use super::{Find, Rows};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, ReadOptions},
@@ -28,7 +27,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// A stage that writes (`$out`, `$merge`) is an error: every write goes through the write path of this crate.
     /// `$changeStream`, which never ends, and any stage that only describes the server (`$collStats`, `$currentOp`, …) are errors
     /// too. A stage that reads another collection (`$lookup`, `$graphLookup`, `$unionWith`) may read the collections of the
-    /// schema. Models with a [soft delete](crate::SoftDelete) or a [scope](crate::session::scope) are excluded, as the stage would read
+    /// schema. Models with a [soft delete](crate::SoftDelete) or a [scope](crate::scope) are excluded, as the stage would read
     /// deleted documents and the documents of other tenants. Chunk documents and the internal collections of this crate are
     /// excluded for the same reason.
     ///

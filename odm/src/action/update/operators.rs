@@ -8,7 +8,6 @@ use super::{
     push::PushModifiers,
     requirement::{RequirementReason, UpdateRequirement},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     error::too_many_elements,

@@ -11,7 +11,6 @@ use super::{
     operators::FinishedUpdate,
     requirement::{RequirementReason, UpdateRequirement},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     action::{

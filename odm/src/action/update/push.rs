@@ -5,7 +5,6 @@ use bson::RawDocumentBuf;
 use super::{
     ArrayElementFields, ArrayValue, ResidentArray, TargetKind, Update, operators::OperatorPlace,
 };
-
 use crate::{
     Result,
     language::{

@@ -1,7 +1,6 @@
 //! `$rename`: moves a value to another field.
 
 use super::{OptionalValue, TargetKind, Update};
-
 use crate::{
     Error, ErrorKind, Result,
     language::field::{Keyed, Path, Place, SameScope, Settable, Single},

@@ -10,7 +10,6 @@ use super::{
     elements::{ElementConditions, Levels},
     operand_types::OutOfRange,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     error::array_full,

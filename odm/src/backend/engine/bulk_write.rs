@@ -6,7 +6,6 @@ use bson::{Bson, RawDocument};
 use odm_engine as engine;
 
 use super::{EngineTarget, blocking::Call, convert, error, update_bytes};
-
 use crate::{
     Error, Result,
     backend::operation::{

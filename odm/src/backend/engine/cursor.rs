@@ -12,7 +12,6 @@ use super::{
     blocking::{self, CancelOnDrop, MIN_TIME_OF_BATCH},
     error,
 };
-
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},

@@ -10,7 +10,6 @@ use super::{
     blocking::{self, Call, MAX_CALLER_INPUT},
     error, total_bytes,
 };
-
 use crate::{Result, backend::operation::InsertOperation};
 
 /// Inserts documents: [`Executor::insert`](crate::backend::Executor::insert).

@@ -11,7 +11,6 @@ use std::{
 use odm_engine::Session;
 
 use super::{Engine, blocking::Call, error};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{BackendTransaction, BoxFuture},

@@ -6,7 +6,6 @@ use bson::RawDocumentBuf;
 use odm_engine::ChangeStream;
 
 use super::error;
-
 use crate::{
     Result,
     backend::{BoxFuture, ChangeCursor, Cursor},

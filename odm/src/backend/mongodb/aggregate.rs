@@ -9,7 +9,6 @@ use super::{
     read_options::with_read_options,
     to_driver_document,
 };
-
 use crate::{Error, ErrorKind, Result, backend::operation::AggregateOperation};
 
 /// Opens the cursor of an aggregation: [`Executor::aggregate`](crate::backend::Executor::aggregate).

@@ -14,7 +14,6 @@ use super::{
     WriteSession, delete, error, insert, update,
     write_command::{self, ARRAY_ELEMENT_OVERHEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_STATEMENTS},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{

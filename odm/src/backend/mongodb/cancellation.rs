@@ -20,7 +20,6 @@ use ::mongodb::{
 use tokio::sync::OnceCell;
 
 use super::error;
-
 use crate::{
     Result,
     error::read_timed_out,

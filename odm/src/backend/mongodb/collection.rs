@@ -6,7 +6,6 @@ use ::mongodb::{
 };
 
 use super::error;
-
 use crate::Result;
 
 /// MongoDB's code for a collection that exists already.

@@ -16,7 +16,6 @@ use ::mongodb::{
 };
 
 use super::{cancellation::SessionKiller, error, task, url_options};
-
 use crate::{Error, ErrorKind, Result, backend::Capabilities};
 
 /// The time to wait for the first contact with a server, unless the URL sets a time.

@@ -17,7 +17,6 @@ use super::{
     cancellation::{DriverCall, SessionKill, SessionKiller},
     error, transaction,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, Cursor},

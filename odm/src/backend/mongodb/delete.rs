@@ -3,7 +3,6 @@
 use ::mongodb::{Database, action::Action, bson::Document};
 
 use super::{WriteSession, error, to_driver_document};
-
 use crate::{
     Result,
     backend::operation::{DeleteOperation, DeleteResult},

@@ -14,7 +14,6 @@ use super::{
     read_options::with_read_options,
     to_driver_document,
 };
-
 use crate::{Error, ErrorKind, Result, backend::operation::DistinctOperation};
 
 /// MongoDB's code for distinct values that do not fit in one reply.

@@ -10,7 +10,6 @@ use super::{
     error, read_options::to_driver_preference, to_driver_document, to_driver_limit,
     to_driver_max_time,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{Explain, FindOperation},

@@ -8,7 +8,6 @@ use super::{
     read_options::with_read_options,
     to_driver_document, to_driver_limit,
 };
-
 use crate::{
     Result,
     backend::operation::{CountOperation, FindOperation},

@@ -4,7 +4,6 @@ use ::mongodb::{Database, action::Action, options::ReturnDocument};
 use bson::RawDocumentBuf;
 
 use super::{WriteSession, aggregate, error, to_driver_document, update};
-
 use crate::{
     Result,
     backend::operation::{DocumentChange, FindAndModify, FindAndModifyKind},

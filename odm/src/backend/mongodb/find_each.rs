@@ -13,7 +13,6 @@ use super::{
     read_options::with_read_options,
     to_driver_document, to_driver_limit,
 };
-
 use crate::{Error, ErrorKind, Result, backend::operation::FindEach};
 
 /// Opens the cursor of a query for each key: [`Executor::find_each`](crate::backend::Executor::find_each).

@@ -12,7 +12,6 @@ use super::{
     read_options::with_read_options,
     to_driver_document, to_driver_limit,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, FindSeveral},

@@ -12,7 +12,6 @@ use bson::RawDocumentBuf;
 use futures_util::TryStreamExt;
 
 use super::{error, to_driver_document};
-
 use crate::{
     Result,
     backend::operation::{Direction, Index},

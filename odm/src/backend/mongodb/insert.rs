@@ -11,7 +11,6 @@ use super::{
     error::{self, RejectedWrite},
     write_command::{self, ARRAY_ELEMENT_OVERHEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_STATEMENTS},
 };
-
 use crate::{Error, ErrorKind, Result, backend::operation::InsertOperation};
 
 /// Inserts documents: [`Executor::insert`](crate::backend::Executor::insert).

@@ -9,7 +9,6 @@ use super::{
     error,
     index::{HASHED_KIND, find_hashed_path},
 };
-
 use crate::{Result, backend::operation::ShardKey};
 
 /// Returns the shard key of a collection: [`Backend::shard_key_of`](crate::backend::Backend::shard_key_of).

@@ -27,7 +27,6 @@ use super::{
     distinct::{self, DistinctValues},
     error, find, find_and_modify, find_each, insert, task, update,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{

@@ -4,7 +4,6 @@ use ::mongodb::{Database, action::Action, bson::Document};
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{WriteSession, aggregate, error, to_driver_document};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{DocumentChange, UpdateOperation, UpdateResult},

@@ -31,7 +31,6 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use fragments::EventFragments;
 
 use super::{error, to_driver_document};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{

@@ -7,7 +7,6 @@ use bson::{
 };
 
 use super::{WriteSession, error};
-
 use crate::Result;
 
 /// The maximum size of a document that MongoDB stores, in bytes.

@@ -3,7 +3,6 @@
 use bson::RawDocumentBuf;
 
 use super::{Collection, DeleteOperation, OperationOrigin, UpdateOperation};
-
 use crate::Error;
 
 /// Executes several writes, to one collection or to several.

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{NumericResult, SingleValuePlace, Summable};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Direction,

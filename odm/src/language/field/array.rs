@@ -9,7 +9,6 @@ use super::{
     CheckedPlace, FromPath, Path, Place, Queryable, Single, VariantMap, Writable, element_filter,
     shape,
 };
-
 use crate::{
     language::query::{
         Expr, Filter, FilterNode, IntoFilter, IntoValue, Root, encode_values, field_test,

@@ -1,7 +1,6 @@
 //! Places during validation of a write.
 
 use super::Path;
-
 use crate::{Error, Result};
 
 /// A place in a document during validation, with the paths that a save writes. Values at other paths are stored already and stay

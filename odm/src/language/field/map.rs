@@ -11,7 +11,6 @@ use bson::RawBson;
 use super::{
     CheckedPlace, FromPath, Marker, Path, Place, Queryable, VariantMap, path::ensure_map_key, shape,
 };
-
 use crate::{
     Result,
     backend::operation::Direction,

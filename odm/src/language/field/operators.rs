@@ -7,7 +7,6 @@
 use std::{cmp::Ordering, ops::Not};
 
 use super::Field;
-
 use crate::language::query::Expr;
 
 /// Types that Rust operators can compare with a field; no type implements the trait.

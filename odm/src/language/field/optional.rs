@@ -5,7 +5,6 @@ use std::{marker::PhantomData, ops::Deref};
 use serde::{Deserialize, Deserializer, Serializer};
 
 use super::{CheckedPlace, FromPath, Path, Place, Queryable, VariantMap, shape};
-
 use crate::{
     language::query::{Filter, IntoValue, field_test},
     model::{document::Stored, native, validation},

@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 
 use super::{ArrayPlace, Elem, FromPath, Path, Place, Queryable, Single, Writable, role, shape};
-
 use crate::{
     language::query::{Filter, FilterNode, IntoFilter, IntoValue},
     metadata::overflow::{BLOCK, COUNT, TAIL, WORK, manifest_in},

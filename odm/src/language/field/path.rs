@@ -5,7 +5,6 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use bson::RawBson;
 
 use super::Tag;
-
 use crate::{Error, ErrorKind, Result, language::query::FilterNode};
 
 /// A dotted path of stored names, with properties of the place.

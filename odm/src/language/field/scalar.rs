@@ -3,7 +3,6 @@
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::ObjectId};
 
 use super::Field;
-
 use crate::{
     language::query::Brackets,
     model::{

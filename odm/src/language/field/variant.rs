@@ -5,7 +5,6 @@ use std::{collections::HashMap, marker::PhantomData, ops::Deref};
 use bson::{RawBson, RawBsonRef};
 
 use super::{FromPath, Path, Place, shape};
-
 use crate::{
     language::query::{Filter, FilterNode, encode_value},
     model::document::Document,

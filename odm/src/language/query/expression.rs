@@ -11,7 +11,6 @@ use super::{
     render::single_field_document,
     value::encode_value,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     language::field::{Field, OptionalPlace, Ordered, Path, PathStep, Single},
@@ -20,7 +19,7 @@ use crate::{
 
 /// A value that the backend computes from the fields of a document of the model `M`: `a.credits().value() - a.debits()`.
 ///
-/// [`Field::value`] and [`ArrayPlace::len`](crate::language::field::ArrayPlace::len) create expressions. A comparison turns an expression
+/// [`Field::value`] and [`ArrayPlace::len`](crate::field::ArrayPlace::len) create expressions. A comparison turns an expression
 /// into a [`Filter`], which `&`, `|` and `!` combine with other filters. Next to conditions with an index, the backend evaluates
 /// the expression only for documents that meet these conditions.
 ///

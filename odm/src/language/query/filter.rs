@@ -5,7 +5,6 @@ use std::{marker::PhantomData, ops};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::render;
-
 use crate::{
     Error, Result, error,
     language::field::{Path, Tag},

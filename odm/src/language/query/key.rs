@@ -5,7 +5,6 @@ use std::fmt;
 use bson::{RawDocument, RawDocumentBuf, Uuid, oid::ObjectId};
 
 use super::{Filter, FilterNode, encode_value, field_test};
-
 use crate::{
     Result, error,
     language::field::Path,

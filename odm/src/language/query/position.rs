@@ -3,7 +3,6 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::{Brackets, Sort, filter::FilterNode};
-
 use crate::{Error, ErrorKind, Result, language::field::Path};
 
 /// Returns the sort key of a document: its values of the sorted fields.

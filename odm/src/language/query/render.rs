@@ -10,7 +10,6 @@ use super::{
     filter::{FilterNode, is_special},
     variant::{pull_condition, without_variants},
 };
-
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the filter document of a tree.

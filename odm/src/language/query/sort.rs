@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{Brackets, render::append_field};
-
 use crate::{Error, ErrorKind, Result, backend::operation::Direction, language::field::Path};
 
 /// An order of documents of the model `M` by one field: `p.name().asc()`.

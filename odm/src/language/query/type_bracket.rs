@@ -6,7 +6,6 @@ use bson::{
 };
 
 use super::filter::FilterNode;
-
 use crate::{backend::operation::Direction, language::field::Path};
 
 /// A set of type brackets in BSON's order.

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 
 use super::filter::{FilterNode, nested_test};
-
 use crate::language::field::{Path, Tag};
 
 /// Returns the node with every [`FilterNode::Variant`] expanded.

@@ -4,7 +4,6 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::Stored;
-
 use crate::{Error, ErrorKind, Result, error, language::query::append_field, model::native};
 
 /// A document to insert, either complete or without copies and computed fields.

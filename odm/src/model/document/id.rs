@@ -9,7 +9,6 @@ use std::{borrow::Cow, fmt};
 use bson::{Uuid, oid::ObjectId};
 
 use super::{Document, Ref};
-
 use crate::{Error, ErrorKind, Result, error, language::query::IntoKey, schema::Model};
 
 /// A type that can be part of an `_id`: a text, an integer, an `ObjectId`, a `Uuid`, or a [`Ref`] to a document with such an

@@ -4,7 +4,6 @@ use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Stored, kind};
-
 use crate::{
     Error, ErrorKind, Result,
     language::field::{CheckedPlace, OverflowPlace, Path, VariantMap},

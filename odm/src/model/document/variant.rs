@@ -8,7 +8,6 @@ use std::marker::PhantomData;
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::Document;
-
 use crate::{
     Error, Result,
     backend::operation::Index,

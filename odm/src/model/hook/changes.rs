@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::Selection;
-
 use crate::{
     Result,
     action::{OptionalValue, UpdateOperators},

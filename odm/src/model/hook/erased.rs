@@ -4,7 +4,6 @@
 use std::marker::PhantomData;
 
 use super::{Changes, Committed, Hooks, Selection};
-
 use crate::{
     Result,
     backend::BoxFuture,

@@ -1,7 +1,6 @@
 //! Runs a write and the hooks after the write.
 
 use super::{Committed, RunHooks};
-
 use crate::{
     Error, Result,
     backend::BoxFuture,

@@ -7,7 +7,6 @@ use std::{any, borrow::Cow, marker::PhantomData};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::TextForm;
-
 use crate::{
     Overflow, Page, PageToken,
     error::{Problem, Violation},

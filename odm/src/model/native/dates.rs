@@ -3,7 +3,6 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::tagged::deserialize_own_or_bson;
-
 use crate::{
     __private::Timestamp,
     language::{

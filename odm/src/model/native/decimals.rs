@@ -7,7 +7,6 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
 use super::tagged::deserialize_own_or_bson;
-
 use crate::{
     action::{Arithmetic, Increment, OutOfRange},
     language::{

@@ -4,7 +4,6 @@ use bson::RawBson;
 use garde::{Path, Report, Validate, rules::inner::Inner};
 
 use super::Violation;
-
 use crate::model::{
     decode,
     document::{Overflow, Stored},

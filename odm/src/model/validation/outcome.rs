@@ -3,7 +3,6 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{broken_rules, validation_error};
-
 use crate::{
     Error, ErrorKind, Result, error,
     model::{decode, document::Document},

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::{IdKey, MAX_IDS_PER_QUERY};
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

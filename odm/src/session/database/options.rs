@@ -3,7 +3,6 @@
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use super::Database;
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{self, Backend, Observed},

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::ResumeToken;
-
 use crate::{
     Error, ErrorKind, Result, error,
     language::field::{Place, SameScope},

@@ -12,7 +12,6 @@ use super::{
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, ElementChange, Manifest},
     order::ArrayOrder,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{

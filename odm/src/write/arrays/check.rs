@@ -11,7 +11,6 @@ use super::{
     order::ArrayOrder,
     read,
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

@@ -8,17 +8,17 @@ pub(super) use crate::overflow::chunks::{
 };
 
 use super::{ArrayHandle, MAX_CHUNK_BYTES, manifest::element_bytes};
-
 use crate::{
     ErrorKind, Result,
     backend::operation::{
         DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
     },
-    language::query::id_filter,
+    language::query::{append_field, single_field_document},
     metadata::{
         self,
         overflow::{ChunkMetadata, abandoned_insert_id, chunk_id},
     },
+    pending::record::PendingKind,
     schema::OverflowField,
     session::access::{Access, find_matching},
     write::metadata_update::{parse_document, to_raw_document},
@@ -259,17 +259,24 @@ pub(super) async fn delete_chunks(
     Ok(access.delete(field.chunks, delete).await?.deleted)
 }
 
-/// Returns the owner, the number and the metadata of a chunk. `None` if the chunk is gone.
-pub(super) async fn read_chunk_head(
+/// Returns the owner, the number and the metadata of a provisional chunk. `None` if the lease is renewed, or if the chunk is gone or
+/// confirmed.
+pub(super) async fn read_expired_chunk(
     access: &Access,
     field: &OverflowField,
     id: &RawBson,
 ) -> Result<Option<Document>> {
     let projection = doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 };
+    let mut filter = PendingKind::PROVISIONAL_CHUNK.expired_filter()?;
+    append_field(
+        &mut filter,
+        "_id",
+        single_field_document("$eq", id.clone())?,
+    )?;
     let find = FindOperation {
         projection: Some(to_raw_document(&projection)?),
         options: Stage::ARRAYS.step("read the provisional chunk").into(),
-        ..find_matching(&field.chunks.collection.into(), &id_filter(id)?)
+        ..find_matching(&field.chunks.collection.into(), &filter)
     };
     let found = access.find_all(field.chunks, find).await?;
     found.first().map(|raw| parse_document(raw)).transpose()

@@ -7,7 +7,6 @@ use super::{
     chunks::{self, generation_filter},
     manifest::ArrayState,
 };
-
 use crate::{
     Result,
     backend::{

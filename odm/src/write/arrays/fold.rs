@@ -13,7 +13,6 @@ use super::{
     order::sort_if_ordered,
     read,
 };
-
 use crate::{
     Result,
     metadata::overflow::TAIL,

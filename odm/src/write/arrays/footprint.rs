@@ -8,7 +8,6 @@ use super::{
     manifest::{ElementChange, array_or_empty, element_bytes},
     order::ArrayOrder,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::DocumentChange,

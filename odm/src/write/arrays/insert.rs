@@ -14,7 +14,6 @@ use super::{
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
 };
-
 use crate::{
     Error, ErrorKind, Result, error,
     metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},

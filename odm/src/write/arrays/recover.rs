@@ -7,7 +7,6 @@ use super::{
     chunks,
     manifest::{ArrayState, ArrayWorkKind, integer_or_zero},
 };
-
 use crate::{
     Result,
     backend::operation::Stage,
@@ -89,7 +88,7 @@ async fn recover_provisional(
     let mut expired = ExpiredWork::new(access, field.chunks, kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
-            let Some(chunk) = chunks::read_chunk_head(access, field, &id).await? else {
+            let Some(chunk) = chunks::read_expired_chunk(access, field, &id).await? else {
                 continue;
             };
             match confirm_or_delete(access, model, field, &chunk).await {

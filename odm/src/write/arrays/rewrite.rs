@@ -10,7 +10,6 @@ use super::{
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
 };
-
 use crate::{
     Result, error,
     metadata::overflow::{BOUND, COUNT, GENERATION, NEXT},

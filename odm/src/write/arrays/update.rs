@@ -28,7 +28,6 @@ use super::{
     manifest::{ArrayState, Manifest},
     order::{ArrayOrder, sort_if_ordered},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::{
@@ -146,10 +145,8 @@ struct ArrayUpdate {
     cx: WriteContext,
     /// The stages after the arrays.
     next: Next,
-    access: Access,
     /// An access to all documents: of every scope, and soft-deleted.
     unrestricted: Access,
-    model: &'static Model,
     field: &'static OverflowField,
     write: WriteOperation,
     footprint: ArrayFootprint,
@@ -161,8 +158,6 @@ impl ArrayUpdate {
     fn new(cx: WriteContext, write: WriteOperation, next: Next, footprint: ArrayFootprint) -> Self {
         Self {
             unrestricted: cx.access.with_full_visibility(),
-            access: cx.access.clone(),
-            model: cx.model,
             cx,
             next,
             field: footprint.field,
@@ -206,7 +201,7 @@ impl ArrayUpdate {
     /// Runs the update. A kind of derived data that depends on the elements runs the update together with its follow-up writes.
     async fn run_with_dependents(self) -> Result<WriteOutcome> {
         let elements = self.footprint.change.added_elements();
-        let (model, array, adds) = (self.model, self.field, !elements.is_empty());
+        let (model, array, adds) = (self.cx.model, self.field, !elements.is_empty());
         let mut kinds = MAINTAINERS.iter();
         // With an intent record, an outer update has handled the references of all arrays.
         let dependent =
@@ -270,9 +265,7 @@ impl ArrayUpdate {
         Self {
             cx: self.cx.with_access(access),
             next: self.next,
-            access: access.clone(),
             unrestricted: access.with_full_visibility(),
-            model: self.model,
             field: self.field,
             write: self.write.clone(),
             footprint: self.footprint.clone(),
@@ -284,7 +277,7 @@ impl ArrayUpdate {
     fn array_handle<'a>(&'a self, id: &'a Bson) -> ArrayHandle<'a> {
         ArrayHandle {
             access: &self.unrestricted,
-            model: self.model,
+            model: self.cx.model,
             field: self.field,
             id,
         }
@@ -294,7 +287,7 @@ impl ArrayUpdate {
     async fn read_state(&self) -> Result<Option<ArrayState>> {
         let filter = parse_document(&self.write_filter())?;
         let filter = to_raw_document(&doc! { "$and": [filter, tombstone::not_final()] })?;
-        ArrayState::read_matching(&self.access, self.model, self.field, &filter).await
+        ArrayState::read_matching(&self.cx.access, self.cx.model, self.field, &filter).await
     }
 
     /// Reads the state of the array when no work is pending.
@@ -406,7 +399,8 @@ impl ArrayUpdate {
                     done.map_err(|error| access.fail_transaction(error))
                 }
             };
-            self.access
+            self.cx
+                .access
                 .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run)
                 .await
         })

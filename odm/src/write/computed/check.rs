@@ -3,7 +3,6 @@
 use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 
 use super::{computing_stages, equality_condition};
-
 use crate::{
     Result,
     backend::operation::{DocumentChange, Stage, UpdateOperation},

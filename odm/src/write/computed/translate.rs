@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, bson, doc};
 
 use super::{condition::element_condition, expression::error_expression};
-
 use crate::write::footprint::{AddedElements, Operator, PathChange, parsed_changes};
 
 /// The maximum position of an array element in an update path, as on MongoDB.

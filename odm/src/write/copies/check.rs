@@ -10,7 +10,6 @@ use super::{
     source::SourceCache,
     to_raw_document,
 };
-
 use crate::{
     Result,
     backend::operation::Stage,

@@ -8,7 +8,6 @@ use super::{
     parse_document,
     source::SourceCache,
 };
-
 use crate::{
     Result,
     language::query::append_field,

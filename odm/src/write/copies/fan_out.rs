@@ -16,7 +16,6 @@ use super::{
     source::SourceState,
     to_raw_document,
 };
-
 use crate::{
     ErrorKind, Result,
     backend::{

@@ -8,7 +8,6 @@ use super::{
     source::{SourceCache, SourceState},
     to_raw_document,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::BoxFuture,

@@ -9,7 +9,6 @@ use super::{
     is_dependent,
     layout::{CopyGroup, copy_groups, dependent_groups},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{Direction, Index, Stage},

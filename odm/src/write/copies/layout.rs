@@ -4,7 +4,6 @@
 use bson::{Bson, Document, doc};
 
 use super::source::SourceState;
-
 use crate::{
     metadata::{
         self, ParsedMetadata,

@@ -8,7 +8,6 @@ use super::{
     dependent_groups,
     source::{SourceState, source_projection},
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

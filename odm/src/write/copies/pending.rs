@@ -10,7 +10,6 @@ use super::{
     lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
     revalidate::{revalidate_batch, revalidate_write},
 };
-
 use crate::{
     ErrorKind, Result,
     backend::{BoxFuture, operation::Stage},
@@ -207,7 +206,7 @@ pub(super) fn add_pending_fan_out(
     )?;
     let record = ConditionalRecord {
         paths,
-        marks: vec![
+        marks: [
             ("$inc", SOURCE_VERSION),
             ("$set", PendingKind::FAN_OUT.record_path()),
         ],

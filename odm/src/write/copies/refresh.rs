@@ -3,7 +3,6 @@
 use bson::RawDocumentBuf;
 
 use super::{layout::copy_groups, parse_document, source::SourceCache, to_raw_document};
-
 use crate::{
     Result,
     backend::BoxFuture,

@@ -11,7 +11,6 @@ use super::{
     parse_document,
     source::{SourceCache, SourceState, are_unchanged},
 };
-
 use crate::{
     Error, Result,
     backend::operation::{FindOperation, Stage},

@@ -6,7 +6,6 @@ use super::{
     layout::{CopyField, CopyGroup, PathRelation, copy_groups},
     parse_document, to_raw_document,
 };
-
 use crate::{
     Error, ErrorKind, Result, error,
     metadata::copy::remove_copied_from,

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 use super::{layout::CopyGroup, refresh::refresh_copies};
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

@@ -9,7 +9,6 @@ use bson::RawDocumentBuf;
 use serde::Serialize;
 
 use super::{OrderedId, delete_rule::rules_targeting, delete_set::DeleteSet, read_linked};
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,

@@ -7,7 +7,6 @@ use bson::{RawBson, RawDocumentBuf};
 use super::{
     detach::detach_change, linked_document::LinkedDocument, overflow_references::add_conditions,
 };
-
 use crate::{
     Result,
     backend::operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
@@ -177,11 +176,11 @@ impl DeleteRule {
     ) -> Result<u64> {
         let DetachUpdate {
             mut write,
-            records,
+            record,
             follow_ups,
         } = self.detach_update(access, filter, deleted)?;
         let mut cx = WriteContext::of_follow_up(access, self.model);
-        cx.conditional_records = records;
+        cx.conditional_record = record;
         if intent == DetachIntent::Recorded {
             cx = cx.with_intent();
             if let DocumentChange::Operators { update, .. } = &mut write.change {
@@ -225,10 +224,10 @@ impl DeleteRule {
         deleted: impl IntoIterator<Item = &'d RawBson>,
     ) -> Result<DetachUpdate> {
         let mut change = detach_change(self.link, deleted)?;
-        let (mut records, mut follow_ups) = (Vec::new(), Vec::new());
+        let (mut record, mut follow_ups) = (None, Vec::new());
         for kind in MAINTAINERS {
             let detach = kind.extend_detach(access, self.model, &mut change)?;
-            records.extend(detach.conditional_record);
+            record = record.or(detach.conditional_record);
             follow_ups.extend(detach.follow_up);
         }
         add_managed_fields(&mut change, self.model)?;
@@ -242,7 +241,7 @@ impl DeleteRule {
         };
         Ok(DetachUpdate {
             write,
-            records,
+            record,
             follow_ups,
         })
     }
@@ -260,7 +259,7 @@ pub(super) enum DetachIntent {
 /// An update that removes references, with the additions of the other kinds.
 pub(super) struct DetachUpdate {
     pub(super) write: UpdateOperation,
-    pub(super) records: Vec<ConditionalRecord>,
+    pub(super) record: Option<ConditionalRecord>,
     pub(super) follow_ups: Vec<FollowUp>,
 }
 

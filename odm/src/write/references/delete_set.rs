@@ -11,7 +11,6 @@ use super::{
     linked_document::{LinkedDocument, read_linked},
     validate::{delete_restricted, ensure_decided},
 };
-
 use crate::{
     Error, Result,
     backend::operation::{CountOperation, FindOperation, Stage},

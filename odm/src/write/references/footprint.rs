@@ -6,7 +6,6 @@ use super::{
     delete_rule::rules_targeting,
     linked_document::{LinkedDocument, ids_in, ids_in_fields},
 };
-
 use crate::{
     backend::operation::DocumentChange,
     model::{ids::contains_id, stored::root_of},

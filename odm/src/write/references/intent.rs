@@ -50,7 +50,6 @@ use super::{
     overflow_references, update_metadata,
     validate::{insert_abandoned, is_reference_error, too_much_contention},
 };
-
 use crate::{
     ErrorKind, Result,
     backend::{

@@ -14,7 +14,6 @@ use super::{
     overflow_inverse::{InverseChange, OverflowInverse},
     validate::{delete_undecided, inverse_full, inverse_taken, missing_target},
 };
-
 use crate::{
     Result,
     backend::operation::{

@@ -3,7 +3,6 @@
 use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{intent::unchanged_value, linked_document::ids_at};
-
 use crate::{
     Result,
     backend::operation::{DocumentChange, Stage, UpdateOperation},

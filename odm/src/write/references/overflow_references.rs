@@ -20,7 +20,6 @@ use super::{
     linked_document::LinkedDocument,
     overflow_inverse::InverseChange,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{Direction, DocumentChange, Index},

@@ -15,7 +15,6 @@ use super::{
     overflow_references::add_conditions,
     run_write, update_metadata,
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
@@ -164,7 +163,7 @@ async fn detach_missing(
     let mut detach = rule.detach_update(full_access, filter, [missing])?;
     narrow_filter(full_access, rule.model, &mut detach.write.filter, false).await?;
     let mut cx = WriteContext::of_follow_up(full_access, rule.model);
-    cx.conditional_records = detach.records;
+    cx.conditional_record = detach.record;
     let outcome = run_write(cx, detach.write.into(), Next::after_references()).await?;
     for run_in_background in detach.follow_ups {
         run_in_background(full_access);

@@ -6,7 +6,6 @@ use super::{
     ReferenceWrite, linked_document::LinkedDocument, update_inverses,
     validate::upgrade_needs_transaction,
 };
-
 use crate::{
     Result,
     backend::{
@@ -59,11 +58,10 @@ async fn write_upgraded(
             if access.update(model, update).await?.matched == 0 {
                 return Ok(false);
             }
-            let full_access = access.with_full_visibility();
             let in_scope = access.in_scope_of(model, before.scope.as_ref());
             let (before, after) = ([before], [after]);
             let kind = ReferenceWrite::Upgrade;
-            update_inverses((&full_access, &in_scope), model, &before, &after, kind)
+            update_inverses(&in_scope, model, &before, &after, kind)
                 .await
                 .map_err(|error| access.fail_transaction(error))?;
             Ok(true)

@@ -6,7 +6,6 @@ use super::{
     delete_rule::{DeleteRule, rules_targeting},
     linked_document::LinkedDocument,
 };
-
 use crate::{
     Error, ErrorKind, Result, error,
     metadata::references::TombstoneState,

@@ -11,7 +11,6 @@ use super::{
     parent_update::read_latest,
     recompute::{RollupSums, add_values, for_each_document},
 };
-
 use crate::{
     Result,
     model::{ids::OrderedId, stored::parse_fields},

@@ -8,7 +8,6 @@ use super::{
     contribution::{Contribution, RollupGroup, child_fields},
     parent::{ParentIdentity, ParentKey},
 };
-
 use crate::{
     Result,
     backend::operation::Stage,

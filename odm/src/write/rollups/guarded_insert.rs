@@ -17,7 +17,6 @@ use super::{
     parent_update,
     standalone::{none_applied, push_applied, remove_applied, version_guard, version_guard_for},
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

@@ -3,7 +3,6 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::contribution::RollupGroup;
-
 use crate::{
     Result,
     language::query::id_filter,

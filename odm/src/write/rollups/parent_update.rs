@@ -9,7 +9,6 @@ use super::{
     contribution::{RollupGroup, sort_value_path},
     parent::ParentIdentity,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, Stage},

@@ -15,7 +15,6 @@ use super::{
     standalone::{self, RejectedChildren},
     transactional,
 };
-
 use crate::{
     Result,
     backend::{

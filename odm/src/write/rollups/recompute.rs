@@ -11,7 +11,6 @@ use super::{
     parent_update, queue, rollup_groups,
     standalone::{applied_values, contention_error, version_guard},
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, Stage},

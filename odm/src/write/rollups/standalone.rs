@@ -11,7 +11,6 @@ use super::{
     parent::{ParentIdentity, ParentKey},
     parent_update, rollup_groups,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,

@@ -16,7 +16,6 @@ use super::{
     recompute::recompute_parent,
     subtract_deleted_children,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, Stage},

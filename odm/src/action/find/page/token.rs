@@ -3,7 +3,6 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::SortKey;
-
 use crate::{
     Error, ErrorKind, Result,
     language::query::Brackets,

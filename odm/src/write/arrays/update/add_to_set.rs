@@ -11,7 +11,6 @@ use super::{
     },
     ArrayUpdate, MultiStepChange,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,

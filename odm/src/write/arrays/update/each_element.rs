@@ -10,7 +10,6 @@ use super::{
     ArrayUpdate, MultiStepChange,
     growth::can_grow,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,
@@ -56,7 +55,7 @@ impl ArrayUpdate {
             let tail_operators = self.footprint.for_tail(operators);
             for attempt in write_attempts() {
                 let work = ArrayWork::new(
-                    &self.access,
+                    &self.cx.access,
                     ArrayWorkKind::Change {
                         change: change.clone(),
                         changes_count,

@@ -12,7 +12,6 @@ use super::{
     },
     ArrayUpdate,
 };
-
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, Stage},
@@ -58,7 +57,7 @@ impl ArrayUpdate {
     ) -> Result<Document> {
         let field = self.field;
         let measured = |path, max_bytes| MeasuredPart {
-            model: self.model,
+            model: self.cx.model,
             filter: doc! { "_id": { "$eq": owner.id.clone() } },
             path,
             max_bytes,
@@ -81,7 +80,7 @@ impl ArrayUpdate {
                      elements and push their new values, or change fewer elements at once"
                 );
                 let error = Error::new(ErrorKind::Unsupported, message).with_path(field.field);
-                return Err(crate::error::naming_model(self.model)(error));
+                return Err(crate::error::naming_model(self.cx.model)(error));
             }
         }
         let mut unchanged = resident_unchanged(field, &owner.resident);

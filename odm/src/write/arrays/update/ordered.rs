@@ -14,7 +14,6 @@ use super::{
     },
     ArrayUpdate,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,

@@ -10,7 +10,6 @@ use super::{
     },
     ArrayUpdate,
 };
-
 use crate::{
     ErrorKind, Result,
     metadata::overflow::{COUNT, GENERATION, NEXT},
@@ -54,7 +53,7 @@ impl ArrayUpdate {
             token: work.token,
             swept_generation: target.swept_generation,
             ..ArrayWork::new(
-                &self.access,
+                &self.cx.access,
                 ArrayWorkKind::Published {
                     expected_chunks: None,
                 },
@@ -104,7 +103,7 @@ impl ArrayUpdate {
                 // After a connection error the outcome is unknown, and recovery decides. If the chunks cannot be reclaimed now,
                 // recovery reclaims the chunks.
                 if error.kind() != ErrorKind::Connection
-                    && self.access.transaction_scope().is_none()
+                    && self.cx.access.transaction_scope().is_none()
                 {
                     let _ = self.reclaim_unpublished(array, work.token).await;
                 }

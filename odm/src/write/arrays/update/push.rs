@@ -18,7 +18,6 @@ use super::{
     ArrayUpdate, MultiStepChange,
     publish::PublishTarget,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,
@@ -211,7 +210,7 @@ impl ArrayUpdate {
                         values = missing;
                     }
                 }
-                let work = ArrayWork::new(&self.access, ArrayWorkKind::Stage);
+                let work = ArrayWork::new(&self.cx.access, ArrayWorkKind::Stage);
                 let condition = self.unchanged_since_read(owner.manifest.as_ref());
                 let Some(frozen) = array.begin_work(condition, &work, true).await? else {
                     retry::pause_before_retry("the array has changed since the read", attempt)

@@ -13,7 +13,6 @@ use super::{
     ArrayUpdate, MultiStepChange,
     publish::PublishTarget,
 };
-
 use crate::{
     Result,
     backend::BoxFuture,
@@ -66,7 +65,7 @@ impl ArrayUpdate {
                     .as_ref()
                     .and_then(|manifest| manifest.generation);
                 if !spilled.is_empty() {
-                    let work = ArrayWork::new(&self.access, ArrayWorkKind::Stage);
+                    let work = ArrayWork::new(&self.cx.access, ArrayWorkKind::Stage);
                     let condition = self.unchanged_since_read(owner.manifest.as_ref());
                     if array.begin_work(condition, &work, false).await?.is_none() {
                         retry::pause_before_retry("the array has changed since the read", attempt)
@@ -132,7 +131,7 @@ impl ArrayUpdate {
     ) -> Result<Option<WriteOutcome>> {
         let work = ArrayWork {
             swept_generation,
-            ..ArrayWork::new(&self.access, ArrayWorkKind::Sweep)
+            ..ArrayWork::new(&self.cx.access, ArrayWorkKind::Sweep)
         };
         put_all_resident(self.field, &work, resident, &mut operators)?;
         let done = self

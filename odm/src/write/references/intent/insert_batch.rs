@@ -22,7 +22,6 @@ use super::{
     stored_state::{StoredState, find_states},
     unchanged_value, unset_intent, with_insert_intent,
 };
-
 use crate::{
     Result,
     backend::operation::{BulkItemOutcome, BulkWrite, InsertOperation, Stage, UpdateOperation},

@@ -16,7 +16,6 @@ use super::{
     stored_state::{StoredState, find_state, find_states, intent_filter},
     unchanged_value, wait_or_recover,
 };
-
 use crate::{
     Result,
     backend::operation::Stage,

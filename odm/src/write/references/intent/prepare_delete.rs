@@ -28,7 +28,6 @@ use super::{
     },
     wait_or_recover,
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

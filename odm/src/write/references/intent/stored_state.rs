@@ -8,7 +8,6 @@ use super::{
     super::linked_document::{LinkedDocument, ids_at, read_link_fields},
     unchanged_value,
 };
-
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},

@@ -21,7 +21,6 @@ use super::{
     stored_state::{StoredState, add_idle_condition, find_state, tombstone_filter},
     wait_or_recover,
 };
-
 use crate::{
     Result,
     backend::{
