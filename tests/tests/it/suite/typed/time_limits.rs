@@ -207,7 +207,7 @@ pub async fn a_timeout_names_the_operation(fixture: Fixture) {
         .collect();
     db.insert_many(posts).await.unwrap();
     let slow = doc! { "$addFields": { "sum": { "$reduce": {
-        "input": { "$range": [0, 2_000] },
+        "input": { "$range": [0, 20_000] },
         "initialValue": 0,
         "in": { "$add": ["$$value", { "$mod": ["$$this", 7] }] },
     } } } };
