@@ -516,7 +516,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: self", self.kind())
+        write!(f, "{:?}: {self}", self.kind())
     }
 }
 

@@ -47,7 +47,7 @@ pub use overflow_inverses::{FewOverflowInverses, OverflowInverses};
 pub use overflow_many_to_many::{ManyToManyOverflows, SmallManyToManyOverflows};
 pub use overflow_races::{
     BriefInsert, ConcurrentSets, ConcurrentSpills, ExistingArraySpill, InlinesArray, LateDeletion,
-    LateInsert, LateInserts, LateReading, SearchesDuringFold, SmallOverflows,
+    LateInsert, LateInserts, LateReading, LateSpill, SearchesDuringFold, SmallOverflows,
 };
 pub use reinsert_after_delete::ReinsertedAfterDelete;
 pub use rollups::{ReinsertedChild, ReturningParent, Rollups, SmallRollups};

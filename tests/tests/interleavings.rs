@@ -3,7 +3,7 @@
 use odm_tests::schedule::{
     BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies, CopiesAndRollups,
     ExistingArraySpill, FewOverflowInverses, InlinesArray, JointInserts, LateDeletion, LateInsert,
-    LateInserts, LateJointInsert, LateReading, LateReferenceInsert, ManyToManyOverflows,
+    LateInserts, LateJointInsert, LateReading, LateReferenceInsert, LateSpill, ManyToManyOverflows,
     OrderedOverflows, OverflowDeleteRules, OverflowInverses, Overflows, ReinsertedAfterDelete,
     ReinsertedChild, ReturningParent, Rollups, Sabotage, Schedule, SearchesDuringFold, SmallCopies,
     SmallCopiesAndRollups, SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows,
@@ -428,6 +428,12 @@ fn an_immediately_deleted_insert_is_acknowledged() {
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
     run_every_order(&BriefInsert, 2);
+}
+
+/// The chunk that a late process inserts again after a delete is not confirmed.
+#[test]
+fn a_late_spill_leaves_no_chunks() {
+    run_every_order(&LateSpill, 2);
 }
 
 #[test]

@@ -294,6 +294,10 @@ pub(crate) const PROVISIONAL_LEASE: &str = metadata_path!("provisional.lease");
 /// The token of the write that publishes a provisional chunk. Without a token, the manifest decides.
 pub(crate) const PROVISIONAL_TOKEN: &str = metadata_path!("provisional.token");
 
+/// Identifies the insert of a provisional chunk. A late process may insert a chunk again that was deleted meanwhile. The writer
+/// that confirms a chunk compares this value.
+pub(crate) const PROVISIONAL_INSTANCE: &str = metadata_path!("provisional.instance");
+
 /// The token in the `_id` of a chunk: the write that created the chunk.
 pub(crate) const CHUNK_ID_TOKEN: &str = "_id.token";
 
@@ -320,6 +324,8 @@ pub(crate) struct ChunkMetadata {
     pub(crate) lease_end: Option<DateTime>,
     /// The token of the write that publishes the chunk. Only in a provisional chunk.
     pub(crate) token: Option<ObjectId>,
+    /// Identifies the insert. Only in a provisional chunk without a token.
+    pub(crate) instance: Option<ObjectId>,
 }
 
 impl ChunkMetadata {
@@ -332,6 +338,7 @@ impl ChunkMetadata {
             generation: object_id(CHUNK_GENERATION),
             lease_end: lease_end.and_then(Bson::as_datetime).copied(),
             token: object_id(PROVISIONAL_TOKEN),
+            instance: object_id(PROVISIONAL_INSTANCE),
         }
     }
 
@@ -341,6 +348,7 @@ impl ChunkMetadata {
             (CHUNK_GENERATION, self.generation.map(Bson::from)),
             (PROVISIONAL_LEASE, self.lease_end.map(Bson::from)),
             (PROVISIONAL_TOKEN, self.token.map(Bson::from)),
+            (PROVISIONAL_INSTANCE, self.instance.map(Bson::from)),
         ];
         for (path, value) in parts {
             if let Some(value) = value {

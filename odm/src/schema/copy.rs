@@ -108,6 +108,13 @@ impl TypeCopies {
         }
     }
 
+    /// Whether a field of the type, or of an embedded type, meets a condition.
+    pub(crate) fn has_field(&self, condition: &dyn Fn(&CopiedField) -> bool) -> bool {
+        let mut embedded = self.embedded.iter();
+        self.fields.iter().any(condition)
+            || embedded.any(|nested| nested.copies.has_field(condition))
+    }
+
     /// Whether the framework fills any field.
     pub(crate) const fn has_filled(&self) -> bool {
         let mut i = 0;

@@ -53,6 +53,7 @@ use super::{
         DeleteFollowUp, DeletedDocument, Detach, Maintainer, Next, Revalidation, WriteContext,
     },
     metadata_update::{parse_document, to_raw_document},
+    recovery,
     reference_scope::can_add_reference,
     version_clock::first_version,
 };
@@ -65,7 +66,7 @@ use crate::{
     metadata::copy::SOURCE_VERSION,
     pending::{blocked::is_rejection, expired::RecoveryReport, record::PendingKind},
     schema::Model,
-    session::{access::Access, retry, transaction_scope},
+    session::{access::Access, retry},
 };
 
 /// The budget of a bounded fan-out: the maximum number of dependents that are updated before the write returns.
@@ -257,7 +258,7 @@ fn declared_copies(model: &Model) -> BTreeMap<String, String> {
 
 /// Whether other models copy from this model.
 fn is_source(access: &Access, model: &'static Model) -> bool {
-    dependent_groups(access.schema_models(), model)
+    layout::dependent_models(access.schema_models(), model)
         .next()
         .is_some()
 }
@@ -443,8 +444,7 @@ async fn run_with_fan_out(
             Ok((outcome, fan_out?))
         }
     };
-    let attempts = transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS;
-    let result = cx.access.run_transactional(attempts, run_transaction).await;
+    let result = recovery::run_transactional(&cx.access, cx.model, run_transaction).await;
     let is_own = cx.access.transaction_scope().is_none();
     if result.is_err() && is_own && is_rejected.load(Ordering::Relaxed) {
         let reason = "a dependent rejects a copy: the fan-out stays pending";

@@ -5,7 +5,7 @@ use crate::{
     Result,
     pending::{expired::RecoveryReport, record::PendingKind},
     schema::Model,
-    session::access::Access,
+    session::{access::Access, transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS},
 };
 
 /// Recovers the abandoned pending work of a model: references, copies, rollups and overflow arrays. A failure in one document does
@@ -40,6 +40,26 @@ where
         return run().await;
     }
     outcome
+}
+
+/// Runs the operations of a stage in a transaction, and runs the operations again after recovery of abandoned work.
+///
+/// Recovery is not possible inside of the transaction. So the stage that opens the transaction recovers, also for the stages
+/// inside.
+pub(super) async fn run_transactional<R, F>(
+    access: &Access,
+    model: &Model,
+    work: impl Fn(Access) -> F + Send + Sync,
+) -> Result<R>
+where
+    R: Send,
+    F: Future<Output = Result<R>> + Send,
+{
+    let run = || access.run_transactional(DEFAULT_TRANSACTION_ATTEMPTS, &work);
+    match model.links().is_empty() {
+        true => run().await,
+        false => retry_after_recovery(access, run).await,
+    }
 }
 
 /// Recovers the abandoned work on references of all models. Returns the number of recovered documents.

@@ -47,6 +47,7 @@ use super::{
         WriteContext,
     },
     metadata_update::{remove_records, set_at},
+    recovery,
     version_clock::first_version,
 };
 use crate::{
@@ -357,7 +358,9 @@ async fn run_write(
     } else {
         delete_children(cx, write, next).await
     };
-    if let (Some((token, initial_version)), Ok(_)) = (new_parents, &result) {
+    // Outside of a transaction, a failed insert may have stored some of the documents.
+    let is_stored = result.is_ok() || access.transaction_scope().is_none();
+    if let (Some((token, initial_version)), true) = (new_parents, is_stored) {
         queue::run_in_background(&access, async move |access| {
             recompute::recompute_new_parents(&access, model, token, initial_version).await
         });
@@ -528,9 +531,7 @@ async fn update_children(
             Ok(outcome)
         }
     };
-    access
-        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-        .await
+    recovery::run_transactional(access, model, work).await
 }
 
 /// Deletes children and subtracts the contributions from the parents.

@@ -104,6 +104,44 @@ impl Case for LateDeletion {
     }
 }
 
+/// A spill that two processes complete, and a delete of the document. The late process inserts the chunk again after the delete.
+#[derive(Debug)]
+pub struct LateSpill;
+
+impl Case for LateSpill {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(begin_with_full_sale(backend))
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let push: Process = |backend| {
+            Box::pin(async {
+                let db = Db::with_backend(backend);
+                let _ = db.update::<Sale>(1).push(|s| s.lines(), 10).await;
+            })
+        };
+        // These elements do not fit before the spill of the first process is completed.
+        let push_each: Process = |backend| {
+            Box::pin(async {
+                let db = Db::with_backend(backend);
+                let push = db.update::<Sale>(1).push_each(|s| s.lines(), 11..20);
+                let _ = push.await;
+            })
+        };
+        let delete: Process = |backend| {
+            Box::pin(async {
+                let db = Db::with_backend(backend);
+                let _ = db.delete::<Sale>(1).await;
+            })
+        };
+        vec![push, push_each, delete]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(recover_and_check::<Shop>(backend, |_| false))
+    }
+}
+
 /// Reads of two arrays while elements move: a spill moves elements of array 1, and a write replaces array 2.
 #[derive(Debug)]
 pub struct LateReading;

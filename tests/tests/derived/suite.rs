@@ -222,6 +222,7 @@ macro_rules! for_every_test {
             }
             relations {
                 delete_rules: [
+                    a_child_moves_to_a_parent_with_an_abandoned_tombstone,
                     a_retried_delete_leaves_no_tombstone,
                     a_referenced_variant_cannot_change,
                     a_blocked_delete_does_not_stop_recovery,
@@ -392,6 +393,7 @@ macro_rules! for_every_test {
                     numbers_of_any_width_meet_conditions,
                     conditions_and_soft_deletes_are_respected,
                     parents_deleted_and_inserted_again_are_recomputed,
+                    parents_of_a_failed_insert_are_recomputed,
                     reference_arrays_count_each_target_once,
                     the_check_finds_rollups_changed_by_other_clients,
                     the_latest_are_kept,

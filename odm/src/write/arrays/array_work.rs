@@ -23,7 +23,7 @@ use crate::{
         self,
         overflow::{
             APPLIED_VERSION, BLOCK, BOUND, CHUNK_ID_TOKEN, COUNT, GENERATION, KIND, NEXT, OVERFLOW,
-            PROVISIONAL, PROVISIONAL_TOKEN, TAIL, VERSION,
+            PROVISIONAL, PROVISIONAL_INSTANCE, PROVISIONAL_TOKEN, TAIL, VERSION,
         },
         pending::{LEASE, TOKEN},
         references::tombstone,
@@ -274,10 +274,14 @@ impl ArrayHandle<'_> {
             token: work.token,
             first_seq: manifest.next_seq,
         };
-        let chunk_existed = !work.block.is_empty()
-            && batch
-                .insert_spilled(access, field, work.block.clone())
-                .await?;
+        let instance = match work.block.is_empty() {
+            true => None,
+            false => {
+                batch
+                    .insert_spilled(access, field, work.block.clone())
+                    .await?
+            }
+        };
         let chunk_count = i64::from(!work.block.is_empty());
         let update = doc! {
             "$inc": {
@@ -286,15 +290,15 @@ impl ArrayHandle<'_> {
             },
             "$unset": { field.pending_change: "" },
         };
-        // A late process may have inserted a chunk again that was deleted meanwhile. Confirm the chunk only if the work was still
-        // pending.
+        // A late process may insert a chunk again that a delete of the document has removed. Confirm the chunk only if the work was
+        // still pending, so that the instance is older than a delete.
         let is_completed = self
             .update_owner(self.work_filter(work.token), update)
             .await?;
-        // A transaction inserts chunks without the provisional mark. A chunk with the mark must have existed before.
-        if is_completed && (access.transaction_scope().is_none() || chunk_existed) {
+        if let (true, Some(instance)) = (is_completed, instance) {
             let mut filter = generation_filter(field, self.id, generation);
             filter.insert(CHUNK_ID_TOKEN, doc! { "$eq": work.token });
+            filter.insert(PROVISIONAL_INSTANCE, doc! { "$eq": instance });
             self.confirm_chunks(filter).await?;
         }
         Ok(())

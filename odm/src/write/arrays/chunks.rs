@@ -69,27 +69,50 @@ impl ChunkBatch<'_> {
             field.seq: self.first_seq + n,
             field.elements: elements,
         };
-        let generation = Some(self.generation);
+        let is_provisional_alone = lease_end.is_some() && token.is_none();
         let metadata = ChunkMetadata {
-            generation,
+            generation: Some(self.generation),
             lease_end,
             token,
+            instance: is_provisional_alone.then(ObjectId::new),
         };
         metadata.write_to(&mut chunk);
         chunk
     }
 
-    /// Inserts the chunk of a frozen block. Returns whether the chunk existed already.
+    /// Inserts the chunk of a frozen block, unless the chunk exists. Returns the instance if the chunk is provisional.
     pub(super) async fn insert_spilled(
         &self,
         access: &Access,
         field: &OverflowField,
         elements: Vec<Bson>,
-    ) -> Result<bool> {
+    ) -> Result<Option<ObjectId>> {
         let is_standalone = access.transaction_scope().is_none();
         let lease_end = is_standalone.then(|| access.lease().new_end());
         let chunk = self.chunk_document(field, 0, elements, lease_end, None);
-        insert_once(access, field, chunk).await
+        let instance = ChunkMetadata::of(&chunk).instance;
+        match insert_once(access, field, chunk).await? {
+            false => Ok(instance),
+            true => self.read_instance(access, field).await,
+        }
+    }
+
+    /// Returns the instance of the first chunk if the chunk is provisional.
+    async fn read_instance(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+    ) -> Result<Option<ObjectId>> {
+        let id = chunk_id(self.owner, self.generation, self.token, 0);
+        let filter = to_raw_document(&doc! { "_id": { "$eq": id } })?;
+        let find = FindOperation {
+            projection: Some(single_field_document(metadata::FIELD, 1)?),
+            options: Stage::ARRAYS.step("read the provisional chunk").into(),
+            ..find_matching(&field.chunks.collection.into(), &filter)
+        };
+        let found = access.find_all(field.chunks, find).await?;
+        let chunk = found.first().map(|raw| parse_document(raw)).transpose()?;
+        Ok(chunk.and_then(|chunk| ChunkMetadata::of(&chunk).instance))
     }
 
     /// Inserts chunks that are not read before the token of the write is published. A transaction commits the chunks together

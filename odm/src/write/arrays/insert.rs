@@ -24,7 +24,7 @@ use crate::{
         WriteOperation, WriteOutcome,
         maintainer::{MAINTAINERS, Next, Strategy, WriteContext},
         metadata_update::{parse_document, set_at, to_raw_document},
-        recovery::retry_after_recovery,
+        recovery,
     },
 };
 
@@ -116,16 +116,7 @@ pub(super) async fn run_insert(
             done.map_err(|error| access.fail_transaction(error))
         }
     };
-    let run = || {
-        access.run_transactional(
-            crate::session::transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-            work,
-        )
-    };
-    let done = match model.links().is_empty() {
-        true => run().await,
-        false => retry_after_recovery(access, run).await,
-    };
+    let done = recovery::run_transactional(access, model, work).await;
     // A transaction inserts all documents or none.
     done.map_err(|error| match has_own_transaction {
         true => error.with_inserted(0),
@@ -181,7 +172,10 @@ async fn insert_with_chunks(
         // The documents may hold references among each other, so the elements follow after the insert. Without transactions, the
         // reference stage reads the chunks itself.
         for array in &spilled_arrays {
-            for kind in MAINTAINERS {
+            let dependents = MAINTAINERS
+                .iter()
+                .filter(|kind| kind.depends_on_elements(model, array.field, true));
+            for kind in dependents {
                 let elements = array.chunks.iter().flatten().collect();
                 kind.elements_inserted(access, model, array.field, &array.owner, elements)
                     .await?;
@@ -189,16 +183,23 @@ async fn insert_with_chunks(
         }
         return Ok(done);
     }
-    // The insert may have stored some documents and failed at another.
+    // The insert may have stored some documents and failed at another. Recovery confirms an array after an error here.
     let mut abandoned = None;
+    let mut confirm_error = None;
     for array in &spilled_arrays {
-        if !array
+        match array
             .confirm_inserted(&unrestricted, model, done.is_ok())
-            .await?
+            .await
         {
-            abandoned = abandoned.or(Some(array));
+            Ok(true) => {}
+            Ok(false) => abandoned = abandoned.or(Some(array)),
+            Err(error) => drop(confirm_error.get_or_insert(error)),
         }
     }
+    let done = match (done, confirm_error) {
+        (Ok(_), Some(error)) => Err(error),
+        (done, _) => done,
+    };
     let Some(abandoned) = abandoned else {
         return done;
     };

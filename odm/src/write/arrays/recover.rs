@@ -11,7 +11,7 @@ use crate::{
     Result,
     backend::operation::Stage,
     error,
-    metadata::overflow::{ChunkMetadata, PROVISIONAL, PROVISIONAL_LEASE},
+    metadata::overflow::{ChunkMetadata, PROVISIONAL, PROVISIONAL_INSTANCE, PROVISIONAL_LEASE},
     pending::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
@@ -127,6 +127,7 @@ async fn confirm_or_delete(
     let chunk_filter = doc! {
         "_id": { "$eq": chunk.get("_id").cloned() },
         PROVISIONAL_LEASE: { "$eq": metadata.lease_end },
+        PROVISIONAL_INSTANCE: { "$eq": metadata.instance },
     };
     if let Some(owner) = &owner
         && is_decided_by_work(owner, metadata)

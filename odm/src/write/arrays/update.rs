@@ -40,12 +40,13 @@ use crate::{
     schema::{Model, OverflowField},
     session::{
         access::{Access, find_matching},
-        retry, task, transaction_scope,
+        retry, task,
     },
     write::{
         WriteOperation, WriteOutcome,
         maintainer::{ElementUpdate, MAINTAINERS, Next, WriteContext},
         metadata_update::{parse_document, to_raw_document},
+        recovery,
     },
 };
 
@@ -399,10 +400,7 @@ impl ArrayUpdate {
                     done.map_err(|error| access.fail_transaction(error))
                 }
             };
-            self.cx
-                .access
-                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run)
-                .await
+            recovery::run_transactional(&self.cx.access, self.cx.model, run).await
         })
     }
 

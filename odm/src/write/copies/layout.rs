@@ -126,11 +126,27 @@ pub(crate) fn dependent_groups(
     models: &[&'static Model],
     source: &Model,
 ) -> impl Iterator<Item = (&'static Model, CopyGroup)> {
-    let dependent_models = models.iter().filter(|model| model.copies.has_any());
-    dependent_models
-        .flat_map(|model| copy_groups(model).into_iter().map(|group| (*model, group)))
+    dependent_models(models, source)
+        .flat_map(|model| {
+            copy_groups(model)
+                .into_iter()
+                .map(move |group| (model, group))
+        })
         .filter(|(_, group)| group.has_fan_out())
         .filter(|(_, group)| (group.source_model)().collection == source.collection)
+}
+
+/// Returns the models with a copy from `source` that follows a change of the source.
+pub(super) fn dependent_models(
+    models: &[&'static Model],
+    source: &Model,
+) -> impl Iterator<Item = &'static Model> {
+    let is_copied =
+        |field: &CopiedField| field.mode.has_fan_out() && field.collection == source.collection;
+    models
+        .iter()
+        .copied()
+        .filter(move |model| model.copies.has_field(&is_copied))
 }
 
 /// Returns the top-level fields of a document that hold the references and copies of all groups, and metadata.

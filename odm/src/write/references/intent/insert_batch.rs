@@ -29,7 +29,7 @@ use crate::{
     metadata::references::{INTENT_TOKEN, INVERSE_VERSION, tombstone},
     model::ids::{OrderedId, id_batches, one_of},
     schema::Model,
-    session::{access::Access, soft_delete::Visibility},
+    session::{access::Access, retry, soft_delete::Visibility},
 };
 
 /// The maximum number and size of the documents in a batch. The steps of a batch must end within the lease of the intent records.
@@ -107,7 +107,7 @@ async fn complete_batch(
     let unshared = match add_to_inverses_together(access, model, inserted).await {
         Ok(unshared) => unshared,
         Err(error) => {
-            abort_inserts(access, model, inserted).await?;
+            abort_inserts(access, model, inserted).await;
             return Err(error.with_inserted(0));
         }
     };
@@ -119,7 +119,7 @@ async fn complete_batch(
             Ok(Existence::Present) => {}
             Ok(Existence::Gone) => drop(gone.get_or_insert(position)),
             Err(error) => {
-                abort_inserts(access, model, &inserted[position + 1..]).await?;
+                abort_inserts(access, model, &inserted[position + 1..]).await;
                 rejected = Some((position, error));
                 break;
             }
@@ -142,16 +142,14 @@ async fn complete_batch(
     }
 }
 
-/// Rolls inserts back, the last document first.
-async fn abort_inserts(
-    access: &Access,
-    model: &'static Model,
-    inserted: &[InsertedDocument],
-) -> Result<()> {
+/// Rolls inserts back after an error, the last document first. Recovery rolls back the inserts that this function could not.
+async fn abort_inserts(access: &Access, model: &'static Model, inserted: &[InsertedDocument]) {
     for document in inserted.iter().rev() {
-        abort_insert(access, model, &document.id, document.token).await?;
+        if let Err(error) = abort_insert(access, model, &document.id, document.token).await {
+            let reason = format_args!("the rollback of an insert stays pending: {error}");
+            retry::log_fallback(model, reason);
+        }
     }
-    Ok(())
 }
 
 /// Removes the intent records of documents that are in all inverses. Returns the first document that does not exist any more.

@@ -522,6 +522,27 @@ pub async fn parents_deleted_and_inserted_again_are_recomputed(fixture: Fixture)
     }
 }
 
+/// Without a transaction, an insert that fails has stored the documents before the refused document.
+pub async fn parents_of_a_failed_insert_are_recomputed(fixture: Fixture) {
+    // Recovery does not help within the test.
+    let options = Db::options().pending_lease(Duration::from_secs(600));
+    let db = options.open_backend(fixture.backend()).await.unwrap();
+    db.sync_indexes().await.unwrap();
+    db.insert_many([comment(1, 7), comment(2, 7)])
+        .await
+        .unwrap();
+    db.insert(post(8)).await.unwrap();
+    let error = db.insert_many([post(7), post(8)]).await.unwrap_err();
+    assert!(error.is_duplicate_key(), "{error}");
+    let is_stored = db.find_by_id::<Post>(7).await.unwrap().is_some();
+    assert_eq!(is_stored, error.inserted() == Some(1));
+    if is_stored {
+        wait_for_pending_work(&db).await;
+        assert_eq!(read_post_rollups(&db, 7).await, (2, 0, 3, vec![2, 1]));
+    }
+    assert!(is_stored || fixture.backend().capabilities().transactions);
+}
+
 pub async fn cascaded_and_detached_children_do_not_count(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
     for id in 1..=2 {

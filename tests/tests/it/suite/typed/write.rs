@@ -58,6 +58,8 @@ pub async fn a_duplicate_key_is_typed(fixture: Fixture) {
     let jane = db.insert(person("jane", "1", 0)).await.unwrap();
     let error = db.insert(person("other", "1", 0)).await.unwrap_err();
     assert!(error.is_duplicate_key());
+    // A panic of `unwrap` prints this form.
+    assert_eq!(format!("{error:?}"), format!("DuplicateKey: {error}"));
     assert_eq!(
         (error.model(), error.collection()),
         (Some("Person"), Some("persons"))
