@@ -35,7 +35,10 @@ pub use log::ChangeLogLimits;
 pub(crate) use log::LogState;
 
 /// The format version of new stores.
-const FORMAT_VERSION: u32 = 4;
+const FORMAT_VERSION: u32 = 5;
+
+/// The format version with checksums of pages, but without a write-ahead log. Files of this version stay without a log.
+const PAGE_CHECKSUMS_VERSION: u32 = 4;
 
 /// The format version with checksums of values, but not of pages. Files of this version stay without page checksums.
 const VALUE_CHECKSUMS_VERSION: u32 = 3;
@@ -527,8 +530,11 @@ impl CommitLeader<'_> {
         drop(stage);
         while let Some(batch) = next {
             let size = batch.changes.len();
-            let committed = self.commit(&batch, &|_| Ok(()));
+            let mut committed = self.commit(&batch, None);
             stage = self.committer.lock_staging();
+            if is_storage_full(&committed) {
+                committed = self.commit_after_spill(&mut stage, &batch, None, committed);
+            }
             // If the commit failed, the waiting threads get the error from their outcome.
             let result = self.finish_commit(&mut stage, batch, committed);
             next = result.ok().and_then(|()| stage.take_smaller_batch(size));
@@ -545,7 +551,7 @@ impl CommitLeader<'_> {
         // No changes gather while this thread holds the staging area.
         let mut stage = committer.lock_open_staging()?;
         if let Some(batch) = stage.take_batch() {
-            let committed = self.commit(&batch, &|_| Ok(()));
+            let committed = self.commit_or_spill(&mut stage, &batch, None);
             if self.finish_commit(&mut stage, batch, committed).is_err() {
                 committer.require_open(&mut stage)?;
             }
@@ -558,7 +564,8 @@ impl CommitLeader<'_> {
         committer.store.check_space(&outcome.changes, &before)?;
         stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
         if let Some(batch) = stage.take_batch() {
-            let committed = self.commit(&batch, &|writer| steps.write_all(&before, writer));
+            let bulk: BulkCallback<'_> = &|writer| steps.write_all(&before, writer);
+            let committed = self.commit_or_spill(&mut stage, &batch, Some(bulk));
             self.finish_commit(&mut stage, batch, committed)?;
         }
         Ok(result)
@@ -568,13 +575,59 @@ impl CommitLeader<'_> {
     fn commit(
         &self,
         batch: &CommitBatch,
-        bulk: BulkCallback<'_>,
+        bulk: Option<BulkCallback<'_>>,
     ) -> Result<Arc<dyn Snapshot>, CommitError> {
         let store = &self.committer.store;
         self.is_committing.set(true);
         let committed = store.commit(&batch.changes, bulk);
         self.is_committing.set(false);
         committed.and_then(|()| store.snapshot().map_err(CommitError::Unknown))
+    }
+
+    /// Commits to the store, and once more after a spill if the disk is full.
+    fn commit_or_spill(
+        &self,
+        stage: &mut StagingArea,
+        batch: &CommitBatch,
+        bulk: Option<BulkCallback<'_>>,
+    ) -> Result<Arc<dyn Snapshot>, CommitError> {
+        let committed = self.commit(batch, bulk);
+        match is_storage_full(&committed) {
+            true => self.commit_after_spill(stage, batch, bulk, committed),
+            false => committed,
+        }
+    }
+
+    /// Moves the write-ahead log to its final place in small parts, and commits again. Each part can use the space that the parts
+    /// before have freed, because the published state and the staging area move to the snapshot after the part.
+    fn commit_after_spill(
+        &self,
+        stage: &mut StagingArea,
+        batch: &CommitBatch,
+        bulk: Option<BulkCallback<'_>>,
+        failed: Result<Arc<dyn Snapshot>, CommitError>,
+    ) -> Result<Arc<dyn Snapshot>, CommitError> {
+        let committer = self.committer;
+        let mut has_spilled = false;
+        while committer.store.spill()? {
+            has_spilled = true;
+            let snapshot = committer.store.snapshot().map_err(CommitError::Unknown)?;
+            let state = committer.state();
+            committer.publish_state(DatabaseState {
+                view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
+                catalog: state.catalog.clone(),
+                log: state.log.clone(),
+            });
+            stage.move_to(snapshot);
+        }
+        if !has_spilled {
+            return failed;
+        }
+        // The spill may have used the reserve. The rest is for writes that free space.
+        let state = committer.state();
+        let checked = committer.store.check_space(&batch.changes, &state.view);
+        checked.map_err(CommitError::Undone)?;
+        self.commit(batch, bulk)
     }
 
     /// Publishes a successful commit, or fails all changes that are not durable.
@@ -635,6 +688,10 @@ impl CommitLeader<'_> {
     }
 }
 
+fn is_storage_full(committed: &Result<Arc<dyn Snapshot>, CommitError>) -> bool {
+    matches!(committed, Err(CommitError::Undone(error)) if error.is_storage_full())
+}
+
 impl Drop for CommitLeader<'_> {
     /// Lets another thread lead.
     fn drop(&mut self) {
@@ -672,18 +729,25 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
-    commit_at_open(store, &changes, &|writer| steps.write_all(&view, writer)).map_err(|error| {
-        match error.duplicate_key() {
-            Some(duplicate) => {
-                collation_duplicate_error(duplicate.collection(), duplicate.index(), &error)
-            }
-            None => error,
+    commit_at_open(
+        store,
+        &changes,
+        Some(&|writer| steps.write_all(&view, writer)),
+    )
+    .map_err(|error| match error.duplicate_key() {
+        Some(duplicate) => {
+            collation_duplicate_error(duplicate.collection(), duplicate.index(), &error)
         }
+        None => error,
     })
 }
 
 /// Commits while the database is opened, when no writer could retry after an error.
-fn commit_at_open(store: &dyn Store, changes: &Changes, bulk: BulkCallback<'_>) -> Result<()> {
+fn commit_at_open(
+    store: &dyn Store,
+    changes: &Changes,
+    bulk: Option<BulkCallback<'_>>,
+) -> Result<()> {
     match store.commit(changes, bulk) {
         Ok(()) => Ok(()),
         Err(CommitError::Undone(error) | CommitError::Unknown(error)) => Err(error),
@@ -703,7 +767,7 @@ fn check_format(store: &dyn Store) -> Result<()> {
     let mut view = StoreView::new(store.snapshot()?, Changes::new());
     let mut write_version = |version: u32| {
         view.put(key::for_format_version(), version.to_be_bytes());
-        commit_at_open(store, view.changes(), &|_| Ok(()))
+        commit_at_open(store, view.changes(), None)
     };
     let Some(version) = store.snapshot()?.get(&key::for_format_version())? else {
         return write_version(FORMAT_VERSION);
@@ -712,7 +776,12 @@ fn check_format(store: &dyn Store) -> Result<()> {
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
-        Some(FORMAT_VERSION | VALUE_CHECKSUMS_VERSION | NO_CHECKSUMS_VERSION) => Ok(()),
+        Some(
+            FORMAT_VERSION
+            | PAGE_CHECKSUMS_VERSION
+            | VALUE_CHECKSUMS_VERSION
+            | NO_CHECKSUMS_VERSION,
+        ) => Ok(()),
         Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) => write_version(NO_CHECKSUMS_VERSION),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(
@@ -746,7 +815,11 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+        fn commit(
+            &self,
+            changes: &Changes,
+            bulk: Option<BulkCallback<'_>>,
+        ) -> Result<(), CommitError> {
             assert!(!self.panics.load(Ordering::Relaxed), "the commit");
             self.store.commit(changes, bulk)
         }
@@ -785,7 +858,11 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+        fn commit(
+            &self,
+            changes: &Changes,
+            bulk: Option<BulkCallback<'_>>,
+        ) -> Result<(), CommitError> {
             self.commits.fetch_add(1, Ordering::Relaxed);
             self.store.commit(changes, bulk)
         }

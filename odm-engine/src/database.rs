@@ -13,6 +13,7 @@ use crate::index::Index;
 use crate::overlay::{BulkSteps, WriteOverlay};
 use crate::session::Session;
 use crate::store::Store;
+use crate::store::logged::LoggedStore;
 use crate::store::memory::MemoryStore;
 use crate::store::redb::{RedbStore, redb_storage};
 use crate::transaction::Transaction;
@@ -50,7 +51,9 @@ impl Database {
     /// # Errors
     /// The file is in use (by this or another process), is not a database of this engine, is damaged or has a newer format; I/O.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
-        Database::open_store(Box::new(RedbStore::open(path.as_ref())?))
+        Database::open_store(Box::new(LoggedStore::open(RedbStore::open(
+            path.as_ref(),
+        )?)?))
     }
 
     /// Creates a database in memory. The database lives as long as its handles.
@@ -295,7 +298,19 @@ impl Database {
     /// Opens the database in a storage other than a file, for tests of failing storages. Not part of the public interface.
     #[doc(hidden)]
     pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
-        Database::open_store(Box::new(RedbStore::open_storage(storage)?))
+        let store = RedbStore::open_storage(storage, None)?;
+        Database::open_store(Box::new(LoggedStore::open(store)?))
+    }
+
+    /// Like [`open_storage`](Database::open_storage), with the length of the write-ahead log in a new storage, in bytes. The length
+    /// is a multiple of 4096. Not part of the public interface.
+    #[doc(hidden)]
+    pub fn open_storage_with_log(
+        storage: impl redb::StorageBackend,
+        log_bytes: u64,
+    ) -> Result<Database> {
+        let store = RedbStore::open_storage(storage, Some(log_bytes))?;
+        Database::open_store(Box::new(LoggedStore::open(store)?))
     }
 
     /// Returns a storage as redb sees it, without the pages of checksums, for tests that modify stored data. Not part of the

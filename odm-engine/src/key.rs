@@ -3,6 +3,7 @@
 //! | first byte | then | value |
 //! |---|---|---|
 //! | `00` | `format` | version of this layout, 4 bytes |
+//! | `00` | `log` | generation of the write-ahead log, 16 bytes |
 //! | `01` | collection's name | the collection's definition, BSON |
 //! | `02` | collection 4, record 8 | a document, BSON |
 //! | `03` | collection 4, index 4, key, record 8 | empty: an entry of an index |
@@ -39,9 +40,16 @@ pub(crate) fn for_format_version() -> Vec<u8> {
     key
 }
 
+/// Returns the key of the generation of the write-ahead log.
+pub(crate) fn for_log_generation() -> Vec<u8> {
+    let mut key = vec![FORMAT_PREFIX];
+    key.extend_from_slice(b"log");
+    key
+}
+
 /// Whether `key` is the key of the format version.
 pub(crate) fn is_format_version(key: &[u8]) -> bool {
-    key.first() == Some(&FORMAT_PREFIX)
+    matches!(key.split_first(), Some((&FORMAT_PREFIX, b"format")))
 }
 
 /// Whether `key` belongs to the change log.

@@ -4,6 +4,7 @@
 //! defines the meaning of the keys.
 
 mod bytes;
+pub(crate) mod logged;
 pub(crate) mod memory;
 mod paged;
 mod range;
@@ -29,7 +30,15 @@ pub(crate) trait Store: Send + Sync {
     /// Writes the output of `bulk` and then `changes`, atomically and durably. There is one caller at a time.
     ///
     /// The store may call `bulk` twice. The writes of the first call are discarded then.
-    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError>;
+    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError>;
+
+    /// Moves a part of the write-ahead log to its final place, after a commit failed because the disk is full. Snapshots show the
+    /// same content before and after the move. Returns `false` if the log is empty.
+    ///
+    /// The moved part needs little space, but the replaced pages are free only when no snapshot from before the move is left.
+    fn spill(&self) -> Result<bool, CommitError> {
+        Ok(false)
+    }
 
     /// Whether a commit is a change in memory, without a wait for a disk.
     fn is_in_memory(&self) -> bool {

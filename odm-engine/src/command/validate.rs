@@ -16,9 +16,12 @@ use crate::value;
 /// Checks that documents and index entries correspond, and that no other data is stored.
 pub(crate) fn run_validation(reading: ReadState<'_>) -> Result<()> {
     let view = reading.view;
-    // One key for the format, and the keys of the change log, which were read when the database was opened.
-    let mut expected =
-        1 + count_keys(view, &key::for_change_log())? + count_keys(view, &key::event_prefix())?;
+    // One key for the format, one for the write-ahead log if there is a log, and the keys of the change log. All of them were read
+    // when the database was opened.
+    let mut expected = 1
+        + count_keys(view, &key::for_log_generation())?
+        + count_keys(view, &key::for_change_log())?
+        + count_keys(view, &key::event_prefix())?;
     for collection in reading.catalog.collections() {
         expected += 1 + check_collection(view, collection)?;
     }

@@ -174,6 +174,11 @@ impl StagingArea {
         batch.outcome.set(Ok(()));
     }
 
+    /// Moves the staged changes to a different snapshot with the same content.
+    pub(super) fn move_to(&mut self, snapshot: Arc<dyn Snapshot>) {
+        self.view = StoreView::new(snapshot, self.view.changes().clone());
+    }
+
     /// Drops all changes that are not durable, because they are based on a failed commit.
     pub(super) fn fail_uncommitted(&mut self, durable: &DatabaseState, error: &Error) {
         let failed = [

@@ -30,10 +30,12 @@ impl Store for MemoryStore {
         true
     }
 
-    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
         // No lock is held during `bulk`, which may take long. There is only one committer, so the map cannot change meanwhile.
         let mut writer = MapWriter(self.lock_map().clone());
-        bulk(&mut writer).map_err(CommitError::Undone)?;
+        if let Some(bulk) = bulk {
+            bulk(&mut writer).map_err(CommitError::Undone)?;
+        }
         let MapWriter(mut map) = writer;
         for (key, value) in changes {
             match value {

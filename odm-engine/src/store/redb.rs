@@ -10,8 +10,10 @@
 mod database_file;
 mod page_checksums;
 mod value_checksum;
+mod write_ahead_log;
 
 pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
+pub(super) use write_ahead_log::{Generation, WriteAheadLog};
 
 use std::fs::File;
 use std::io;
@@ -27,6 +29,8 @@ use redb::{
     ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
 };
 
+use write_ahead_log::LOG_BYTES;
+
 use super::{
     BulkCallback, Changes, CommitError, CommitWriter, Entries, KeyRange, Snapshot, Store,
     StoredBytes, snapshot_contains,
@@ -41,7 +45,10 @@ const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
 
 /// The size of redb's page cache. The cache holds the inner nodes of large files and a working set. A larger cache would
 /// duplicate the cache of the operating system.
-const CACHE_BYTES: usize = 128 << 20;
+const CACHE_BYTES: usize = 64 << 20;
+
+/// How much the reserve for the log grows at a time.
+const LOG_RESERVE_STEP_BYTES: u64 = 512 << 10;
 
 /// The first format version with checksums of values. Files of older versions stay without checksums.
 const FIRST_VERSION_WITH_VALUE_CHECKSUMS: u32 = 3;
@@ -49,17 +56,22 @@ const FIRST_VERSION_WITH_VALUE_CHECKSUMS: u32 = 3;
 /// The first format version with checksums of pages.
 const FIRST_VERSION_WITH_PAGE_CHECKSUMS: u32 = 4;
 
+/// The first format version with a write-ahead log.
+const FIRST_VERSION_WITH_LOG: u32 = 5;
+
 pub(crate) struct RedbStore {
     file: Arc<DatabaseFile>,
     /// `None` once the store is closed.
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
+    /// Whether the file has no log, or the disk had no room for the last record of the log.
+    has_no_room_for_log: AtomicBool,
 }
 
 /// Returns the storage as redb sees it, without the pages of checksums.
 pub(crate) fn redb_storage(storage: impl StorageBackend) -> impl StorageBackend {
-    let file = DatabaseFile::new(storage, "the storage".into());
+    let file = DatabaseFile::new(storage, "the storage".into(), 0);
     FileHandle::new(Arc::new(file)).0
 }
 
@@ -86,28 +98,35 @@ impl RedbStore {
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        RedbStore::open_file(DatabaseFile::new(storage, name))
+        RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))
     }
 
-    /// Opens the file that `storage` represents, or creates it.
+    /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`; `None` for the usual length.
     ///
     /// # Errors
     /// See [`open`](RedbStore::open).
-    pub(crate) fn open_storage(storage: impl StorageBackend) -> Result<RedbStore> {
-        RedbStore::open_file(DatabaseFile::new(storage, "the storage".into()))
+    pub(crate) fn open_storage(
+        storage: impl StorageBackend,
+        log_bytes: Option<u64>,
+    ) -> Result<RedbStore> {
+        let log_bytes = log_bytes.unwrap_or(LOG_BYTES);
+        RedbStore::open_file(DatabaseFile::new(storage, "the storage".into(), log_bytes))
     }
 
     fn open_file(file: DatabaseFile) -> Result<RedbStore> {
         let file = Arc::new(file);
         let opened = OpenDatabase::open(&file)?;
         let is_new = file.catch_redb_panic(|| opened.is_new(&file))?;
-        let store = RedbStore {
+        let mut store = RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
+            has_no_room_for_log: AtomicBool::new(false),
         };
+        let has_log = store.has_log();
+        store.has_no_room_for_log = AtomicBool::new(!has_log);
         if is_new {
-            match store.commit(&Changes::new(), &|_| Ok(())) {
+            match store.commit(&Changes::new(), None) {
                 Ok(()) => {}
                 Err(CommitError::Undone(error) | CommitError::Unknown(error)) => return Err(error),
             }
@@ -123,10 +142,13 @@ impl RedbStore {
         let Some(version) = version.map(|version| u32::from_be_bytes(*version)) else {
             return Ok(());
         };
-        let is_newer = version > FIRST_VERSION_WITH_PAGE_CHECKSUMS;
-        let has_page_checksums = version == FIRST_VERSION_WITH_PAGE_CHECKSUMS;
-        if !is_newer && has_page_checksums != self.file.has_page_checksums() {
-            let reason = format!("format version {version} does not match its pages");
+        let is_newer = version > FIRST_VERSION_WITH_LOG;
+        let has_page_checksums = version >= FIRST_VERSION_WITH_PAGE_CHECKSUMS;
+        let has_log = version >= FIRST_VERSION_WITH_LOG;
+        let is_matching = has_page_checksums == self.file.has_page_checksums()
+            && has_log == (self.file.log_bytes() > 0);
+        if !is_newer && !is_matching {
+            let reason = format!("format version {version} does not match the layout of the file");
             return Err(Error::damaged(reason));
         }
         let mut opened = self
@@ -146,17 +168,22 @@ impl RedbStore {
     }
 
     /// Writes the changes in one redb transaction. Rolls back on an error.
-    fn write_once(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
+    fn write_once(
+        &self,
+        changes: &Changes,
+        bulk: Option<BulkCallback<'_>>,
+    ) -> Result<(), CommitError> {
         let opened = self.lock_open_database();
         let Some(opened) = &*opened else {
             return Err(CommitError::Undone(Error::closed()));
         };
         let file = &self.file;
         let begin_result = file.catch_redb_panic(|| {
-            opened
-                .database
-                .begin_write()
-                .map_err(|error| file.convert_error(error))
+            let begun = opened.database.begin_write();
+            let mut transaction = begun.map_err(|error| file.convert_error(error))?;
+            // Without this, redb reads the whole file when it opens the file after a crash. With a log, commits of redb are rare.
+            transaction.set_quick_repair(!self.has_no_room_for_log.load(Ordering::Acquire));
+            Ok(transaction)
         });
         let transaction = begin_result.map_err(CommitError::Unknown)?;
         let written = file.catch_redb_panic(|| {
@@ -168,7 +195,9 @@ impl RedbStore {
                 file,
                 has_value_checksums: opened.has_value_checksums,
             };
-            bulk(&mut writer)?;
+            if let Some(bulk) = bulk {
+                bulk(&mut writer)?;
+            }
             for (key, value) in changes {
                 match value {
                     Some(value) => writer.put(key, value)?,
@@ -200,7 +229,7 @@ impl RedbStore {
     fn write_and_recover(
         &self,
         changes: &Changes,
-        bulk: BulkCallback<'_>,
+        bulk: Option<BulkCallback<'_>>,
     ) -> Result<(), CommitError> {
         let error = match self.write_once(changes, bulk) {
             Err(CommitError::Unknown(error)) => error,
@@ -214,6 +243,54 @@ impl RedbStore {
             Ok(false) => Err(CommitError::Undone(error.into_rolled_back())),
             Err(_) => Err(CommitError::Unknown(error.into_outcome_unknown())),
         }
+    }
+
+    /// Returns the log of the file and the changes of its records; `None` if the file has no log, or no commit yet.
+    ///
+    /// # Errors
+    /// Damaged, I/O.
+    pub(super) fn open_log(&self) -> Result<Option<(WriteAheadLog, Changes)>> {
+        let stored = self.snapshot()?.get(&key::for_log_generation())?;
+        let (Some(stored), true) = (stored, self.has_log()) else {
+            return Ok(None);
+        };
+        let generation = Generation::from_bytes(&stored)
+            .ok_or_else(|| Error::damaged("the generation of the log has a wrong length"))?;
+        let opened = WriteAheadLog::open(Arc::clone(&self.file), generation);
+        opened.map_err(|error| self.convert_io(error))?.map(Some)
+    }
+
+    /// Returns a log without records, for a file that has no commit yet.
+    pub(super) fn new_log(&self, generation: Generation) -> WriteAheadLog {
+        WriteAheadLog::new(Arc::clone(&self.file), generation)
+    }
+
+    /// Whether the file has a place for a log.
+    pub(super) fn has_log(&self) -> bool {
+        self.file.log_bytes() > 0
+    }
+
+    /// Whether a log of `bytes` can certainly be moved to its final place. Takes a reserve from the disk for this.
+    pub(super) fn has_room_for_log(&self, bytes: u64) -> bool {
+        let size = (2 * bytes).next_multiple_of(LOG_RESERVE_STEP_BYTES);
+        let has_room = !self.is_full.load(Ordering::Acquire) && self.file.extend_reserve_to(size);
+        self.has_no_room_for_log.store(!has_room, Ordering::Release);
+        has_room
+    }
+
+    /// Commits changes that may use the reserve. The disk counts as full until the reserve is complete again: other changes must
+    /// leave the rest of the disk to the reserve.
+    pub(super) fn commit_from_reserve(&self, changes: &Changes) -> Result<(), CommitError> {
+        self.is_full.store(true, Ordering::Release);
+        let committed = self.commit(changes, None);
+        let is_full = committed.is_err() || !self.file.fill_reserve();
+        self.is_full.store(is_full, Ordering::Release);
+        committed
+    }
+
+    /// Returns the error of an access to the log.
+    pub(super) fn convert_io(&self, error: io::Error) -> Error {
+        self.file.convert_error(redb::Error::Io(error))
     }
 
     /// Whether the changes remove at least as many bytes as they add. Ignores the change log, which drops about as much as it
@@ -256,9 +333,8 @@ impl Store for RedbStore {
         })
     }
 
-    fn commit(&self, changes: &Changes, bulk: BulkCallback<'_>) -> Result<(), CommitError> {
-        let rejection =
-            |error| CommitError::Undone(self.file.convert_error(redb::Error::Io(error)));
+    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
+        let rejection = |error| CommitError::Undone(self.convert_io(error));
         self.file.check_owner().map_err(rejection)?;
         if self.is_full.load(Ordering::Acquire) {
             self.file.release_reserve().map_err(rejection)?;

@@ -18,6 +18,9 @@ use odm_engine::{Database, Delete, Direction, Error, Index, Result, Update};
 
 use crate::all;
 
+/// The lengths of the log. With the short log, most commits are checkpoints. With the long log, all records fit.
+const LOG_BYTES: [u64; 2] = [64 << 10, 1 << 20];
+
 /// One write of an application.
 type Step = fn(&Database) -> Result<()>;
 
@@ -138,8 +141,8 @@ fn states() -> Vec<Dump> {
 }
 
 /// Runs the script until a step fails permanently. Returns the number of acknowledged steps.
-fn run(disk: &Disk, fault: Option<Fault>, states: &[Dump]) -> usize {
-    let database = match Database::open_storage(disk.clone()) {
+fn run(disk: &Disk, log_bytes: u64, fault: Option<Fault>, states: &[Dump]) -> usize {
+    let database = match Database::open_storage_with_log(disk.clone(), log_bytes) {
         Ok(database) => database,
         Err(error) => {
             assert_reported(&error, disk);
@@ -178,10 +181,12 @@ fn assert_reported(error: &Error, disk: &Disk) {
     assert!(error.is_io(), "{error:?}");
 }
 
-fn check(at: u64, fault: Fault, states: &[Dump]) {
+fn check(at: u64, log_bytes: u64, fault: Fault, states: &[Dump]) {
     let disk = Disk::failing(at, fault);
-    let step_count = run(&disk, Some(fault), states);
-    let case = format!("operation {at}, {fault:?}, {step_count} steps acknowledged");
+    let step_count = run(&disk, log_bytes, Some(fault), states);
+    let case = format!(
+        "log of {log_bytes} bytes, operation {at}, {fault:?}, {step_count} steps acknowledged"
+    );
     let database = Database::open_storage(disk.restarted()).expect(&case);
     database.validate().expect(&case);
     let actual = Dump::of(&database);
@@ -211,27 +216,24 @@ fn extent(short: usize) -> (u64, usize) {
 #[test]
 fn a_fault_at_any_operation_loses_nothing_that_was_acknowledged() {
     let states = states();
-    let healthy_disk = Disk::new(Vec::new());
-    assert_eq!(run(&healthy_disk, None, &states), SCRIPT.len());
     let (seeds, step) = extent(7);
-    for at in (0..healthy_disk.operations()).step_by(step) {
-        check(at, Fault::Once, &states);
-        check(at, Fault::Forever, &states);
-        for seed in 0..seeds {
-            check(
-                at,
-                Fault::Power {
-                    seed: at.wrapping_mul(1000) + seed,
-                },
-                &states,
-            );
+    for log_bytes in LOG_BYTES {
+        let healthy_disk = Disk::new(Vec::new());
+        assert_eq!(run(&healthy_disk, log_bytes, None, &states), SCRIPT.len());
+        for at in (0..healthy_disk.operations()).step_by(step) {
+            check(at, log_bytes, Fault::Once, &states);
+            check(at, log_bytes, Fault::Forever, &states);
+            for seed in 0..seeds {
+                let seed = at.wrapping_mul(1000) + seed;
+                check(at, log_bytes, Fault::Power { seed }, &states);
+            }
         }
     }
 }
 
 /// Writes from several threads with shared commits. Returns the acknowledged ids.
-fn write_together(disk: &Disk) -> BTreeSet<i32> {
-    let Ok(database) = Database::open_storage(disk.clone()) else {
+fn write_together(disk: &Disk, log_bytes: u64) -> BTreeSet<i32> {
+    let Ok(database) = Database::open_storage_with_log(disk.clone(), log_bytes) else {
         return BTreeSet::new();
     };
     if database
@@ -260,34 +262,40 @@ fn write_together(disk: &Disk) -> BTreeSet<i32> {
 
 #[test]
 fn a_fault_in_a_shared_commit_loses_nothing_that_was_acknowledged() {
-    let healthy_disk = Disk::new(Vec::new());
-    assert_eq!(write_together(&healthy_disk).len(), 32);
     let (seeds, step) = extent(5);
-    for at in (0..healthy_disk.operations()).step_by(step) {
-        let losses = (0..seeds).map(|seed| Fault::Power {
-            seed: at.wrapping_mul(1000) + seed,
-        });
-        for fault in [Fault::Once, Fault::Forever].into_iter().chain(losses) {
-            let disk = Disk::failing(at, fault);
-            let acknowledged = write_together(&disk);
-            let case = format!("operation {at}, {fault:?}");
-            let database = Database::open_storage(disk.restarted()).expect(&case);
-            database.validate().expect(&case);
-            let actual = all(&database, "b");
-            let ids: BTreeSet<_> = actual
-                .iter()
-                .map(|document| document.get_i32("_id").unwrap())
-                .collect();
-            assert!(
-                ids.is_superset(&acknowledged),
-                "{case}: {acknowledged:?} but {ids:?}"
-            );
-            assert!(
-                actual
-                    .iter()
-                    .all(|stored| *stored == document(stored.get_i32("_id").unwrap())),
-                "{case}"
-            );
+    for log_bytes in LOG_BYTES {
+        let healthy_disk = Disk::new(Vec::new());
+        assert_eq!(write_together(&healthy_disk, log_bytes).len(), 32);
+        for at in (0..healthy_disk.operations()).step_by(step) {
+            let losses = (0..seeds).map(|seed| Fault::Power {
+                seed: at.wrapping_mul(1000) + seed,
+            });
+            for fault in [Fault::Once, Fault::Forever].into_iter().chain(losses) {
+                check_shared(at, log_bytes, fault);
+            }
         }
     }
+}
+
+fn check_shared(at: u64, log_bytes: u64, fault: Fault) {
+    let disk = Disk::failing(at, fault);
+    let acknowledged = write_together(&disk, log_bytes);
+    let case = format!("log of {log_bytes} bytes, operation {at}, {fault:?}");
+    let database = Database::open_storage(disk.restarted()).expect(&case);
+    database.validate().expect(&case);
+    let actual = all(&database, "b");
+    let ids: BTreeSet<_> = actual
+        .iter()
+        .map(|document| document.get_i32("_id").unwrap())
+        .collect();
+    assert!(
+        ids.is_superset(&acknowledged),
+        "{case}: {acknowledged:?} but {ids:?}"
+    );
+    assert!(
+        actual
+            .iter()
+            .all(|stored| *stored == document(stored.get_i32("_id").unwrap())),
+        "{case}"
+    );
 }

@@ -1,11 +1,12 @@
 //! Files of older format versions.
 
+use std::fs::File;
 use std::path::Path;
 
 use bson::rawdoc;
 use odm_engine::{Database, Delete, ExplainStage, Find, Watch, WatchFrom};
 
-use crate::{TABLE, find};
+use crate::{TABLE, find, opened_by_redb};
 
 /// A file of version 1. Each line is a key and a value in hexadecimal digits.
 const VERSION_1: &str = include_str!("fixtures/format-1.txt");
@@ -21,7 +22,10 @@ const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B02
 const WATCH_OF_VERSION_3: &str = "016B089F11C6DD1FFE34777DB300000000000000006B089F1100000001";
 
 fn write(path: &Path, lines: &str) {
-    let file = redb::Database::create(path).unwrap();
+    write_to(&redb::Database::create(path).unwrap(), lines);
+}
+
+fn write_to(file: &redb::Database, lines: &str) {
     let transaction = file.begin_write().unwrap();
     {
         let mut table = transaction.open_table(TABLE).unwrap();
@@ -121,12 +125,30 @@ fn a_file_of_version_3_opens_without_page_checksums() {
     assert!(database.validate().unwrap_err().is_damaged());
 }
 
+/// A file of version 4 has the keys of version 3 and page checksums.
+#[test]
+fn a_file_of_version_4_opens_without_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.odm");
+    let entries = VERSION_3.replace("00666f726d6174 00000003", "00666f726d6174 00000004");
+    assert_ne!(entries, VERSION_3);
+    File::create(&path).unwrap();
+    write_to(&opened_by_redb(&path), &entries);
+    goes_on_in(&path, WATCH_OF_VERSION_3);
+    // The file has no room for a log.
+    assert!(std::fs::metadata(&path).unwrap().len() < 4 << 20);
+}
+
 fn goes_on(version: &str, watched: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("old.odm");
     write(&path, version);
+    goes_on_in(&path, watched);
+}
+
+fn goes_on_in(path: &Path, watched: &str) {
     let stored = |_| {
-        let database = Database::open(&path).unwrap();
+        let database = Database::open(path).unwrap();
         database.validate().unwrap();
         let query = Find {
             filter: rawdoc! { "age": { "$gt": 10 } },
@@ -170,17 +192,17 @@ fn goes_on(version: &str, watched: &str) {
     assert_eq!(operations[0], before);
     assert_eq!(operations[1], [&before[..], &["insert", "delete"]].concat());
     // Extra bytes at the end of the file do no harm here either.
-    let mut padded = std::fs::read(&path).unwrap();
+    let mut padded = std::fs::read(path).unwrap();
     padded.extend_from_slice(&[7; 5000]);
-    std::fs::write(&path, padded).unwrap();
-    Database::open(&path).unwrap().validate().unwrap();
+    std::fs::write(path, padded).unwrap();
+    Database::open(path).unwrap().validate().unwrap();
 }
 
 #[test]
 fn a_file_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new.odm");
-    write(&path, "00666f726d6174 00000005");
+    write(&path, "00666f726d6174 00000006");
     let rejection = Database::open(&path).unwrap_err();
     assert!(rejection.is_newer_format());
     assert!(rejection.message().contains("upgrade"), "{rejection}");

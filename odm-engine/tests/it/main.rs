@@ -23,6 +23,7 @@ mod planner;
 mod recorded;
 mod scenarios;
 mod transactions;
+mod write_ahead_log;
 
 use std::fs::File;
 use std::path::Path;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use redb::{BackendError, StorageBackend};
 
-use super::page_checksums::{self, PAGE_SIZE_BYTES, PageChecksums};
+use super::page_checksums::{PAGE_SIZE_BYTES, PageChecksums, PagePositions};
 
 /// The first bytes of every redb file.
 const REDB_MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -24,17 +24,26 @@ const REDB_MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 const HEADER_BYTES: usize = 320;
 
 /// The unit that a disk writes atomically. It holds redb's header. In a file with page checksums it also holds a marker, the
-/// length that redb sees, and the length of the reserve, 8 bytes for each length. The remaining bytes after redb's length are
-/// ignored.
+/// length that redb sees, the length of the reserve, and the length of the log, 8 bytes for each length. The remaining bytes after
+/// redb's length are ignored.
 const SECTOR_BYTES: usize = 512;
 
+/// The marker of a file with page checksums and without a log, as in format version 4.
 const PAGE_CHECKSUMS_MARKER: [u8; 16] = *b"odm-engine pages";
+
+/// The marker of a file with page checksums and a log.
+const LOG_MARKER: [u8; 16] = *b"odm-engine log 1";
 
 const MARKER_OFFSET: usize = 384;
 
 const LEN_OFFSET: usize = MARKER_OFFSET + PAGE_CHECKSUMS_MARKER.len();
 
 const RESERVE_OFFSET: usize = LEN_OFFSET + size_of::<u64>();
+
+const LOG_LEN_OFFSET: usize = RESERVE_OFFSET + size_of::<u64>();
+
+/// An upper limit of the log's length, which tells a damaged header.
+const MAX_LOG_BYTES: u64 = 1 << 30;
 
 /// An upper limit of the file length during creation by redb.
 const MAX_CREATED_BYTES: u64 = 64 << 20;
@@ -60,6 +69,8 @@ pub(super) struct DatabaseFile {
     name: String,
     /// The process that opened the file.
     owner: u32,
+    /// The length of the log if this is a new file.
+    new_log_bytes: u64,
     /// Whether pages have checksums. Set when the content is examined.
     layout: OnceLock<FileLayout>,
     state: Mutex<FileState>,
@@ -87,6 +98,8 @@ struct FileState {
     is_header_ahead: bool,
     /// The number of reserved bytes after the end of redb's data.
     reserve: u64,
+    /// Whether a commit may use the space of the reserve.
+    is_reserve_released: bool,
     /// When the last attempt to fill the reserve failed; `None` if the last attempt succeeded.
     reserve_failed_at: Option<Instant>,
     /// Whether the disk may have been full since the file was opened.
@@ -109,11 +122,17 @@ pub(super) enum RefusedStorage {
 }
 
 impl DatabaseFile {
-    pub(super) fn new(storage: impl StorageBackend, name: String) -> DatabaseFile {
+    /// Returns the file on a storage. A new file gets a log of `new_log_bytes`, a multiple of the page size.
+    pub(super) fn new(
+        storage: impl StorageBackend,
+        name: String,
+        new_log_bytes: u64,
+    ) -> DatabaseFile {
         DatabaseFile {
             storage: Box::new(storage),
             name,
             owner: process::id(),
+            new_log_bytes,
             layout: OnceLock::new(),
             state: Mutex::default(),
             is_locked: AtomicBool::new(false),
@@ -130,6 +149,43 @@ impl DatabaseFile {
     /// Whether pages have checksums.
     pub(super) fn has_page_checksums(&self) -> bool {
         matches!(self.layout.get(), Some(FileLayout::PageChecksums(_)))
+    }
+
+    /// The length of the log; 0 if the file has no log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        match self.layout.get() {
+            Some(FileLayout::PageChecksums(checksums)) => checksums.positions().log_bytes,
+            Some(FileLayout::Plain) | None => 0,
+        }
+    }
+
+    /// Reads a part of the log.
+    pub(super) fn read_log(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.check_owner()?;
+        self.storage
+            .read(self.log_position(offset, out.len())?, out)
+    }
+
+    /// Writes a part of the log.
+    pub(super) fn write_log(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check_owner()?;
+        self.storage
+            .write(self.log_position(offset, data.len())?, data)
+    }
+
+    /// Makes the writes to the log durable. No commit of redb runs during the call.
+    pub(super) fn sync_log(&self) -> io::Result<()> {
+        self.check_owner()?;
+        self.storage.sync_data()
+    }
+
+    fn log_position(&self, offset: u64, len: usize) -> io::Result<u64> {
+        let end = offset.checked_add(len as u64);
+        if end.is_none_or(|end| end > self.log_bytes()) {
+            let message = format!("{len} bytes at offset {offset} are not in the log");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(PAGE_SIZE_BYTES + offset)
     }
 
     /// The first page that differed from its checksum.
@@ -192,7 +248,9 @@ impl DatabaseFile {
 
     /// Fills the reserve for a full disk. Returns whether the reserve is complete.
     pub(super) fn fill_reserve(&self) -> bool {
-        self.fill_reserve_locked(&mut self.lock_state())
+        let mut state = self.lock_state();
+        state.is_reserve_released = false;
+        self.fill_reserve_locked(&mut state)
     }
 
     /// Fills the reserve, unless the disk was full within the last second.
@@ -204,6 +262,18 @@ impl DatabaseFile {
         {
             self.fill_reserve_locked(&mut state);
         }
+    }
+
+    /// Extends the reserve to at least `size` bytes. Returns whether the disk has that much room.
+    pub(super) fn extend_reserve_to(&self, size: u64) -> bool {
+        let mut state = self.lock_state();
+        if state.reserve >= size {
+            return true;
+        }
+        let is_extended =
+            self.check_owner().is_ok() && self.extend_reserve(&mut state, size).is_ok();
+        state.was_full |= !is_extended;
+        is_extended
     }
 
     /// Whether the disk has room for the reserve and for the same amount again.
@@ -225,11 +295,15 @@ impl DatabaseFile {
     /// Releases the reserve, for a write that must succeed on a full disk.
     pub(super) fn release_reserve(&self) -> io::Result<()> {
         self.check_owner()?;
+        if self.is_closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut state = self.lock_state();
         if state.reserve > 0 {
             self.storage.set_len(self.file_len(state.len))?;
             state.reserve = 0;
         }
+        state.is_reserve_released = true;
         Ok(())
     }
 
@@ -333,29 +407,37 @@ impl DatabaseFile {
             }
             self.storage.set_len(0)?;
         }
-        let has_mark = head
-            .get(MARKER_OFFSET..)
-            .is_some_and(|mark| mark.starts_with(&PAGE_CHECKSUMS_MARKER));
+        let field = |at: usize| {
+            let number = head.get(at..).and_then(<[u8]>::first_chunk);
+            number.map_or(0, |number| u64::from_be_bytes(*number))
+        };
+        let marker = head.get(MARKER_OFFSET..).unwrap_or_default();
+        let has_log = marker.starts_with(&LOG_MARKER);
+        let has_mark = has_log || marker.starts_with(&PAGE_CHECKSUMS_MARKER);
+        let log_bytes = match (is_new, has_log) {
+            (true, _) => self.new_log_bytes,
+            (false, true) => field(LOG_LEN_OFFSET),
+            (false, false) => 0,
+        };
+        if !log_bytes.is_multiple_of(PAGE_SIZE_BYTES) || log_bytes > MAX_LOG_BYTES {
+            let message = "the length of the log is damaged";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        let positions = PagePositions { log_bytes };
         let layout = match is_new || has_mark {
-            true => FileLayout::PageChecksums(PageChecksums::default()),
+            true => FileLayout::PageChecksums(PageChecksums::new(positions)),
             false => FileLayout::Plain,
         };
         if !is_new {
-            let field = |at: usize| {
-                let number = head.get(at..).and_then(<[u8]>::first_chunk);
-                number.map_or(0, |number| u64::from_be_bytes(*number))
-            };
             let redb_len = match &layout {
-                FileLayout::PageChecksums(_) => {
-                    page_checksums::redb_len(file_len).min(field(LEN_OFFSET))
-                }
+                FileLayout::PageChecksums(_) => positions.redb_len(file_len).min(field(LEN_OFFSET)),
                 // redb refuses bytes after its last page.
                 FileLayout::Plain => file_len - file_len % PAGE_SIZE_BYTES,
             };
             // A file that ends inside the header is damaged, not empty.
             state.len = if redb_len > 0 { redb_len } else { file_len };
             if has_mark {
-                let remaining = file_len.saturating_sub(page_checksums::file_len(state.len));
+                let remaining = file_len.saturating_sub(positions.file_len(state.len));
                 state.reserve = field(RESERVE_OFFSET).min(remaining);
             } else {
                 head.truncate(HEADER_BYTES);
@@ -444,8 +526,15 @@ impl DatabaseFile {
         if self.has_page_checksums() {
             sector.truncate(MARKER_OFFSET);
             sector.resize(MARKER_OFFSET, 0);
-            sector.extend_from_slice(&PAGE_CHECKSUMS_MARKER);
+            let log_bytes = self.log_bytes();
+            let marker = match log_bytes {
+                0 => PAGE_CHECKSUMS_MARKER,
+                _ => LOG_MARKER,
+            };
+            sector.extend_from_slice(&marker);
             sector.extend_from_slice(&len.to_be_bytes());
+            sector.resize(LOG_LEN_OFFSET, 0);
+            sector.extend_from_slice(&log_bytes.to_be_bytes());
             sector.resize(SECTOR_BYTES, 0);
         }
         state.is_header_ahead = true;
@@ -459,25 +548,32 @@ impl DatabaseFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_owner()?;
         let mut state = self.lock_state();
+        let previous_len = state.len;
         let had_reserve = state.reserve > 0;
         if had_reserve {
             // Cut off the reserve first, so that redb finds new pages empty.
-            self.storage.set_len(self.file_len(state.len.min(len)))?;
+            self.storage.set_len(self.file_len(previous_len.min(len)))?;
             state.reserve = 0;
         }
         self.storage.set_len(self.file_len(len))?;
         state.len = len;
-        if had_reserve {
+        // A new file has no reserve before its first commit.
+        let needs_reserve = state.synced.is_some() && !state.is_reserve_released;
+        let is_reserve_lost = needs_reserve && !self.fill_reserve_locked(&mut state);
+        if is_reserve_lost && len > previous_len {
+            // The file must not grow at the expense of the reserve. Restore the reserve.
+            self.storage.set_len(self.file_len(previous_len))?;
+            (state.len, state.reserve) = (previous_len, 0);
             self.fill_reserve_locked(&mut state);
+            return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
     }
 
     fn file_len(&self, len: u64) -> u64 {
-        if self.has_page_checksums() {
-            page_checksums::file_len(len)
-        } else {
-            len
+        match self.layout.get() {
+            Some(FileLayout::PageChecksums(checksums)) => checksums.positions().file_len(len),
+            Some(FileLayout::Plain) | None => len,
         }
     }
 
@@ -620,7 +716,7 @@ mod tests {
 
     #[test]
     fn a_fork_reads_and_writes_nothing() {
-        let mut file = DatabaseFile::new(InMemoryBackend::new(), "data".into());
+        let mut file = DatabaseFile::new(InMemoryBackend::new(), "data".into(), 0);
         assert_eq!(file.examine_content().unwrap(), 0);
         file.set_len(8 * PAGE_SIZE_BYTES).unwrap();
         file.owner = process::id().wrapping_add(1);

@@ -31,10 +31,18 @@ const CHECKSUMS_PER_GROUP: usize = 512;
 const MAX_CACHED_CHECKSUM_GROUPS: usize = 8192;
 
 /// The checksums of the pages of one file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PageChecksums {
+    positions: PagePositions,
     groups: Mutex<HashMap<u64, ChecksumGroup>>,
     is_repairing: AtomicBool,
+}
+
+/// Where the file has the pages of redb and of checksums.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PagePositions {
+    /// The bytes between the page with the header and the first group.
+    pub(super) log_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -51,6 +59,18 @@ struct PageRun {
 }
 
 impl PageChecksums {
+    pub(super) fn new(positions: PagePositions) -> PageChecksums {
+        PageChecksums {
+            positions,
+            groups: Mutex::default(),
+            is_repairing: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn positions(&self) -> PagePositions {
+        self.positions
+    }
+
     /// Reads whole pages. Returns the number of the first page that differs from its checksum.
     pub(super) fn read_pages(
         &self,
@@ -63,10 +83,10 @@ impl PageChecksums {
         for run in split_into_runs(offset, rest.len())? {
             let (bytes, remaining) = rest.split_at_mut(run.pages * PAGE_BUFFER_BYTES);
             rest = remaining;
-            storage.read(page_offset(run.first), bytes)?;
+            storage.read(self.positions.page_offset(run.first), bytes)?;
             let computed = compute_checksums(run.first, bytes);
             let mut groups = self.lock_groups();
-            let group = load_group(&mut groups, storage, group_of(run.first))?;
+            let group = self.load_group(&mut groups, storage, group_of(run.first))?;
             let start = index_of(run.first);
             let stored = group.checksums.iter_mut().skip(start);
             for (page, (stored, computed)) in (run.first..).zip(stored.zip(computed)) {
@@ -96,9 +116,9 @@ impl PageChecksums {
             let (bytes, remaining) = rest.split_at(run.pages * PAGE_BUFFER_BYTES);
             rest = remaining;
             let written = compute_checksums(run.first, bytes);
-            storage.write(page_offset(run.first), bytes)?;
+            storage.write(self.positions.page_offset(run.first), bytes)?;
             let mut groups = self.lock_groups();
-            let group = load_group(&mut groups, storage, group_of(run.first))?;
+            let group = self.load_group(&mut groups, storage, group_of(run.first))?;
             let stored = group.checksums.iter_mut().skip(index_of(run.first));
             for (stored, written) in stored.zip(written) {
                 *stored = written;
@@ -123,7 +143,7 @@ impl PageChecksums {
                 continue;
             }
             let bytes: Vec<u8> = checksums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
-            storage.write(group_offset(*group), &bytes)?;
+            storage.write(self.positions.group_offset(*group), &bytes)?;
             *is_changed = false;
         }
         if groups.len() > MAX_CACHED_CHECKSUM_GROUPS {
@@ -147,33 +167,70 @@ impl PageChecksums {
         self.is_repairing.store(false, Ordering::Release);
     }
 
+    /// Returns the checksums of a group, and reads them from the file on first use.
+    fn load_group<'g>(
+        &self,
+        groups: &'g mut HashMap<u64, ChecksumGroup>,
+        storage: &dyn StorageBackend,
+        group: u64,
+    ) -> io::Result<&'g mut ChecksumGroup> {
+        use std::collections::hash_map::Entry;
+        match groups.entry(group) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let mut bytes = [0; PAGE_BUFFER_BYTES];
+                storage.read(self.positions.group_offset(group), &mut bytes)?;
+                let mut checksums = Box::new([0; CHECKSUMS_PER_GROUP]);
+                for (checksum, bytes) in checksums.iter_mut().zip(bytes.as_chunks().0) {
+                    *checksum = u64::from_be_bytes(*bytes);
+                }
+                Ok(entry.insert(ChecksumGroup {
+                    checksums,
+                    is_changed: false,
+                }))
+            }
+        }
+    }
+
     /// Locks the groups. Checksums are complete at every point where a thread can panic.
     fn lock_groups(&self) -> MutexGuard<'_, HashMap<u64, ChecksumGroup>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the length of the file for a length that redb sees.
-pub(super) fn file_len(len: u64) -> u64 {
-    let pages = len.div_ceil(PAGE_SIZE_BYTES);
-    match pages.checked_sub(2) {
-        // The header alone, without a group of pages.
-        None => len,
-        Some(last) => (pages + last / PAGES_PER_GROUP + 1) * PAGE_SIZE_BYTES,
+impl PagePositions {
+    /// Returns the length of the file for a length that redb sees.
+    pub(super) fn file_len(self, len: u64) -> u64 {
+        let pages = len.div_ceil(PAGE_SIZE_BYTES);
+        match pages.checked_sub(2) {
+            // The header alone, without a log and without a group of pages.
+            None => len,
+            Some(last) => self.log_bytes + (pages + last / PAGES_PER_GROUP + 1) * PAGE_SIZE_BYTES,
+        }
     }
-}
 
-/// Returns the length that redb sees of a file. Bytes after the last whole page are ignored.
-pub(super) fn redb_len(file_len: u64) -> u64 {
-    let pages = file_len / PAGE_SIZE_BYTES;
-    let Some(pages_after_header) = pages.checked_sub(1) else {
-        return 0;
-    };
-    let (groups, rest) = (
-        pages_after_header / (PAGES_PER_GROUP + 1),
-        pages_after_header % (PAGES_PER_GROUP + 1),
-    );
-    (1 + groups * PAGES_PER_GROUP + rest.saturating_sub(1)) * PAGE_SIZE_BYTES
+    /// Returns the length that redb sees of a file. Bytes after the last whole page are ignored.
+    pub(super) fn redb_len(self, file_len: u64) -> u64 {
+        if file_len < PAGE_SIZE_BYTES {
+            return 0;
+        }
+        let pages_after_header =
+            (file_len - PAGE_SIZE_BYTES).saturating_sub(self.log_bytes) / PAGE_SIZE_BYTES;
+        let (groups, rest) = (
+            pages_after_header / (PAGES_PER_GROUP + 1),
+            pages_after_header % (PAGES_PER_GROUP + 1),
+        );
+        (1 + groups * PAGES_PER_GROUP + rest.saturating_sub(1)) * PAGE_SIZE_BYTES
+    }
+
+    /// Returns the offset of a redb page in the file.
+    fn page_offset(self, page: u64) -> u64 {
+        self.log_bytes + (page + group_of(page) + 1) * PAGE_SIZE_BYTES
+    }
+
+    fn group_offset(self, group: u64) -> u64 {
+        self.log_bytes + (1 + group * (PAGES_PER_GROUP + 1)) * PAGE_SIZE_BYTES
+    }
 }
 
 fn group_of(page: u64) -> u64 {
@@ -182,15 +239,6 @@ fn group_of(page: u64) -> u64 {
 
 fn index_of(page: u64) -> usize {
     usize::try_from(page.saturating_sub(1) % PAGES_PER_GROUP).unwrap_or_default()
-}
-
-/// Returns the offset of a redb page in the file.
-fn page_offset(page: u64) -> u64 {
-    (page + group_of(page) + 1) * PAGE_SIZE_BYTES
-}
-
-fn group_offset(group: u64) -> u64 {
-    (1 + group * (PAGES_PER_GROUP + 1)) * PAGE_SIZE_BYTES
 }
 
 /// Splits a range of pages by group.
@@ -220,67 +268,52 @@ fn compute_checksums(first: u64, bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the checksums of a group, and reads them from the file on first use.
-fn load_group<'g>(
-    groups: &'g mut HashMap<u64, ChecksumGroup>,
-    storage: &dyn StorageBackend,
-    group: u64,
-) -> io::Result<&'g mut ChecksumGroup> {
-    use std::collections::hash_map::Entry;
-    match groups.entry(group) {
-        Entry::Occupied(entry) => Ok(entry.into_mut()),
-        Entry::Vacant(entry) => {
-            let mut bytes = [0; PAGE_BUFFER_BYTES];
-            storage.read(group_offset(group), &mut bytes)?;
-            let mut checksums = Box::new([0; CHECKSUMS_PER_GROUP]);
-            for (checksum, bytes) in checksums.iter_mut().zip(bytes.as_chunks().0) {
-                *checksum = u64::from_be_bytes(*bytes);
-            }
-            Ok(entry.insert(ChecksumGroup {
-                checksums,
-                is_changed: false,
-            }))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use redb::backends::InMemoryBackend;
 
     use super::*;
 
+    const WITHOUT_LOG: PagePositions = PagePositions { log_bytes: 0 };
+
     #[test]
     fn lengths_lead_to_each_other() {
-        for pages in (1..5000).chain([512 * 513, 512 * 513 + 1]) {
-            let len = pages * PAGE_SIZE_BYTES;
-            assert_eq!(redb_len(file_len(len)), len, "{pages}");
-            assert_eq!(
-                redb_len(file_len(len) + PAGE_SIZE_BYTES - 1),
-                len,
-                "{pages}"
-            );
+        let with_log = PagePositions {
+            log_bytes: 8 * PAGE_SIZE_BYTES,
+        };
+        for positions in [WITHOUT_LOG, with_log] {
+            let (file_len, redb_len) =
+                (|len| positions.file_len(len), |len| positions.redb_len(len));
+            for pages in (1..5000).chain([512 * 513, 512 * 513 + 1]) {
+                let len = pages * PAGE_SIZE_BYTES;
+                assert_eq!(redb_len(file_len(len)), len, "{pages}");
+                let rest = PAGE_SIZE_BYTES - 1;
+                assert_eq!(redb_len(file_len(len) + rest), len, "{pages}");
+            }
+            assert_eq!(redb_len(0), 0);
+            assert_eq!(redb_len(PAGE_SIZE_BYTES - 1), 0);
+            // A log, or a page of checksums, without a following page adds no redb page.
+            let start = PAGE_SIZE_BYTES + positions.log_bytes;
+            assert_eq!(redb_len(start), PAGE_SIZE_BYTES);
+            assert_eq!(redb_len(start + PAGE_SIZE_BYTES), PAGE_SIZE_BYTES);
+            for (redb_pages, pages_after_log) in [
+                (2, 2),
+                (PAGES_PER_GROUP + 1, PAGES_PER_GROUP + 1),
+                (PAGES_PER_GROUP + 2, PAGES_PER_GROUP + 3),
+            ] {
+                let expected = start + pages_after_log * PAGE_SIZE_BYTES;
+                assert_eq!(file_len(redb_pages * PAGE_SIZE_BYTES), expected);
+            }
         }
-        assert_eq!(redb_len(0), 0);
-        assert_eq!(redb_len(PAGE_SIZE_BYTES - 1), 0);
-        // A page of checksums without a following page adds no redb page.
-        assert_eq!(redb_len(2 * PAGE_SIZE_BYTES), PAGE_SIZE_BYTES);
-        assert_eq!(file_len(2 * PAGE_SIZE_BYTES), 3 * PAGE_SIZE_BYTES);
-        assert_eq!(
-            file_len((PAGES_PER_GROUP + 1) * PAGE_SIZE_BYTES),
-            (PAGES_PER_GROUP + 2) * PAGE_SIZE_BYTES
-        );
-        assert_eq!(
-            file_len((PAGES_PER_GROUP + 2) * PAGE_SIZE_BYTES),
-            (PAGES_PER_GROUP + 4) * PAGE_SIZE_BYTES
-        );
     }
 
     #[test]
     fn a_swapped_page_is_detected() {
         let storage = InMemoryBackend::new();
-        storage.set_len(file_len(2000 * PAGE_SIZE_BYTES)).unwrap();
-        let checksums = PageChecksums::default();
+        storage
+            .set_len(WITHOUT_LOG.file_len(2000 * PAGE_SIZE_BYTES))
+            .unwrap();
+        let checksums = PageChecksums::new(WITHOUT_LOG);
         let pages: Vec<u8> = (0..1100_usize * PAGE_BUFFER_BYTES)
             .map(|n| (n / 7) as u8)
             .collect();
@@ -291,7 +324,7 @@ mod tests {
 
         let read = |page: u64, pages: usize| {
             let mut out = vec![0; pages * PAGE_BUFFER_BYTES];
-            let damaged = PageChecksums::default()
+            let damaged = PageChecksums::new(WITHOUT_LOG)
                 .read_pages(&storage, page * PAGE_SIZE_BYTES, &mut out)
                 .unwrap();
             (out, damaged)
@@ -299,7 +332,7 @@ mod tests {
         let (read_pages, damaged) = read(300, 1100);
         assert!(read_pages == pages && damaged.is_none());
 
-        let (first, second) = (page_offset(400), page_offset(1031));
+        let (first, second) = (WITHOUT_LOG.page_offset(400), WITHOUT_LOG.page_offset(1031));
         let mut bytes = [vec![0; PAGE_BUFFER_BYTES], vec![0; PAGE_BUFFER_BYTES]];
         storage.read(first, &mut bytes[0]).unwrap();
         storage.read(second, &mut bytes[1]).unwrap();
@@ -310,7 +343,7 @@ mod tests {
         assert_eq!(read(401, 100).1, None);
 
         // A repair adopts checksums, because redb verifies the pages itself.
-        let repairing = PageChecksums::default();
+        let repairing = PageChecksums::new(WITHOUT_LOG);
         repairing.begin_repair();
         let mut out = vec![0; PAGE_BUFFER_BYTES];
         assert_eq!(

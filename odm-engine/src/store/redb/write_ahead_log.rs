@@ -1,0 +1,255 @@
+//! The write-ahead log: a part of the file with one record for each commit since the last checkpoint.
+//!
+//! A checkpoint stores a random [`Generation`] in the database. Each later record begins with this generation and a sequence
+//! number. So records of earlier generations, and text of users in old bytes, are never taken for records. A crash between a
+//! checkpoint and the first later record does no harm: the database has a new generation, and the log has no record of it.
+//!
+//! | part of a record | bytes |
+//! |---|---|
+//! | generation | 16 |
+//! | sequence number, from 0 | 8 |
+//! | length of the changes | 4 |
+//! | XXH3 hash of the other parts | 8 |
+//! | for each change: length of the key, length of the value or `ff ff ff ff` for a removed key, key, value | 4, 4, … |
+
+use std::io;
+use std::sync::Arc;
+
+use memchr::memmem;
+use twox_hash::XxHash3_64;
+
+use super::database_file::DatabaseFile;
+use crate::error::{Error, Result};
+use crate::store::Changes;
+
+/// The length of the log in a new file.
+pub(super) const LOG_BYTES: u64 = 4 << 20;
+
+/// The divisor of the log's length that gives the largest record. Larger commits are checkpoints: they would otherwise be written
+/// twice.
+const MAX_RECORD_DIVISOR: u64 = 8;
+
+/// How many bytes of a new file's log are written before records use them. A file system needs long to sync a block that was never
+/// written.
+const ALLOCATION_BYTES: usize = 128 << 10;
+
+const GENERATION_BYTES: usize = 16;
+const SEQUENCE_OFFSET: usize = GENERATION_BYTES;
+const LENGTH_OFFSET: usize = SEQUENCE_OFFSET + size_of::<u64>();
+const CHECKSUM_OFFSET: usize = LENGTH_OFFSET + size_of::<u32>();
+const HEADER_BYTES: usize = CHECKSUM_OFFSET + size_of::<u64>();
+
+/// The length of a value that says that the key is removed.
+const REMOVED: u32 = u32::MAX;
+
+/// Identifies the records since a checkpoint. Random, so that nobody can write a document that looks like a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Generation([u8; GENERATION_BYTES]);
+
+impl Generation {
+    pub(in crate::store) fn random() -> Generation {
+        Generation(rand::random())
+    }
+
+    pub(in crate::store) fn from_bytes(bytes: &[u8]) -> Option<Generation> {
+        bytes.try_into().ok().map(Generation)
+    }
+
+    pub(in crate::store) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The log of an open file.
+pub(in crate::store) struct WriteAheadLog {
+    file: Arc<DatabaseFile>,
+    generation: Generation,
+    /// The length of all records, which is the position of the next record.
+    end: u64,
+    /// The sequence number of the next record.
+    sequence: u64,
+    /// The bytes from the start that certainly have blocks on the disk.
+    allocated: u64,
+    /// Whether the record at the end was written with an unknown outcome.
+    has_unknown_record: bool,
+}
+
+/// An encoded record without its place in the log.
+pub(in crate::store) struct Record(Vec<u8>);
+
+impl Record {
+    /// The length in bytes.
+    pub(in crate::store) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+impl WriteAheadLog {
+    /// Opens the log of a file, and returns the changes of its records.
+    ///
+    /// # Errors
+    /// I/O. Damaged, if a record that is not the last one has changed.
+    pub(super) fn open(
+        file: Arc<DatabaseFile>,
+        generation: Generation,
+    ) -> io::Result<Result<(WriteAheadLog, Changes)>> {
+        let mut bytes = vec![0; usize::try_from(file.log_bytes()).map_err(io::Error::other)?];
+        file.read_log(0, &mut bytes)?;
+        let mut log = WriteAheadLog::new(file, generation);
+        let mut changes = Changes::new();
+        let mut rest = bytes.as_slice();
+        while let Some((record, after)) = split_record(rest, generation, log.sequence) {
+            if add_changes(record, &mut changes).is_none() {
+                return Ok(Err(Error::damaged("a record of the log has a wrong form")));
+            }
+            log.sequence += 1;
+            log.end += (rest.len() - after.len()) as u64;
+            rest = after;
+        }
+        if has_later_record(rest, generation, log.sequence) {
+            return Ok(Err(Error::damaged(
+                "a record of the log does not match its checksum",
+            )));
+        }
+        Ok(Ok((log, changes)))
+    }
+
+    /// Returns a log without records.
+    pub(super) fn new(file: Arc<DatabaseFile>, generation: Generation) -> WriteAheadLog {
+        WriteAheadLog {
+            file,
+            generation,
+            end: 0,
+            sequence: 0,
+            allocated: 0,
+            has_unknown_record: false,
+        }
+    }
+
+    /// The length of all records, in bytes.
+    pub(in crate::store) fn len(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the record of a commit; `None` if the commit is better written by a checkpoint.
+    pub(in crate::store) fn record_of(&self, changes: &Changes) -> Option<Record> {
+        let capacity = self.file.log_bytes();
+        let change_len = |(key, value): (&Arc<[u8]>, &Option<Arc<[u8]>>)| {
+            2 * size_of::<u32>() + key.len() + value.as_ref().map_or(0, |value| value.len())
+        };
+        let len = HEADER_BYTES + changes.iter().map(change_len).sum::<usize>();
+        let is_fitting =
+            (len as u64) <= capacity / MAX_RECORD_DIVISOR && self.end + len as u64 <= capacity;
+        if !is_fitting {
+            return None;
+        }
+        let mut record = Vec::with_capacity(len);
+        record.extend_from_slice(self.generation.as_bytes());
+        record.extend_from_slice(&self.sequence.to_be_bytes());
+        record.extend_from_slice(&u32::try_from(len - HEADER_BYTES).ok()?.to_be_bytes());
+        record.extend_from_slice(&[0; size_of::<u64>()]);
+        for (key, value) in changes {
+            let value_len = match value {
+                Some(value) => u32::try_from(value.len()).ok()?,
+                None => REMOVED,
+            };
+            record.extend_from_slice(&u32::try_from(key.len()).ok()?.to_be_bytes());
+            record.extend_from_slice(&value_len.to_be_bytes());
+            record.extend_from_slice(key);
+            record.extend_from_slice(value.as_deref().unwrap_or_default());
+        }
+        let checksum = checksum_of(&record);
+        if let Some(field) = record.get_mut(CHECKSUM_OFFSET..HEADER_BYTES) {
+            field.copy_from_slice(&checksum.to_be_bytes());
+        }
+        Some(Record(record))
+    }
+
+    /// Writes a record durably. After an error, [`erase_unknown_record`](Self::erase_unknown_record) must succeed before the next
+    /// record.
+    pub(in crate::store) fn append(&mut self, record: &Record) -> io::Result<()> {
+        let end = self.end + record.len();
+        self.has_unknown_record = true;
+        if end > self.allocated {
+            let next = (end + ALLOCATION_BYTES as u64).min(self.file.log_bytes());
+            let zeros = usize::try_from(next - end).map_err(io::Error::other)?;
+            self.file.write_log(end, &vec![0; zeros])?;
+            self.allocated = next;
+        }
+        self.file.write_log(self.end, &record.0)?;
+        self.file.sync_log()?;
+        self.has_unknown_record = false;
+        self.end = end;
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Makes sure that a record with an unknown outcome is not in the log.
+    pub(in crate::store) fn erase_unknown_record(&mut self) -> io::Result<()> {
+        if self.has_unknown_record {
+            self.file.write_log(self.end, &[0; HEADER_BYTES])?;
+            self.file.sync_log()?;
+            self.has_unknown_record = false;
+        }
+        Ok(())
+    }
+
+    /// Drops all records after a checkpoint, which has stored the generation.
+    pub(in crate::store) fn restart(&mut self, generation: Generation) {
+        self.generation = generation;
+        self.end = 0;
+        self.sequence = 0;
+        self.has_unknown_record = false;
+    }
+}
+
+/// Splits the bytes of a log into the payload of the first record and the rest; `None` if there is no such record.
+fn split_record(bytes: &[u8], generation: Generation, sequence: u64) -> Option<(&[u8], &[u8])> {
+    let after_generation = bytes.strip_prefix(generation.as_bytes())?;
+    let found = u64::from_be_bytes(*after_generation.first_chunk()?);
+    let length = u32::from_be_bytes(*bytes.get(LENGTH_OFFSET..)?.first_chunk()?);
+    let stored = u64::from_be_bytes(*bytes.get(CHECKSUM_OFFSET..)?.first_chunk()?);
+    let (record, rest) = bytes.split_at_checked(HEADER_BYTES + usize::try_from(length).ok()?)?;
+    let is_valid = found == sequence && stored == checksum_of(record);
+    is_valid.then(|| (record.get(HEADER_BYTES..).unwrap_or_default(), rest))
+}
+
+/// Whether a later record follows somewhere. Then the record at the start of `bytes` was complete once: each record is synced
+/// before the next record is written.
+fn has_later_record(bytes: &[u8], generation: Generation, sequence: u64) -> bool {
+    let mut candidates = memmem::find_iter(bytes, generation.as_bytes())
+        .filter_map(|at| bytes.get(at..))
+        .filter_map(|candidate| {
+            let found = candidate.get(SEQUENCE_OFFSET..)?.first_chunk()?;
+            Some((candidate, u64::from_be_bytes(*found)))
+        });
+    candidates.any(|(candidate, found)| {
+        found > sequence && split_record(candidate, generation, found).is_some()
+    })
+}
+
+fn add_changes(mut payload: &[u8], changes: &mut Changes) -> Option<()> {
+    while !payload.is_empty() {
+        let (key_len, rest) = payload.split_first_chunk()?;
+        let (value_len, rest) = rest.split_first_chunk()?;
+        let value_len = u32::from_be_bytes(*value_len);
+        let key_len = usize::try_from(u32::from_be_bytes(*key_len)).ok()?;
+        let (key, rest) = rest.split_at_checked(key_len)?;
+        if value_len == REMOVED {
+            changes.insert(key.into(), None);
+            payload = rest;
+        } else {
+            let (value, rest) = rest.split_at_checked(usize::try_from(value_len).ok()?)?;
+            changes.insert(key.into(), Some(value.into()));
+            payload = rest;
+        }
+    }
+    Some(())
+}
+
+/// Returns the checksum of a record, whose checksum field is ignored.
+fn checksum_of(record: &[u8]) -> u64 {
+    let (header, payload) = record.split_at(HEADER_BYTES.min(record.len()));
+    let header = header.get(..CHECKSUM_OFFSET).unwrap_or(header);
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(header), payload)
+}

@@ -1,0 +1,156 @@
+//! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
+
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Delete, Direction, Error, Index};
+
+use crate::all;
+use crate::faults::disk::Disk;
+
+/// The position of the log in the file: after the page with the header.
+const LOG_START: usize = 4096;
+
+const LOG_BYTES: u64 = 64 << 10;
+
+fn document(id: i32) -> RawDocumentBuf {
+    rawdoc! { "_id": id, "n": id % 3, "text": "x".repeat(100) }
+}
+
+fn insert(database: &Database, id: i32) {
+    let inserted = database.insert("c", vec![document(id)]).unwrap();
+    inserted.into_result().unwrap();
+}
+
+/// Returns a disk with an open database whose log has one record for each document.
+fn disk_with_records(documents: i32) -> (Disk, Database) {
+    let disk = Disk::new(Vec::new());
+    let database = Database::open_storage_with_log(disk.clone(), LOG_BYTES).unwrap();
+    let index = Index::new([("n", Direction::Ascending)]);
+    database.create_indexes("c", &[index]).unwrap();
+    for id in 0..documents {
+        insert(&database, id);
+    }
+    (disk, database)
+}
+
+/// Opens a copy of a disk, as after a crash.
+fn open(content: Vec<u8>) -> Result<Database, Error> {
+    let database = Database::open_storage(Disk::new(content))?;
+    database.validate()?;
+    Ok(database)
+}
+
+#[test]
+fn commits_survive_a_crash() {
+    let (mut disk, mut database) = disk_with_records(3);
+    for id in 3..10 {
+        // The next process goes on in the same log.
+        disk = Disk::new(disk.content());
+        database = Database::open_storage(disk.clone()).unwrap();
+        database.validate().unwrap();
+        assert_eq!(
+            all(&database, "c"),
+            (0..id).map(document).collect::<Vec<_>>()
+        );
+        // The first commit of a process also allocates the log and the reserve.
+        insert(&database, id);
+        insert(&database, 100);
+        let before = disk.operations();
+        let delete = Delete {
+            filter: rawdoc! { "_id": 100 },
+            ..Delete::default()
+        };
+        database.delete("c", &delete).unwrap();
+        assert_eq!(disk.operations() - before, 2, "a write and a sync");
+    }
+    assert_eq!(all(&database, "c").len(), 10);
+}
+
+/// A damaged record in the middle is an error. A damaged last record cannot be told from a record that a crash interrupted.
+#[test]
+fn a_damaged_record_is_found() {
+    let (disk, database) = disk_with_records(2);
+    let before_last = disk.content();
+    insert(&database, 2);
+    let content = disk.content();
+    let differs = |at: &usize| before_last.get(*at) != content.get(*at);
+    let last_record = (LOG_START..content.len()).find(differs).unwrap();
+    let log_end = LOG_START + usize::try_from(LOG_BYTES).unwrap();
+    let end = (LOG_START..log_end).rfind(|at| content[*at] != 0).unwrap();
+    assert!(last_record > LOG_START + 200 && end > last_record + 100);
+    let (mut errors, mut losses) = (0, 0);
+    for at in LOG_START..=end {
+        let mut damaged = content.clone();
+        damaged[at] ^= 0x40;
+        match open(damaged) {
+            Err(error) => {
+                assert!(error.is_damaged() && at < last_record, "{at}: {error}");
+                errors += 1;
+            }
+            Ok(database) => {
+                assert!(at >= last_record, "{at} of {last_record}");
+                assert_eq!(all(&database, "c").len(), 2);
+                losses += 1;
+            }
+        }
+    }
+    assert!(errors > 200 && losses > 100, "{errors} {losses}");
+}
+
+/// After a checkpoint, the records before the checkpoint are still in the file.
+#[test]
+fn records_before_a_checkpoint_are_ignored() {
+    let (disk, database) = disk_with_records(40);
+    let delete_all = Delete {
+        multi: true,
+        ..Delete::default()
+    };
+    // Larger than the largest record, so this commit is a checkpoint.
+    assert_eq!(database.delete("c", &delete_all).unwrap().deleted, 40);
+    let database = open(disk.content()).unwrap();
+    assert_eq!(all(&database, "c").len(), 0);
+}
+
+#[test]
+fn a_closed_database_needs_no_log() {
+    let (disk, database) = disk_with_records(5);
+    database.close();
+    let mut content = disk.content();
+    let end = LOG_START + usize::try_from(LOG_BYTES).unwrap();
+    assert!(content[LOG_START..end].iter().any(|byte| *byte != 0));
+    content[LOG_START..end].fill(0);
+    let database = open(content).unwrap();
+    assert_eq!(all(&database, "c").len(), 5);
+}
+
+/// A document with the bytes of a record, of the generation in use, is a document.
+#[test]
+fn a_record_inside_of_a_document_is_not_replayed() {
+    let (disk, database) = disk_with_records(1);
+    let record = disk.content()[LOG_START..LOG_START + 400].to_vec();
+    let bytes = bson::Binary {
+        subtype: bson::spec::BinarySubtype::Generic,
+        bytes: record,
+    };
+    let stored = rawdoc! { "_id": 1, "bytes": bytes };
+    let inserted = database.insert("c", vec![stored.clone()]).unwrap();
+    inserted.into_result().unwrap();
+    let database = open(disk.content()).unwrap();
+    assert_eq!(all(&database, "c"), [document(0), stored]);
+}
+
+/// The log is full after some commits, and the next commit is a checkpoint. Both kinds of commits survive a crash.
+#[test]
+fn a_full_log_becomes_a_checkpoint() {
+    let (disk, database) = disk_with_records(0);
+    let mut checkpoints = 0;
+    for id in 0..500 {
+        let before = disk.operations();
+        insert(&database, id);
+        checkpoints += u32::from(disk.operations() - before > 4);
+        if id % 10 == 0 {
+            let database = open(disk.content()).unwrap();
+            assert_eq!(all(&database, "c").len(), usize::try_from(id + 1).unwrap());
+        }
+    }
+    assert!((2..20).contains(&checkpoints), "{checkpoints}");
+}
