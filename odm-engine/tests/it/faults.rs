@@ -19,7 +19,7 @@ use odm_engine::{Database, Delete, Direction, Error, Index, Result, Update};
 use crate::all;
 
 /// The lengths of the log. With the short log, most commits are checkpoints. With the long log, all records fit.
-const LOG_BYTES: [u64; 2] = [64 << 10, 1 << 20];
+const LOG_BYTES: [u64; 2] = [16 << 10, 1 << 20];
 
 /// One write of an application.
 type Step = fn(&Database) -> Result<()>;

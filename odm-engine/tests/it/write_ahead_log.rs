@@ -1,7 +1,7 @@
 //! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, Error, Index};
+use odm_engine::{Database, Delete, Direction, Error, Index, Update};
 
 use crate::all;
 use crate::faults::disk::Disk;
@@ -100,14 +100,20 @@ fn a_damaged_record_is_found() {
 #[test]
 fn records_before_a_checkpoint_are_ignored() {
     let (disk, database) = disk_with_records(40);
-    let delete_all = Delete {
+    let new_text = "y".repeat(1_000);
+    let update_all = Update {
+        update: rawdoc! { "$set": { "text": new_text.as_str() } },
         multi: true,
-        ..Delete::default()
+        ..Update::default()
     };
     // Larger than the largest record, so this commit is a checkpoint.
-    assert_eq!(database.delete("c", &delete_all).unwrap().deleted, 40);
+    assert_eq!(database.update("c", &update_all).unwrap().modified, 40);
     let database = open(disk.content()).unwrap();
-    assert_eq!(all(&database, "c").len(), 0);
+    let documents = all(&database, "c");
+    assert_eq!(documents.len(), 40);
+    for document in documents {
+        assert_eq!(document.get_str("text").unwrap(), new_text);
+    }
 }
 
 #[test]

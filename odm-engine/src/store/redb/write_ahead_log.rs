@@ -25,9 +25,9 @@ use crate::store::Changes;
 /// The length of the log in a new file.
 pub(super) const LOG_BYTES: u64 = 4 << 20;
 
-/// The divisor of the log's length that gives the largest record. Larger commits are checkpoints: they would otherwise be written
-/// twice.
-const MAX_RECORD_DIVISOR: u64 = 8;
+/// The divisor of the log's length that gives the largest record. Larger commits are checkpoints, because they would be written twice
+/// and fill the log. Inserts of 1,000 documents in one call take 1.7 times as long with 8 as with 2.
+const MAX_RECORD_DIVISOR: u64 = 2;
 
 /// How many bytes of a new file's log are written before records use them. A file system needs long to sync a block that was never
 /// written.
