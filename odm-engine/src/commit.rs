@@ -23,25 +23,17 @@ use watchers::CommitWatchers;
 
 use crate::brief;
 use crate::catalog::Catalog;
+use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
 use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
-    BulkCallback, Changes, ClosedSnapshot, CommitError, Snapshot, Store, StoreView,
-    snapshot_contains,
+    BulkCallback, Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, PAGE_CHECKSUMS_VERSION,
+    Snapshot, Store, StoreView, VALUE_CHECKSUMS_VERSION, snapshot_contains,
 };
 
 pub use log::ChangeLogLimits;
 pub(crate) use log::LogState;
-
-/// The format version of new stores.
-const FORMAT_VERSION: u32 = 5;
-
-/// The format version with checksums of pages, but without a write-ahead log. Files of this version stay without a log.
-const PAGE_CHECKSUMS_VERSION: u32 = 4;
-
-/// The format version with checksums of values, but not of pages. Files of this version stay without page checksums.
-const VALUE_CHECKSUMS_VERSION: u32 = 3;
 
 /// The format version without checksums. Files of this version stay without checksums.
 ///
@@ -241,6 +233,39 @@ impl Committer {
     /// The store still fails; closed.
     pub(crate) fn reopen(&self) -> Result<()> {
         self.lock_open_staging().map(drop)
+    }
+
+    /// Sets when later writes return.
+    pub(crate) fn set_durability(&self, durability: Durability) {
+        self.store.set_durability(durability);
+    }
+
+    /// Makes all acknowledged writes durable.
+    ///
+    /// # Errors
+    /// I/O, closed.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_open()?;
+        let leader = self.become_leader();
+        let mut stage = self.lock_staging();
+        let synced = self.store.sync();
+        // The store may have been reopened, which makes its old snapshots unreadable.
+        let moved = self.store.snapshot().map(|snapshot| {
+            self.publish_snapshot(&mut stage, snapshot);
+        });
+        drop(leader);
+        synced.and(moved)
+    }
+
+    /// Publishes a snapshot with the same content as the published state.
+    fn publish_snapshot(&self, stage: &mut StagingArea, snapshot: Arc<dyn Snapshot>) {
+        let state = self.state();
+        self.publish_state(DatabaseState {
+            view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
+            catalog: state.catalog.clone(),
+            log: state.log.clone(),
+        });
+        stage.move_to(snapshot);
     }
 
     /// Closes the database, after the running commit.
@@ -612,13 +637,7 @@ impl CommitLeader<'_> {
         while committer.store.spill()? {
             has_spilled = true;
             let snapshot = committer.store.snapshot().map_err(CommitError::Unknown)?;
-            let state = committer.state();
-            committer.publish_state(DatabaseState {
-                view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
-                catalog: state.catalog.clone(),
-                log: state.log.clone(),
-            });
-            stage.move_to(snapshot);
+            committer.publish_snapshot(stage, snapshot);
         }
         if !has_spilled {
             return failed;
@@ -748,10 +767,8 @@ fn commit_at_open(
     changes: &Changes,
     bulk: Option<BulkCallback<'_>>,
 ) -> Result<()> {
-    match store.commit(changes, bulk) {
-        Ok(()) => Ok(()),
-        Err(CommitError::Undone(error) | CommitError::Unknown(error)) => Err(error),
-    }
+    let committed = store.commit(changes, bulk);
+    committed.map_err(CommitError::into_error)
 }
 
 fn collation_duplicate_error(collection: &str, index: &str, error: &Error) -> Error {
@@ -770,7 +787,7 @@ fn check_format(store: &dyn Store) -> Result<()> {
         commit_at_open(store, view.changes(), None)
     };
     let Some(version) = store.snapshot()?.get(&key::for_format_version())? else {
-        return write_version(FORMAT_VERSION);
+        return write_version(store.new_format());
     };
     let version = version
         .first_chunk()

@@ -7,6 +7,7 @@ use bson::DateTime;
 
 use crate::command::{DropIndexes, collections, indexes, validate};
 use crate::commit::{ChangeLogLimits, Committer};
+use crate::durability::Durability;
 use crate::error::Result;
 use crate::expiry::{self, ExpiryWorker};
 use crate::index::Index;
@@ -173,6 +174,33 @@ impl Database {
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
         Transaction::begin(Arc::clone(self.committer()))
+    }
+
+    /// Sets when later writes return, for all handles to the database. The setting is not stored in the file. The default is
+    /// [`Durability::Full`]. A database in memory ignores the setting.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Durability};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("data.odm");
+    /// let database = Database::open(&path)?;
+    /// database.set_durability(Durability::Relaxed);
+    /// database.insert("visits", vec![rawdoc! { "page": "/" }])?.into_result()?;
+    /// database.sync()?; // now the visit also survives a power loss
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_durability(&self, durability: Durability) {
+        self.committer().set_durability(durability);
+    }
+
+    /// Makes all acknowledged writes durable. Only needed with [`Durability::Relaxed`].
+    ///
+    /// # Errors
+    /// I/O. A power loss may then lose the last writes. Closed.
+    pub fn sync(&self) -> Result<()> {
+        self.committer().sync()
     }
 
     /// Sets whether operations that need a full collection scan are refused with MongoDB's error code 291.

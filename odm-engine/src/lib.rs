@@ -43,6 +43,7 @@ mod update;
 
 pub mod decimal;
 mod direction;
+mod durability;
 mod path;
 mod pattern;
 mod value;
@@ -76,6 +77,7 @@ pub use commit::ChangeLogLimits;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
+pub use durability::Durability;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::{Collation, Index};
 pub use interrupt::Interrupt;

@@ -20,7 +20,17 @@ pub(crate) use range::{KeyRange, after_prefix};
 pub(crate) use view::StoreView;
 
 use crate::direction::Direction;
+use crate::durability::Durability;
 use crate::error::{Error, Result};
+
+/// The format version of new stores: with a write-ahead log.
+pub(crate) const FORMAT_VERSION: u32 = 5;
+
+/// The format version with checksums of pages, but without a write-ahead log. Files of this version stay without a log.
+pub(crate) const PAGE_CHECKSUMS_VERSION: u32 = 4;
+
+/// The format version with checksums of values, but not of pages. Files of this version stay without page checksums.
+pub(crate) const VALUE_CHECKSUMS_VERSION: u32 = 3;
 
 /// A keyspace, on disk or in memory.
 pub(crate) trait Store: Send + Sync {
@@ -31,6 +41,11 @@ pub(crate) trait Store: Send + Sync {
     ///
     /// The store may call `bulk` twice. The writes of the first call are discarded then.
     fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError>;
+
+    /// The format version of a new store with the layout of this store.
+    fn new_format(&self) -> u32 {
+        FORMAT_VERSION
+    }
 
     /// Moves a part of the write-ahead log to its final place, after a commit failed because the disk is full. Snapshots show the
     /// same content before and after the move. Returns `false` if the log is empty.
@@ -43,6 +58,17 @@ pub(crate) trait Store: Send + Sync {
     /// Whether a commit is a change in memory, without a wait for a disk.
     fn is_in_memory(&self) -> bool {
         false
+    }
+
+    /// Sets when later commits return. A store in memory has no durability.
+    fn set_durability(&self, _durability: Durability) {}
+
+    /// Makes all commits durable.
+    ///
+    /// # Errors
+    /// I/O. Some of the commits may be lost at a power loss.
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Makes the store writable again if the outcome of a failed commit is unknown. Does nothing otherwise.
@@ -87,6 +113,14 @@ pub(crate) enum CommitError {
     Undone(Error),
     /// The commit was either written completely or not at all. The store is not writable until it is reopened.
     Unknown(Error),
+}
+
+impl CommitError {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            CommitError::Undone(error) | CommitError::Unknown(error) => error,
+        }
+    }
 }
 
 /// Whether a snapshot contains all of the changes. Tells after a failed commit if the commit was written.

@@ -70,7 +70,7 @@ mod weak_backend;
 mod wrapper;
 
 #[cfg(feature = "engine")]
-pub use engine::Engine;
+pub use engine::{Durability, Engine};
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
@@ -425,7 +425,7 @@ pub async fn read_to_end(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentB
 pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
     match url.split_once(':') {
         #[cfg(feature = "engine")]
-        Some(("odm", path)) => Ok(Arc::new(Engine::open(path).await?)),
+        Some(("odm", path)) => Ok(Arc::new(engine::open_url(path).await?)),
         #[cfg(feature = "engine")]
         Some(("memory", "")) => Ok(Arc::new(Engine::memory())),
         #[cfg(not(feature = "engine"))]

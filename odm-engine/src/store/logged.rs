@@ -14,20 +14,29 @@
 //! On a full disk, the log must not keep changes for which the file has no room. So the store takes a reserve of disk space as the log
 //! grows. If the disk has no more space, every commit is a checkpoint.
 
+mod sync_worker;
+
+use std::io;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use sync_worker::SyncWorker;
 
 use super::redb::{Generation, RedbStore, WriteAheadLog};
 use super::{BulkCallback, Changes, CommitError, Snapshot, Store, StoreView};
-use crate::error::{Error, Result};
+use crate::durability::Durability;
+use crate::error::Result;
 use crate::key;
 
 /// How many changes are moved at a time while the disk is full. Fewer changes need less space.
-const SPILLED_CHANGES: [usize; 3] = [256, 32, 4];
+const SPILLED_CHANGES: [usize; 4] = [256, 32, 4, 1];
 
 pub(crate) struct LoggedStore {
     file: RedbStore,
-    log: Mutex<LogState>,
+    log: Arc<Mutex<LogState>>,
+    is_relaxed: AtomicBool,
+    sync_worker: SyncWorker,
     /// The state after the last commit: the snapshot after the last checkpoint, and the later changes.
     current: RwLock<StoreView>,
 }
@@ -36,8 +45,27 @@ pub(crate) struct LoggedStore {
 struct LogState {
     /// `None` if the file has no log, or no checkpoint yet.
     log: Option<WriteAheadLog>,
-    /// The generation of a checkpoint with an unknown outcome.
-    unknown_checkpoint: Option<Generation>,
+    /// The commit of the file with an unknown outcome.
+    unknown_commit: Option<UnknownCommit>,
+    /// Whether a sync of the log failed. The operating system may have dropped the records, so the next commit is a checkpoint, which
+    /// writes the changes of these records again.
+    is_sync_lost: bool,
+}
+
+/// A commit of the file, from the start until its outcome is known.
+struct UnknownCommit {
+    /// The new generation, if the commit makes the log obsolete.
+    generation: Option<Generation>,
+}
+
+impl LogState {
+    /// Makes all records of the log durable.
+    fn sync(&mut self) -> io::Result<()> {
+        let Some(log) = &mut self.log else {
+            return Ok(());
+        };
+        log.sync().inspect_err(|_| self.is_sync_lost = true)
+    }
 }
 
 impl LoggedStore {
@@ -53,16 +81,21 @@ impl LoggedStore {
         let current = StoreView::new(file.snapshot()?, changes);
         Ok(LoggedStore {
             file,
-            log: Mutex::new(LogState {
+            log: Arc::new(Mutex::new(LogState {
                 log,
                 ..LogState::default()
-            }),
+            })),
+            is_relaxed: AtomicBool::new(false),
+            sync_worker: SyncWorker::default(),
             current: RwLock::new(current),
         })
     }
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
     fn append(&self, state: &mut LogState, changes: &Changes) -> Result<bool, CommitError> {
+        if state.is_sync_lost {
+            return Ok(false);
+        }
         let Some(log) = &mut state.log else {
             return Ok(false);
         };
@@ -72,7 +105,13 @@ impl LoggedStore {
         if !self.file.has_room_for_log(log.len() + record.len()) {
             return Ok(false);
         }
-        let Err(error) = log.append(&record) else {
+        let durability = self.durability();
+        let Err(error) = log.append(&record, durability == Durability::Full) else {
+            let is_synced = durability == Durability::Full;
+            if !is_synced && !self.sync_worker.schedule(&self.log) {
+                // After an error, the next commit writes the changes again.
+                let _ = state.sync();
+            }
             self.current_mut(|current| current.apply_changes(changes));
             return Ok(true);
         };
@@ -97,29 +136,50 @@ impl LoggedStore {
             self.checkpoint(state, &Changes::new(), None)?;
             return self.checkpoint(state, changes, bulk);
         }
-        let mut all = match logged.is_empty() {
+        let all = match logged.is_empty() {
             true => changes.clone(),
             false => changes.clone().union(logged),
         };
         let is_log_in_use = state.log.as_ref().is_none_or(|log| log.len() > 0);
         let generation = (self.file.has_log() && is_log_in_use).then(Generation::random);
+        self.commit_to_file(state, all, generation, Changes::new(), |changes| {
+            self.file.commit(changes, bulk)
+        })
+    }
+
+    /// Commits changes to the file. The current state becomes the snapshot of the file, with `remaining` changes of the log on top. A
+    /// generation makes the records of the log obsolete.
+    fn commit_to_file(
+        &self,
+        state: &mut LogState,
+        mut changes: Changes,
+        generation: Option<Generation>,
+        remaining: Changes,
+        commit: impl FnOnce(&Changes) -> Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
         if let Some(generation) = generation {
-            add_generation(&mut all, generation);
+            let value = Some(generation.as_bytes().into());
+            changes.insert(key::for_log_generation().into(), value);
         }
-        match self.file.commit(&all, bulk) {
-            Ok(()) => {
-                self.finish_checkpoint(state, generation);
-                self.move_to_file_snapshot(Changes::new())
-            }
-            Err(CommitError::Undone(error)) => {
-                // The file may have been reopened, which makes its old snapshots unreadable.
-                self.move_to_file_snapshot(self.current().changes().clone())?;
-                Err(CommitError::Undone(error))
-            }
-            Err(unknown) => {
-                state.unknown_checkpoint = generation;
-                Err(unknown)
-            }
+        state.unknown_commit = Some(UnknownCommit { generation });
+        let committed = commit(&changes);
+        let (remaining, generation) = match &committed {
+            Ok(()) => (remaining, generation),
+            Err(CommitError::Undone(_)) => (self.current().changes().clone(), None),
+            Err(CommitError::Unknown(_)) => return committed,
+        };
+        // The file may have been reopened, which makes its old snapshots unreadable, also after an error.
+        let moved = self.move_to_file_snapshot(remaining);
+        moved.map_err(CommitError::Unknown)?;
+        self.finish_checkpoint(state, generation);
+        state.unknown_commit = None;
+        committed
+    }
+
+    fn durability(&self) -> Durability {
+        match self.is_relaxed.load(Ordering::Acquire) {
+            true => Durability::Relaxed,
+            false => Durability::Full,
         }
     }
 
@@ -131,11 +191,13 @@ impl LoggedStore {
             Some(log) => log.restart(generation),
             None => state.log = Some(self.file.new_log(generation)),
         }
+        state.is_sync_lost = false;
+        self.file.end_log_reserve();
     }
 
     /// Makes the last snapshot of the file, with changes on top, the current state.
-    fn move_to_file_snapshot(&self, changes: Changes) -> Result<(), CommitError> {
-        let snapshot = self.file.snapshot().map_err(CommitError::Unknown)?;
+    fn move_to_file_snapshot(&self, changes: Changes) -> Result<()> {
+        let snapshot = self.file.snapshot()?;
         self.current_mut(|current| *current = StoreView::new(snapshot, changes));
         Ok(())
     }
@@ -172,11 +234,6 @@ impl LoggedStore {
     }
 }
 
-fn add_generation(changes: &mut Changes, generation: Generation) {
-    let value = Some(generation.as_bytes().into());
-    changes.insert(key::for_log_generation().into(), value);
-}
-
 impl Store for LoggedStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         Ok(Arc::new(self.current()))
@@ -190,56 +247,67 @@ impl Store for LoggedStore {
         self.checkpoint(state, changes, bulk)
     }
 
+    fn set_durability(&self, durability: Durability) {
+        let is_relaxed = durability == Durability::Relaxed;
+        self.is_relaxed.store(is_relaxed, Ordering::Release);
+    }
+
+    fn sync(&self) -> Result<()> {
+        let state = &mut *self.lock_log();
+        if state.is_sync_lost {
+            let synced = self.checkpoint(state, &Changes::new(), None);
+            return synced.map_err(CommitError::into_error);
+        }
+        state.sync().map_err(|error| self.file.convert_io(error))
+    }
+
+    fn new_format(&self) -> u32 {
+        self.file.new_format()
+    }
+
     fn spill(&self) -> Result<bool, CommitError> {
         let state = &mut *self.lock_log();
-        let mut full = None;
+        let mut committed = Ok(());
         for size in SPILLED_CHANGES {
-            let mut moved = self.next_spill(size);
+            let moved = self.next_spill(size);
             if moved.is_empty() {
                 return Ok(false);
             }
+            // The log keeps the records. After a crash, they have the same effect again.
             let logged = self.current().changes().clone();
             let remaining = logged.relative_complement(moved.clone());
             let generation = remaining.is_empty().then(Generation::random);
-            if let Some(generation) = generation {
-                add_generation(&mut moved, generation);
-            }
-            match self.file.commit_from_reserve(&moved) {
-                // The log keeps the records. After a crash, they have the same effect again.
-                Ok(()) => {
-                    self.finish_checkpoint(state, generation);
-                    return self.move_to_file_snapshot(remaining).map(|()| true);
-                }
-                Err(CommitError::Undone(error)) if error.is_storage_full() => {
-                    self.move_to_file_snapshot(self.current().changes().clone())?;
-                    full = Some(error);
-                }
-                Err(error) => return Err(error),
+            committed = self.commit_to_file(state, moved, generation, remaining, |changes| {
+                self.file.commit_from_reserve(changes)
+            });
+            match &committed {
+                Err(CommitError::Undone(error)) if error.is_storage_full() => {}
+                _ => break,
             }
         }
-        Err(CommitError::Undone(full.unwrap_or_else(Error::closed)))
+        committed.map(|()| true)
     }
 
     fn reopen(&self) -> Result<()> {
         let state = &mut *self.lock_log();
-        self.file.reopen()?;
         if let Some(log) = &mut state.log {
             let erased = log.erase_unknown_record();
             erased.map_err(|error| self.file.convert_io(error))?;
         }
-        let mut changes = self.current().changes().clone();
-        if let Some(generation) = state.unknown_checkpoint {
-            let stored = self.file.snapshot()?.get(&key::for_log_generation())?;
-            if stored.as_deref() == Some(generation.as_bytes()) {
-                self.finish_checkpoint(state, Some(generation));
-                changes = Changes::new();
-            }
-            state.unknown_checkpoint = None;
-        }
-        match self.move_to_file_snapshot(changes) {
-            Ok(()) => Ok(()),
-            Err(CommitError::Undone(error) | CommitError::Unknown(error)) => Err(error),
-        }
+        let Some(unknown) = &state.unknown_commit else {
+            return Ok(());
+        };
+        self.file.reopen()?;
+        let stored = self.file.snapshot()?.get(&key::for_log_generation())?;
+        let stored = stored.as_deref().and_then(Generation::from_bytes);
+        let generation = unknown.generation.filter(|new| stored == Some(*new));
+        self.move_to_file_snapshot(match generation {
+            Some(_) => Changes::new(),
+            None => self.current().changes().clone(),
+        })?;
+        self.finish_checkpoint(state, generation);
+        state.unknown_commit = None;
+        Ok(())
     }
 
     fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
@@ -247,9 +315,10 @@ impl Store for LoggedStore {
     }
 
     fn close(&self) {
+        self.sync_worker.stop();
         let state = &mut *self.lock_log();
-        let has_changes = !self.current().changes().is_empty();
-        if state.unknown_checkpoint.is_none() && has_changes {
+        let has_records = state.log.as_ref().is_some_and(|log| log.len() > 0);
+        if state.unknown_commit.is_none() && has_records {
             // Ignore the error: the next process finds the changes in the log.
             let _ = self.checkpoint(state, &Changes::new(), None);
         }

@@ -1,6 +1,6 @@
 //! The store on disk: one file, with one redb table.
 //!
-//! redb verifies its pages when it opens a file after a crash, but not on a read. So every [page](page_checksums) has a checksum
+//! redb verifies its pages in a repair after a crash, but not on a read. So every [page](page_checksums) has a checksum
 //! that is verified when the page is read from the file. Every [value](value_checksum) has a checksum that is verified on each
 //! read. The format version has no checksum, because engines of every version must be able to read it.
 //!
@@ -32,8 +32,9 @@ use redb::{
 use write_ahead_log::LOG_BYTES;
 
 use super::{
-    BulkCallback, Changes, CommitError, CommitWriter, Entries, KeyRange, Snapshot, Store,
-    StoredBytes, snapshot_contains,
+    BulkCallback, Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange,
+    PAGE_CHECKSUMS_VERSION, Snapshot, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
+    snapshot_contains,
 };
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
@@ -50,23 +51,12 @@ const CACHE_BYTES: usize = 64 << 20;
 /// How much the reserve for the log grows at a time.
 const LOG_RESERVE_STEP_BYTES: u64 = 512 << 10;
 
-/// The first format version with checksums of values. Files of older versions stay without checksums.
-const FIRST_VERSION_WITH_VALUE_CHECKSUMS: u32 = 3;
-
-/// The first format version with checksums of pages.
-const FIRST_VERSION_WITH_PAGE_CHECKSUMS: u32 = 4;
-
-/// The first format version with a write-ahead log.
-const FIRST_VERSION_WITH_LOG: u32 = 5;
-
 pub(crate) struct RedbStore {
     file: Arc<DatabaseFile>,
     /// `None` once the store is closed.
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
-    /// Whether the file has no log, or the disk had no room for the last record of the log.
-    has_no_room_for_log: AtomicBool,
 }
 
 /// Returns the storage as redb sees it, without the pages of checksums.
@@ -117,14 +107,11 @@ impl RedbStore {
         let file = Arc::new(file);
         let opened = OpenDatabase::open(&file)?;
         let is_new = file.catch_redb_panic(|| opened.is_new(&file))?;
-        let mut store = RedbStore {
+        let store = RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
-            has_no_room_for_log: AtomicBool::new(false),
         };
-        let has_log = store.has_log();
-        store.has_no_room_for_log = AtomicBool::new(!has_log);
         if is_new {
             match store.commit(&Changes::new(), None) {
                 Ok(()) => {}
@@ -135,16 +122,30 @@ impl RedbStore {
         Ok(store)
     }
 
-    /// Derives from the format version whether values and pages have checksums.
-    fn detect_checksums(&self) -> Result<()> {
+    /// Returns the format version; `None` if the file has no version yet.
+    fn format_version(&self) -> Result<Option<u32>> {
         let version = self.snapshot()?.get(&key::for_format_version())?;
         let version = version.as_deref().and_then(<[u8]>::first_chunk);
-        let Some(version) = version.map(|version| u32::from_be_bytes(*version)) else {
+        Ok(version.map(|version| u32::from_be_bytes(*version)))
+    }
+
+    /// The version of a new file with the layout of this file. The creation of the file may have begun with an older engine.
+    pub(super) fn new_format(&self) -> u32 {
+        match (self.has_log(), self.file.has_page_checksums()) {
+            (true, _) => FORMAT_VERSION,
+            (false, true) => PAGE_CHECKSUMS_VERSION,
+            (false, false) => VALUE_CHECKSUMS_VERSION,
+        }
+    }
+
+    /// Derives from the format version whether values and pages have checksums.
+    fn detect_checksums(&self) -> Result<()> {
+        let Some(version) = self.format_version()? else {
             return Ok(());
         };
-        let is_newer = version > FIRST_VERSION_WITH_LOG;
-        let has_page_checksums = version >= FIRST_VERSION_WITH_PAGE_CHECKSUMS;
-        let has_log = version >= FIRST_VERSION_WITH_LOG;
+        let is_newer = version > FORMAT_VERSION;
+        let has_page_checksums = version >= PAGE_CHECKSUMS_VERSION;
+        let has_log = version >= FORMAT_VERSION;
         let is_matching = has_page_checksums == self.file.has_page_checksums()
             && has_log == (self.file.log_bytes() > 0);
         if !is_newer && !is_matching {
@@ -156,7 +157,7 @@ impl RedbStore {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = opened.as_mut() {
-            opened.has_value_checksums = version >= FIRST_VERSION_WITH_VALUE_CHECKSUMS;
+            opened.has_value_checksums = version >= VALUE_CHECKSUMS_VERSION;
         }
         Ok(())
     }
@@ -182,7 +183,8 @@ impl RedbStore {
             let begun = opened.database.begin_write();
             let mut transaction = begun.map_err(|error| file.convert_error(error))?;
             // Without this, redb reads the whole file when it opens the file after a crash. With a log, commits of redb are rare.
-            transaction.set_quick_repair(!self.has_no_room_for_log.load(Ordering::Acquire));
+            // On a disk with little space, the pages for the list of free pages may be missing.
+            transaction.set_quick_repair(self.has_log() && !file.is_scarce());
             Ok(transaction)
         });
         let transaction = begin_result.map_err(CommitError::Unknown)?;
@@ -245,13 +247,17 @@ impl RedbStore {
         }
     }
 
-    /// Returns the log of the file and the changes of its records; `None` if the file has no log, or no commit yet.
+    /// Returns the log of the file and the changes of its records; `None` if the file has no log, no commit yet, or a newer format
+    /// with a log of a different meaning.
     ///
     /// # Errors
     /// Damaged, I/O.
     pub(super) fn open_log(&self) -> Result<Option<(WriteAheadLog, Changes)>> {
         let stored = self.snapshot()?.get(&key::for_log_generation())?;
-        let (Some(stored), true) = (stored, self.has_log()) else {
+        let is_known = self
+            .format_version()?
+            .is_none_or(|version| version <= FORMAT_VERSION);
+        let (Some(stored), true) = (stored, self.has_log() && is_known) else {
             return Ok(None);
         };
         let generation = Generation::from_bytes(&stored)
@@ -273,9 +279,12 @@ impl RedbStore {
     /// Whether a log of `bytes` can certainly be moved to its final place. Takes a reserve from the disk for this.
     pub(super) fn has_room_for_log(&self, bytes: u64) -> bool {
         let size = (2 * bytes).next_multiple_of(LOG_RESERVE_STEP_BYTES);
-        let has_room = !self.is_full.load(Ordering::Acquire) && self.file.extend_reserve_to(size);
-        self.has_no_room_for_log.store(!has_room, Ordering::Release);
-        has_room
+        !self.is_full.load(Ordering::Acquire) && self.has_log() && self.file.extend_reserve_to(size)
+    }
+
+    /// Says that the log is empty, so that the reserve may shrink.
+    pub(super) fn end_log_reserve(&self) {
+        self.file.end_log_reserve();
     }
 
     /// Commits changes that may use the reserve. The disk counts as full until the reserve is complete again: other changes must

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bson::rawdoc;
 use odm_engine::{Database, Delete, ExplainStage, Find, Watch, WatchFrom};
+use redb::{ReadableDatabase, ReadableTable};
 
 use crate::{TABLE, find, opened_by_redb};
 
@@ -196,6 +197,69 @@ fn goes_on_in(path: &Path, watched: &str) {
     padded.extend_from_slice(&[7; 5000]);
     std::fs::write(path, padded).unwrap();
     Database::open(path).unwrap().validate().unwrap();
+}
+
+/// The creation of the file began with an older engine, which died before its first commit.
+#[test]
+fn an_empty_file_of_an_older_layout_is_a_new_file() {
+    let directory = tempfile::tempdir().unwrap();
+    for is_plain in [true, false] {
+        let path = directory.path().join(format!("{is_plain}.odm"));
+        if is_plain {
+            redb::Database::create(&path).unwrap();
+        } else {
+            File::create(&path).unwrap();
+            opened_by_redb(&path);
+        }
+        for id in 0..3 {
+            let database = Database::open(&path).unwrap();
+            let inserted = database.insert("c", vec![rawdoc! { "_id": id }]).unwrap();
+            inserted.into_result().unwrap();
+            database.validate().unwrap();
+        }
+        assert_eq!(
+            find(&Database::open(&path).unwrap(), "c", rawdoc! {}).len(),
+            3
+        );
+    }
+}
+
+/// A newer engine may give the log another meaning.
+#[test]
+fn a_refused_file_is_unchanged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new.odm");
+    let database = Database::open(&path).unwrap();
+    let insert = |id: i32| {
+        let inserted = database.insert("c", vec![rawdoc! { "_id": id }]).unwrap();
+        inserted.into_result().unwrap();
+    };
+    insert(1);
+    insert(2);
+    // The file as after a crash, with records in the log.
+    let copy = directory.path().join("copy.odm");
+    std::fs::copy(&path, &copy).unwrap();
+    let read_table = |change: &dyn Fn(&redb::Database)| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let file = opened_by_redb(&copy);
+        change(&file);
+        let table = file.begin_read().unwrap().open_table(TABLE).unwrap();
+        let entries = table.iter().unwrap().map(Result::unwrap);
+        entries
+            .map(|(key, value)| (key.value().to_vec(), value.value().to_vec()))
+            .collect()
+    };
+    let before = read_table(&|file| {
+        let write = file.begin_write().unwrap();
+        let mut table = write.open_table(TABLE).unwrap();
+        let version = 6_u32.to_be_bytes();
+        table
+            .insert(b"\0format".as_slice(), version.as_slice())
+            .unwrap();
+        drop(table);
+        write.commit().unwrap();
+    });
+    assert!(Database::open(&copy).unwrap_err().is_newer_format());
+    assert_eq!(read_table(&|_| {}), before);
 }
 
 #[test]

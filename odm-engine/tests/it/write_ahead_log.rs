@@ -1,7 +1,7 @@
 //! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, Error, Index, Update};
+use odm_engine::{Database, Delete, Direction, Durability, Error, Index, Update};
 
 use crate::all;
 use crate::faults::disk::Disk;
@@ -159,4 +159,88 @@ fn a_full_log_becomes_a_checkpoint() {
         }
     }
     assert!((2..20).contains(&checkpoints), "{checkpoints}");
+}
+
+/// Returns the ids of the documents.
+fn ids(database: &Database) -> Vec<i32> {
+    let documents = all(database, "c");
+    let id = |document: &RawDocumentBuf| document.get_i32("_id").unwrap();
+    documents.iter().map(id).collect()
+}
+
+/// A power loss loses the last relaxed commits, and never a commit before a kept commit. The lost commits do not come back later.
+#[test]
+fn a_power_loss_keeps_a_beginning_of_the_relaxed_commits() {
+    let mut lost = 0;
+    for seed in 0..150 {
+        let (disk, database) = disk_with_records(5);
+        database.set_durability(Durability::Relaxed);
+        disk.lose_power_after(3 + seed % 30, seed);
+        let is_stored = |id: &i32| {
+            let inserted = database.insert("c", vec![document(*id)]);
+            inserted.is_ok_and(|report| report.into_result().is_ok())
+        };
+        let acknowledged = (5..).take_while(is_stored).count();
+        let restarted = disk.restarted();
+        let database = Database::open_storage(restarted.clone()).unwrap();
+        database.validate().unwrap();
+        let mut kept = ids(&database);
+        assert!(kept.len() >= 5);
+        assert_eq!(kept, (0..).take(kept.len()).collect::<Vec<_>>(), "{seed}");
+        lost += (5 + acknowledged).saturating_sub(kept.len());
+        insert(&database, 1_000);
+        kept.push(1_000);
+        for _ in 0..2 {
+            let database = open(restarted.content()).unwrap();
+            assert_eq!(ids(&database), kept, "{seed}");
+        }
+    }
+    assert!(lost > 100, "{lost}");
+}
+
+#[test]
+fn synced_commits_survive_a_power_loss() {
+    for seed in 0..20 {
+        let (disk, database) = disk_with_records(1);
+        database.set_durability(Durability::Relaxed);
+        (1..4).for_each(|id| insert(&database, id));
+        database.sync().unwrap();
+        (4..6).for_each(|id| insert(&database, id));
+        // A commit with full durability also keeps the relaxed commits before.
+        database.set_durability(Durability::Full);
+        insert(&database, 6);
+        disk.lose_power_after(0, seed);
+        let database = Database::open_storage(disk.restarted()).unwrap();
+        assert_eq!(ids(&database), (0..7).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn relaxed_commits_are_synced_soon() {
+    let (disk, database) = disk_with_records(1);
+    database.set_durability(Durability::Relaxed);
+    for id in 1..4 {
+        insert(&database, id);
+        let is_synced = (0..1_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !disk.has_unsynced_changes()
+        });
+        assert!(is_synced, "{id}");
+    }
+}
+
+/// After a failed sync, the operating system may have dropped the records. The next commit writes their changes again.
+#[test]
+fn a_commit_after_a_failed_sync_is_a_checkpoint() {
+    let (disk, database) = disk_with_records(1);
+    database.set_durability(Durability::Relaxed);
+    insert(&database, 1);
+    disk.fail_after(0);
+    assert!(database.sync().unwrap_err().is_io());
+    disk.heal();
+    insert(&database, 2);
+    let mut content = disk.content();
+    let end = LOG_START + usize::try_from(LOG_BYTES).unwrap();
+    content[LOG_START..end].fill(0);
+    assert_eq!(ids(&open(content).unwrap()), [0, 1, 2]);
 }

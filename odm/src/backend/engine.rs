@@ -23,6 +23,7 @@ use std::{
 };
 
 use bson::{RawBson, RawDocumentBuf, raw::cstr};
+pub use odm_engine::Durability;
 use odm_engine::{Database, Modification, Session};
 
 use blocking::Call;
@@ -89,6 +90,48 @@ impl Engine {
             target: Arc::new(Database::memory()),
         }
     }
+}
+
+impl Engine {
+    /// Sets when later writes return. The default is [`Durability::Full`]. A database in memory ignores the setting.
+    ///
+    /// ```
+    /// use odm::backend::{Durability, Engine};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("odm-durability-{}.odm", std::process::id()));
+    /// let engine = Engine::open(&path).await?.with_durability(Durability::Relaxed);
+    /// # drop(engine);
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The URL has the same setting: `odm:shop.odm?durability=relaxed`.
+    #[must_use]
+    pub fn with_durability(self, durability: Durability) -> Self {
+        self.target.set_durability(durability);
+        self
+    }
+}
+
+/// Opens the database of a URL, from the text after `odm:`.
+pub(super) async fn open_url(path_and_options: &str) -> Result<Engine> {
+    let Some((path, options)) = path_and_options.split_once('?') else {
+        return Engine::open(path_and_options).await;
+    };
+    let durability = match options {
+        "durability=full" => Durability::Full,
+        "durability=relaxed" => Durability::Relaxed,
+        other => {
+            let message = format!(
+                "unsupported option `{other}` of an `odm:` URL: use `?durability=full` or `?durability=relaxed`"
+            );
+            return Err(Error::new(ErrorKind::InvalidUrl, message));
+        }
+    };
+    Ok(Engine::open(path).await?.with_durability(durability))
 }
 
 /// A database or a transaction, on which the operations run.

@@ -59,7 +59,7 @@ pub struct Database<S> {
 
 impl<S: Schema> Database<S> {
     /// Opens the database of a URL: `odm:path/to/file` or `memory:` for the embedded engine, `mongodb://host/database` for a
-    /// server.
+    /// server. `odm:path/to/file?durability=relaxed` exchanges the last writes before a power loss for faster writes.
     ///
     /// # Errors
     ///

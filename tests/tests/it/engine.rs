@@ -727,3 +727,22 @@ async fn an_index_with_a_collation_is_reported_and_replaced() {
     );
     assert_eq!(second.undeclared.len(), 1, "{second}");
 }
+
+#[tokio::test]
+async fn the_url_sets_the_durability() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.odm");
+    let url = |options: &str| format!("odm:{}{options}", path.display());
+    for (id, options) in (0..).zip(["?durability=relaxed", "?durability=full", ""]) {
+        let backend = backend::open(&url(options)).await.unwrap();
+        backend.insert(insert(id)).await.unwrap();
+        let documents = u64::from(id.unsigned_abs()) + 1;
+        assert_eq!(backend.count(count()).await.unwrap(), documents);
+    }
+    assert!(path.exists());
+    for options in ["?durability=none", "?", "?sync=off"] {
+        let error = backend::open(&url(options)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{error}");
+        assert!(error.to_string().contains("?durability=relaxed"), "{error}");
+    }
+}

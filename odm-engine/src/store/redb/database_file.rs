@@ -98,6 +98,10 @@ struct FileState {
     is_header_ahead: bool,
     /// The number of reserved bytes after the end of redb's data.
     reserve: u64,
+    /// The part of the reserve that the log needs, at least.
+    log_reserve: u64,
+    /// When the disk had too little space for a log; `None` with enough space.
+    scarce_since: Option<Instant>,
     /// Whether a commit may use the space of the reserve.
     is_reserve_released: bool,
     /// When the last attempt to fill the reserve failed; `None` if the last attempt succeeded.
@@ -256,6 +260,7 @@ impl DatabaseFile {
     /// Fills the reserve, unless the disk was full within the last second.
     pub(super) fn fill_reserve_if_due(&self) {
         let mut state = self.lock_state();
+        state.is_reserve_released = false;
         if state
             .reserve_failed_at
             .is_none_or(|last_failure| last_failure.elapsed() >= RESERVE_RETRY_INTERVAL)
@@ -264,16 +269,57 @@ impl DatabaseFile {
         }
     }
 
-    /// Extends the reserve to at least `size` bytes. Returns whether the disk has that much room.
+    /// Extends the reserve for a log that needs `size` bytes. Returns `false` if the disk has too little space for a log. Then the
+    /// log gives its part of the reserve back, and one attempt in each second finds out whether the disk has space again.
     pub(super) fn extend_reserve_to(&self, size: u64) -> bool {
         let mut state = self.lock_state();
-        if state.reserve >= size {
-            return true;
+        let size = match state.scarce_since {
+            Some(since) if since.elapsed() < RESERVE_RETRY_INTERVAL => return false,
+            // A log without space soon after would cost more than no log.
+            Some(_) => 2 * self.log_bytes(),
+            None => size,
+        };
+        if state.reserve < size
+            && (self.check_owner().is_err() || self.extend_reserve(&mut state, size).is_err())
+        {
+            state.was_full = true;
+            state.scarce_since = Some(Instant::now());
+            state.log_reserve = 0;
+            self.shrink_reserve(&mut state);
+            return false;
         }
-        let is_extended =
-            self.check_owner().is_ok() && self.extend_reserve(&mut state, size).is_ok();
-        state.was_full |= !is_extended;
-        is_extended
+        state.log_reserve = size;
+        state.scarce_since = None;
+        true
+    }
+
+    /// Whether the disk has too little space for a log.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.lock_state().scarce_since.is_some()
+    }
+
+    /// Gives the part of the reserve back that no write needs.
+    fn shrink_reserve(&self, state: &mut FileState) {
+        let target = self.reserve_target(state);
+        if state.reserve > target
+            && self
+                .storage
+                .set_len(self.file_len(state.len) + target)
+                .is_ok()
+        {
+            state.reserve = target;
+        }
+    }
+
+    /// The size that the reserve should have.
+    fn reserve_target(&self, state: &FileState) -> u64 {
+        let base = (state.len / RESERVE_DIVISOR).clamp(MIN_RESERVE_BYTES, MAX_RESERVE_BYTES);
+        base.max(state.log_reserve)
+    }
+
+    /// Ends the demand of the log.
+    pub(super) fn end_log_reserve(&self) {
+        self.lock_state().log_reserve = 0;
     }
 
     /// Whether the disk has room for the reserve and for the same amount again.
@@ -340,7 +386,7 @@ impl DatabaseFile {
         if self.check_owner().is_err() {
             return false;
         }
-        let target_size = (state.len / RESERVE_DIVISOR).clamp(MIN_RESERVE_BYTES, MAX_RESERVE_BYTES);
+        let target_size = self.reserve_target(state);
         let mut size = target_size;
         while size > state.reserve.max(RESERVE_STEP_BYTES as u64) {
             if self.extend_reserve(state, size).is_ok() {
@@ -548,9 +594,8 @@ impl DatabaseFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_owner()?;
         let mut state = self.lock_state();
-        let previous_len = state.len;
-        let had_reserve = state.reserve > 0;
-        if had_reserve {
+        let (previous_len, previous_reserve) = (state.len, state.reserve);
+        if previous_reserve > 0 {
             // Cut off the reserve first, so that redb finds new pages empty.
             self.storage.set_len(self.file_len(previous_len.min(len)))?;
             state.reserve = 0;
@@ -558,9 +603,11 @@ impl DatabaseFile {
         self.storage.set_len(self.file_len(len))?;
         state.len = len;
         // A new file has no reserve before its first commit.
-        let needs_reserve = state.synced.is_some() && !state.is_reserve_released;
-        let is_reserve_lost = needs_reserve && !self.fill_reserve_locked(&mut state);
-        if is_reserve_lost && len > previous_len {
+        if state.synced.is_none() || state.is_reserve_released {
+            return Ok(());
+        }
+        let is_complete = self.fill_reserve_locked(&mut state);
+        if !is_complete && state.reserve < previous_reserve && len > previous_len {
             // The file must not grow at the expense of the reserve. Restore the reserve.
             self.storage.set_len(self.file_len(previous_len))?;
             (state.len, state.reserve) = (previous_len, 0);

@@ -5,7 +5,8 @@
 //! group of [`PAGES_PER_GROUP`] redb pages. Every page read from the file is verified before redb uses it. A checksum covers the
 //! page number, too.
 //!
-//! A crash can lose the checksums of a commit and keep its pages. redb then verifies every page by its own checksums before it
+//! A commit with two syncs, as with quick repair, makes the checksums durable before its pages belong to the database. After a commit
+//! with one sync, a crash can lose the checksums and keep the pages. redb then verifies every page by its own checksums before it
 //! uses the file. During that repair, this module adopts the checksums of the pages that it reads
 //! ([`PageChecksums::begin_repair`]).
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | generation | 16 |
 //! | sequence number, from 0 | 8 |
+//! | sequence number of the first record that may not be synced yet | 8 |
 //! | length of the changes | 4 |
 //! | XXH3 hash of the other parts | 8 |
 //! | for each change: length of the key, length of the value or `ff ff ff ff` for a removed key, key, value | 4, 4, … |
@@ -35,7 +36,8 @@ const ALLOCATION_BYTES: usize = 128 << 10;
 
 const GENERATION_BYTES: usize = 16;
 const SEQUENCE_OFFSET: usize = GENERATION_BYTES;
-const LENGTH_OFFSET: usize = SEQUENCE_OFFSET + size_of::<u64>();
+const SYNCED_OFFSET: usize = SEQUENCE_OFFSET + size_of::<u64>();
+const LENGTH_OFFSET: usize = SYNCED_OFFSET + size_of::<u64>();
 const CHECKSUM_OFFSET: usize = LENGTH_OFFSET + size_of::<u32>();
 const HEADER_BYTES: usize = CHECKSUM_OFFSET + size_of::<u64>();
 
@@ -68,6 +70,8 @@ pub(in crate::store) struct WriteAheadLog {
     end: u64,
     /// The sequence number of the next record.
     sequence: u64,
+    /// The sequence number of the first record that may not be synced yet.
+    synced: u64,
     /// The bytes from the start that certainly have blocks on the disk.
     allocated: u64,
     /// Whether the record at the end was written with an unknown outcome.
@@ -85,10 +89,11 @@ impl Record {
 }
 
 impl WriteAheadLog {
-    /// Opens the log of a file, and returns the changes of its records.
+    /// Opens the log of a file, and returns the changes of its records. A power loss may have kept records after a lost record: these
+    /// are erased, because a later record in place of the lost record would make them valid.
     ///
     /// # Errors
-    /// I/O. Damaged, if a record that is not the last one has changed.
+    /// I/O. Damaged, if a synced record has changed.
     pub(super) fn open(
         file: Arc<DatabaseFile>,
         generation: Generation,
@@ -106,10 +111,18 @@ impl WriteAheadLog {
             log.end += (rest.len() - after.len()) as u64;
             rest = after;
         }
-        if has_later_record(rest, generation, log.sequence) {
-            return Ok(Err(Error::damaged(
-                "a record of the log does not match its checksum",
-            )));
+        log.synced = log.sequence;
+        let later_records = later_records(rest, generation);
+        if later_records
+            .iter()
+            .any(|record| record.synced > log.sequence)
+        {
+            let message = "a record of the log does not match its checksum";
+            return Ok(Err(Error::damaged(message)));
+        }
+        if !later_records.is_empty() {
+            log.file.write_log(log.end, &vec![0; rest.len()])?;
+            log.file.sync_log()?;
         }
         Ok(Ok((log, changes)))
     }
@@ -121,6 +134,7 @@ impl WriteAheadLog {
             generation,
             end: 0,
             sequence: 0,
+            synced: 0,
             allocated: 0,
             has_unknown_record: false,
         }
@@ -146,6 +160,7 @@ impl WriteAheadLog {
         let mut record = Vec::with_capacity(len);
         record.extend_from_slice(self.generation.as_bytes());
         record.extend_from_slice(&self.sequence.to_be_bytes());
+        record.extend_from_slice(&self.synced.to_be_bytes());
         record.extend_from_slice(&u32::try_from(len - HEADER_BYTES).ok()?.to_be_bytes());
         record.extend_from_slice(&[0; size_of::<u64>()]);
         for (key, value) in changes {
@@ -165,22 +180,43 @@ impl WriteAheadLog {
         Some(Record(record))
     }
 
-    /// Writes a record durably. After an error, [`erase_unknown_record`](Self::erase_unknown_record) must succeed before the next
-    /// record.
-    pub(in crate::store) fn append(&mut self, record: &Record) -> io::Result<()> {
+    /// Writes a record, and makes the record durable if `syncs` is set. After an error,
+    /// [`erase_unknown_record`](Self::erase_unknown_record) must succeed before the next record.
+    pub(in crate::store) fn append(&mut self, record: &Record, syncs: bool) -> io::Result<()> {
         let end = self.end + record.len();
-        self.has_unknown_record = true;
+        let allocated = self.allocate(end);
+        // On a full disk, there is no record to erase, and no space for the erasure.
+        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+        self.has_unknown_record = !allocated.as_ref().is_err_and(is_full);
+        allocated?;
+        self.file.write_log(self.end, &record.0)?;
+        if syncs {
+            self.file.sync_log()?;
+            self.synced = self.sequence + 1;
+        }
+        self.has_unknown_record = false;
+        self.end = end;
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Writes zeros behind a record that ends at `end`, if the record needs new blocks.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
         if end > self.allocated {
             let next = (end + ALLOCATION_BYTES as u64).min(self.file.log_bytes());
             let zeros = usize::try_from(next - end).map_err(io::Error::other)?;
             self.file.write_log(end, &vec![0; zeros])?;
             self.allocated = next;
         }
-        self.file.write_log(self.end, &record.0)?;
-        self.file.sync_log()?;
-        self.has_unknown_record = false;
-        self.end = end;
-        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Makes all records durable.
+    pub(in crate::store) fn sync(&mut self) -> io::Result<()> {
+        if self.synced < self.sequence {
+            self.file.sync_log()?;
+            self.synced = self.sequence;
+        }
         Ok(())
     }
 
@@ -199,6 +235,7 @@ impl WriteAheadLog {
         self.generation = generation;
         self.end = 0;
         self.sequence = 0;
+        self.synced = 0;
         self.has_unknown_record = false;
     }
 }
@@ -214,18 +251,26 @@ fn split_record(bytes: &[u8], generation: Generation, sequence: u64) -> Option<(
     is_valid.then(|| (record.get(HEADER_BYTES..).unwrap_or_default(), rest))
 }
 
-/// Whether a later record follows somewhere. Then the record at the start of `bytes` was complete once: each record is synced
-/// before the next record is written.
-fn has_later_record(bytes: &[u8], generation: Generation, sequence: u64) -> bool {
-    let mut candidates = memmem::find_iter(bytes, generation.as_bytes())
-        .filter_map(|at| bytes.get(at..))
-        .filter_map(|candidate| {
-            let found = candidate.get(SEQUENCE_OFFSET..)?.first_chunk()?;
-            Some((candidate, u64::from_be_bytes(*found)))
-        });
-    candidates.any(|(candidate, found)| {
-        found > sequence && split_record(candidate, generation, found).is_some()
-    })
+/// A record after the end of the log.
+struct LaterRecord {
+    /// The records before this sequence number were synced when the record was written.
+    synced: u64,
+}
+
+/// Returns the valid records in a part of the log, at any place.
+fn later_records(bytes: &[u8], generation: Generation) -> Vec<LaterRecord> {
+    let number = |candidate: &[u8], at: usize| -> Option<u64> {
+        let bytes = candidate.get(at..)?.first_chunk()?;
+        Some(u64::from_be_bytes(*bytes))
+    };
+    memmem::find_iter(bytes, generation.as_bytes())
+        .filter_map(|at| {
+            let candidate = bytes.get(at..)?;
+            split_record(candidate, generation, number(candidate, SEQUENCE_OFFSET)?)?;
+            let synced = number(candidate, SYNCED_OFFSET)?;
+            Some(LaterRecord { synced })
+        })
+        .collect()
 }
 
 fn add_changes(mut payload: &[u8], changes: &mut Changes) -> Option<()> {
@@ -252,4 +297,60 @@ fn checksum_of(record: &[u8]) -> u64 {
     let (header, payload) = record.split_at(HEADER_BYTES.min(record.len()));
     let header = header.get(..CHECKSUM_OFFSET).unwrap_or(header);
     XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(header), payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::StorageBackend;
+    use redb::backends::InMemoryBackend;
+
+    use super::super::database_file::FileHandle;
+    use super::*;
+
+    /// Opens the log and returns the first bytes of the keys of its changes.
+    fn open(file: &Arc<DatabaseFile>, generation: Generation) -> (WriteAheadLog, Vec<u8>) {
+        let opened = WriteAheadLog::open(Arc::clone(file), generation);
+        let (log, changes) = opened.unwrap().unwrap();
+        (log, changes.keys().map(|key| key[0]).collect())
+    }
+
+    /// A power loss loses a relaxed record and keeps the records behind. New records of the same length take the place of the lost
+    /// record, and the kept records must not follow the new records.
+    #[test]
+    fn records_behind_a_lost_record_never_come_back() {
+        let file = DatabaseFile::new(InMemoryBackend::new(), "data".into(), 1 << 20);
+        let file = Arc::new(file);
+        let (handle, _) = FileHandle::new(Arc::clone(&file));
+        assert_eq!(handle.len().unwrap(), 0);
+        handle.set_len(8 << 12).unwrap();
+        let generation = Generation::random();
+        let append = |log: &mut WriteAheadLog, key: u8, syncs: bool| {
+            let value: Arc<[u8]> = vec![key; 50_000].into();
+            let changes = Changes::unit([key].as_slice().into(), Some(value));
+            let record = log.record_of(&changes).unwrap();
+            log.append(&record, syncs).unwrap();
+            record.len()
+        };
+        let mut log = WriteAheadLog::new(Arc::clone(&file), generation);
+        append(&mut log, 0, true);
+        let length = (1..10)
+            .map(|key| append(&mut log, key, false))
+            .max()
+            .unwrap();
+        assert_eq!(open(&file, generation).1, (0..10).collect::<Vec<_>>());
+
+        file.write_log(length, &[0; HEADER_BYTES]).unwrap();
+        let (mut log, keys) = open(&file, generation);
+        assert_eq!(keys, [0]);
+        // A second power loss keeps the new record, and nothing else that the process wrote.
+        let mut kept = vec![0; 100_000];
+        file.read_log(2 * length, &mut kept).unwrap();
+        append(&mut log, 20, false);
+        file.write_log(2 * length, &kept).unwrap();
+        assert_eq!(open(&file, generation).1, [0, 20]);
+        // The first record was synced before the second record was written.
+        file.write_log(0, &[0; HEADER_BYTES]).unwrap();
+        let damaged = WriteAheadLog::open(file, generation).unwrap();
+        assert!(damaged.err().unwrap().is_damaged());
+    }
 }

@@ -102,6 +102,12 @@ impl Disk {
         state.fault = Some((state.operations + operations, Fault::Once));
     }
 
+    /// Loses power after the given number of further operations.
+    pub(crate) fn lose_power_after(&self, operations: u64, seed: u64) {
+        let mut state = self.state();
+        state.fault = Some((state.operations + operations, Fault::Power { seed }));
+    }
+
     /// Removes the fault.
     pub(crate) fn heal(&self) {
         self.state().fault = None;
@@ -114,6 +120,11 @@ impl Disk {
     /// Returns the number of written bytes.
     pub(crate) fn written(&self) -> usize {
         self.state().written
+    }
+
+    /// Whether a power loss would lose a change.
+    pub(crate) fn has_unsynced_changes(&self) -> bool {
+        !self.state().pending.is_empty()
     }
 
     /// Returns the number of operations.

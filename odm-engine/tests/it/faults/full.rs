@@ -231,6 +231,42 @@ fn documents_can_be_deleted_while_the_database_is_watched() {
     assert_eq!(events, 200);
 }
 
+/// An operation fails while the disk is filling up, also while the log moves to its place in parts.
+#[test]
+fn an_error_on_a_filling_disk_loses_nothing() {
+    let fill_with_errors = |disk: &Disk| {
+        let database = Database::open_storage(disk.clone()).unwrap();
+        let index = Index::new([("n", Direction::Ascending)]);
+        database.create_indexes("c", &[index]).unwrap();
+        let mut inserted = Vec::new();
+        for id in 0.. {
+            match insert(&database, "c", id) {
+                Ok(_) => inserted.push(id),
+                Err(error) if error.is_storage_full() => return (database, inserted),
+                Err(error) => assert!(error.is_io(), "{error:?}"),
+            }
+        }
+        unreachable!("there is an end to every disk")
+    };
+    let disk = Disk::with_capacity(ROOM);
+    fill_with_errors(&disk);
+    let end = disk.operations();
+    for at in (end - 300..end).step_by(12) {
+        let disk = Disk::with_capacity(ROOM);
+        disk.fail_after(at);
+        let (database, inserted) = fill_with_errors(&disk);
+        disk.heal();
+        let restarted = Database::open_storage(disk.restarted()).unwrap();
+        for database in [&database, &restarted] {
+            database.validate().unwrap();
+            let ids = all(database, "c");
+            let ids = ids.iter().map(|document| document.get_i32("_id").unwrap());
+            assert_eq!(ids.collect::<Vec<_>>(), inserted, "{at}");
+        }
+        assert_eq!(delete(&database, rawdoc! { "_id": 0 }).unwrap(), 1, "{at}");
+    }
+}
+
 /// Writers that share commits each get the outcome of their own documents.
 #[test]
 fn many_writers_on_a_full_disk_lose_nothing() {

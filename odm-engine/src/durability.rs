@@ -1,0 +1,13 @@
+/// When a write returns.
+///
+/// With both settings, a write is never torn, and a later write is never kept without an earlier write. A crash of the process loses
+/// no acknowledged write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// After the change is on the disk. A power loss loses no acknowledged write.
+    #[default]
+    Full,
+    /// After the operating system has the change. A thread syncs the file within 100 milliseconds. A power loss, or a crash of the
+    /// operating system, loses the acknowledged writes since the last sync.
+    Relaxed,
+}
