@@ -87,9 +87,17 @@ async fn main() -> contender::Result<()> {
         let files = tempfile::tempdir()?;
         let url = format!("odm:{}", files.path().join("bench.odm").display());
         let mut engine = Odm::open("odm, engine on disk", &url).await?;
-        let mut sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
+        let mut sqlite = Sqlite::open("SQLite, JSONB", &files.path().join("bench.sqlite"), "FULL")?;
         measure::compare_contenders(&mut engine, &mut sqlite, sizes, only).await?;
         let url = |name: &str| format!("odm:{}", files.path().join(name).display());
+        if measure::INSERT_TASK.contains(only) {
+            let url = url("relaxed.odm?durability=relaxed");
+            let mut relaxed = Odm::open("odm, relaxed", &url).await?;
+            let path = files.path().join("normal.sqlite");
+            let mut normal = Sqlite::open("SQLite, NORMAL", &path, "NORMAL")?;
+            let task = measure::INSERT_TASK;
+            measure::compare_contenders(&mut relaxed, &mut normal, sizes, task).await?;
+        }
         let hand = ByEngine::open(&url("hand.odm")).await?;
         derived_data::compare(engine.name(), &url("derived.odm"), &hand, derived, only).await?;
         overflow::compare(engine.name(), &url("overflow.odm"), overflow, only).await?;

@@ -16,13 +16,16 @@ pub(crate) struct MeasureSizes {
 
 /// The tasks with the number of operations in a round.
 const TASKS_WITH_OPERATIONS: [(&str, i64); 6] = [
-    ("insert one, durable", 20),
+    (INSERT_TASK, 20),
     ("insert 1,000 in one call", 1),
     ("get by id", 500),
     ("find 100 by an index", 20),
     (JOIN_TASK, 10),
     ("move a link, both sides", 20),
 ];
+
+/// The name of the task that inserts single products.
+pub(crate) const INSERT_TASK: &str = "insert one";
 
 /// The name of the join task.
 pub(crate) const JOIN_TASK: &str = "join 100 with 1,000 parts";

@@ -144,6 +144,7 @@ impl Committer {
             let catalog = stage.catalog().clone();
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
+            self.ensure_prompt_commit(&stage, overlay.change_bytes())?;
             let overlay_outcome = overlay.finish();
             self.store
                 .check_space(&overlay_outcome.changes, stage.view())?;
@@ -340,16 +341,20 @@ impl Committer {
             .end_transaction(transaction.id);
     }
 
-    /// Returns the permit to commit a transaction.
+    /// Returns the permit to commit a transaction with changes of this size.
     ///
     /// # Errors
     /// Would block. The transaction stays open then.
-    pub(crate) fn permit_commit(&self, urgency: CommitUrgency) -> Result<CommitPermit<'_>> {
+    pub(crate) fn permit_commit(
+        &self,
+        urgency: CommitUrgency,
+        change_bytes: usize,
+    ) -> Result<CommitPermit<'_>> {
         if urgency == CommitUrgency::Deferred {
             brief::ensure_may_wait()?;
         }
         let stage = brief::lock(&self.staging)?;
-        self.ensure_prompt_commit(&stage)?;
+        self.ensure_prompt_commit(&stage, change_bytes)?;
         Ok(CommitPermit(stage))
     }
 
@@ -458,19 +463,21 @@ impl Committer {
     /// Locks the staging area for a write that commits at once.
     fn lock_staging_for_write(&self) -> Result<MutexGuard<'_, StagingArea>> {
         let stage = self.lock_open_staging()?;
-        self.ensure_prompt_commit(&stage)?;
+        // A store that is slow for any commit is not tried.
+        self.ensure_prompt_commit(&stage, 0)?;
         Ok(stage)
     }
 
-    /// Makes sure that the commit of a thread that must not wait has to write only the changes of this thread, and only to memory.
+    /// Makes sure that the commit of a thread that must not wait is prompt, and has to write only the changes of this thread.
     ///
-    /// Another thread can still become the leader before this thread does. Then this thread waits for a single commit in memory.
-    fn ensure_prompt_commit(&self, stage: &StagingArea) -> Result<()> {
+    /// Another thread can still become the leader before this thread does. Then this thread waits for a single commit.
+    fn ensure_prompt_commit(&self, stage: &StagingArea, change_bytes: usize) -> Result<()> {
         if !brief::is_active() {
             return Ok(());
         }
-        let is_prompt =
-            self.store.is_in_memory() && stage.is_empty() && !self.lock_progress().has_leader;
+        let is_prompt = self.store.is_prompt(change_bytes)
+            && stage.is_empty()
+            && !self.lock_progress().has_leader;
         if is_prompt {
             Ok(())
         } else {
@@ -890,7 +897,7 @@ mod tests {
         let state = &transaction.state;
         let mut overlay = committer.new_overlay(&state.view, state.catalog.clone(), &state.log);
         overlay.collection_or_create(name)?;
-        let permit = committer.permit_commit(CommitUrgency::Deferred)?;
+        let permit = committer.permit_commit(CommitUrgency::Deferred, 0)?;
         committer.commit(
             permit,
             &transaction,

@@ -101,6 +101,11 @@ impl WriteOverlay {
         }
     }
 
+    /// The approximate memory of the changes, in bytes.
+    pub(crate) fn change_bytes(&self) -> usize {
+        self.view.change_bytes() + self.event_bytes
+    }
+
     pub(crate) fn finish(self) -> OverlayOutcome {
         OverlayOutcome {
             changes: self.view.changes().clone(),
@@ -356,7 +361,7 @@ impl WriteOverlay {
     }
 
     fn check_room_for(&self, additional: usize) -> Result<()> {
-        if self.view.change_bytes() + self.event_bytes + additional > self.max_bytes {
+        if self.change_bytes() + additional > self.max_bytes {
             return Err(Error::write_too_large(MAX_WRITE_BYTES));
         }
         Ok(())

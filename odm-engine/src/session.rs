@@ -352,7 +352,11 @@ impl Session {
         let Some(mut state) = self.lock_transaction_for_operation()? else {
             return Ok(());
         };
-        let permit = self.committer.permit_commit(urgency)?;
+        let change_bytes = match &*state {
+            TransactionState::Open(open) => open.view.change_bytes(),
+            TransactionState::Committed | TransactionState::Aborted => 0,
+        };
+        let permit = self.committer.permit_commit(urgency, change_bytes)?;
         let open = match std::mem::replace(&mut *state, TransactionState::Aborted) {
             TransactionState::Open(open) => open,
             TransactionState::Committed => {

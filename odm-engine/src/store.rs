@@ -55,8 +55,8 @@ pub(crate) trait Store: Send + Sync {
         Ok(false)
     }
 
-    /// Whether a commit is a change in memory, without a wait for a disk.
-    fn is_in_memory(&self) -> bool {
+    /// Whether a commit with changes of this size takes about as long as a switch to another thread, as far as the store knows.
+    fn is_prompt(&self, _change_bytes: usize) -> bool {
         false
     }
 

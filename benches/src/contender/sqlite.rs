@@ -7,21 +7,26 @@ use rusqlite::{Connection, params};
 use super::{Contender, Result};
 use crate::data::{PERSON_COUNT, Part, Product};
 
-pub(crate) struct Sqlite(Connection);
+pub(crate) struct Sqlite {
+    name: &'static str,
+    connection: Connection,
+}
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// Opens a new database. `synchronous` is the value of the pragma: with `FULL` every commit is durable, and with `NORMAL` a power
+    /// loss can lose commits.
+    pub(crate) fn open(name: &'static str, path: &Path, synchronous: &str) -> Result<Self> {
         let connection = Connection::open(path)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", synchronous)?;
         connection.execute_batch(
-            "PRAGMA journal_mode = WAL;
-             PRAGMA synchronous = FULL;
-             CREATE TABLE parts (id INTEGER PRIMARY KEY, doc BLOB NOT NULL) STRICT;
+            "CREATE TABLE parts (id INTEGER PRIMARY KEY, doc BLOB NOT NULL) STRICT;
              CREATE TABLE products (id INTEGER PRIMARY KEY, doc BLOB NOT NULL) STRICT;
              CREATE TABLE tasks (id INTEGER PRIMARY KEY, owner INTEGER NOT NULL) STRICT;
              CREATE INDEX owner ON tasks (owner);
              CREATE INDEX category ON products (doc ->> '$.category');",
         )?;
-        Ok(Self(connection))
+        Ok(Self { name, connection })
     }
 
     fn write(
@@ -29,7 +34,7 @@ impl Sqlite {
         table: &str,
         rows: impl Iterator<Item = Result<(i64, String)>>,
     ) -> Result<()> {
-        let transaction = self.0.transaction()?;
+        let transaction = self.connection.transaction()?;
         {
             let sql = format!("INSERT INTO {table} VALUES (?1, jsonb(?2))");
             let mut insert = transaction.prepare_cached(&sql)?;
@@ -44,7 +49,7 @@ impl Sqlite {
 
 impl Contender for Sqlite {
     fn name(&self) -> &'static str {
-        "SQLite, JSONB"
+        self.name
     }
 
     async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
@@ -53,7 +58,8 @@ impl Contender for Sqlite {
             .map(|part| Ok((part.id, serde_json::to_string(part)?)));
         self.write("parts", rows)?;
         for id in 0..PERSON_COUNT {
-            self.0.execute("INSERT INTO tasks VALUES (?1, ?1)", [id])?;
+            self.connection
+                .execute("INSERT INTO tasks VALUES (?1, ?1)", [id])?;
         }
         Ok(())
     }
@@ -71,7 +77,7 @@ impl Contender for Sqlite {
 
     async fn get(&mut self, id: i64) -> Result<Product> {
         let mut select = self
-            .0
+            .connection
             .prepare_cached("SELECT json(doc) FROM products WHERE id = ?1")?;
         let json: String = select.query_row([id], |row| row.get(0))?;
         Ok(serde_json::from_str(&json)?)
@@ -79,7 +85,7 @@ impl Contender for Sqlite {
 
     async fn find(&mut self, category: i64) -> Result<Vec<Product>> {
         let sql = "SELECT json(doc) FROM products WHERE doc ->> '$.category' = ?1";
-        let mut select = self.0.prepare_cached(sql)?;
+        let mut select = self.connection.prepare_cached(sql)?;
         let rows = select.query_map([category], |row| row.get::<_, String>(0))?;
         rows.map(|json| Ok(serde_json::from_str(&json?)?)).collect()
     }
@@ -89,7 +95,7 @@ impl Contender for Sqlite {
             "SELECT json(p.doc), json(part.doc) FROM products p, json_each(p.doc, '$.parts') ref
                    JOIN parts part ON part.id = ref.value
                    WHERE p.doc ->> '$.category' = ?1 ORDER BY p.id, ref.key";
-        let mut select = self.0.prepare_cached(sql)?;
+        let mut select = self.connection.prepare_cached(sql)?;
         let rows = select.query_map([category], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut joined: Vec<(Product, Vec<Part>)> = Vec::new();
         let mut last = String::new();
@@ -108,7 +114,7 @@ impl Contender for Sqlite {
     /// Updates the owner. The index serves as the inverse.
     async fn move_task(&mut self, task: i64, person: i64) -> Result<()> {
         let sql = "UPDATE tasks SET owner = ?2 WHERE id = ?1";
-        self.0.execute(sql, [task, person])?;
+        self.connection.execute(sql, [task, person])?;
         Ok(())
     }
 }

@@ -18,8 +18,9 @@ mod sync_worker;
 
 use std::io;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use sync_worker::SyncWorker;
 
@@ -32,10 +33,22 @@ use crate::key;
 /// How many changes are moved at a time while the disk is full. Fewer changes need less space.
 const SPILLED_CHANGES: [usize; 4] = [256, 32, 4, 1];
 
+/// The average time of a durable record below which a thread of an async runtime may wait for the record. A switch to another thread
+/// and back takes a third of this time.
+const MAX_PROMPT_NANOS: u64 = 150_000;
+
+/// The assumed average before the first records: not prompt.
+const INITIAL_RECORD_NANOS: u64 = 1_000_000;
+
+/// The weight of the average against a new time.
+const AVERAGE_WEIGHT: u64 = 7;
+
 pub(crate) struct LoggedStore {
     file: RedbStore,
     log: Arc<Mutex<LogState>>,
     is_relaxed: AtomicBool,
+    /// The moving average of the time that a durable record takes, in nanoseconds.
+    record_nanos: AtomicU64,
     sync_worker: SyncWorker,
     /// The state after the last commit: the snapshot after the last checkpoint, and the later changes.
     current: RwLock<StoreView>,
@@ -86,6 +99,7 @@ impl LoggedStore {
                 ..LogState::default()
             })),
             is_relaxed: AtomicBool::new(false),
+            record_nanos: AtomicU64::new(INITIAL_RECORD_NANOS),
             sync_worker: SyncWorker::default(),
             current: RwLock::new(current),
         })
@@ -105,9 +119,11 @@ impl LoggedStore {
         if !self.file.has_room_for_log(log.len() + record.len()) {
             return Ok(false);
         }
-        let durability = self.durability();
-        let Err(error) = log.append(&record, durability == Durability::Full) else {
-            let is_synced = durability == Durability::Full;
+        let (is_synced, start) = (self.durability() == Durability::Full, Instant::now());
+        let Err(error) = log.append(&record, is_synced) else {
+            if is_synced {
+                self.record_time(start.elapsed());
+            }
             if !is_synced && !self.sync_worker.schedule(&self.log) {
                 // After an error, the next commit writes the changes again.
                 let _ = state.sync();
@@ -174,6 +190,14 @@ impl LoggedStore {
         self.finish_checkpoint(state, generation);
         state.unknown_commit = None;
         committed
+    }
+
+    /// Adds the time of a durable record to the average. Only the thread that holds the log calls this function.
+    fn record_time(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX >> 8);
+        let average = self.record_nanos.load(Ordering::Relaxed);
+        let average = (average * AVERAGE_WEIGHT).saturating_add(nanos) / (AVERAGE_WEIGHT + 1);
+        self.record_nanos.store(average, Ordering::Relaxed);
     }
 
     fn durability(&self) -> Durability {
@@ -245,6 +269,17 @@ impl Store for LoggedStore {
             return Ok(());
         }
         self.checkpoint(state, changes, bulk)
+    }
+
+    fn is_prompt(&self, change_bytes: usize) -> bool {
+        let is_fast = self.durability() == Durability::Relaxed
+            || self.record_nanos.load(Ordering::Relaxed) <= MAX_PROMPT_NANOS;
+        // The log is locked during a sync of relaxed commits.
+        is_fast
+            && self.log.try_lock().is_ok_and(|state| {
+                let has_room = |log: &WriteAheadLog| log.has_room_for(change_bytes);
+                !state.is_sync_lost && state.log.as_ref().is_some_and(has_room)
+            })
     }
 
     fn set_durability(&self, durability: Durability) {

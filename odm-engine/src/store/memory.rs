@@ -26,7 +26,7 @@ impl Store for MemoryStore {
         Ok(Arc::new(MemorySnapshot { map }))
     }
 
-    fn is_in_memory(&self) -> bool {
+    fn is_prompt(&self, _change_bytes: usize) -> bool {
         true
     }
 

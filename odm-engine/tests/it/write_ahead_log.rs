@@ -1,7 +1,9 @@
 //! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
 
+use std::time::Duration;
+
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, Durability, Error, Index, Update};
+use odm_engine::{Database, Delete, Direction, Durability, Error, Index, Update, run_briefly};
 
 use crate::all;
 use crate::faults::disk::Disk;
@@ -222,7 +224,7 @@ fn relaxed_commits_are_synced_soon() {
     for id in 1..4 {
         insert(&database, id);
         let is_synced = (0..1_000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
             !disk.has_unsynced_changes()
         });
         assert!(is_synced, "{id}");
@@ -243,4 +245,51 @@ fn a_commit_after_a_failed_sync_is_a_checkpoint() {
     let end = LOG_START + usize::try_from(LOG_BYTES).unwrap();
     content[LOG_START..end].fill(0);
     assert_eq!(ids(&open(content).unwrap()), [0, 1, 2]);
+}
+
+/// A thread that must not wait commits to a fast disk, as long as the commit is a record of the log.
+#[test]
+fn a_brief_write_commits_to_a_fast_disk() {
+    let insert_briefly = |database: &Database, documents: Vec<RawDocumentBuf>| {
+        let limit = Duration::from_secs(60);
+        run_briefly(limit, || database.insert("c", documents).map(drop))
+    };
+    let (disk, database) = disk_with_records(0);
+    // The engine learns from commits that the disk is fast. On a busy machine, this takes more commits.
+    let mut written = 0;
+    let mut try_often = |write_briefly: &dyn Fn() -> bool| {
+        let is_written = (0..5_000).any(|_| {
+            insert(&database, written);
+            written += 1;
+            write_briefly()
+        });
+        assert!(is_written);
+        written
+    };
+    try_often(&|| insert_briefly(&database, vec![document(10_000)]).is_ok());
+    let transaction = database.begin().unwrap();
+    let inserted = transaction.insert("c", vec![document(10_001)]).unwrap();
+    inserted.into_result().unwrap();
+    let written = try_often(&|| {
+        let committed = run_briefly(Duration::from_secs(60), || transaction.commit());
+        committed.is_ok()
+    });
+    let documents = usize::try_from(written).unwrap() + 2;
+    assert_eq!(all(&open(disk.content()).unwrap(), "c").len(), documents);
+
+    // A checkpoint takes long.
+    let many = (20_000..20_300).map(document).collect();
+    assert!(
+        insert_briefly(&database, many)
+            .unwrap_err()
+            .is_would_block()
+    );
+
+    disk.set_sync_time(Duration::from_millis(5));
+    insert(&database, 10_002);
+    let rejection = insert_briefly(&database, vec![document(10_003)]).unwrap_err();
+    assert!(rejection.is_would_block());
+    // A relaxed commit does not wait for the disk.
+    database.set_durability(Durability::Relaxed);
+    try_often(&|| insert_briefly(&database, vec![document(10_003)]).is_ok());
 }

@@ -2,7 +2,7 @@
 //!
 //! The engine's calls block: a write until the data is on disk, a read for the duration of its scan. A call starts on the calling
 //! thread, because a short call costs less than a thread switch. A call that takes longer, that waits for another call or that
-//! writes to a file runs on one of Tokio's threads for blocking work.
+//! commits to a slow disk runs on one of Tokio's threads for blocking work.
 
 mod blocking;
 mod bulk_write;

@@ -145,18 +145,22 @@ impl WriteAheadLog {
         self.end
     }
 
+    /// Whether the log takes a record with changes of this length.
+    pub(in crate::store) fn has_room_for(&self, payload_len: usize) -> bool {
+        let (capacity, len) = (self.file.log_bytes(), HEADER_BYTES + payload_len);
+        len as u64 <= capacity / MAX_RECORD_DIVISOR && self.end + len as u64 <= capacity
+    }
+
     /// Returns the record of a commit; `None` if the commit is better written by a checkpoint.
     pub(in crate::store) fn record_of(&self, changes: &Changes) -> Option<Record> {
-        let capacity = self.file.log_bytes();
         let change_len = |(key, value): (&Arc<[u8]>, &Option<Arc<[u8]>>)| {
             2 * size_of::<u32>() + key.len() + value.as_ref().map_or(0, |value| value.len())
         };
-        let len = HEADER_BYTES + changes.iter().map(change_len).sum::<usize>();
-        let is_fitting =
-            (len as u64) <= capacity / MAX_RECORD_DIVISOR && self.end + len as u64 <= capacity;
-        if !is_fitting {
+        let payload_len = changes.iter().map(change_len).sum::<usize>();
+        if !self.has_room_for(payload_len) {
             return None;
         }
+        let len = HEADER_BYTES + payload_len;
         let mut record = Vec::with_capacity(len);
         record.extend_from_slice(self.generation.as_bytes());
         record.extend_from_slice(&self.sequence.to_be_bytes());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ struct State {
     fault: Option<(u64, Fault)>,
     /// Whether every operation fails.
     is_out: bool,
+    /// How long a sync takes.
+    sync_time: Duration,
     /// The number of blocks on the disk; unlimited if `None`.
     capacity: Option<usize>,
     /// The blocks in use. The remaining blocks were never written.
@@ -89,6 +92,11 @@ impl Disk {
     /// Returns the size of the blocks in use, in bytes.
     pub(crate) fn used(&self) -> usize {
         self.state().blocks.len() * BLOCK
+    }
+
+    /// Sets how long a sync takes.
+    pub(crate) fn set_sync_time(&self, time: Duration) {
+        self.state().sync_time = time;
     }
 
     /// Makes every operation fail, or ends the failure.
@@ -262,6 +270,10 @@ impl redb::StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        let time = self.state().sync_time;
+        if !time.is_zero() {
+            std::thread::sleep(time);
+        }
         let mut state = self.state();
         state.begin()?;
         state.synced = state.current.clone();
