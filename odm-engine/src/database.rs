@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 
+use crate::backup;
 use crate::command::{DropIndexes, collections, indexes, validate};
 use crate::commit::{ChangeLogLimits, Committer};
 use crate::durability::Durability;
@@ -283,6 +284,39 @@ impl Database {
     /// Damaged, with the first problem found; I/O.
     pub fn validate(&self) -> Result<()> {
         self.read(validate::run_validation)
+    }
+
+    /// Copies the database into a new file, in the state of the last durable write. Reads and writes go on meanwhile.
+    ///
+    /// The copy is a database: [`open`](Database::open) restores the backup. The copy has no gaps, so it can be smaller than the
+    /// original file. A database in memory is copied too. The file appears under its name when it is complete and durable. Until
+    /// then, its name ends with `.unfinished`. A backup that died leaves this file behind, and the next backup to the same path
+    /// removes it.
+    ///
+    /// A snapshot keeps its pages, so the original file grows by the writes during the backup.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Count, Database};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let folder = directory.path();
+    /// let database = Database::open(folder.join("shop.odm"))?;
+    /// database.insert("orders", vec![rawdoc! { "total": 12 }])?.into_result()?;
+    /// database.backup(folder.join("monday.odm"))?;
+    /// database.drop_collection("orders")?;
+    ///
+    /// let monday = Database::open(folder.join("monday.odm"))?;
+    /// assert_eq!(monday.count("orders", &Count::default())?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file exists, I/O, storage full. Another backup writes to the same path: in use. The original is damaged. Cancelled,
+    /// closed.
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.committer().check_open()?;
+        backup::write_copy(&self.committer().state().view, path.as_ref())
     }
 
     /// Reopens the file if it is not writable. Every write does the same first.

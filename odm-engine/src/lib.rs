@@ -21,6 +21,7 @@
 //!
 //! The modules below are in reading order. Each module uses only modules further down.
 
+mod backup;
 mod database;
 mod expiry;
 mod transaction;

@@ -80,7 +80,7 @@ pub(crate) use trial::Trial;
 use weak_backend::WeakBackend;
 pub use wrapper::Wrapper;
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -256,6 +256,16 @@ pub trait Backend: Executor {
     ) -> BoxFuture<'a, Result<()>> {
         let _ = key;
         Box::pin(async move { Err(sharding_unsupported(collection)) })
+    }
+
+    /// Copies the database into a new file, in the state of one moment. Reads and writes go on meanwhile.
+    ///
+    /// Fails with kind [`Unsupported`](ErrorKind::Unsupported) if the database is not in this process.
+    fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
+        let _ = path;
+        let message =
+            "only the embedded engine writes backups: use `mongodump` for a MongoDB server";
+        Box::pin(async move { Err(Error::new(ErrorKind::Unsupported, message)) })
     }
 
     /// Closes files and connections after the running writes have finished.

@@ -1,6 +1,7 @@
 //! Tests of the engine through its public interface.
 
 mod aggregate;
+mod backup;
 mod changes;
 mod closing;
 #[cfg(feature = "collation")]

@@ -404,6 +404,14 @@ impl Backend for Engine {
         )
     }
 
+    fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
+        let (database, path) = (Arc::clone(&self.target), path.to_owned());
+        Box::pin(async move {
+            let copied = blocking::run_interruptible(None, move || database.backup(path));
+            copied.await?.map_err(error::from_engine)
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         let database = Arc::clone(&self.target);
         Box::pin(blocking::run_to_end(move || {

@@ -1,6 +1,7 @@
 //! A backend that logs and measures every operation.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -489,6 +490,10 @@ impl Backend for Observed<dyn Backend> {
             run,
             none,
         )
+    }
+
+    fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
+        self.inner.backup(path)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

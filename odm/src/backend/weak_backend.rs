@@ -1,6 +1,7 @@
 //! A backend that background work uses without keeping the database open.
 
 use std::{
+    path::Path,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -195,6 +196,10 @@ impl Backend for WeakBackend {
         self.run_operation(
             move |backend| async move { backend.shard_collection(collection, key).await },
         )
+    }
+
+    fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
+        self.run_operation(move |backend| async move { backend.backup(path).await })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -1,6 +1,6 @@
 //! The common code of backends that wrap a backend.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -218,6 +218,10 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     ) -> BoxFuture<'a, Result<()>> {
         let operation = Operation::ShardCollection(collection.to_owned().into(), key.clone());
         self.perform(operation, self.inner().shard_collection(collection, key))
+    }
+
+    fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
+        self.inner().backup(path)
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -2,7 +2,7 @@
 
 mod options;
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 pub use options::{DatabaseOptions, IndexCheck};
 
@@ -119,6 +119,47 @@ impl<S: Schema> Database<S> {
     /// Errors of the backend.
     pub async fn close(&self) -> Result<()> {
         self.backend.close().await
+    }
+
+    /// Copies a database of the embedded engine into a new file, in the state of one moment. Reads and writes go on meanwhile.
+    ///
+    /// The copy is a database file: open the copy, or put the copy in place of a lost file. The copy has no gaps, so it can be smaller
+    /// than the original. The file appears under its name when it is complete. Until then, its name ends with `.unfinished`.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # type Db = odm::Database<Shop>;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let name = format!("odm-backup-{}.odm", std::process::id());
+    /// # let path = std::env::temp_dir().join(name);
+    /// let db = Db::open("memory:").await?;
+    /// db.insert(Part { id: 1 }).await?;
+    /// db.backup(&path).await?;
+    ///
+    /// let copy = Db::open(format!("odm:{}", path.display())).await?;
+    /// assert_eq!(copy.find::<Part>().count().await?, 1);
+    /// # copy.close().await?;
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Io`](crate::ErrorKind::Io) if the file exists, or if the file system fails.
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull) if the copy does not fit.
+    /// - [`InUse`](crate::ErrorKind::InUse) if another backup writes to the same path.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) on MongoDB: use `mongodump`.
+    pub async fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.backend.backup(path.as_ref()).await
     }
 
     /// Synchronizes the declared indexes with the database: creates missing indexes, reports differences, and drops indexes only

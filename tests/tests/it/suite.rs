@@ -40,6 +40,7 @@ macro_rules! for_every_test {
                     wrappers_forward_change_streams,
                 ]
                 collection: [
+                    a_backup_has_all_collections,
                     an_invalid_name_is_rejected,
                     a_snapshot_outlives_a_drop,
                     created_listed_and_dropped,

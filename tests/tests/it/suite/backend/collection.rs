@@ -1,7 +1,13 @@
+use std::sync::Arc;
+
 use bson::rawdoc;
-use odm::backend::{
-    operation::{Direction, Index},
-    read_to_end,
+use odm::{
+    ErrorKind,
+    backend::{
+        self, Backend, Executor, Recorder,
+        operation::{Direction, Index},
+        read_to_end,
+    },
 };
 
 use super::{TEST_COLLECTION, find, find_sorted, insert, matching_ids};
@@ -53,7 +59,7 @@ pub async fn an_invalid_name_is_rejected(db: Fixture) {
     let db = db.backend();
     for name in ["", "a$b"] {
         let error = db.create_collection(name).await.unwrap_err();
-        assert_eq!(error.kind(), odm::ErrorKind::Invalid, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 }
 
@@ -77,4 +83,40 @@ pub async fn a_snapshot_outlives_a_drop(db: Fixture) {
     tx.commit().await.unwrap();
     dropped.await.unwrap().unwrap();
     assert!(matching_ids(&*db, rawdoc! {}).await.is_empty());
+}
+
+/// Also through the wrappers around a backend. A MongoDB server is not in this process.
+pub async fn a_backup_has_all_collections(fixture: Fixture) {
+    let wrapped = Arc::new(Recorder::new(fixture.backend()));
+    wrapped.create_collection("empty").await.unwrap();
+    let documents = (0..500).map(|id| rawdoc! { "_id": id });
+    wrapped.insert(insert(documents)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy.odm");
+    match wrapped.backup(&path).await {
+        Ok(()) => {
+            wrapped
+                .insert(insert([rawdoc! { "_id": 500 }]))
+                .await
+                .unwrap();
+            let copy = backend::open(&format!("odm:{}", path.display()))
+                .await
+                .unwrap();
+            let names = copy.list_collections().await.unwrap();
+            assert_eq!(names, ["empty", TEST_COLLECTION]);
+            let ids = matching_ids(&*copy, rawdoc! {}).await;
+            assert_eq!(ids, (0..500).collect::<Vec<_>>());
+            let error = wrapped.backup(&path).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("mongodump"), "{error}");
+            assert!(!path.exists() && !is_engine(&fixture));
+        }
+    }
+}
+
+fn is_engine(fixture: &Fixture) -> bool {
+    format!("{:?}", fixture.backend()).contains("Engine")
 }

@@ -1,0 +1,100 @@
+//! A backup: a copy of one state of a database in a new file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::brief;
+use crate::direction::Direction;
+use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt;
+use crate::key;
+use crate::store::redb::RedbStore;
+use crate::store::{Changes, FORMAT_VERSION, KeyRange, Snapshot, Store, StoreView};
+
+/// The end of the name of an unfinished copy.
+const UNFINISHED_SUFFIX: &str = ".unfinished";
+
+/// Writes a copy of `view` to a new file. The file has its name only when the copy is complete and durable.
+///
+/// # Errors
+/// The file exists. A copy to the same file is running. I/O, storage full, damaged, cancelled.
+pub(crate) fn write_copy(view: &StoreView, path: &Path) -> Result<()> {
+    brief::ensure_may_wait()?;
+    let name = path.display().to_string();
+    let failure = |error: io::Error| Error::io("cannot write the backup", &name, error);
+    if path.try_exists().map_err(failure)? {
+        return Err(failure(io::ErrorKind::AlreadyExists.into()));
+    }
+    let unfinished = unfinished_path(path);
+    remove_abandoned(&unfinished)?;
+    let copied = copy_entries(view, &unfinished);
+    if copied.is_err() {
+        // Ignore a second error. The next backup removes the file.
+        let _ = fs::remove_file(&unfinished);
+    }
+    copied?;
+    fs::rename(&unfinished, path).map_err(failure)?;
+    sync_directory(path).map_err(failure)
+}
+
+fn unfinished_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(UNFINISHED_SUFFIX);
+    name.into()
+}
+
+/// Removes the unfinished copy of a process that died.
+fn remove_abandoned(unfinished: &Path) -> Result<()> {
+    let name = unfinished.display().to_string();
+    let failure = |error: io::Error| Error::io("cannot remove", &name, error);
+    if !unfinished.try_exists().map_err(failure)? {
+        return Ok(());
+    }
+    match RedbStore::open(unfinished) {
+        // The lock tells a running backup from an abandoned one.
+        Err(error) if error.kind() == ErrorKind::InUse => Err(error),
+        _ => fs::remove_file(unfinished).map_err(failure),
+    }
+}
+
+/// Writes all entries in one commit, in the order of the keys, so that the file has no gaps.
+fn copy_entries(view: &StoreView, path: &Path) -> Result<()> {
+    let store = RedbStore::open(path)?;
+    let log_generation = key::for_log_generation();
+    let mut version = Changes::new();
+    version.insert(
+        key::for_format_version().into(),
+        Some(FORMAT_VERSION.to_be_bytes().as_slice().into()),
+    );
+    let committed = store.commit(
+        &version,
+        Some(&|writer| {
+            for entry in view.range(KeyRange::with_prefix(&[]), Direction::Ascending) {
+                interrupt::check()?;
+                let (key, value) = entry?;
+                // The new file has a log of its own, without records.
+                if *key != *log_generation {
+                    writer.put(&key, &value)?;
+                }
+            }
+            Ok(())
+        }),
+    );
+    committed.map_err(crate::store::CommitError::into_error)?;
+    store.close();
+    Ok(())
+}
+
+/// Makes the name of a file durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    if cfg!(unix) {
+        fs::File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}

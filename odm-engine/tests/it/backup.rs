@@ -1,0 +1,242 @@
+//! Backups: a copy of one state, while the database is written.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Delete, Direction, ErrorKind, Index, Interrupt, Watch, WatchFrom};
+use redb::ReadableTable;
+
+use crate::{TABLE, all, find, opened_by_redb};
+
+fn insert(database: &Database, collection: &str, documents: Vec<RawDocumentBuf>) {
+    let inserted = database.insert(collection, documents).unwrap();
+    inserted.into_result().unwrap();
+}
+
+/// Returns a document of about 300 bytes.
+fn document(id: i32) -> RawDocumentBuf {
+    rawdoc! { "_id": id, "n": id % 7, "tags": [id % 3, id % 5], "text": format!("{id} {}", "x".repeat(200)) }
+}
+
+fn create_indexes(database: &Database) {
+    let indexes = [
+        Index::new([("n", Direction::Ascending)]),
+        Index::new([("tags", Direction::Descending)]),
+        Index::new([("text", Direction::Ascending)]).unique(),
+    ];
+    database.create_indexes("c", &indexes).unwrap();
+}
+
+#[test]
+fn a_backup_has_the_content_of_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let on_disk = Database::open(path("original")).unwrap();
+    for (database, name) in [(on_disk, "of disk"), (Database::memory(), "of memory")] {
+        create_indexes(&database);
+        let start = database.watch(&Watch::default()).unwrap().resume_token();
+        insert(&database, "c", (0..500).map(document).collect());
+        insert(&database, "d", vec![document(1)]);
+        database.backup(path(name)).unwrap();
+        insert(&database, "c", vec![document(1_000)]);
+
+        let copy = Database::open(path(name)).unwrap();
+        copy.validate().unwrap();
+        assert_eq!(all(&copy, "c"), (0..500).map(document).collect::<Vec<_>>());
+        assert_eq!(all(&copy, "d"), [document(1)]);
+        assert_eq!(
+            copy.list_indexes("c").unwrap(),
+            database.list_indexes("c").unwrap()
+        );
+        assert_eq!(find(&copy, "c", rawdoc! { "tags": 4 }).len(), 100);
+        // A stream continues on the copy.
+        let watch = Watch {
+            from: WatchFrom::After(start),
+            ..Watch::default()
+        };
+        let mut changes = copy.watch(&watch).unwrap();
+        let events = std::iter::from_fn(|| changes.try_next().unwrap());
+        assert_eq!(events.count(), 501);
+        // The copy is a database of its own.
+        insert(&copy, "c", vec![document(2_000)]);
+        drop((copy, changes));
+        let copy = Database::open(path(name)).unwrap();
+        copy.validate().unwrap();
+        assert_eq!(all(&copy, "c").len(), 501);
+        assert_eq!(all(&database, "c").len(), 501);
+    }
+}
+
+/// Each transaction moves an amount between two accounts, so every state has the same sum.
+#[test]
+fn a_backup_during_writes_is_one_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path().join("original")).unwrap();
+    create_indexes(&database);
+    insert(&database, "c", (0..2_000).map(document).collect());
+    let accounts = (0..10).map(|id| rawdoc! { "_id": id, "amount": 100 });
+    insert(&database, "accounts", accounts.collect());
+    let is_over = AtomicBool::new(false);
+    let moved = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut moved = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let transaction = database.begin().unwrap();
+                for (account, amount) in [(moved % 10, -1), ((moved + 3) % 10, 1)] {
+                    let update = odm_engine::Update {
+                        filter: rawdoc! { "_id": account },
+                        update: rawdoc! { "$inc": { "amount": amount } },
+                        ..odm_engine::Update::default()
+                    };
+                    let updated = transaction.update("accounts", &update).unwrap();
+                    assert_eq!(updated.modified, 1);
+                }
+                transaction.commit().unwrap();
+                moved += 1;
+            }
+            moved
+        });
+        for name in ["first", "second", "third"] {
+            let path = directory.path().join(name);
+            database.backup(&path).unwrap();
+            let copy = Database::open(&path).unwrap();
+            copy.validate().unwrap();
+            let accounts = all(&copy, "accounts");
+            let amounts = accounts
+                .iter()
+                .map(|account| account.get_i32("amount").unwrap());
+            assert_eq!(
+                (accounts.len(), amounts.sum::<i32>()),
+                (10, 1_000),
+                "{name}"
+            );
+            assert_eq!(all(&copy, "c").len(), 2_000);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    assert!(moved > 3, "{moved}");
+}
+
+#[test]
+fn a_backup_overwrites_nothing_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("copy");
+    let database = Database::memory();
+    insert(&database, "c", vec![document(1)]);
+    fs::write(&path, "a document of the user").unwrap();
+    let error = database.backup(&path).unwrap_err();
+    assert!(
+        error.is_io() && error.message().contains("exists"),
+        "{error}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"a document of the user");
+
+    let missing = directory.path().join("missing").join("copy");
+    assert!(database.backup(missing).unwrap_err().is_io());
+
+    fs::remove_file(&path).unwrap();
+    let interrupt = Interrupt::new();
+    interrupt.cancel();
+    let cancelled = interrupt.run(|| database.backup(&path));
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+
+    database.close();
+    assert!(database.backup(&path).unwrap_err().is_closed());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// The process died during a backup, and left any part of the copy behind.
+#[test]
+fn an_unfinished_backup_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("copy");
+    let unfinished = directory.path().join("copy.unfinished");
+    let database = Database::memory();
+    insert(&database, "c", (0..100).map(document).collect());
+    let old = Database::memory();
+    insert(&old, "c", (500..600).map(document).collect());
+    old.backup(directory.path().join("old")).unwrap();
+    let old = fs::read(directory.path().join("old")).unwrap();
+    for length in [0, 1, 300, 5_000, old.len() / 2, old.len()] {
+        fs::write(&unfinished, &old[..length]).unwrap();
+        database.backup(&path).unwrap();
+        assert!(!unfinished.exists());
+        let copy = Database::open(&path).unwrap();
+        copy.validate().unwrap();
+        assert_eq!(all(&copy, "c").len(), 100, "{length}");
+        drop(copy);
+        fs::remove_file(&path).unwrap();
+    }
+    // A backup that is still running keeps its file.
+    let running = Database::open(&unfinished).unwrap();
+    assert_eq!(database.backup(&path).unwrap_err().kind(), ErrorKind::InUse);
+    running.validate().unwrap();
+}
+
+/// A copy has the records of the log, and no place for deleted documents.
+#[test]
+fn a_backup_is_compact() {
+    let directory = tempfile::tempdir().unwrap();
+    let (original, path) = (
+        directory.path().join("original"),
+        directory.path().join("copy"),
+    );
+    let database = Database::open(&original).unwrap();
+    create_indexes(&database);
+    for start in (0..40_000).step_by(1_000) {
+        insert(
+            &database,
+            "c",
+            (start..start + 1_000).map(document).collect(),
+        );
+    }
+    let most = Delete {
+        filter: rawdoc! { "_id": { "$gte": 100 } },
+        multi: true,
+        ..Delete::default()
+    };
+    assert_eq!(database.delete("c", &most).unwrap().deleted, 39_900);
+    insert(&database, "c", vec![document(100)]);
+    database.backup(&path).unwrap();
+    let length = |path| fs::metadata(path).unwrap().len();
+    assert!(
+        length(&path) * 3 < length(&original),
+        "{} {}",
+        length(&path),
+        length(&original)
+    );
+    assert_eq!(all(&Database::open(&path).unwrap(), "c").len(), 101);
+}
+
+/// A damaged original is an error, and not a damaged copy.
+#[test]
+fn a_damaged_original_has_no_backup() {
+    let directory = tempfile::tempdir().unwrap();
+    let (original, path) = (
+        directory.path().join("original"),
+        directory.path().join("copy"),
+    );
+    let database = Database::open(&original).unwrap();
+    insert(&database, "c", (0..10).map(document).collect());
+    drop(database);
+    let file = opened_by_redb(&original);
+    let write = file.begin_write().unwrap();
+    let mut table = write.open_table(TABLE).unwrap();
+    // The document of record 5.
+    let key = [&[2, 0, 0, 0, 0][..], &5_u64.to_be_bytes()].concat();
+    let mut value = table.get(key.as_slice()).unwrap().unwrap().value().to_vec();
+    value[50] ^= 1;
+    table.insert(key.as_slice(), value.as_slice()).unwrap();
+    drop(table);
+    write.commit().unwrap();
+    drop(file);
+    let database = Database::open(&original).unwrap();
+    let error = database.backup(&path).unwrap_err();
+    assert!(error.is_damaged(), "{error}");
+    let names = fs::read_dir(directory.path()).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["original"]);
+}
