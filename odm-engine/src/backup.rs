@@ -53,8 +53,10 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
         return Ok(());
     }
     match RedbStore::open(unfinished) {
-        // The lock tells a running backup from an abandoned one.
-        Err(error) if error.kind() == ErrorKind::InUse => Err(error),
+        // The lock tells a running backup from an abandoned one. A file of another program stays.
+        Err(error) if matches!(error.kind(), ErrorKind::InUse | ErrorKind::ForeignFile) => {
+            Err(error)
+        }
         _ => fs::remove_file(unfinished).map_err(failure),
     }
 }

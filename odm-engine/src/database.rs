@@ -312,8 +312,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The file exists, I/O, storage full. Another backup writes to the same path: in use. The original is damaged. Cancelled,
-    /// closed.
+    /// The file exists, I/O, storage full. Another backup writes to the same path: in use. The name with `.unfinished` belongs to a
+    /// foreign file. The original is damaged. Cancelled, closed.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
         self.committer().check_open()?;
         backup::write_copy(&self.committer().state().view, path.as_ref())
