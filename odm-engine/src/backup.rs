@@ -5,38 +5,55 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::brief;
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
 use crate::key;
 use crate::store::redb::RedbStore;
-use crate::store::{Changes, FORMAT_VERSION, KeyRange, Snapshot, Store, StoreView};
+use crate::store::{Changes, CommitError, FORMAT_VERSION, KeyRange, Snapshot, Store, StoreView};
 
 /// The end of the name of an unfinished copy.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
 
-/// Writes a copy of `view` to a new file. The file has its name only when the copy is complete and durable.
+/// Writes a copy of `view` to a new file. The file has its name only when the copy is complete and durable. One call runs at a
+/// time in each database.
 ///
 /// # Errors
-/// The file exists. A copy to the same file is running. I/O, storage full, damaged, cancelled.
+/// The file exists. A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
 pub(crate) fn write_copy(view: &StoreView, path: &Path) -> Result<()> {
-    brief::ensure_may_wait()?;
-    let name = path.display().to_string();
-    let failure = |error: io::Error| Error::io("cannot write the backup", &name, error);
-    if path.try_exists().map_err(failure)? {
-        return Err(failure(io::ErrorKind::AlreadyExists.into()));
-    }
+    let failure = |error: io::Error| {
+        Error::io(
+            "cannot write the backup",
+            &path.display().to_string(),
+            error,
+        )
+    };
+    ensure_free(path).map_err(failure)?;
     let unfinished = unfinished_path(path);
     remove_abandoned(&unfinished)?;
-    let copied = copy_entries(view, &unfinished);
-    if copied.is_err() {
+    // After an error here, the file belongs to another backup.
+    let store = RedbStore::open(&unfinished)?;
+    let copied = copy_entries(view, &store);
+    store.close();
+    let named = copied.and_then(|()| {
+        // Another program may have created the file during the copy.
+        ensure_free(path)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .map_err(failure)
+    });
+    if named.is_err() {
         // Ignore a second error. The next backup removes the file.
         let _ = fs::remove_file(&unfinished);
     }
-    copied?;
-    fs::rename(&unfinished, path).map_err(failure)?;
+    named?;
     sync_directory(path).map_err(failure)
+}
+
+fn ensure_free(path: &Path) -> io::Result<()> {
+    match path.try_exists()? {
+        true => Err(io::ErrorKind::AlreadyExists.into()),
+        false => Ok(()),
+    }
 }
 
 fn unfinished_path(path: &Path) -> PathBuf {
@@ -62,8 +79,7 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
 }
 
 /// Writes all entries in one commit, in the order of the keys, so that the file has no gaps.
-fn copy_entries(view: &StoreView, path: &Path) -> Result<()> {
-    let store = RedbStore::open(path)?;
+fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
     let log_generation = key::for_log_generation();
     let mut version = Changes::new();
     version.insert(
@@ -84,9 +100,7 @@ fn copy_entries(view: &StoreView, path: &Path) -> Result<()> {
             Ok(())
         }),
     );
-    committed.map_err(crate::store::CommitError::into_error)?;
-    store.close();
-    Ok(())
+    committed.map_err(CommitError::into_error)
 }
 
 /// Makes the name of a file durable.

@@ -13,8 +13,8 @@ thread_local! {
 /// Calls `operations` on a thread that must not wait, such as a thread of an async runtime.
 ///
 /// A database operation of the call fails with an error of kind [`WouldBlock`](crate::ErrorKind::WouldBlock) if the operation takes
-/// longer than `limit`, waits for another thread, or makes a commit that takes long: a large commit, or any commit on a slow disk. The
-/// operation has changed no data then, and its transaction stays open. Call the operation again on a thread that may wait.
+/// longer than `limit`, waits for another thread, or makes a commit that takes long: a large commit, or any commit on a slow disk.
+/// The operation has changed no data then, and its transaction stays open. Call the operation again on a thread that may wait.
 ///
 /// A commit to a file takes 150 microseconds on average at most, beyond `limit`.
 ///

@@ -241,6 +241,11 @@ impl Committer {
         self.store.set_durability(durability);
     }
 
+    /// Returns when writes return.
+    pub(crate) fn durability(&self) -> Durability {
+        self.store.durability()
+    }
+
     /// Makes all acknowledged writes durable.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bson::DateTime;
 
 use crate::backup;
+use crate::brief;
 use crate::command::{DropIndexes, collections, indexes, validate};
 use crate::commit::{ChangeLogLimits, Committer};
 use crate::durability::Durability;
@@ -17,7 +18,7 @@ use crate::session::Session;
 use crate::store::Store;
 use crate::store::logged::LoggedStore;
 use crate::store::memory::MemoryStore;
-use crate::store::redb::{RedbStore, redb_storage};
+use crate::store::redb::{LOG_BYTES, RedbStore, redb_storage};
 use crate::transaction::Transaction;
 use crate::watch::{ChangeStream, Watch};
 
@@ -45,6 +46,8 @@ pub struct Database {
 struct DatabaseShared {
     session: Session,
     expiry: ExpiryWorker,
+    /// Locked during a backup: two backups to the same path would write to the same unfinished file.
+    backup: Mutex<()>,
 }
 
 impl Database {
@@ -196,6 +199,11 @@ impl Database {
         self.committer().set_durability(durability);
     }
 
+    /// Returns when a write returns. A database in memory has no durability, and returns the default.
+    pub fn durability(&self) -> Durability {
+        self.committer().durability()
+    }
+
     /// Makes all acknowledged writes durable. Only needed with [`Durability::Relaxed`].
     ///
     /// # Errors
@@ -293,7 +301,8 @@ impl Database {
     /// then, its name ends with `.unfinished`. A backup that died leaves this file behind, and the next backup to the same path
     /// removes it.
     ///
-    /// A snapshot keeps its pages, so the original file grows by the writes during the backup.
+    /// A snapshot keeps its pages, so the original file grows by the writes during the backup. A second backup of the database waits
+    /// for the first one.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -312,9 +321,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The file exists, I/O, storage full. Another backup writes to the same path: in use. The name with `.unfinished` belongs to a
+    /// The file exists, I/O, storage full. A backup of another database writes to the same path: in use. The name with `.unfinished` belongs to a
     /// foreign file. The original is damaged. Cancelled, closed.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        brief::ensure_may_wait()?;
+        let _one_at_a_time = brief::lock(&self.shared.backup)?;
         self.committer().check_open()?;
         backup::write_copy(&self.committer().state().view, path.as_ref())
     }
@@ -360,8 +371,7 @@ impl Database {
     /// Opens the database in a storage other than a file, for tests of failing storages. Not part of the public interface.
     #[doc(hidden)]
     pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
-        let store = RedbStore::open_storage(storage, None)?;
-        Database::open_store(Box::new(LoggedStore::open(store)?))
+        Database::open_storage_with_log(storage, LOG_BYTES)
     }
 
     /// Like [`open_storage`](Database::open_storage), with the length of the write-ahead log in a new storage, in bytes. The length
@@ -371,7 +381,7 @@ impl Database {
         storage: impl redb::StorageBackend,
         log_bytes: u64,
     ) -> Result<Database> {
-        let store = RedbStore::open_storage(storage, Some(log_bytes))?;
+        let store = RedbStore::open_storage(storage, log_bytes)?;
         Database::open_store(Box::new(LoggedStore::open(store)?))
     }
 
@@ -397,7 +407,11 @@ impl Database {
         }
         let session = Session::on_database(committer);
         Ok(Database {
-            shared: Arc::new(DatabaseShared { session, expiry }),
+            shared: Arc::new(DatabaseShared {
+                session,
+                expiry,
+                backup: Mutex::default(),
+            }),
         })
     }
 }
@@ -412,6 +426,8 @@ impl Deref for Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").finish_non_exhaustive()
+        f.debug_struct("Database")
+            .field("durability", &self.durability())
+            .finish_non_exhaustive()
     }
 }

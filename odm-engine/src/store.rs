@@ -63,6 +63,11 @@ pub(crate) trait Store: Send + Sync {
     /// Sets when later commits return. A store in memory has no durability.
     fn set_durability(&self, _durability: Durability) {}
 
+    /// Returns when commits return.
+    fn durability(&self) -> Durability {
+        Durability::default()
+    }
+
     /// Makes all commits durable.
     ///
     /// # Errors

@@ -11,8 +11,8 @@
 //! | while a checkpoint runs | the old generation, and all records |
 //! | after a checkpoint, before the next record | the new generation, and no record of it |
 //!
-//! On a full disk, the log must not keep changes for which the file has no room. So the store takes a reserve of disk space as the log
-//! grows. If the disk has no more space, every commit is a checkpoint.
+//! On a full disk, the log must not keep changes for which the file has no room. So the store takes a reserve of disk space as the
+//! log grows. If the disk has no more space, every commit is a checkpoint.
 
 mod sync_worker;
 
@@ -45,7 +45,7 @@ const AVERAGE_WEIGHT: u64 = 7;
 
 pub(crate) struct LoggedStore {
     file: RedbStore,
-    log: Arc<Mutex<LogState>>,
+    log: Arc<Mutex<OpenLog>>,
     is_relaxed: AtomicBool,
     /// The moving average of the time that a durable record takes, in nanoseconds.
     record_nanos: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct LoggedStore {
 }
 
 #[derive(Default)]
-struct LogState {
+struct OpenLog {
     /// `None` if the file has no log, or no checkpoint yet.
     log: Option<WriteAheadLog>,
     /// The commit of the file with an unknown outcome.
@@ -71,7 +71,7 @@ struct UnknownCommit {
     generation: Option<Generation>,
 }
 
-impl LogState {
+impl OpenLog {
     /// Makes all records of the log durable.
     fn sync(&mut self) -> io::Result<()> {
         let Some(log) = &mut self.log else {
@@ -94,9 +94,9 @@ impl LoggedStore {
         let current = StoreView::new(file.snapshot()?, changes);
         Ok(LoggedStore {
             file,
-            log: Arc::new(Mutex::new(LogState {
+            log: Arc::new(Mutex::new(OpenLog {
                 log,
-                ..LogState::default()
+                ..OpenLog::default()
             })),
             is_relaxed: AtomicBool::new(false),
             record_nanos: AtomicU64::new(INITIAL_RECORD_NANOS),
@@ -106,7 +106,7 @@ impl LoggedStore {
     }
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
-    fn append(&self, state: &mut LogState, changes: &Changes) -> Result<bool, CommitError> {
+    fn append(&self, state: &mut OpenLog, changes: &Changes) -> Result<bool, CommitError> {
         if state.is_sync_lost {
             return Ok(false);
         }
@@ -120,29 +120,28 @@ impl LoggedStore {
             return Ok(false);
         }
         let (is_synced, start) = (self.durability() == Durability::Full, Instant::now());
-        let Err(error) = log.append(&record, is_synced) else {
-            if is_synced {
-                self.record_time(start.elapsed());
-            }
-            if !is_synced && !self.sync_worker.schedule(&self.log) {
-                // After an error, the next commit writes the changes again.
-                let _ = state.sync();
-            }
-            self.current_mut(|current| current.apply_changes(changes));
-            return Ok(true);
-        };
-        let error = self.file.convert_io(error);
-        match log.erase_unknown_record() {
-            Ok(()) if error.is_storage_full() => Ok(false),
-            Ok(()) => Err(CommitError::Undone(error.into_rolled_back())),
-            Err(_) => Err(CommitError::Unknown(error.into_outcome_unknown())),
+        if let Err(error) = log.append(&record, is_synced) {
+            let error = self.file.convert_io(error);
+            return match log.erase_unknown_record() {
+                Ok(()) if error.is_storage_full() => Ok(false),
+                Ok(()) => Err(CommitError::Undone(error.into_rolled_back())),
+                Err(_) => Err(CommitError::Unknown(error.into_outcome_unknown())),
+            };
         }
+        if is_synced {
+            self.record_time(start.elapsed());
+        } else if !self.sync_worker.schedule(&self.log) {
+            // After an error, the next commit writes the changes again.
+            let _ = state.sync();
+        }
+        self.current_mut(|current| current.apply_changes(changes));
+        Ok(true)
     }
 
     /// Commits the changes of the log and further changes to the file.
     fn checkpoint(
         &self,
-        state: &mut LogState,
+        state: &mut OpenLog,
         changes: &Changes,
         bulk: Option<BulkCallback<'_>>,
     ) -> Result<(), CommitError> {
@@ -167,7 +166,7 @@ impl LoggedStore {
     /// generation makes the records of the log obsolete.
     fn commit_to_file(
         &self,
-        state: &mut LogState,
+        state: &mut OpenLog,
         mut changes: Changes,
         generation: Option<Generation>,
         remaining: Changes,
@@ -200,14 +199,7 @@ impl LoggedStore {
         self.record_nanos.store(average, Ordering::Relaxed);
     }
 
-    fn durability(&self) -> Durability {
-        match self.is_relaxed.load(Ordering::Acquire) {
-            true => Durability::Relaxed,
-            false => Durability::Full,
-        }
-    }
-
-    fn finish_checkpoint(&self, state: &mut LogState, generation: Option<Generation>) {
+    fn finish_checkpoint(&self, state: &mut OpenLog, generation: Option<Generation>) {
         let Some(generation) = generation else {
             return;
         };
@@ -253,7 +245,7 @@ impl LoggedStore {
         drop(previous);
     }
 
-    fn lock_log(&self) -> MutexGuard<'_, LogState> {
+    fn lock_log(&self) -> MutexGuard<'_, OpenLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -285,6 +277,13 @@ impl Store for LoggedStore {
     fn set_durability(&self, durability: Durability) {
         let is_relaxed = durability == Durability::Relaxed;
         self.is_relaxed.store(is_relaxed, Ordering::Release);
+    }
+
+    fn durability(&self) -> Durability {
+        match self.is_relaxed.load(Ordering::Acquire) {
+            true => Durability::Relaxed,
+            false => Durability::Full,
+        }
     }
 
     fn sync(&self) -> Result<()> {

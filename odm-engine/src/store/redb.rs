@@ -13,6 +13,7 @@ mod value_checksum;
 mod write_ahead_log;
 
 pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
+pub(crate) use write_ahead_log::LOG_BYTES;
 pub(super) use write_ahead_log::{Generation, WriteAheadLog};
 
 use std::fs::File;
@@ -28,8 +29,6 @@ use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
     ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
 };
-
-use write_ahead_log::LOG_BYTES;
 
 use super::{
     BulkCallback, Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange,
@@ -91,15 +90,11 @@ impl RedbStore {
         RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))
     }
 
-    /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`; `None` for the usual length.
+    /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`.
     ///
     /// # Errors
     /// See [`open`](RedbStore::open).
-    pub(crate) fn open_storage(
-        storage: impl StorageBackend,
-        log_bytes: Option<u64>,
-    ) -> Result<RedbStore> {
-        let log_bytes = log_bytes.unwrap_or(LOG_BYTES);
+    pub(crate) fn open_storage(storage: impl StorageBackend, log_bytes: u64) -> Result<RedbStore> {
         RedbStore::open_file(DatabaseFile::new(storage, "the storage".into(), log_bytes))
     }
 
@@ -113,10 +108,8 @@ impl RedbStore {
             is_full: AtomicBool::new(false),
         };
         if is_new {
-            match store.commit(&Changes::new(), None) {
-                Ok(()) => {}
-                Err(CommitError::Undone(error) | CommitError::Unknown(error)) => return Err(error),
-            }
+            let committed = store.commit(&Changes::new(), None);
+            committed.map_err(CommitError::into_error)?;
         }
         store.detect_checksums()?;
         Ok(store)
@@ -262,8 +255,7 @@ impl RedbStore {
         };
         let generation = Generation::from_bytes(&stored)
             .ok_or_else(|| Error::damaged("the generation of the log has a wrong length"))?;
-        let opened = WriteAheadLog::open(Arc::clone(&self.file), generation);
-        opened.map_err(|error| self.convert_io(error))?.map(Some)
+        WriteAheadLog::open(Arc::clone(&self.file), generation).map(Some)
     }
 
     /// Returns a log without records, for a file that has no commit yet.
@@ -279,7 +271,7 @@ impl RedbStore {
     /// Whether a log of `bytes` can certainly be moved to its final place. Takes a reserve from the disk for this.
     pub(super) fn has_room_for_log(&self, bytes: u64) -> bool {
         let size = (2 * bytes).next_multiple_of(LOG_RESERVE_STEP_BYTES);
-        !self.is_full.load(Ordering::Acquire) && self.has_log() && self.file.extend_reserve_to(size)
+        !self.is_full.load(Ordering::Acquire) && self.file.extend_reserve_to(size)
     }
 
     /// Says that the log is empty, so that the reserve may shrink.
@@ -299,7 +291,7 @@ impl RedbStore {
 
     /// Returns the error of an access to the log.
     pub(super) fn convert_io(&self, error: io::Error) -> Error {
-        self.file.convert_error(redb::Error::Io(error))
+        self.file.convert_io(error)
     }
 
     /// Whether the changes remove at least as many bytes as they add. Ignores the change log, which drops about as much as it
@@ -379,7 +371,7 @@ impl Store for RedbStore {
             return Err(Error::closed());
         };
         let rolled_back = self.file.roll_back();
-        rolled_back.map_err(|error| self.file.convert_error(redb::Error::Io(error)))?;
+        rolled_back.map_err(|error| self.convert_io(error))?;
         let reopened = OpenDatabase::open(&self.file)?;
         // Set before the old database is dropped: the drop would write to the file.
         current.is_over.store(true, Ordering::Release);
@@ -655,6 +647,10 @@ impl DatabaseFile {
             }
             error => self.convert_error(error),
         }
+    }
+
+    fn convert_io(&self, error: io::Error) -> Error {
+        self.convert_error(redb::Error::Io(error))
     }
 
     fn convert_error(&self, error: impl Into<redb::Error>) -> Error {

@@ -148,6 +148,36 @@ fn a_backup_overwrites_nothing_and_leaves_nothing() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// Two backups to the same path: one of them writes the file, and the other one finds the file.
+#[test]
+fn concurrent_backups_write_the_file_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::memory();
+    insert(&database, "c", (0..2_000).map(document).collect());
+    for round in 0..5 {
+        let path = directory.path().join(format!("copy{round}"));
+        let outcomes = std::thread::scope(|scope| {
+            let backups: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| database.backup(&path)))
+                .collect();
+            let outcomes = backups.into_iter().map(|backup| backup.join().unwrap());
+            outcomes.collect::<Vec<_>>()
+        });
+        let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+        assert_eq!(errors.len(), 3);
+        for error in errors {
+            assert!(
+                error.is_io() && error.message().contains("exists"),
+                "{error}"
+            );
+        }
+        let copy = Database::open(&path).unwrap();
+        copy.validate().unwrap();
+        assert_eq!(all(&copy, "c").len(), 2_000);
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
+}
+
 /// The process died during a backup, and left any part of the copy behind.
 #[test]
 fn an_unfinished_backup_is_replaced() {
@@ -178,6 +208,7 @@ fn an_unfinished_backup_is_replaced() {
     let running = Database::open(&unfinished).unwrap();
     assert_eq!(database.backup(&path).unwrap_err().kind(), ErrorKind::InUse);
     running.validate().unwrap();
+    assert!(unfinished.exists());
 }
 
 /// A copy has the records of the log, and no place for deleted documents.

@@ -733,8 +733,18 @@ async fn the_url_sets_the_durability() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.odm");
     let url = |options: &str| format!("odm:{}{options}", path.display());
-    for (id, options) in (0..).zip(["?durability=relaxed", "?durability=full", ""]) {
+    let durabilities = [
+        ("?durability=relaxed", "Relaxed"),
+        ("?durability=full", "Full"),
+        ("", "Full"),
+    ];
+    for (id, (options, durability)) in (0..).zip(durabilities) {
         let backend = backend::open(&url(options)).await.unwrap();
+        let text = format!("{backend:?}");
+        assert!(
+            text.contains(&format!("durability: {durability}")),
+            "{text}"
+        );
         backend.insert(insert(id)).await.unwrap();
         let documents = u64::from(id.unsigned_abs()) + 1;
         assert_eq!(backend.count(count()).await.unwrap(), documents);

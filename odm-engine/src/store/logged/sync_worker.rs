@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use super::LogState;
+use super::OpenLog;
 
 /// How long a relaxed commit waits for its sync.
 const SYNC_DELAY: Duration = Duration::from_millis(100);
@@ -15,12 +15,12 @@ pub(super) struct SyncWorker(Arc<SyncTimer>);
 
 #[derive(Default)]
 struct SyncTimer {
-    state: Mutex<TimerState>,
+    state: Mutex<SyncState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct TimerState {
+struct SyncState {
     is_running: bool,
     /// Whether a commit waits for a sync.
     is_due: bool,
@@ -29,7 +29,7 @@ struct TimerState {
 
 impl SyncWorker {
     /// Syncs the log soon. Returns `false` if the system cannot start the thread.
-    pub(super) fn schedule(&self, log: &Arc<Mutex<LogState>>) -> bool {
+    pub(super) fn schedule(&self, log: &Arc<Mutex<OpenLog>>) -> bool {
         let mut state = self.0.lock_state();
         if !state.is_running {
             let (timer, log) = (Arc::clone(&self.0), Arc::downgrade(log));
@@ -52,7 +52,7 @@ impl SyncWorker {
 }
 
 impl SyncTimer {
-    fn run(&self, log: &Weak<Mutex<LogState>>) {
+    fn run(&self, log: &Weak<Mutex<OpenLog>>) {
         while self.wait_until_due() {
             let Some(log) = log.upgrade() else {
                 return;
@@ -70,7 +70,7 @@ impl SyncTimer {
             let waited = self.changed.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        let is_over = |state: &mut TimerState| !state.is_over;
+        let is_over = |state: &mut SyncState| !state.is_over;
         let waited = self.changed.wait_timeout_while(state, SYNC_DELAY, is_over);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_due = false;
@@ -78,7 +78,7 @@ impl SyncTimer {
     }
 
     /// Locks the state. The state is complete at every point where a thread can panic.
-    fn lock_state(&self) -> MutexGuard<'_, TimerState> {
+    fn lock_state(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

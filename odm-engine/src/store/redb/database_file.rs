@@ -163,6 +163,13 @@ impl DatabaseFile {
         }
     }
 
+    /// Reads the whole log.
+    pub(super) fn read_whole_log(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.log_bytes()).map_err(io::Error::other)?];
+        self.read_log(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Reads a part of the log.
     pub(super) fn read_log(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.check_owner()?;

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::store::Changes;
 
 /// The length of the log in a new file.
-pub(super) const LOG_BYTES: u64 = 4 << 20;
+pub(crate) const LOG_BYTES: u64 = 4 << 20;
 
 /// The divisor of the log's length that gives the largest record. Larger commits are checkpoints, because they would be written twice
 /// and fill the log. Inserts of 1,000 documents in one call take 1.7 times as long with 8 as with 2.
@@ -97,15 +97,15 @@ impl WriteAheadLog {
     pub(super) fn open(
         file: Arc<DatabaseFile>,
         generation: Generation,
-    ) -> io::Result<Result<(WriteAheadLog, Changes)>> {
-        let mut bytes = vec![0; usize::try_from(file.log_bytes()).map_err(io::Error::other)?];
-        file.read_log(0, &mut bytes)?;
+    ) -> Result<(WriteAheadLog, Changes)> {
+        let bytes = file.read_whole_log();
+        let bytes = bytes.map_err(|error| file.convert_io(error))?;
         let mut log = WriteAheadLog::new(file, generation);
         let mut changes = Changes::new();
         let mut rest = bytes.as_slice();
         while let Some((record, after)) = split_record(rest, generation, log.sequence) {
             if add_changes(record, &mut changes).is_none() {
-                return Ok(Err(Error::damaged("a record of the log has a wrong form")));
+                return Err(Error::damaged("a record of the log has a wrong form"));
             }
             log.sequence += 1;
             log.end += (rest.len() - after.len()) as u64;
@@ -118,13 +118,14 @@ impl WriteAheadLog {
             .any(|record| record.synced > log.sequence)
         {
             let message = "a record of the log does not match its checksum";
-            return Ok(Err(Error::damaged(message)));
+            return Err(Error::damaged(message));
         }
         if !later_records.is_empty() {
-            log.file.write_log(log.end, &vec![0; rest.len()])?;
-            log.file.sync_log()?;
+            let erased = log.file.write_log(log.end, &vec![0; rest.len()]);
+            let erased = erased.and_then(|()| log.file.sync_log());
+            erased.map_err(|error| log.file.convert_io(error))?;
         }
-        Ok(Ok((log, changes)))
+        Ok((log, changes))
     }
 
     /// Returns a log without records.
@@ -314,7 +315,7 @@ mod tests {
     /// Opens the log and returns the first bytes of the keys of its changes.
     fn open(file: &Arc<DatabaseFile>, generation: Generation) -> (WriteAheadLog, Vec<u8>) {
         let opened = WriteAheadLog::open(Arc::clone(file), generation);
-        let (log, changes) = opened.unwrap().unwrap();
+        let (log, changes) = opened.unwrap();
         (log, changes.keys().map(|key| key[0]).collect())
     }
 
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(open(&file, generation).1, [0, 20]);
         // The first record was synced before the second record was written.
         file.write_log(0, &[0; HEADER_BYTES]).unwrap();
-        let damaged = WriteAheadLog::open(file, generation).unwrap();
+        let damaged = WriteAheadLog::open(file, generation);
         assert!(damaged.err().unwrap().is_damaged());
     }
 }
