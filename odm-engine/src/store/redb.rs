@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use database_file::{DatabaseFile, FileHandle, RefusedStorage};
+use database_file::{DatabaseFile, FileHandle, RefusedStorage, is_storage_full};
 use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
@@ -680,12 +680,7 @@ impl DatabaseFile {
                     (None, io::ErrorKind::InvalidData) => {
                         Error::damaged(format!("{name}: {error}"))
                     }
-                    (
-                        None,
-                        io::ErrorKind::StorageFull
-                        | io::ErrorKind::QuotaExceeded
-                        | io::ErrorKind::FileTooLarge,
-                    ) => Error::storage_full(name, error),
+                    (None, _) if is_storage_full(&error) => Error::storage_full(name, error),
                     (None, _) => Error::io("cannot read or write", name, error),
                 }
             }

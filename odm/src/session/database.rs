@@ -59,7 +59,8 @@ pub struct Database<S> {
 
 impl<S: Schema> Database<S> {
     /// Opens the database of a URL: `odm:path/to/file` or `memory:` for the embedded engine, `mongodb://host/database` for a
-    /// server. `odm:path/to/file?durability=relaxed` exchanges the last writes before a power loss for faster writes.
+    /// server. `odm:path/to/file?durability=relaxed` exchanges the last writes before a power loss for faster writes. A `?` ends the
+    /// path: `backend::Engine::open` opens a file with a `?` in its name.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl<S: Schema> Database<S> {
     ///
     /// - [`Io`](crate::ErrorKind::Io) if the file exists, or if the file system fails.
     /// - [`StorageFull`](crate::ErrorKind::StorageFull) if the copy does not fit.
-    /// - [`InUse`](crate::ErrorKind::InUse) if another backup writes to the same path.
+    /// - [`InUse`](crate::ErrorKind::InUse) if a backup of another database writes to the same path.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) on MongoDB: use `mongodump`.
     pub async fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
         self.backend.backup(path.as_ref()).await

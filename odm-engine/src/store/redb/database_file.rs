@@ -125,6 +125,14 @@ pub(super) enum RefusedStorage {
     Forked { owner: u32 },
 }
 
+/// Whether the storage has no space for a write.
+pub(super) fn is_storage_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
 impl DatabaseFile {
     /// Returns the file on a storage. A new file gets a log of `new_log_bytes`, a multiple of the page size.
     pub(super) fn new(

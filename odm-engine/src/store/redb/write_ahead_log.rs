@@ -19,7 +19,7 @@ use std::sync::Arc;
 use memchr::memmem;
 use twox_hash::XxHash3_64;
 
-use super::database_file::DatabaseFile;
+use super::database_file::{DatabaseFile, is_storage_full};
 use crate::error::{Error, Result};
 use crate::store::Changes;
 
@@ -112,11 +112,8 @@ impl WriteAheadLog {
             rest = after;
         }
         log.synced = log.sequence;
-        let later_records = later_records(rest, generation);
-        if later_records
-            .iter()
-            .any(|record| record.synced > log.sequence)
-        {
+        let later_records = synced_before_later_records(rest, generation);
+        if later_records.iter().any(|synced| *synced > log.sequence) {
             let message = "a record of the log does not match its checksum";
             return Err(Error::damaged(message));
         }
@@ -191,8 +188,7 @@ impl WriteAheadLog {
         let end = self.end + record.len();
         let allocated = self.allocate(end);
         // On a full disk, there is no record to erase, and no space for the erasure.
-        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
-        self.has_unknown_record = !allocated.as_ref().is_err_and(is_full);
+        self.has_unknown_record = !allocated.as_ref().is_err_and(is_storage_full);
         allocated?;
         self.file.write_log(self.end, &record.0)?;
         if syncs {
@@ -256,26 +252,20 @@ fn split_record(bytes: &[u8], generation: Generation, sequence: u64) -> Option<(
     is_valid.then(|| (record.get(HEADER_BYTES..).unwrap_or_default(), rest))
 }
 
-/// A record after the end of the log.
-struct LaterRecord {
-    /// The records before this sequence number were synced when the record was written.
-    synced: u64,
-}
-
-/// Returns the valid records in a part of the log, at any place.
-fn later_records(bytes: &[u8], generation: Generation) -> Vec<LaterRecord> {
+/// Finds the valid records in a part of the log, at any place. Returns for each record the sequence number of the first record that
+/// may not have been synced before.
+fn synced_before_later_records(bytes: &[u8], generation: Generation) -> Vec<u64> {
     let number = |candidate: &[u8], at: usize| -> Option<u64> {
         let bytes = candidate.get(at..)?.first_chunk()?;
         Some(u64::from_be_bytes(*bytes))
     };
-    memmem::find_iter(bytes, generation.as_bytes())
-        .filter_map(|at| {
-            let candidate = bytes.get(at..)?;
-            split_record(candidate, generation, number(candidate, SEQUENCE_OFFSET)?)?;
-            let synced = number(candidate, SYNCED_OFFSET)?;
-            Some(LaterRecord { synced })
-        })
-        .collect()
+    let starts = memmem::find_iter(bytes, generation.as_bytes());
+    let candidates = starts.filter_map(|at| bytes.get(at..));
+    let synced = candidates.filter_map(|candidate| {
+        split_record(candidate, generation, number(candidate, SEQUENCE_OFFSET)?)?;
+        number(candidate, SYNCED_OFFSET)
+    });
+    synced.collect()
 }
 
 fn add_changes(mut payload: &[u8], changes: &mut Changes) -> Option<()> {
