@@ -89,7 +89,10 @@ fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
     let committed = store.commit(
         &version,
         Some(&|writer| {
-            for entry in view.range(KeyRange::with_prefix(&[]), Direction::Ascending) {
+            for entry in view
+                .with_verification()
+                .range(KeyRange::with_prefix(&[]), Direction::Ascending)
+            {
                 interrupt::check()?;
                 let (key, value) = entry?;
                 // The new file has a log of its own, without records.

@@ -13,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod find_and_modify;
 pub(crate) mod find_each;
+mod id_lookup;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 mod matches;

@@ -23,6 +23,9 @@ const MAX_EXCESS_BYTES: usize = 16 << 10;
 pub(crate) fn prepare_for_storage(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
     check_size(&document, code::BAD_VALUE)?;
     value::check_document(&document)?;
+    if value::begins_with_plain_id(&document) {
+        return Ok(document);
+    }
     let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
     for (_, id) in value::fields(&document).filter(is_id) {
         ensure_valid_id(id)?;

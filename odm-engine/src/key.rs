@@ -30,6 +30,9 @@ const MULTIKEY_PREFIX: u8 = 0x05;
 const CHANGE_LOG_PREFIX: u8 = 0x06;
 const EVENT_PREFIX: u8 = 0x07;
 
+/// The length of the key of a document.
+const RECORD_KEY_BYTES: usize = 1 + size_of::<u32>() + size_of::<RecordId>();
+
 /// The number of a document within its collection, in order of insertion.
 pub(crate) type RecordId = u64;
 
@@ -55,6 +58,14 @@ pub(crate) fn is_format_version(key: &[u8]) -> bool {
 /// Whether `key` belongs to the change log.
 pub(crate) fn is_of_change_log(key: &[u8]) -> bool {
     matches!(key.first(), Some(&CHANGE_LOG_PREFIX | &EVENT_PREFIX))
+}
+
+/// Whether `key` is the key of a document or of an entry of an index.
+pub(crate) fn is_of_document(key: &[u8]) -> bool {
+    matches!(
+        key.first(),
+        Some(&RECORD_PREFIX | &INDEX_ENTRY_PREFIX | &UNIQUE_ENTRY_PREFIX)
+    )
 }
 
 /// Describes the content under a key, for error messages.
@@ -88,9 +99,12 @@ pub(crate) fn catalog_name(key: &[u8]) -> Result<&str> {
 }
 
 /// Returns the key of a document.
-pub(crate) fn for_record(collection: u32, record: RecordId) -> Vec<u8> {
-    let mut key = record_prefix(collection);
-    key.extend_from_slice(&record.to_be_bytes());
+pub(crate) fn for_record(collection: u32, record: RecordId) -> [u8; RECORD_KEY_BYTES] {
+    let mut key = [RECORD_PREFIX; RECORD_KEY_BYTES];
+    let (_, numbers) = key.split_at_mut(1);
+    let (collection_bytes, record_bytes) = numbers.split_at_mut(size_of::<u32>());
+    collection_bytes.copy_from_slice(&collection.to_be_bytes());
+    record_bytes.copy_from_slice(&record.to_be_bytes());
     key
 }
 

@@ -31,8 +31,11 @@ pub(crate) use access::{AccessPath, IndexAccess, IndexWalk, QueryPlan};
 use conditions::FilterDemands;
 pub(crate) use covering::ReadSet;
 pub(crate) use hint::{IndexHint, parse_natural};
-pub(crate) use records::{CandidateRecords, ExaminedCounts, RecordContent};
+pub(crate) use records::{
+    CandidateRecords, ExaminedCounts, RecordContent, missing_document_error, read_document,
+};
 use scan::IndexScan;
+pub(crate) use scan::ScanBounds;
 
 /// The maximum number of `$or` branches that are planned separately.
 const MAX_PLANNED_BRANCHES: usize = 100;

@@ -145,6 +145,11 @@ pub(crate) trait Snapshot: Send + Sync {
 
     /// Iterates over the entries in `range`, in ascending or descending key order. The iterator owns the snapshot.
     fn range(&self, range: KeyRange, direction: Direction) -> Entries;
+
+    /// Returns the same state with a verification of every value that has a checksum. Returns `None` if the values have no checksums.
+    fn verifying(&self) -> Option<Arc<dyn Snapshot>> {
+        None
+    }
 }
 
 /// The snapshot of a closed store. Every read is an error.

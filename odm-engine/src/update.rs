@@ -13,6 +13,7 @@ mod array_filter;
 mod bit;
 mod changed_places;
 mod current_date;
+mod in_place;
 mod min_max;
 mod node;
 mod opened_fields;
@@ -124,6 +125,15 @@ impl ParsedUpdate {
     ) -> Result<Option<ModifiedDocument>> {
         let modified = match &self.0 {
             UpdateKind::Operators(operations) => {
+                if let Some(plain) = operations.plain_operations()
+                    && let Some(patched) = in_place::apply_plain(plain, document)?
+                {
+                    let is_modified = !patched.places.is_empty();
+                    return Ok(is_modified.then_some(ModifiedDocument {
+                        document: patched.document,
+                        kind: ModificationKind::Update(patched.places),
+                    }));
+                }
                 let mut root = UpdateNode::from_document(document);
                 let places = operations.apply_to(document, filter, &mut root, false)?;
                 if places.is_empty() {

@@ -14,7 +14,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{Error, Result};
 
 pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
-pub(crate) use lookup::{changed_fields, get};
+pub(crate) use lookup::{PlainField, begins_with_plain_id, changed_fields, get, plain_fields};
 pub(crate) use number::Number;
 pub(crate) use sum::ExactSum;
 
@@ -163,6 +163,9 @@ pub(crate) fn check_array_depth(array: &RawArray) -> Result<()> {
 /// # Errors
 /// See [`check_document`].
 pub(crate) fn check_depth(document: &RawDocument, depth: usize) -> Result<()> {
+    if lookup::is_plainly_valid(document, depth) {
+        return Ok(());
+    }
     check_elements(document.iter_elements(), depth)
 }
 

@@ -4,7 +4,7 @@ use super::find::FindQuery;
 use super::matches::MatchIterator;
 use super::{Find, ReadState};
 use crate::error::Result;
-use crate::plan::AccessPath;
+use crate::plan::{AccessPath, ScanBounds};
 
 /// How a query finds its documents, and its cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,12 +87,13 @@ impl Explain {
             AccessPath::Ids(ids) => {
                 self.stage = ExplainStage::IdLookup;
                 self.indexes.push(ids.state.index.name.clone());
-                self.bounds.extend(ids.bounds.iter().cloned());
+                self.bounds.extend(ids.bounds.describe());
             }
             AccessPath::Index(index) => {
                 self.stage = ExplainStage::IndexScan;
                 self.indexes.push(index.state.index.name.clone());
-                self.bounds.extend(index.bounds.iter().cloned());
+                let bounds = index.bounds.iter();
+                self.bounds.extend(bounds.flat_map(ScanBounds::describe));
             }
             AccessPath::Union(branches) => {
                 branches.iter().for_each(|branch| self.add_access(branch));

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::matches::MatchIterator;
-use super::{ReadState, parse_order, variables};
+use super::{ReadState, id_lookup, parse_order, variables};
 use crate::catalog::Collection;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -43,6 +43,10 @@ pub(super) struct FindQuery {
 }
 
 pub(crate) fn run_find(reading: ReadState<'_>, name: &str, find: &Find) -> Result<Cursor> {
+    if let Some(id) = id_lookup::only_id(find) {
+        let document = id_lookup::find_by_id(reading, name, id)?;
+        return Ok(Cursor::new(document.into_iter().map(Ok)));
+    }
     FindQuery::parse(find)?.run_query(reading, name)
 }
 

@@ -15,7 +15,7 @@ use crate::value;
 
 /// Checks that documents and index entries correspond, and that no other data is stored.
 pub(crate) fn run_validation(reading: ReadState<'_>) -> Result<()> {
-    let view = reading.view;
+    let view = &reading.view.with_verification();
     // One key for the format, one for the write-ahead log if there is a log, and the keys of the change log. All of them were read
     // when the database was opened.
     let mut expected = 1

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Collation, IndexState, collation, hashed, wildcard};
+use super::{Collation, IndexState, collation, hashed, part, wildcard};
 use crate::document::append_field;
 use crate::error::{DuplicateKey, Error, Result, code};
 use crate::filter::Filter;
@@ -58,6 +58,9 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Inde
         }
         return Ok(collector.keys);
     }
+    if let Some(keys) = plain_keys(state, document)? {
+        return Ok(keys);
+    }
     for values in value_tuples(state, document)? {
         collector.add_key(encode_key(state, &values)?)?;
     }
@@ -71,6 +74,29 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Inde
         keys.stored_part = part.part_to_store(&state.index, &state.paths, document, key)?;
     }
     Ok(keys)
+}
+
+/// Returns the only key of a document with plain values at the top level, without the general expansion of paths. Returns `None`
+/// for any other document or index.
+fn plain_keys(state: &IndexState, document: &RawDocument) -> Result<Option<IndexKeys>> {
+    let are_top_level = state.paths.iter().all(|path| path.parts().len() == 1);
+    if !are_top_level || state.partial.is_some() {
+        return Ok(None);
+    }
+    let names = state.paths.iter().map(Path::as_str);
+    let Some(plain) = value::plain_fields(document, names) else {
+        return Ok(None);
+    };
+    let values: Vec<_> = plain.fields.iter().map(|field| Some(field.value)).collect();
+    let key = encode_key(state, &values)?;
+    let mut keys = IndexKeys::default();
+    if let Some(part) = &state.part
+        && !(plain.are_in_order && part::is_determined_by(&state.index, &values, &key))
+    {
+        keys.stored_part = part.part_to_store(&state.index, &state.paths, document, &key)?;
+    }
+    keys.keys.insert(key);
+    Ok(Some(keys))
 }
 
 /// A collector of a document's keys, up to a size limit.

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use bson::raw::CString;
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Index;
+use super::{Direction, Index};
 use crate::document::append_field;
 use crate::error::{Error, Result};
 use crate::key::value::KeyDecoder;
@@ -51,6 +51,26 @@ impl PartProjection {
             _ => part.into_bytes(),
         })
     }
+}
+
+/// Whether the key determines the part with these values of all fields, in the order of the index. The answer may be a false
+/// negative.
+pub(super) fn is_determined_by(
+    index: &Index,
+    values: &[Option<RawBsonRef<'_>>],
+    key: &[u8],
+) -> bool {
+    let mut decoder = KeyDecoder::new(key);
+    let mut fields = values.iter().zip(&index.keys);
+    let is_equal = |(value, (_, direction)): (&Option<RawBsonRef<'_>>, &(_, Direction))| {
+        let decoded = decoder.next_value(*direction);
+        decoded.is_some_and(|decoded| match *value {
+            // Equal floating-point numbers can have different bytes.
+            None | Some(RawBsonRef::Double(_)) => false,
+            Some(value) => decoded.as_raw_bson_ref() == value,
+        })
+    };
+    fields.all(is_equal) && decoder.is_at_end()
 }
 
 /// Returns the part of a document from the key and stored part of its entry.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::scan::ScanBounds;
 use crate::direction::Direction;
 use crate::index::IndexState;
 use crate::store::KeyRange;
@@ -31,7 +32,7 @@ pub(crate) struct IdAccess {
     /// The complete keys of the entries, in the order of the look-ups.
     pub(crate) keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
     pub(crate) is_covered: bool,
-    pub(crate) bounds: Vec<String>,
+    pub(crate) bounds: ScanBounds,
 }
 
 /// A walk through an index.
@@ -43,8 +44,8 @@ pub(crate) struct IndexAccess {
     pub(crate) multikey: bool,
     /// Whether the entries contain all requested fields, so that no document is read.
     pub(crate) is_covered: bool,
-    /// A description of the ranges for explain, one text for each field.
-    pub(crate) bounds: Vec<String>,
+    /// The bounds of each scan that the walk combines.
+    pub(crate) bounds: Vec<ScanBounds>,
 }
 
 /// How a plan walks through disjoint ranges.

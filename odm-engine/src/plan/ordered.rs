@@ -87,7 +87,7 @@ impl QueryPlanner<'_> {
             direction,
             multikey: scans.iter().any(IndexScan::has_arrays),
             is_covered: scans.iter().all(IndexScan::is_covered),
-            bounds: scans.iter().flat_map(IndexScan::describe_bounds).collect(),
+            bounds: scans.into_iter().map(IndexScan::into_bounds).collect(),
         });
         let plan = QueryPlan {
             access,

@@ -100,8 +100,8 @@ impl CandidateRecords {
             if self.seen.as_mut().is_none_or(|seen| seen.insert(record)) {
                 self.examined.documents += 1;
                 let document = self.view.get(&key::for_record(self.collection, record))?;
-                let orphan = || Error::damaged("an index entry refers to a missing document");
-                let document = RecordContent::Document(document.ok_or_else(orphan)?);
+                let document = document.ok_or_else(missing_document_error)?;
+                let document = RecordContent::Document(document);
                 return Ok(Some((record, document)));
             }
         }
@@ -120,11 +120,24 @@ impl Iterator for CandidateRecords {
 impl RecordContent {
     pub(crate) fn as_document(&self) -> Result<&RawDocument> {
         match self {
-            RecordContent::Document(bytes) => RawDocument::from_bytes(&**bytes)
-                .map_err(|error| Error::damaged(format!("a document cannot be read: {error}"))),
+            RecordContent::Document(bytes) => read_document(bytes),
             RecordContent::Part(part) => Ok(part),
         }
     }
+}
+
+/// Returns the document in stored bytes.
+///
+/// # Errors
+/// Damaged.
+pub(crate) fn read_document(bytes: &[u8]) -> Result<&RawDocument> {
+    RawDocument::from_bytes(bytes)
+        .map_err(|error| Error::damaged(format!("a document cannot be read: {error}")))
+}
+
+/// Returns the error for an index entry without its document.
+pub(crate) fn missing_document_error() -> Error {
+    Error::damaged("an index entry refers to a missing document")
 }
 
 fn add_sources(

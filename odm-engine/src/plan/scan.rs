@@ -44,6 +44,14 @@ pub(super) struct IndexScan {
     skips_missing: bool,
 }
 
+/// The bounds of the fields of one scan.
+pub(crate) struct ScanBounds {
+    state: Arc<IndexState>,
+    /// The path of a scan of a wildcard index.
+    wildcard_path: Option<Path>,
+    fields: Vec<FieldBounds>,
+}
+
 struct FieldBounds {
     bounds: ValueBounds,
     element: Option<ElementScope>,
@@ -284,15 +292,14 @@ impl IndexScan {
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
         let multikey = self.has_arrays();
-        let bounds = self.describe_bounds();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
             let ranges = self.bounded_ranges(0, direction);
             let ids = IdAccess {
                 keys: Box::new(ranges.map(|(range, _)| range.start)),
-                state: self.state,
                 is_covered: self.is_covered,
-                bounds,
+                state: Arc::clone(&self.state),
+                bounds: self.into_bounds(),
             };
             return QueryPlan {
                 access: AccessPath::Ids(ids),
@@ -300,11 +307,14 @@ impl IndexScan {
                 rejected,
             };
         }
-        let walk = match self.wildcard_ranges.take() {
-            Some(places) if direction == Direction::Descending => {
-                IndexWalk::Sequential(Box::new(places.ranges.into_iter().rev()))
+        let walk = match &mut self.wildcard_ranges {
+            Some(places) => {
+                let ranges = std::mem::take(&mut places.ranges).into_iter();
+                match direction {
+                    Direction::Ascending => IndexWalk::Sequential(Box::new(ranges)),
+                    Direction::Descending => IndexWalk::Sequential(Box::new(ranges.rev())),
+                }
             }
-            Some(places) => IndexWalk::Sequential(Box::new(places.ranges.into_iter())),
             None if merged > 0 => {
                 IndexWalk::Merged(self.bounded_ranges(merged, direction).collect())
             }
@@ -314,28 +324,25 @@ impl IndexScan {
         };
         QueryPlan {
             access: AccessPath::Index(IndexAccess {
-                state: self.state,
+                state: Arc::clone(&self.state),
                 walk,
                 direction,
                 multikey,
                 is_covered: self.is_covered,
-                bounds,
+                bounds: vec![self.into_bounds()],
             }),
             is_sorted,
             rejected,
         }
     }
 
-    /// Describes the bounds of each field, for explain.
-    pub(super) fn describe_bounds(&self) -> Vec<String> {
-        let paths = match &self.wildcard_ranges {
-            Some(places) => std::slice::from_ref(&places.path),
-            None => self.state.paths.as_slice(),
-        };
-        let fields = paths.iter().map(Path::as_str).zip(&self.fields);
-        fields
-            .map(|(path, field)| format!("{path}: {}", field.bounds))
-            .collect()
+    /// Returns the bounds of each field, for explain.
+    pub(super) fn into_bounds(self) -> ScanBounds {
+        ScanBounds {
+            state: self.state,
+            wildcard_path: self.wildcard_ranges.map(|places| places.path),
+            fields: self.fields,
+        }
     }
 
     /// Returns how a walk gives this order: the direction, and the number of leading fields with ranges to merge. `None` if no
@@ -434,6 +441,18 @@ impl IndexScan {
             }
         }
         KeyRanges::new(self.state.prefix.clone(), bounded, merged, direction)
+    }
+}
+
+impl ScanBounds {
+    /// Describes the bounds of each field, for explain.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = String> {
+        let paths = match &self.wildcard_path {
+            Some(path) => std::slice::from_ref(path),
+            None => self.state.paths.as_slice(),
+        };
+        let fields = paths.iter().map(Path::as_str).zip(&self.fields);
+        fields.map(|(path, field)| format!("{path}: {}", field.bounds))
     }
 }
 

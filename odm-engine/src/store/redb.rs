@@ -1,8 +1,9 @@
 //! The store on disk: one file, with one redb table.
 //!
 //! redb verifies its pages in a repair after a crash, but not on a read. So every [page](page_checksums) has a checksum
-//! that is verified when the page is read from the file. Every [value](value_checksum) has a checksum that is verified on each
-//! read. The format version has no checksum, because engines of every version must be able to read it.
+//! that is verified when the page is read from the file. Every [value](value_checksum) has a checksum, too. The checksums of
+//! documents and index entries are verified by a validation and a backup only, if the pages have checksums. The format version has no
+//! checksum, because engines of every version must be able to read it.
 //!
 //! redb refuses all writes after an I/O error. The store then reopens the file in the state after the last successful commit. On
 //! a full disk, the store accepts only commits that free space, and uses a reserve of disk space for these commits.
@@ -327,9 +328,12 @@ impl Store for RedbStore {
                 .open_table(TABLE)
                 .map_err(|error| self.file.convert_error(error))?;
             Ok(Arc::new(RedbSnapshot {
-                table,
+                table: Arc::new(table),
                 file: Arc::clone(&self.file),
-                has_value_checksums: opened.has_value_checksums,
+                checks: ValueChecks {
+                    have_checksums: opened.has_value_checksums,
+                    are_verified: !self.file.has_page_checksums(),
+                },
             }) as Arc<dyn Snapshot>)
         })
     }
@@ -527,9 +531,18 @@ impl CommitWriter for TableWriter<'_> {
 
 /// A redb read transaction, which the table keeps alive.
 struct RedbSnapshot {
-    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    table: Arc<ReadOnlyTable<&'static [u8], &'static [u8]>>,
     file: Arc<DatabaseFile>,
-    has_value_checksums: bool,
+    checks: ValueChecks,
+}
+
+/// The checksums of the values of a snapshot.
+#[derive(Clone, Copy)]
+struct ValueChecks {
+    have_checksums: bool,
+    /// Whether each read of a document or an entry of an index verifies the checksum. In a file with checksums of pages, the page
+    /// is verified when it is read from the file, so only a validation and a backup verify these values.
+    are_verified: bool,
 }
 
 impl Snapshot for RedbSnapshot {
@@ -540,7 +553,7 @@ impl Snapshot for RedbSnapshot {
                 .get_owned(key)
                 .map_err(|error| self.file.convert_error(error))?;
             value
-                .map(|value| verify_value(self.has_value_checksums, key, value))
+                .map(|value| self.checks.read_value(key, value))
                 .transpose()
         })
     }
@@ -558,10 +571,21 @@ impl Snapshot for RedbSnapshot {
                 entries: Some(entries),
                 direction,
                 file: Arc::clone(&self.file),
-                has_value_checksums: self.has_value_checksums,
+                checks: self.checks,
             }),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
+    }
+
+    fn verifying(&self) -> Option<Arc<dyn Snapshot>> {
+        Some(Arc::new(RedbSnapshot {
+            table: Arc::clone(&self.table),
+            file: Arc::clone(&self.file),
+            checks: ValueChecks {
+                are_verified: true,
+                ..self.checks
+            },
+        }))
     }
 }
 
@@ -570,7 +594,7 @@ struct RedbEntries {
     entries: Option<OwnedRange<&'static [u8], &'static [u8]>>,
     direction: Direction,
     file: Arc<DatabaseFile>,
-    has_value_checksums: bool,
+    checks: ValueChecks,
 }
 
 impl Iterator for RedbEntries {
@@ -589,7 +613,7 @@ impl Iterator for RedbEntries {
             let Some((key, value)) = next else {
                 return Ok(None);
             };
-            let value = verify_value(self.has_value_checksums, key.value(), value)?;
+            let value = self.checks.read_value(key.value(), value)?;
             Ok(Some((StoredBytes::Page(key), value)))
         });
         if next.is_err() {
@@ -599,18 +623,21 @@ impl Iterator for RedbEntries {
     }
 }
 
-/// Accesses the slices of a page once inside of the panic guard. Later accesses have the same bounds and cannot panic.
-fn verify_value(
-    is_sealed: bool,
-    key: &[u8],
-    value: OwnedAccessGuard<&'static [u8]>,
-) -> Result<StoredBytes> {
-    if !value_checksum::has_checksum(is_sealed, key) {
-        let _ = value.value();
-        return Ok(StoredBytes::Page(value));
+impl ValueChecks {
+    /// Accesses the slice of the page once inside of the panic guard. Later accesses have the same bounds and cannot panic.
+    ///
+    /// # Errors
+    /// Damaged.
+    fn read_value(self, key: &[u8], value: OwnedAccessGuard<&'static [u8]>) -> Result<StoredBytes> {
+        let stored = value.value();
+        if !value_checksum::has_checksum(self.have_checksums, key) {
+            return Ok(StoredBytes::Page(value));
+        }
+        if self.are_verified || !key::is_of_document(key) {
+            value_checksum::verify_checksum(key, stored)?;
+        }
+        Ok(StoredBytes::PageWithChecksum(value))
     }
-    value_checksum::verify_checksum(key, value.value())?;
-    Ok(StoredBytes::PageWithChecksum(value))
 }
 
 impl DatabaseFile {

@@ -27,7 +27,7 @@ impl StoreView {
             snapshot,
             change_bytes: changes
                 .iter()
-                .map(|(key, value)| change_size(key, value))
+                .map(|(key, value)| change_size(key.len(), value))
                 .sum(),
             changes,
         }
@@ -52,6 +52,15 @@ impl StoreView {
         StoreView::new(base, Changes::new())
     }
 
+    /// Returns the same state with a verification of every value that has a checksum.
+    pub(crate) fn with_verification(&self) -> StoreView {
+        let snapshot = self.snapshot.verifying();
+        StoreView {
+            snapshot: snapshot.unwrap_or_else(|| Arc::clone(&self.snapshot)),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn put(&mut self, key: impl Into<Arc<[u8]>>, value: impl Into<Arc<[u8]>>) {
         self.set_change(key.into(), Some(value.into()));
     }
@@ -71,19 +80,18 @@ impl StoreView {
     }
 
     fn set_change(&mut self, key: Arc<[u8]>, value: Option<Arc<[u8]>>) {
-        if let Some(previous) = self.changes.get(&key) {
-            self.change_bytes = self
-                .change_bytes
-                .saturating_sub(change_size(&key, previous));
+        let key_bytes = key.len();
+        self.change_bytes += change_size(key_bytes, &value);
+        if let Some(previous) = self.changes.insert(key, value) {
+            let previous_size = change_size(key_bytes, &previous);
+            self.change_bytes = self.change_bytes.saturating_sub(previous_size);
         }
-        self.change_bytes += change_size(&key, &value);
-        self.changes.insert(key, value);
     }
 }
 
-fn change_size(key: &[u8], value: &Option<Arc<[u8]>>) -> usize {
-    let value = value.as_ref().map_or(0, |value| value.len());
-    key.len() + value + CHANGE_OVERHEAD_BYTES
+fn change_size(key_bytes: usize, value: &Option<Arc<[u8]>>) -> usize {
+    let value_bytes = value.as_ref().map_or(0, |value| value.len());
+    key_bytes + value_bytes + CHANGE_OVERHEAD_BYTES
 }
 
 impl Snapshot for StoreView {
@@ -103,6 +111,10 @@ impl Snapshot for StoreView {
             changes: PagedEntries::new(self.changes.clone(), range, direction).peekable(),
             direction,
         })
+    }
+
+    fn verifying(&self) -> Option<Arc<dyn Snapshot>> {
+        Some(Arc::new(self.with_verification()))
     }
 }
 

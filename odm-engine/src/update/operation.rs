@@ -26,6 +26,15 @@ pub(super) struct UpdateOperations {
     /// The paths of the operations.
     targets: BTreeSet<UpdatePath>,
     array_filters: ArrayFilters,
+    /// Whether all operations are [plain](PlainOperation).
+    are_plain: bool,
+}
+
+/// An operator on a field at the top level other than `_id`.
+#[derive(Clone, Copy)]
+pub(super) struct PlainOperation<'o> {
+    pub(super) name: &'o str,
+    pub(super) operator: &'o dyn UpdateOperator,
 }
 
 #[derive(Debug)]
@@ -146,7 +155,26 @@ impl UpdateOperations {
             let message = format!("the array filter '{unused}' is not used in the update");
             return Err(Error::with_server_code(9, message));
         }
+        let added_bytes = self.all.iter().map(|operation| match &operation.action {
+            PathAction::Change(_, size) => *size,
+            _ => 0,
+        });
+        let are_small = added_bytes.sum::<usize>() <= MAX_ADDED_BYTES;
+        self.are_plain = are_small
+            && self
+                .all
+                .iter()
+                .all(|operation| operation.as_plain().is_some());
         Ok(self)
+    }
+
+    /// Returns the operations on an existing document, if all of them are plain.
+    pub(super) fn plain_operations(
+        &self,
+    ) -> Option<impl Iterator<Item = PlainOperation<'_>> + Clone> {
+        let of_updates = self.all.iter().filter(|operation| !operation.on_insert);
+        self.are_plain
+            .then(|| of_updates.filter_map(PathOperation::as_plain))
     }
 
     /// Runs the operations on `root`, the tree of a document that `filter` matched. Returns the
@@ -258,6 +286,20 @@ impl UpdateOperations {
             on_insert,
         });
         Ok(())
+    }
+}
+
+impl PathOperation {
+    fn as_plain(&self) -> Option<PlainOperation<'_>> {
+        let PathAction::Change(operator, _) = &self.action else {
+            return None;
+        };
+        let name = self.target.only_name()?;
+        let is_plain = name != "_id" && !name.starts_with('$');
+        is_plain.then_some(PlainOperation {
+            name,
+            operator: operator.as_ref(),
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 //! The scan skips values by their size without decoding them, several times as fast as an iteration
 //! over decoded elements.
 
+use std::ops::Range;
+
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 
@@ -36,6 +38,97 @@ pub(crate) fn changed_fields<'d>(
             }
         }
     }
+}
+
+/// Some top-level fields, in the order of their names in a request.
+pub(crate) struct PlainFields<'d> {
+    pub(crate) fields: Vec<PlainField<'d>>,
+    /// Whether the document has the fields in the same order.
+    pub(crate) are_in_order: bool,
+}
+
+/// A field with a value that is neither a document nor an array.
+#[derive(Clone)]
+pub(crate) struct PlainField<'d> {
+    pub(crate) value: RawBsonRef<'d>,
+    /// The position of the byte with the type.
+    pub(crate) kind_at: usize,
+    /// The positions of the value.
+    pub(crate) bytes: Range<usize>,
+}
+
+/// Returns top-level fields. Returns `None` unless the document has each field exactly once, with a value that is neither a document
+/// nor an array and has a common type.
+pub(crate) fn plain_fields<'d, 'n>(
+    document: &'d RawDocument,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Option<PlainFields<'d>> {
+    let mut found = vec![None; names.clone().count()];
+    let (mut count, mut are_in_order) = (0, true);
+    let mut fields = Fields::of(document);
+    // The last byte of a document follows the fields.
+    let end = document.as_bytes().len() - 1;
+    loop {
+        let kind_at = end - fields.rest.len();
+        let Some(field) = fields.next() else {
+            break;
+        };
+        let mut places = names.clone();
+        let Some(place) = places.position(|name| name.as_bytes() == field.name) else {
+            continue;
+        };
+        let value = decode_value(field.kind, field.value)?;
+        let slot = found.get_mut(place).filter(|slot| slot.is_none())?;
+        if matches!(value, RawBsonRef::Document(_)) {
+            return None;
+        }
+        let value_end = end - fields.rest.len();
+        *slot = Some(PlainField {
+            value,
+            kind_at,
+            bytes: value_end - field.value.len()..value_end,
+        });
+        are_in_order &= place == count;
+        count += 1;
+    }
+    // Malformed bytes may hide a second field with the same name.
+    let is_complete = fields.rest.is_empty();
+    let fields = found.into_iter().collect::<Option<Vec<_>>>()?;
+    is_complete.then_some(PlainFields {
+        fields,
+        are_in_order,
+    })
+}
+
+/// Whether a document begins with its only `_id`, of a common type that is allowed for ids.
+pub(crate) fn begins_with_plain_id(document: &RawDocument) -> bool {
+    let mut fields = Fields::of(document);
+    let is_plain = |field: FieldBytes<'_>| {
+        field.name == b"_id"
+            && !matches!(
+                decode_value(field.kind, field.value),
+                None | Some(RawBsonRef::Document(_))
+            )
+    };
+    fields.next().is_some_and(is_plain) && fields.all(|field| field.name != b"_id")
+}
+
+/// Whether a document is valid BSON of common types and nests at most `depth` levels. The answer may be a false negative.
+pub(crate) fn is_plainly_valid(document: &RawDocument, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else {
+        return false;
+    };
+    let mut fields = Fields::of(document);
+    let is_valid = |field: FieldBytes<'_>| {
+        str::from_utf8(field.name).is_ok()
+            && match field.kind {
+                0x03 | 0x04 => RawDocument::from_bytes(field.value)
+                    .is_ok_and(|inner| is_plainly_valid(inner, depth)),
+                0x02 => field.value.last() == Some(&0) && decode_value(0x02, field.value).is_some(),
+                kind => decode_value(kind, field.value).is_some(),
+            }
+    };
+    fields.by_ref().all(is_valid) && fields.rest.is_empty()
 }
 
 /// The top-level fields of a document as bytes. Ends before malformed bytes.

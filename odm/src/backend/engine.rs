@@ -39,6 +39,7 @@ use super::{
         FindOperation, FindSeveral, Index, InsertOperation, UpdateOperation, UpdateResult,
         WatchOperation,
     },
+    read_to_end,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -140,6 +141,24 @@ pub trait EngineTarget: Deref<Target = Session> + fmt::Debug + Send + Sync + 'st
 impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> EngineTarget for T {}
 
 impl<T: EngineTarget> Engine<T> {
+    /// Reads the first documents of a query.
+    fn find_first_batch(
+        &self,
+        find: FindOperation,
+    ) -> impl Future<Output = Result<EngineBatch>> + Send + use<T> {
+        let (collection, max_time) = (find.collection.clone(), find.options.max_time);
+        let find = convert::find_to_engine(find);
+        let (target, name) = (Arc::clone(&self.target), collection.clone());
+        let input_bytes = find.filter.as_bytes().len();
+        let call = Call::new(move || EngineBatch::read_first(target.find(&name, &find)?));
+        let call = call.with_input(input_bytes);
+        async move {
+            let to_error = |failure| error::in_collection(failure, &collection);
+            let first = call.run_cancellable(max_time, to_error).await?;
+            first.complete(max_time).await
+        }
+    }
+
     /// Runs a read of a collection, within a time limit. Dropping the future cancels the read.
     fn run_read<R: Send + 'static>(
         &self,
@@ -170,15 +189,19 @@ impl<T: EngineTarget> Engine<T> {
 
 impl<T: EngineTarget> Executor for Engine<T> {
     fn find(&self, find: FindOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let (collection, max_time) = (find.collection.clone(), find.options.max_time);
-        let find = convert::find_to_engine(find);
-        let input_bytes = find.filter.as_bytes().len();
-        let documents = self.run_read(collection, max_time, input_bytes, move |target, name| {
-            EngineBatch::read_first(target.find(name, &find)?)
-        });
+        let max_time = find.options.max_time;
+        let first = self.find_first_batch(find);
+        Box::pin(async move { Ok(EngineCursor::new_boxed(first.await?, max_time)) })
+    }
+
+    fn find_all(&self, find: FindOperation) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        let max_time = find.options.max_time;
+        let first = self.find_first_batch(find);
         Box::pin(async move {
-            let first = documents.await?.complete(max_time).await?;
-            Ok(EngineCursor::new_boxed(first, max_time))
+            match first.await?.into_all() {
+                Ok(all) => Ok(all),
+                Err(first) => read_to_end(EngineCursor::new_boxed(first, max_time)).await,
+            }
         })
     }
 

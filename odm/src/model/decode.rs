@@ -1,6 +1,7 @@
 //! Decoding of stored documents, with errors that name the document and the path.
 
 mod deserializer;
+mod elements;
 
 use std::sync::Arc;
 

@@ -24,6 +24,9 @@ use crate::{
 const MAX_CURSOR_BATCH_DOCUMENTS: usize = 1_000;
 const MAX_CURSOR_BATCH_BYTES: usize = 1024 * 1024;
 
+/// How many documents a batch reads between two looks at the clock.
+const DOCUMENTS_PER_TIME_CHECK: usize = 8;
+
 /// Documents that were read, and the cursor for the remaining documents.
 #[derive(Default)]
 pub(super) struct EngineBatch {
@@ -55,6 +58,14 @@ impl EngineBatch {
             return Ok(self);
         }
         blocking::run_interruptible(max_time, move || self.fill()).await
+    }
+
+    /// Returns the documents if they are all documents of the cursor. Returns the batch otherwise.
+    pub(super) fn into_all(self) -> std::result::Result<Vec<RawDocumentBuf>, Self> {
+        match self.rest.is_none() && self.failure.is_none() {
+            true => Ok(self.documents),
+            false => Err(self),
+        }
     }
 
     /// The result of a read by several keys or queries. Each document gets the position of its key or query.
@@ -90,7 +101,9 @@ impl EngineBatch {
             {
                 break;
             }
-            if brief_time_left().is_some_and(|left| left < MIN_TIME_OF_BATCH) {
+            if self.documents.len() % DOCUMENTS_PER_TIME_CHECK == DOCUMENTS_PER_TIME_CHECK - 1
+                && brief_time_left().is_some_and(|left| left < MIN_TIME_OF_BATCH)
+            {
                 self.is_partial = true;
                 break;
             }

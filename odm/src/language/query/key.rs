@@ -4,7 +4,7 @@ use std::fmt;
 
 use bson::{RawDocument, RawDocumentBuf, Uuid, oid::ObjectId};
 
-use super::{Filter, FilterNode, encode_value, field_test};
+use super::{Filter, FilterNode, encode_value, field_test, id_filter};
 use crate::{
     Result, error,
     language::field::Path,
@@ -143,7 +143,10 @@ impl<T: Document> Key<T> {
 
     /// Returns the condition as a filter document.
     pub(crate) fn to_raw(&self) -> Result<RawDocumentBuf> {
-        let filter = Filter::<T>::from_node(self.condition()?).to_raw();
+        let filter = match &self.shard {
+            FilterNode::All => id_filter(&encode_value(&self.id)?),
+            _ => Filter::<T>::from_node(self.condition()?).to_raw(),
+        };
         filter.map_err(error::of_model::<T>)
     }
 }

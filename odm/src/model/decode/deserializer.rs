@@ -4,14 +4,14 @@
 
 use std::fmt;
 
-use bson::{
-    Bson, Deserializer as BsonDeserializer, RawArray, RawBsonRef, RawDocument, raw::RawElement,
-};
+use bson::{Bson, Deserializer as BsonDeserializer, Document, RawBsonRef, RawDocument};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, VariantAccess, Visitor,
     value::{BorrowedStrDeserializer, MapDeserializer},
 };
+
+use super::elements::{Element, Elements};
 
 /// A decoding error with its path.
 #[derive(Debug)]
@@ -59,17 +59,58 @@ impl serde::de::Error for DecodeError {
 type Result<T> = std::result::Result<T, DecodeError>;
 
 /// A stored value.
-pub(super) struct StoredValue<'de>(RawBsonRef<'de>);
+pub(super) enum StoredValue<'de> {
+    /// The elements of an array.
+    Array(&'de RawDocument),
+    /// A value that is not an array.
+    Other(RawBsonRef<'de>),
+}
+
+impl<'de> From<RawBsonRef<'de>> for StoredValue<'de> {
+    fn from(value: RawBsonRef<'de>) -> Self {
+        match value {
+            RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
+                Ok(elements) => Self::Array(elements),
+                // An array with malformed bytes does not exist.
+                Err(_) => Self::Other(RawBsonRef::Undefined),
+            },
+            value => Self::Other(value),
+        }
+    }
+}
 
 impl<'de> StoredValue<'de> {
     #[inline]
     pub(super) fn from_document(document: &'de RawDocument) -> Self {
-        Self(RawBsonRef::Document(document))
+        Self::Other(RawBsonRef::Document(document))
+    }
+
+    /// Whether all values of the type have the same size.
+    pub(super) fn has_fixed_size(&self) -> bool {
+        matches!(
+            self,
+            StoredValue::Other(
+                RawBsonRef::Int32(_)
+                    | RawBsonRef::Int64(_)
+                    | RawBsonRef::Double(_)
+                    | RawBsonRef::Boolean(_)
+                    | RawBsonRef::ObjectId(_)
+                    | RawBsonRef::DateTime(_)
+                    | RawBsonRef::Decimal128(_)
+            )
+        )
     }
 
     /// Returns `bson`'s own deserializer, which reads BSON-specific types.
     fn bson_deserializer(self) -> Result<BsonDeserializer> {
-        Ok(BsonDeserializer::new(Bson::try_from(self.0)?))
+        let value = match self {
+            StoredValue::Array(elements) => {
+                let elements = Document::try_from(elements)?.into_iter();
+                Bson::Array(elements.map(|(_, element)| element).collect())
+            }
+            StoredValue::Other(value) => Bson::try_from(value)?,
+        };
+        Ok(BsonDeserializer::new(value))
     }
 
     /// Reads a BSON-specific type. Not inlined, because such types are rare and need much stack space.
@@ -79,7 +120,11 @@ impl<'de> StoredValue<'de> {
     }
 
     fn unexpected_type(&self) -> Unexpected<'de> {
-        match self.0 {
+        let value = match self {
+            StoredValue::Array(_) => return Unexpected::Seq,
+            StoredValue::Other(value) => value,
+        };
+        match *value {
             RawBsonRef::Int32(value) => Unexpected::Signed(value.into()),
             RawBsonRef::Int64(value) => Unexpected::Signed(value),
             RawBsonRef::Double(value) => Unexpected::Float(value),
@@ -87,7 +132,6 @@ impl<'de> StoredValue<'de> {
             RawBsonRef::Boolean(value) => Unexpected::Bool(value),
             RawBsonRef::Null => Unexpected::Unit,
             RawBsonRef::Document(_) => Unexpected::Map,
-            RawBsonRef::Array(_) => Unexpected::Seq,
             RawBsonRef::Binary(value) => Unexpected::Bytes(value.bytes),
             RawBsonRef::ObjectId(_) => Unexpected::Other("an ObjectId"),
             RawBsonRef::DateTime(_) => Unexpected::Other("a date"),
@@ -110,7 +154,13 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
+        let value = match self {
+            StoredValue::Array(elements) => {
+                return visitor.visit_seq(ArrayElements::from_elements(elements));
+            }
+            StoredValue::Other(value) => value,
+        };
+        match value {
             RawBsonRef::Int32(value) => visitor.visit_i32(value),
             RawBsonRef::Int64(value) => visitor.visit_i64(value),
             RawBsonRef::Double(value) => visitor.visit_f64(value),
@@ -118,13 +168,12 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
             RawBsonRef::Boolean(value) => visitor.visit_bool(value),
             RawBsonRef::Null => visitor.visit_unit(),
             RawBsonRef::Document(value) => visitor.visit_map(DocumentFields::from_document(value)),
-            RawBsonRef::Array(value) => visitor.visit_seq(ArrayElements::from_array(value)),
             RawBsonRef::Binary(value) if value.subtype == bson::spec::BinarySubtype::Generic => {
                 visitor.visit_borrowed_bytes(value.bytes)
             }
             // `bson` would convert dates to texts here, which fails for dates out of range.
             RawBsonRef::DateTime(value) => {
-                let millis = StoredValue(RawBsonRef::Int64(value.timestamp_millis()));
+                let millis = StoredValue::Other(RawBsonRef::Int64(value.timestamp_millis()));
                 visitor.visit_map(MapDeserializer::new([("$date", millis)].into_iter()))
             }
             RawBsonRef::JavaScriptCodeWithScope(value) => {
@@ -132,16 +181,17 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
                     RawBsonRef::String(value.code),
                     RawBsonRef::Document(value.scope),
                 );
-                let both = [("$code", StoredValue(code)), ("$scope", StoredValue(scope))];
+                let both = [("$code", code), ("$scope", scope)];
+                let both = both.map(|(name, value)| (name, StoredValue::Other(value)));
                 visitor.visit_map(MapDeserializer::new(both.into_iter()))
             }
-            _ => self.read_bson_type(visitor),
+            _ => StoredValue::Other(value).read_bson_type(visitor),
         }
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            RawBsonRef::String(value) => visitor.visit_borrowed_str(value),
+        match self {
+            StoredValue::Other(RawBsonRef::String(value)) => visitor.visit_borrowed_str(value),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -156,32 +206,27 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            RawBsonRef::Document(value) => visitor.visit_map(DocumentFields::from_document(value)),
+        match self {
+            StoredValue::Other(RawBsonRef::Document(value)) => {
+                visitor.visit_map(DocumentFields::from_document(value))
+            }
             _ => Err(DecodeError::invalid_type(self.unexpected_type(), &visitor)),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            RawBsonRef::Array(value) => visitor.visit_seq(ArrayElements::from_array(value)),
-            _ => self.deserialize_any(visitor),
-        }
-    }
-
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            RawBsonRef::Null => visitor.visit_none(),
+        match self {
+            StoredValue::Other(RawBsonRef::Null) => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
+        match self {
             // ObjectIds are requested as bytes.
-            RawBsonRef::ObjectId(id) => visitor.visit_bytes(&id.bytes()),
+            StoredValue::Other(RawBsonRef::ObjectId(id)) => visitor.visit_bytes(&id.bytes()),
             // Byte types would also read texts, which filters for bytes never find.
-            RawBsonRef::String(_) => {
+            StoredValue::Other(RawBsonRef::String(_)) => {
                 Err(DecodeError::invalid_type(self.unexpected_type(), &visitor))
             }
             _ => self.deserialize_any(visitor),
@@ -194,7 +239,7 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
         visitor: V,
     ) -> Result<V::Value> {
         // A UUID must not be read from a text either.
-        if name.contains("uuid") && matches!(self.0, RawBsonRef::String(_)) {
+        if name.contains("uuid") && matches!(self, StoredValue::Other(RawBsonRef::String(_))) {
             return Err(DecodeError::invalid_type(self.unexpected_type(), &"a UUID"));
         }
         // The types of `bson` pass their identity to the deserializer in such names.
@@ -212,9 +257,13 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        match self.0 {
-            RawBsonRef::String(variant) => visitor.visit_enum(variant.into_deserializer()),
-            RawBsonRef::Document(value) => visitor.visit_enum(DocumentFields::from_document(value)),
+        match self {
+            StoredValue::Other(RawBsonRef::String(variant)) => {
+                visitor.visit_enum(variant.into_deserializer())
+            }
+            StoredValue::Other(RawBsonRef::Document(value)) => {
+                visitor.visit_enum(DocumentFields::from_document(value))
+            }
             _ => Err(DecodeError::invalid_type(self.unexpected_type(), &visitor)),
         }
     }
@@ -229,42 +278,41 @@ impl<'de> Deserializer<'de> for StoredValue<'de> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str byte_buf unit unit_struct
-        tuple tuple_struct identifier
+        seq tuple tuple_struct identifier
     }
 }
 
 /// The fields of a document.
 struct DocumentFields<'de> {
-    remaining: bson::raw::RawIter<'de>,
-    current: Option<RawElement<'de>>,
+    remaining: Elements<'de>,
+    current: Option<Element<'de>>,
 }
 
 impl<'de> DocumentFields<'de> {
     #[inline]
     fn from_document(document: &'de RawDocument) -> Self {
         Self {
-            remaining: document.iter_elements(),
+            remaining: Elements::new(document),
             current: None,
         }
     }
 
     #[inline]
     fn next_name(&mut self) -> Result<Option<&'de str>> {
-        self.current = self.remaining.next().transpose()?;
-        Ok(self.current.as_ref().map(|element| element.key().as_str()))
+        self.current = self.remaining.next()?;
+        self.current.as_ref().map(Element::name).transpose()
     }
 
     /// Reads the value of the current field.
-    fn read_value<T>(&self, read: impl FnOnce(StoredValue<'de>) -> Result<T>) -> Result<T> {
-        let Some(element) = &self.current else {
+    fn read_value<T>(&mut self, read: impl FnOnce(StoredValue<'de>) -> Result<T>) -> Result<T> {
+        let Some(element) = self.current.take() else {
             return Err(DecodeError::custom(
                 "a map value was requested before its key",
             ));
         };
-        let value = element.value().map_err(DecodeError::from);
-        value
-            .and_then(|value| read(StoredValue(value)))
-            .map_err(|error| error.at_step(element.key().as_str()))
+        let name = element.name()?;
+        let value = element.into_value();
+        value.and_then(read).map_err(|error| error.at_step(name))
     }
 }
 
@@ -302,16 +350,16 @@ impl<'de> VariantAccess<'de> for DocumentFields<'de> {
         Err(DecodeError::custom(message))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(mut self, seed: T) -> Result<T::Value> {
         self.read_value(|value| seed.deserialize(value))
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value> {
+    fn tuple_variant<V: Visitor<'de>>(mut self, _len: usize, visitor: V) -> Result<V::Value> {
         self.read_value(|value| value.deserialize_seq(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
-        self,
+        mut self,
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
@@ -321,15 +369,15 @@ impl<'de> VariantAccess<'de> for DocumentFields<'de> {
 
 /// The elements of an array.
 struct ArrayElements<'de> {
-    remaining: bson::raw::RawArrayIter<'de>,
+    remaining: Elements<'de>,
     count: usize,
 }
 
 impl<'de> ArrayElements<'de> {
     #[inline]
-    fn from_array(array: &'de RawArray) -> Self {
+    fn from_elements(elements: &'de RawDocument) -> Self {
         Self {
-            remaining: array.into_iter(),
+            remaining: Elements::new(elements),
             count: 0,
         }
     }
@@ -339,14 +387,19 @@ impl<'de> SeqAccess<'de> for ArrayElements<'de> {
     type Error = DecodeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some(element) = self.remaining.next() else {
+        let next = self.remaining.next();
+        let Some(element) = next.map_err(|error| error.at_step(self.count))? else {
             return Ok(None);
         };
-        let value = element.map_err(DecodeError::from);
-        let decoded = value.and_then(|value| seed.deserialize(StoredValue(value)));
+        let value = element.into_value();
+        let decoded = value.and_then(|value| seed.deserialize(value));
         let decoded = decoded.map_err(|error| error.at_step(self.count))?;
         self.count += 1;
         Ok(Some(decoded))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.remaining.estimate_count()
     }
 }
 
