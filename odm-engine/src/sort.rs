@@ -15,6 +15,9 @@ use crate::value::{self, Number};
 /// The maximum number of sort fields.
 const MAX_SORT_FIELDS: usize = 32;
 
+/// The size of a value of a key besides its content, in bytes.
+const VALUE_OVERHEAD_BYTES: usize = 8;
+
 pub(crate) use elements::{ElementOrder, OrderFault};
 pub(crate) use sorter::Sorter;
 
@@ -85,6 +88,9 @@ impl Sort {
             let id = value::get(document, "_id").unwrap_or(RawBsonRef::Null);
             return Ok(SortKey(vec![id.into()]));
         }
+        if let Some(plain) = self.plain_key(document) {
+            return Ok(plain);
+        }
         let tuples = key_tuples(&self.paths, document).map_err(|error| match error {
             KeyError::ParallelArrays(first, second) => Error::bad_value(format!(
                 "cannot sort with keys that are parallel arrays: '{first}' and '{second}'"
@@ -111,6 +117,17 @@ impl Sort {
         ))
     }
 
+    /// Returns the key of a document with plain values at the top level, without the general expansion of paths.
+    fn plain_key(&self, document: &RawDocument) -> Option<SortKey> {
+        if self.paths.iter().any(|path| path.parts().len() > 1) {
+            return None;
+        }
+        let names = self.paths.iter().map(Path::as_str);
+        let values = value::plain_values(document, names)?.values;
+        let values = values.into_iter().flatten().map(RawBson::from);
+        Some(SortKey(values.collect()))
+    }
+
     /// Compares two documents by their sort keys.
     pub(crate) fn compare(&self, a: &SortKey, b: &SortKey) -> Ordering {
         self.compare_values(a.key_values(), b.key_values())
@@ -130,10 +147,12 @@ impl Sort {
 }
 
 impl SortKey {
-    /// Returns the size of the key in bytes, for the memory limit of sorting.
-    pub(crate) fn byte_size(&self) -> usize {
-        let array: bson::RawArrayBuf = self.key_values().collect();
-        array.as_bytes().len()
+    /// Returns the approximate size of the key in bytes, for the memory limit of sorting.
+    pub(crate) fn approximate_bytes(&self) -> usize {
+        let values = self.key_values();
+        values
+            .map(|value| VALUE_OVERHEAD_BYTES + value::approximate_bytes(value))
+            .sum()
     }
 
     fn key_values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {

@@ -14,7 +14,9 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{Error, Result};
 
 pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
-pub(crate) use lookup::{PlainField, begins_with_plain_id, changed_fields, get, plain_fields};
+pub(crate) use lookup::{
+    FieldPosition, begins_with_plain_id, changed_fields, find_plain_value, get, plain_values,
+};
 pub(crate) use number::Number;
 pub(crate) use sum::ExactSum;
 

@@ -4,6 +4,7 @@ use super::find::FindQuery;
 use super::matches::MatchIterator;
 use super::{Find, ReadState};
 use crate::error::Result;
+use crate::index::ID_INDEX;
 use crate::plan::{AccessPath, ScanBounds};
 
 /// How a query finds its documents, and its cost.
@@ -84,10 +85,13 @@ impl Explain {
     fn add_access(&mut self, access: &AccessPath) {
         match access {
             AccessPath::Collection(_) => self.stage = ExplainStage::CollectionScan,
-            AccessPath::Ids(ids) => {
-                self.stage = ExplainStage::IdLookup;
-                self.indexes.push(ids.state.index.name.clone());
-                self.bounds.extend(ids.bounds.describe());
+            AccessPath::Keys(keys) => {
+                self.stage = match keys.state.id {
+                    ID_INDEX => ExplainStage::IdLookup,
+                    _ => ExplainStage::IndexScan,
+                };
+                self.indexes.push(keys.state.index.name.clone());
+                self.bounds.extend(keys.bounds.describe());
             }
             AccessPath::Index(index) => {
                 self.stage = ExplainStage::IndexScan;

@@ -43,9 +43,8 @@ pub(super) struct FindQuery {
 }
 
 pub(crate) fn run_find(reading: ReadState<'_>, name: &str, find: &Find) -> Result<Cursor> {
-    if let Some(id) = id_lookup::only_id(find) {
-        let document = id_lookup::find_by_id(reading, name, id)?;
-        return Ok(Cursor::new(document.into_iter().map(Ok)));
+    if let Some(condition) = id_lookup::only_ids(find) {
+        return id_lookup::find_by_ids(reading, name, condition, find.limit);
     }
     FindQuery::parse(find)?.run_query(reading, name)
 }

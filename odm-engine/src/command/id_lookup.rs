@@ -1,18 +1,33 @@
-//! The shortest way of a query: a document by its `_id`, without a plan.
+//! The shortest way of a query: documents by their `_id`, without a plan.
 
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::ops::Range;
 
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::matches::SearchTurn;
 use super::{Find, ReadState};
+use crate::catalog::Collection;
+use crate::cursor::Cursor;
 use crate::direction::Direction;
 use crate::error::Result;
+use crate::index::IndexState;
 use crate::interrupt;
 use crate::key::{self, value::encode_value};
 use crate::plan;
-use crate::store::Snapshot;
+use crate::store::{Snapshot, StoreView};
 use crate::value;
 
-/// Returns the id of a query for a whole document by its `_id` alone, such as `{ _id: 7 }` or `{ _id: { $eq: 7 } }`.
-pub(super) fn only_id(find: &Find) -> Option<RawBsonRef<'_>> {
+/// A condition on the `_id` alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum IdCondition<'f> {
+    /// `{ _id: 7 }` or `{ _id: { $eq: 7 } }`.
+    Is(RawBsonRef<'f>),
+    /// `{ _id: { $in: [7, 8] } }`.
+    IsAnyOf(&'f RawArray),
+}
+
+/// Returns the condition of a query for whole documents by their `_id` alone. Returns `None` if the query needs a plan.
+pub(super) fn only_ids(find: &Find) -> Option<IdCondition<'_>> {
     let is_plain = find.projection.is_none()
         && find.sort.is_none()
         && find.skip == 0
@@ -24,38 +39,117 @@ pub(super) fn only_id(find: &Find) -> Option<RawBsonRef<'_>> {
     }
     match only_field(&find.filter)? {
         ("_id", RawBsonRef::Document(condition)) => match only_field(condition)? {
-            ("$eq", id) => Some(id).filter(is_scalar),
+            ("$eq", id) => is_scalar(id).then_some(IdCondition::Is(id)),
+            ("$in", RawBsonRef::Array(ids)) => {
+                let mut each = ids.into_iter();
+                let are_scalar = each.all(|id| id.is_ok_and(is_scalar));
+                are_scalar.then_some(IdCondition::IsAnyOf(ids))
+            }
             _ => None,
         },
-        ("_id", id) => Some(id).filter(is_scalar),
+        ("_id", id) => is_scalar(id).then_some(IdCondition::Is(id)),
         _ => None,
     }
 }
 
-/// Reads the document with an `_id`.
+/// Returns the documents with the ids, in the order of the ids' keys, as a plan would.
 ///
 /// # Errors
 /// Damaged, I/O; an [interrupt](crate::Interrupt).
-pub(super) fn find_by_id(
+pub(super) fn find_by_ids(
     reading: ReadState<'_>,
     name: &str,
-    id: RawBsonRef<'_>,
-) -> Result<Option<RawDocumentBuf>> {
-    interrupt::check()?;
-    let Some(collection) = reading.catalog.get(name) else {
-        return Ok(None);
+    condition: IdCondition<'_>,
+    limit: Option<u64>,
+) -> Result<Cursor> {
+    let collection = reading.catalog.get(name);
+    let state = collection.and_then(|collection| collection.indexes.first());
+    let (Some(collection), Some(state)) = (collection, state) else {
+        return Ok(Cursor::new(std::iter::empty()));
     };
-    let Some(state) = collection.indexes.first() else {
-        return Ok(None);
-    };
-    let mut entry = Vec::with_capacity(state.prefix.len() + value::approximate_bytes(id) + 8);
-    entry.extend_from_slice(&state.prefix);
-    encode_value(id, Direction::Ascending, &mut entry)?;
-    let Some(stored) = reading.view.get(&entry)? else {
+    match condition {
+        IdCondition::Is(id) => {
+            interrupt::check()?;
+            let mut entry =
+                Vec::with_capacity(state.prefix.len() + value::approximate_bytes(id) + 8);
+            entry.extend_from_slice(&state.prefix);
+            encode_value(id, Direction::Ascending, &mut entry)?;
+            let document = read_entry(reading.view, collection.id, &entry)?;
+            Ok(Cursor::new(document.into_iter().map(Ok)))
+        }
+        IdCondition::IsAnyOf(ids) => {
+            let found = IdLookups::new(reading.view, collection, state, ids)?;
+            let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+            Ok(Cursor::new(found.take(limit.unwrap_or(usize::MAX))))
+        }
+    }
+}
+
+/// The documents with some ids.
+struct IdLookups {
+    view: StoreView,
+    collection: u32,
+    /// The keys of the entries, one behind the other.
+    keys: Vec<u8>,
+    /// The places of the remaining keys in ascending order.
+    places: std::vec::IntoIter<Range<usize>>,
+    turn: SearchTurn,
+}
+
+impl IdLookups {
+    fn new(
+        view: &StoreView,
+        collection: &Collection,
+        state: &IndexState,
+        ids: &RawArray,
+    ) -> Result<IdLookups> {
+        let (mut keys, mut places) = (Vec::with_capacity(ids.as_bytes().len() * 2), Vec::new());
+        for id in ids {
+            interrupt::check()?;
+            let start = keys.len();
+            keys.extend_from_slice(&state.prefix);
+            encode_value(id?, Direction::Ascending, &mut keys)?;
+            places.push(start..keys.len());
+        }
+        places.sort_unstable_by_key(|place| keys.get(place.clone()));
+        places.dedup_by(|a, b| keys.get(a.clone()) == keys.get(b.clone()));
+        Ok(IdLookups {
+            view: view.clone(),
+            collection: collection.id,
+            keys,
+            places: places.into_iter(),
+            turn: SearchTurn::new(),
+        })
+    }
+
+    fn next_document(&mut self) -> Result<Option<RawDocumentBuf>> {
+        for place in &mut self.places {
+            self.turn.count_candidate()?;
+            let entry = self.keys.get(place).unwrap_or_default();
+            let document = read_entry(&self.view, self.collection, entry)?;
+            if document.is_some() {
+                return Ok(document);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for IdLookups {
+    type Item = Result<RawDocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_document().transpose()
+    }
+}
+
+/// Reads the document of an entry of the index of `_id`, if the entry exists.
+fn read_entry(view: &StoreView, collection: u32, entry: &[u8]) -> Result<Option<RawDocumentBuf>> {
+    let Some(stored) = view.get(entry)? else {
         return Ok(None);
     };
     let record = key::trailing_record(&stored)?;
-    let document = reading.view.get(&key::for_record(collection.id, record))?;
+    let document = view.get(&key::for_record(collection, record))?;
     let document = document.ok_or_else(plan::missing_document_error)?;
     Ok(Some(plan::read_document(&document)?.to_owned()))
 }
@@ -67,7 +161,7 @@ fn only_field(document: &RawDocument) -> Option<(&str, RawBsonRef<'_>)> {
 }
 
 /// Whether a condition on an `_id` with the value is an equality, and the encoding of the value identifies the document.
-fn is_scalar(id: &RawBsonRef<'_>) -> bool {
+fn is_scalar(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,
         RawBsonRef::Int32(_)
@@ -87,41 +181,47 @@ mod tests {
     use super::*;
     use crate::Database;
 
-    fn id_of(filter: RawDocumentBuf) -> Option<RawBson> {
-        let find = Find {
+    fn find(filter: RawDocumentBuf) -> Find {
+        Find {
             filter,
             ..Find::default()
-        };
-        only_id(&find).map(RawBson::from)
+        }
     }
 
     #[test]
     fn a_condition_on_the_id_alone_is_recognized() {
-        assert_eq!(id_of(rawdoc! { "_id": 1 }), Some(1.into()));
-        assert_eq!(id_of(rawdoc! { "_id": { "$eq": "a" } }), Some("a".into()));
+        let is = |id: RawBson, filter| {
+            let find = find(filter);
+            assert_eq!(only_ids(&find), Some(IdCondition::Is(id.as_raw_bson_ref())));
+        };
+        is(1.into(), rawdoc! { "_id": 1 });
+        is("a".into(), rawdoc! { "_id": { "$eq": "a" } });
+        let any = find(rawdoc! { "_id": { "$in": [1, "a"] } });
+        assert!(matches!(only_ids(&any), Some(IdCondition::IsAnyOf(_))));
         for filter in [
             rawdoc! {},
             rawdoc! { "a": 1 },
             rawdoc! { "_id": 1, "a": 1 },
             rawdoc! { "_id": { "$gt": 1 } },
             rawdoc! { "_id": { "$eq": 1, "$ne": 2 } },
+            rawdoc! { "_id": { "$in": [1, RawBson::Null] } },
+            rawdoc! { "_id": { "$in": 1 } },
             rawdoc! { "_id": { "a": 1 } },
             rawdoc! { "_id": [1] },
             rawdoc! { "_id": RawBson::Null },
         ] {
-            assert_eq!(id_of(filter.clone()), None, "{filter:?}");
+            let find = find(filter);
+            assert_eq!(only_ids(&find), None, "{:?}", find.filter);
         }
     }
 
     #[test]
     fn other_options_are_left_to_the_planner() {
-        let filter = rawdoc! { "_id": 1 };
         let plain = Find {
-            filter: filter.clone(),
             limit: Some(1),
-            ..Find::default()
+            ..find(rawdoc! { "_id": 1 })
         };
-        assert!(only_id(&plain).is_some());
+        assert!(only_ids(&plain).is_some());
         let others: [fn(&mut Find); 6] = [
             |find| find.projection = Some(rawdoc! { "a": 1 }),
             |find| find.sort = Some(rawdoc! { "a": 1 }),
@@ -133,29 +233,37 @@ mod tests {
         for change in others {
             let mut find = plain.clone();
             change(&mut find);
-            assert!(only_id(&find).is_none(), "{find:?}");
+            assert!(only_ids(&find).is_none(), "{find:?}");
         }
     }
 
     #[test]
-    fn equal_numbers_of_all_types_find_the_document() {
+    fn ids_of_equal_numbers_and_repeated_ids_find_each_document_once() {
         let database = Database::memory();
-        let documents = vec![rawdoc! { "_id": 7, "a": 1 }, rawdoc! { "_id": "7", "a": 2 }];
-        let inserted = database.insert("c", documents).unwrap();
-        assert_eq!(inserted.inserted, 2);
-        let found = |filter| {
+        let documents = [7.into(), 8.into(), 9.into(), RawBson::from("7")];
+        let documents = documents.map(|id| rawdoc! { "_id": id }).to_vec();
+        assert_eq!(database.insert("c", documents).unwrap().inserted, 4);
+        let found = |filter, limit| {
             let find = Find {
-                filter,
-                ..Find::default()
+                limit,
+                ..find(filter)
             };
-            let mut documents = database.find("c", &find).unwrap();
-            documents
-                .next()
-                .map(|document| document.unwrap().get_i32("a").unwrap())
+            let documents = database.find("c", &find).unwrap();
+            let ids =
+                documents.map(|document| document.unwrap().get("_id").unwrap().map(RawBson::from));
+            ids.map(Option::unwrap).collect::<Vec<_>>()
         };
-        assert_eq!(found(rawdoc! { "_id": 7_i64 }), Some(1));
-        assert_eq!(found(rawdoc! { "_id": { "$eq": 7.0 } }), Some(1));
-        assert_eq!(found(rawdoc! { "_id": "7" }), Some(2));
-        assert_eq!(found(rawdoc! { "_id": 7.5 }), None);
+        assert_eq!(found(rawdoc! { "_id": 7_i64 }, None), [RawBson::from(7)]);
+        assert_eq!(
+            found(rawdoc! { "_id": { "$eq": 7.0 } }, None),
+            [RawBson::from(7)]
+        );
+        assert_eq!(found(rawdoc! { "_id": "7" }, None), [RawBson::from("7")]);
+        assert_eq!(found(rawdoc! { "_id": 7.5 }, None), []);
+        let any = || rawdoc! { "_id": { "$in": ["7", 9, 5, 7.0, 9_i64, 7, "9"] } };
+        let expected = [7.into(), 9.into(), RawBson::from("7")];
+        assert_eq!(found(any(), None), expected);
+        assert_eq!(found(any(), Some(2)), expected[..2]);
+        assert_eq!(found(rawdoc! { "_id": { "$in": [] } }, None), []);
     }
 }

@@ -17,12 +17,38 @@ use crate::store::StoreView;
 /// wakes from the fsync of a commit would wait for a long search on its processor.
 const CANDIDATES_PER_TURN: u32 = 64;
 
+/// The turns of a search on its processor.
+pub(super) struct SearchTurn {
+    /// The number of candidates until the next yield.
+    remaining: u32,
+}
+
+impl SearchTurn {
+    pub(super) fn new() -> SearchTurn {
+        SearchTurn {
+            remaining: CANDIDATES_PER_TURN,
+        }
+    }
+
+    /// Counts a candidate, and checks the interrupts.
+    ///
+    /// # Errors
+    /// Cancelled, timed out, would block.
+    pub(super) fn count_candidate(&mut self) -> Result<()> {
+        if self.remaining == 0 {
+            self.remaining = CANDIDATES_PER_TURN;
+            thread::yield_now();
+        }
+        self.remaining -= 1;
+        interrupt::check()
+    }
+}
+
 /// An iterator over the documents that match a filter, found by a plan.
 pub(super) struct MatchIterator {
     records: CandidateRecords,
     filter: Arc<Filter>,
-    /// The number of candidates until the next yield.
-    turn_remaining: u32,
+    turn: SearchTurn,
 }
 
 /// A stored document that matches.
@@ -41,7 +67,7 @@ impl MatchIterator {
         MatchIterator {
             records: CandidateRecords::new(view.clone(), collection, plan.access),
             filter,
-            turn_remaining: CANDIDATES_PER_TURN,
+            turn: SearchTurn::new(),
         }
     }
 
@@ -56,12 +82,7 @@ impl Iterator for MatchIterator {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.turn_remaining == 0 {
-                self.turn_remaining = CANDIDATES_PER_TURN;
-                thread::yield_now();
-            }
-            self.turn_remaining -= 1;
-            if let Err(interrupted) = interrupt::check() {
+            if let Err(interrupted) = self.turn.count_candidate() {
                 return Some(Err(interrupted));
             }
             let (record, content) = match self.records.next()? {

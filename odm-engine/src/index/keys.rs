@@ -84,14 +84,13 @@ fn plain_keys(state: &IndexState, document: &RawDocument) -> Result<Option<Index
         return Ok(None);
     }
     let names = state.paths.iter().map(Path::as_str);
-    let Some(plain) = value::plain_fields(document, names) else {
+    let Some(plain) = value::plain_values(document, names) else {
         return Ok(None);
     };
-    let values: Vec<_> = plain.fields.iter().map(|field| Some(field.value)).collect();
-    let key = encode_key(state, &values)?;
+    let key = encode_key(state, &plain.values)?;
     let mut keys = IndexKeys::default();
     if let Some(part) = &state.part
-        && !(plain.are_in_order && part::is_determined_by(&state.index, &values, &key))
+        && !(plain.are_in_order && part::is_determined_by(&state.index, &plain.values, &key))
     {
         keys.stored_part = part.part_to_store(&state.index, &state.paths, document, &key)?;
     }

@@ -18,18 +18,18 @@ pub(crate) struct QueryPlan {
 pub(crate) enum AccessPath {
     /// All documents, in order of insertion or in reverse.
     Collection(Direction),
-    /// The documents with given keys in the index of `_id`.
-    Ids(IdAccess),
+    /// The documents with given keys in a unique index.
+    Keys(KeyAccess),
     /// The documents with entries in some ranges of an index.
     Index(IndexAccess),
     /// The union of several accesses.
     Union(Vec<AccessPath>),
 }
 
-/// Look-ups by `_id`.
-pub(crate) struct IdAccess {
+/// Look-ups of complete keys in a unique index without array elements.
+pub(crate) struct KeyAccess {
     pub(crate) state: Arc<IndexState>,
-    /// The complete keys of the entries, in the order of the look-ups.
+    /// The keys of the entries, in the order of the look-ups.
     pub(crate) keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
     pub(crate) is_covered: bool,
     pub(crate) bounds: ScanBounds,
@@ -60,7 +60,7 @@ impl AccessPath {
     /// Whether the plan reads no documents.
     pub(crate) fn is_covered(&self) -> bool {
         match self {
-            AccessPath::Ids(ids) => ids.is_covered,
+            AccessPath::Keys(keys) => keys.is_covered,
             AccessPath::Index(index) => index.is_covered,
             AccessPath::Collection(_) | AccessPath::Union(_) => false,
         }

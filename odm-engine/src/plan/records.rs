@@ -3,11 +3,12 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use super::access::KeyAccess;
 use super::merged::MergedRanges;
 use super::{AccessPath, IndexAccess, IndexWalk};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
-use crate::index::IndexState;
+use crate::index::{ID_INDEX, IndexState};
 use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::store::{Entries, KeyRange, Snapshot, StoreView, StoredBytes};
@@ -40,11 +41,7 @@ pub(crate) enum RecordContent {
 
 enum RecordSource {
     Collection(Entries),
-    Ids {
-        state: Arc<IndexState>,
-        keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
-        is_covered: bool,
-    },
+    Keys(KeyAccess),
     Index(IndexSource),
 }
 
@@ -67,7 +64,7 @@ impl CandidateRecords {
         access: AccessPath,
     ) -> CandidateRecords {
         let repeats = match &access {
-            AccessPath::Collection(_) | AccessPath::Ids(_) => false,
+            AccessPath::Collection(_) | AccessPath::Keys(_) => false,
             AccessPath::Index(index) => index.multikey,
             AccessPath::Union(_) => true,
         };
@@ -151,11 +148,7 @@ fn add_sources(
             let range = KeyRange::with_prefix(&key::record_prefix(collection.id));
             sources.push(RecordSource::Collection(view.range(range, direction)));
         }
-        AccessPath::Ids(ids) => sources.push(RecordSource::Ids {
-            state: ids.state,
-            keys: ids.keys,
-            is_covered: ids.is_covered,
-        }),
+        AccessPath::Keys(keys) => sources.push(RecordSource::Keys(keys)),
         AccessPath::Index(index) => {
             sources.push(RecordSource::Index(IndexSource::new(view, index)))
         }
@@ -185,16 +178,16 @@ impl RecordSource {
                     RecordContent::Document(value),
                 )))
             }
-            RecordSource::Ids {
-                state,
-                keys,
-                is_covered,
-            } => {
-                for key in keys {
+            RecordSource::Keys(access) => {
+                // As on MongoDB, a look-up by `_id` counts even if there is no entry.
+                let counts_missing = access.state.id == ID_INDEX;
+                for key in &mut access.keys {
                     interrupt::check()?;
-                    examined.keys += 1;
-                    if let Some(value) = view.get(&key)? {
-                        return decode_entry(state, &key, &value, *is_covered).map(Some);
+                    let value = view.get(&key)?;
+                    examined.keys += u64::from(counts_missing || value.is_some());
+                    if let Some(value) = value {
+                        return decode_entry(&access.state, &key, &value, access.is_covered)
+                            .map(Some);
                     }
                 }
                 Ok(None)

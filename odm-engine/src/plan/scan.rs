@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PlanRequest;
-use super::access::{AccessPath, IdAccess, IndexAccess, IndexWalk, QueryPlan};
+use super::access::{AccessPath, IndexAccess, IndexWalk, KeyAccess, QueryPlan};
 use super::bounds::ValueBounds;
 use super::conditions::{ElementScope, FilterCondition, FilterDemands};
 use super::covering::{covers_filter, covers_path};
@@ -25,6 +25,9 @@ pub(super) const MAX_KEY_RANGES: usize = 10_000;
 
 /// The maximum number of ranges merged in one walk, as on MongoDB.
 const MAX_MERGED_RANGES: usize = 200;
+
+/// The maximum number of fields whose markers are looked up one by one. A search of a range costs as much as two look-ups.
+const MAX_MARKER_LOOKUPS: usize = 2;
 
 /// The maximum number of combined conditions on one field. The filter still checks all conditions.
 const MAX_FIELD_CONDITIONS: usize = 64;
@@ -290,19 +293,18 @@ impl IndexScan {
     pub(super) fn into_plan(mut self) -> QueryPlan {
         let (direction, merged) = self.order.unwrap_or((Direction::Ascending, 0));
         let is_sorted = self.order.is_some();
-        let is_id = self.state.id == ID_INDEX;
         let multikey = self.has_arrays();
         let rejected = Vec::new();
-        if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
+        if self.looks_up_keys() {
             let ranges = self.bounded_ranges(0, direction);
-            let ids = IdAccess {
+            let keys = KeyAccess {
                 keys: Box::new(ranges.map(|(range, _)| range.start)),
                 is_covered: self.is_covered,
                 state: Arc::clone(&self.state),
                 bounds: self.into_bounds(),
             };
             return QueryPlan {
-                access: AccessPath::Ids(ids),
+                access: AccessPath::Keys(keys),
                 is_sorted,
                 rejected,
             };
@@ -333,6 +335,14 @@ impl IndexScan {
             }),
             is_sorted,
             rejected,
+        }
+    }
+
+    /// Whether the scan consists of complete keys of a unique index, so that no search of ranges is necessary.
+    fn looks_up_keys(&self) -> bool {
+        match self.fields.as_slice() {
+            [only] => self.state.index.unique && !self.has_arrays() && only.bounds.are_points(),
+            _ => false,
         }
     }
 
@@ -531,6 +541,17 @@ fn multikey_fields(
     if state.id == ID_INDEX {
         // An `_id` cannot be an array.
         return Ok(Vec::new());
+    }
+    if state.paths.len() <= MAX_MARKER_LOOKUPS {
+        let fields = (0_u8..).take(state.paths.len());
+        let mut marked = Vec::new();
+        for field in fields {
+            let marker = key::for_multikey(collection.id, state.id, field);
+            if view.get(&marker)?.is_some() {
+                marked.push(usize::from(field));
+            }
+        }
+        return Ok(marked);
     }
     let range = KeyRange::with_prefix(&key::multikey_prefix(collection.id, state.id));
     let fields = view.range(range, Direction::Ascending).map(|entry| {

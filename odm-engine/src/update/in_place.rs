@@ -1,4 +1,4 @@
-//! The shortest way of an update: new values for existing fields at the top level, written into a copy of the bytes.
+//! The shortest way of an update: new values for existing fields, written into a copy of the bytes.
 //!
 //! The general way builds a [tree](super::node), which takes several times as long.
 
@@ -8,7 +8,7 @@ use super::node::UpdateNode;
 use super::operation::PlainOperation;
 use crate::change::UpdatedPath;
 use crate::error::Result;
-use crate::value::{self, PlainField};
+use crate::value::{self, FieldPosition};
 
 /// A document with new values, and the places that count as modified.
 pub(super) struct PatchedDocument {
@@ -17,32 +17,31 @@ pub(super) struct PatchedDocument {
 }
 
 /// A new value of a field.
-struct Patch<'d> {
-    field: PlainField<'d>,
+struct Patch {
+    position: FieldPosition,
     kind: u8,
     value: Vec<u8>,
 }
 
-/// Runs operations on fields at the top level. Returns `None` if the update needs a tree: a field is missing, or an old or a new value
-/// is a document, an array or of a rare type.
+/// Runs operations on a document. Returns `None` if the update needs a tree: a field is missing, a path leads through an array, or an
+/// old or a new value is a document, an array or of a rare type.
 ///
 /// # Errors
 /// An operator does not support the value of its field.
 pub(super) fn apply_plain<'o>(
-    operations: impl Iterator<Item = PlainOperation<'o>> + Clone,
+    operations: impl Iterator<Item = PlainOperation<'o>>,
     document: &RawDocument,
 ) -> Result<Option<PatchedDocument>> {
-    let names = operations.clone().map(|operation| operation.name);
-    let Some(plain) = value::plain_fields(document, names) else {
-        return Ok(None);
-    };
-    let mut patches = Vec::with_capacity(plain.fields.len());
-    let mut places = Vec::with_capacity(plain.fields.len());
-    for (operation, field) in operations.zip(plain.fields) {
-        let mut node = UpdateNode::Original(field.value);
+    let (mut patches, mut places) = (Vec::new(), Vec::new());
+    for operation in operations {
+        let names = operation.path.names().flatten();
+        let Some((old, position)) = value::find_plain_value(document, names) else {
+            return Ok(None);
+        };
+        let mut node = UpdateNode::Original(old);
         if !operation
             .operator
-            .change_existing(operation.name, &mut node)?
+            .change_existing(operation.dotted, &mut node)?
         {
             continue;
         }
@@ -50,35 +49,48 @@ pub(super) fn apply_plain<'o>(
             return Ok(None);
         };
         places.push(UpdatedPath {
-            path: operation.name.to_owned(),
+            path: operation.dotted.to_owned(),
             // Only an array has elements to append.
             appended: false,
         });
-        patches.push(Patch { field, kind, value });
+        patches.push(Patch {
+            position,
+            kind,
+            value,
+        });
     }
-    patches.sort_by_key(|patch| patch.field.kind_at);
-    let patched = write_patches(document, &patches);
+    let patched = write_patches(document, patches);
     Ok(patched.map(|document| PatchedDocument { document, places }))
 }
 
 /// Writes the new values into a copy of the document.
-fn write_patches(document: &RawDocument, patches: &[Patch<'_>]) -> Option<RawDocumentBuf> {
-    let old = document.as_bytes();
-    let added: usize = patches.iter().map(|patch| patch.value.len()).sum();
-    let mut new = Vec::with_capacity(old.len() + added);
-    let mut copied = 0;
-    for Patch { field, kind, value } in patches {
-        new.extend_from_slice(old.get(copied..field.kind_at)?);
-        new.push(*kind);
-        new.extend_from_slice(old.get(field.kind_at + 1..field.bytes.start)?);
-        new.extend_from_slice(value);
-        copied = field.bytes.end;
+fn write_patches(document: &RawDocument, mut patches: Vec<Patch>) -> Option<RawDocumentBuf> {
+    let mut bytes = document.as_bytes().to_vec();
+    // A patch moves the bytes behind it only.
+    patches.sort_by_key(|patch| std::cmp::Reverse(patch.position.kind_at));
+    for Patch {
+        position,
+        kind,
+        value,
+    } in patches
+    {
+        *bytes.get_mut(position.kind_at)? = kind;
+        let old = bytes.get_mut(position.value.clone())?;
+        if old.len() == value.len() {
+            old.copy_from_slice(&value);
+            continue;
+        }
+        let (removed, added) = (i32::try_from(old.len()), i32::try_from(value.len()));
+        let difference = added.ok()?.checked_sub(removed.ok()?)?;
+        bytes.splice(position.value, value);
+        for document_at in position.documents {
+            let length = bytes.get_mut(document_at..)?.first_chunk_mut()?;
+            *length = i32::from_le_bytes(*length)
+                .checked_add(difference)?
+                .to_le_bytes();
+        }
     }
-    new.extend_from_slice(old.get(copied..)?);
-    let length = i32::try_from(new.len()).ok()?;
-    new.first_chunk_mut()
-        .map(|prefix| *prefix = length.to_le_bytes())?;
-    RawDocumentBuf::from_bytes(new).ok()
+    RawDocumentBuf::from_bytes(bytes).ok()
 }
 
 /// Returns the type and the bytes of a value. Returns `None` for a document, an array or a rare type.
@@ -144,7 +156,9 @@ mod tests {
 
     #[test]
     fn plain_values_are_patched() {
-        let document = rawdoc! { "_id": 1, "a": 5, "b": "text", "c": [1], "d": 1.5, "e": 7_i64 };
+        let document = rawdoc! { "_id": 1, "a": 5, "b": "text", "c": [1], "d": 1.5, "e": 7_i64,
+            "f": { "i": "text", "g": { "h": "x", "k": 1 }, "j": 1 },
+        };
         for update in [
             rawdoc! { "$inc": { "a": 1 } },
             rawdoc! { "$set": { "b": "a longer text", "a": "x" }, "$inc": { "e": -1 } },
@@ -152,11 +166,16 @@ mod tests {
             rawdoc! { "$max": { "a": 9 }, "$min": { "e": 3_i64 }, "$setOnInsert": { "z": 1 } },
             rawdoc! { "$inc": { "b": 1, "a": 1 } },
             rawdoc! { "$push": { "a": 1 } },
+            rawdoc! { "$set": { "f.g.h": "longer", "f.i": 2, "a": "x" }, "$inc": { "f.j": 1 } },
+            rawdoc! { "$inc": { "f.g.h": 1 } },
         ] {
             assert!(assert_same_in_both_ways(&document, &update), "{update:?}");
         }
         for update in [
             rawdoc! { "$set": { "z": 1 } },
+            rawdoc! { "$set": { "f.z": 1 } },
+            rawdoc! { "$set": { "f.g": 1 } },
+            rawdoc! { "$set": { "_id.a": 1 } },
             rawdoc! { "$set": { "a": { "x": 1 } } },
             rawdoc! { "$set": { "c": 1 } },
             rawdoc! { "$set": { "_id": 1 } },
@@ -195,7 +214,7 @@ mod tests {
         fn both_ways_agree(
             fields in prop::collection::vec(("[a-d]", any_value()), 0..6),
             operator in prop::sample::select(vec!["$set", "$inc", "$max", "$mul", "$setOnInsert"]),
-            targets in prop::collection::btree_map("[a-d]", any_value(), 1..4),
+            targets in prop::collection::btree_map("[a-d](\\.x)?", any_value(), 1..4),
         ) {
             let mut document = RawDocumentBuf::new();
             for (name, value) in &fields {

@@ -30,16 +30,20 @@ pub(super) struct UpdateOperations {
     are_plain: bool,
 }
 
-/// An operator on a field at the top level other than `_id`.
+/// An operator on a path of names, outside of the `_id`.
 #[derive(Clone, Copy)]
 pub(super) struct PlainOperation<'o> {
-    pub(super) name: &'o str,
+    pub(super) path: &'o UpdatePath,
+    /// The path as text.
+    pub(super) dotted: &'o str,
     pub(super) operator: &'o dyn UpdateOperator,
 }
 
 #[derive(Debug)]
 struct PathOperation {
     target: UpdatePath,
+    /// The target as text.
+    dotted: String,
     action: PathAction,
     /// Whether the operation runs only if an upsert inserts.
     on_insert: bool,
@@ -169,9 +173,7 @@ impl UpdateOperations {
     }
 
     /// Returns the operations on an existing document, if all of them are plain.
-    pub(super) fn plain_operations(
-        &self,
-    ) -> Option<impl Iterator<Item = PlainOperation<'_>> + Clone> {
+    pub(super) fn plain_operations(&self) -> Option<impl Iterator<Item = PlainOperation<'_>>> {
         let of_updates = self.all.iter().filter(|operation| !operation.on_insert);
         self.are_plain
             .then(|| of_updates.filter_map(PathOperation::as_plain))
@@ -282,6 +284,7 @@ impl UpdateOperations {
         self.targets.insert(target.clone());
         self.all.push(PathOperation {
             target,
+            dotted: path.to_owned(),
             action,
             on_insert,
         });
@@ -294,10 +297,13 @@ impl PathOperation {
         let PathAction::Change(operator, _) = &self.action else {
             return None;
         };
-        let name = self.target.only_name()?;
-        let is_plain = name != "_id" && !name.starts_with('$');
+        let mut names = self.target.names();
+        let first = names.next()??;
+        let is_plain =
+            first != "_id" && !first.starts_with('$') && names.all(|name| name.is_some());
         is_plain.then_some(PlainOperation {
-            name,
+            path: &self.target,
+            dotted: &self.dotted,
             operator: operator.as_ref(),
         })
     }

@@ -73,12 +73,12 @@ impl UpdatePath {
         Ok(target)
     }
 
-    /// Returns the name of the field, if the path is the name of a field at the top level.
-    pub(super) fn only_name(&self) -> Option<&str> {
-        match self.0.as_slice() {
-            [UpdatePathPart::Name(name)] => Some(name.as_str()),
+    /// Iterates over the names of the path. A dynamic part is `None`.
+    pub(super) fn names(&self) -> impl Iterator<Item = Option<&str>> {
+        self.0.iter().map(|part| match part {
+            UpdatePathPart::Name(name) => Some(name.as_str()),
             _ => None,
-        }
+        })
     }
 
     pub(super) fn has_dynamic_parts(&self) -> bool {

@@ -40,76 +40,110 @@ pub(crate) fn changed_fields<'d>(
     }
 }
 
-/// Some top-level fields, in the order of their names in a request.
-pub(crate) struct PlainFields<'d> {
-    pub(crate) fields: Vec<PlainField<'d>>,
+/// The values of some top-level fields, in the order of their names in a request.
+pub(crate) struct PlainValues<'d> {
+    pub(crate) values: Vec<Option<RawBsonRef<'d>>>,
     /// Whether the document has the fields in the same order.
     pub(crate) are_in_order: bool,
 }
 
-/// A field with a value that is neither a document nor an array.
-#[derive(Clone)]
-pub(crate) struct PlainField<'d> {
-    pub(crate) value: RawBsonRef<'d>,
-    /// The position of the byte with the type.
-    pub(crate) kind_at: usize,
-    /// The positions of the value.
-    pub(crate) bytes: Range<usize>,
-}
-
-/// Returns top-level fields. Returns `None` unless the document has each field exactly once, with a value that is neither a document
-/// nor an array and has a common type.
-pub(crate) fn plain_fields<'d, 'n>(
+/// Returns the values of top-level fields. Returns `None` unless the document has each field exactly once, with a plain value:
+/// neither a document nor an array, and of a common type.
+pub(crate) fn plain_values<'d, 'n>(
     document: &'d RawDocument,
     names: impl Iterator<Item = &'n str> + Clone,
-) -> Option<PlainFields<'d>> {
-    let mut found = vec![None; names.clone().count()];
+) -> Option<PlainValues<'d>> {
+    let mut values = vec![None; names.clone().count()];
     let (mut count, mut are_in_order) = (0, true);
     let mut fields = Fields::of(document);
+    for field in &mut fields {
+        let mut places = names.clone();
+        let Some(place) = places.position(|name| name.as_bytes() == field.name) else {
+            continue;
+        };
+        let slot = values.get_mut(place).filter(|slot| slot.is_none())?;
+        *slot = Some(decode_plain(&field)?);
+        are_in_order &= place == count;
+        count += 1;
+    }
+    // Malformed bytes may hide a second field with the same name.
+    let is_complete = fields.rest.is_empty() && count == values.len();
+    is_complete.then_some(PlainValues {
+        values,
+        are_in_order,
+    })
+}
+
+/// The position of a field in the bytes of a document.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FieldPosition {
+    /// The position of the byte with the type.
+    pub(crate) kind_at: usize,
+    pub(crate) value: Range<usize>,
+    /// The positions of the documents that contain the field.
+    pub(crate) documents: Vec<usize>,
+}
+
+/// Returns the plain value at a path, and its position. Returns `None` unless each document on the path has its field exactly once.
+pub(crate) fn find_plain_value<'d, 'n>(
+    document: &'d RawDocument,
+    mut path: impl Iterator<Item = &'n str>,
+) -> Option<(RawBsonRef<'d>, FieldPosition)> {
+    let mut next = path.next();
+    let (mut document, mut document_at) = (document, 0);
+    let mut documents = Vec::with_capacity(2);
+    while let Some(name) = next {
+        documents.push(document_at);
+        let (field, kind_at) = find_only_field(document, name)?;
+        let kind_at = document_at + kind_at;
+        let value_at = kind_at + 1 + field.name.len() + 1;
+        next = path.next();
+        if next.is_none() {
+            let position = FieldPosition {
+                kind_at,
+                value: value_at..value_at + field.value.len(),
+                documents,
+            };
+            return Some((decode_plain(&field)?, position));
+        }
+        if field.kind != 0x03 {
+            return None;
+        }
+        document = RawDocument::from_bytes(field.value).ok()?;
+        document_at = value_at;
+    }
+    None
+}
+
+/// Returns a field and the position of its type, if the document has the field exactly once.
+fn find_only_field<'d>(document: &'d RawDocument, name: &str) -> Option<(FieldBytes<'d>, usize)> {
+    let mut fields = Fields::of(document);
+    let mut found = None;
     // The last byte of a document follows the fields.
-    let end = document.as_bytes().len() - 1;
+    let end = document.as_bytes().len().saturating_sub(1);
     loop {
         let kind_at = end - fields.rest.len();
         let Some(field) = fields.next() else {
             break;
         };
-        let mut places = names.clone();
-        let Some(place) = places.position(|name| name.as_bytes() == field.name) else {
-            continue;
-        };
-        let value = decode_value(field.kind, field.value)?;
-        let slot = found.get_mut(place).filter(|slot| slot.is_none())?;
-        if matches!(value, RawBsonRef::Document(_)) {
+        if field.name == name.as_bytes() && found.replace((field, kind_at)).is_some() {
             return None;
         }
-        let value_end = end - fields.rest.len();
-        *slot = Some(PlainField {
-            value,
-            kind_at,
-            bytes: value_end - field.value.len()..value_end,
-        });
-        are_in_order &= place == count;
-        count += 1;
     }
     // Malformed bytes may hide a second field with the same name.
-    let is_complete = fields.rest.is_empty();
-    let fields = found.into_iter().collect::<Option<Vec<_>>>()?;
-    is_complete.then_some(PlainFields {
-        fields,
-        are_in_order,
-    })
+    found.filter(|_| fields.rest.is_empty())
+}
+
+/// Decodes a plain value.
+fn decode_plain<'d>(field: &FieldBytes<'d>) -> Option<RawBsonRef<'d>> {
+    let value = decode_value(field.kind, field.value);
+    value.filter(|value| !matches!(value, RawBsonRef::Document(_)))
 }
 
 /// Whether a document begins with its only `_id`, of a common type that is allowed for ids.
 pub(crate) fn begins_with_plain_id(document: &RawDocument) -> bool {
     let mut fields = Fields::of(document);
-    let is_plain = |field: FieldBytes<'_>| {
-        field.name == b"_id"
-            && !matches!(
-                decode_value(field.kind, field.value),
-                None | Some(RawBsonRef::Document(_))
-            )
-    };
+    let is_plain = |field: FieldBytes<'_>| field.name == b"_id" && decode_plain(&field).is_some();
     fields.next().is_some_and(is_plain) && fields.all(|field| field.name != b"_id")
 }
 
