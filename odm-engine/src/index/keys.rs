@@ -89,10 +89,11 @@ fn plain_keys(state: &IndexState, document: &RawDocument) -> Result<Option<Index
     };
     let key = encode_key(state, &plain.values)?;
     let mut keys = IndexKeys::default();
-    if let Some(part) = &state.part
-        && !(plain.are_in_order && part::is_determined_by(&state.index, &plain.values, &key))
-    {
-        keys.stored_part = part.part_to_store(&state.index, &state.paths, document, &key)?;
+    if let Some(part) = &state.part {
+        keys.stored_part = match plain.are_in_order {
+            true => part::plain_part_to_store(&state.index, &plain.values, &key),
+            false => part.part_to_store(&state.index, &state.paths, document, &key)?,
+        };
     }
     keys.keys.insert(key);
     Ok(Some(keys))
