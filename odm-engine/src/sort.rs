@@ -88,9 +88,14 @@ impl Sort {
             let id = value::get(document, "_id").unwrap_or(RawBsonRef::Null);
             return Ok(SortKey(vec![id.into()]));
         }
-        if let Some(plain) = self.plain_key(document) {
-            return Ok(plain);
+        match self.plain_key(document) {
+            Some(plain) => Ok(plain),
+            None => self.expanded_key(document),
         }
+    }
+
+    /// Returns the key of any document.
+    fn expanded_key(&self, document: &RawDocument) -> Result<SortKey> {
         let tuples = key_tuples(&self.paths, document).map_err(|error| match error {
             KeyError::ParallelArrays(first, second) => Error::bad_value(format!(
                 "cannot sort with keys that are parallel arrays: '{first}' and '{second}'"
@@ -225,6 +230,7 @@ pub(crate) fn check_field_path(path: &str) -> Result<()> {
 mod tests {
     use super::*;
     use bson::{RawDocumentBuf, rawdoc};
+    use proptest::prelude::*;
 
     fn compare_documents(
         sort: &RawDocumentBuf,
@@ -233,6 +239,20 @@ mod tests {
     ) -> Ordering {
         let sort = Sort::parse(sort).unwrap();
         sort.compare(&sort.extract_key(a).unwrap(), &sort.extract_key(b).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn plain_keys_equal_expanded_keys(fields in prop::collection::vec(("[a-c]", -3..3_i64), 0..5)) {
+            let mut document = RawDocumentBuf::new();
+            for (name, value) in &fields {
+                crate::document::append_field(&mut document, name, *value);
+            }
+            let sort = Sort::parse(&rawdoc! { "b": 1, "a": -1 }).unwrap();
+            if let Some(plain) = sort.plain_key(&document) {
+                prop_assert_eq!(plain.0, sort.expanded_key(&document).unwrap().0);
+            }
+        }
     }
 
     #[test]

@@ -44,7 +44,16 @@ pub(crate) fn equal(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
 
 /// Returns whether two values have the same bytes: `1` and `1.0` differ.
 pub(crate) fn same_bytes(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
-    wrap_in_document(a).as_bytes() == wrap_in_document(b).as_bytes()
+    use RawBsonRef as V;
+    match (a, b) {
+        (V::Int32(a), V::Int32(b)) => a == b,
+        (V::Int64(a), V::Int64(b)) => a == b,
+        (V::Double(a), V::Double(b)) => a.to_bits() == b.to_bits(),
+        (V::String(a), V::String(b)) => a == b,
+        (V::Document(a), V::Document(b)) => a.as_bytes() == b.as_bytes(),
+        (V::Array(a), V::Array(b)) => a.as_bytes() == b.as_bytes(),
+        _ => wrap_in_document(a).as_bytes() == wrap_in_document(b).as_bytes(),
+    }
 }
 
 /// Returns the rank of a value's type in the order of types. Types of equal rank are compared by

@@ -176,7 +176,8 @@ fn is_scalar(id: RawBsonRef<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bson::{RawBson, rawdoc};
+    use bson::{RawArrayBuf, RawBson, rawdoc};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::Database;
@@ -265,5 +266,42 @@ mod tests {
         assert_eq!(found(any(), None), expected);
         assert_eq!(found(any(), Some(2)), expected[..2]);
         assert_eq!(found(rawdoc! { "_id": { "$in": [] } }, None), []);
+    }
+
+    fn any_id() -> impl Strategy<Value = RawBson> {
+        prop_oneof![
+            (-3..3).prop_map(RawBson::Int32),
+            (-3..3_i64).prop_map(RawBson::Int64),
+            (-3..3).prop_map(|half| RawBson::Double(f64::from(half) / 2.0)),
+            "[ab]{0,2}".prop_map(RawBson::String),
+            (-3..3_i64).prop_map(|millis| RawBson::DateTime(bson::DateTime::from_millis(millis))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn look_ups_equal_planned_queries(
+            stored in prop::collection::vec(any_id(), 0..12),
+            wanted in prop::collection::vec(any_id(), 0..8),
+            limit in prop::option::of(1..4_u64),
+        ) {
+            let database = Database::memory();
+            let documents = stored.iter().map(|id| rawdoc! { "_id": id.clone() }).collect();
+            // Some ids repeat.
+            let _ = database.insert_unordered("c", documents).unwrap();
+            let ids: RawArrayBuf = wanted.iter().map(RawBson::as_raw_bson_ref).collect();
+            let condition = rawdoc! { "_id": { "$in": ids } };
+            let found = |filter| {
+                let find = Find { limit, ..find(filter) };
+                let documents = database.find("c", &find).unwrap();
+                documents.map(Result::unwrap).collect::<Vec<_>>()
+            };
+            let planned = rawdoc! { "$and": [condition.clone()] };
+            prop_assert_eq!(found(condition), found(planned));
+            for id in wanted {
+                let planned = rawdoc! { "$and": [{ "_id": id.clone() }] };
+                prop_assert_eq!(found(rawdoc! { "_id": id }), found(planned));
+            }
+        }
     }
 }

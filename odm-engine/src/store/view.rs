@@ -103,7 +103,13 @@ impl Snapshot for StoreView {
     }
 
     fn range(&self, range: KeyRange, direction: Direction) -> Entries {
-        if self.changes.is_empty() {
+        if range.is_empty()
+            || self
+                .changes
+                .range::<_, [u8]>(range.as_bounds())
+                .next()
+                .is_none()
+        {
             return self.snapshot.range(range, direction);
         }
         Box::new(MergedEntries {
