@@ -23,7 +23,7 @@ const MAX_EXCESS_BYTES: usize = 16 << 10;
 pub(crate) fn prepare_for_storage(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
     check_size(&document, code::BAD_VALUE)?;
     value::check_document(&document)?;
-    if value::begins_with_plain_id(&document) {
+    if value::begins_with_scalar_id(&document) {
         return Ok(document);
     }
     let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";

@@ -61,7 +61,7 @@ pub(crate) fn is_of_change_log(key: &[u8]) -> bool {
 }
 
 /// Whether `key` is the key of a document or of an entry of an index.
-pub(crate) fn is_of_document(key: &[u8]) -> bool {
+pub(crate) fn is_document_or_index_entry(key: &[u8]) -> bool {
     matches!(
         key.first(),
         Some(&RECORD_PREFIX | &INDEX_ENTRY_PREFIX | &UNIQUE_ENTRY_PREFIX)

@@ -15,9 +15,6 @@ use crate::value::{self, Number};
 /// The maximum number of sort fields.
 const MAX_SORT_FIELDS: usize = 32;
 
-/// The size of a value of a key besides its content, in bytes.
-const VALUE_OVERHEAD_BYTES: usize = 8;
-
 pub(crate) use elements::{ElementOrder, OrderFault};
 pub(crate) use sorter::Sorter;
 
@@ -88,8 +85,8 @@ impl Sort {
             let id = value::get(document, "_id").unwrap_or(RawBsonRef::Null);
             return Ok(SortKey(vec![id.into()]));
         }
-        match self.plain_key(document) {
-            Some(plain) => Ok(plain),
+        match self.scalar_key(document) {
+            Some(key) => Ok(key),
             None => self.expanded_key(document),
         }
     }
@@ -122,13 +119,13 @@ impl Sort {
         ))
     }
 
-    /// Returns the key of a document with plain values at the top level, without the general expansion of paths.
-    fn plain_key(&self, document: &RawDocument) -> Option<SortKey> {
+    /// Returns the key of a document with scalars at the top level, without the general expansion of paths.
+    fn scalar_key(&self, document: &RawDocument) -> Option<SortKey> {
         if self.paths.iter().any(|path| path.parts().len() > 1) {
             return None;
         }
         let names = self.paths.iter().map(Path::as_str);
-        let values = value::plain_values(document, names)?.values;
+        let values = value::scalar_fields(document, names)?.values;
         let values = values.into_iter().flatten().map(RawBson::from);
         Some(SortKey(values.collect()))
     }
@@ -152,12 +149,15 @@ impl Sort {
 }
 
 impl SortKey {
-    /// Returns the approximate size of the key in bytes, for the memory limit of sorting.
-    pub(crate) fn approximate_bytes(&self) -> usize {
-        let values = self.key_values();
-        values
-            .map(|value| VALUE_OVERHEAD_BYTES + value::approximate_bytes(value))
-            .sum()
+    /// Returns the size of the key as a BSON array in bytes, for the memory limit of sorting. The size of a rare type is an estimate.
+    pub(crate) fn byte_size(&self) -> usize {
+        let elements = self.key_values().enumerate().map(|(index, value)| {
+            // An element has a type, the index as text, and a zero byte.
+            let index_digits = index.checked_ilog10().map_or(1, |log| log + 1) as usize;
+            2 + index_digits + value::stored_bytes(value)
+        });
+        // A length before the elements, and a zero byte at the end.
+        5 + elements.sum::<usize>()
     }
 
     fn key_values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
@@ -243,14 +243,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn plain_keys_equal_expanded_keys(fields in prop::collection::vec(("[a-c]", -3..3_i64), 0..5)) {
+        fn scalar_keys_equal_expanded_keys(fields in prop::collection::vec(("[a-c]", -3..3_i64), 0..5)) {
             let mut document = RawDocumentBuf::new();
             for (name, value) in &fields {
                 crate::document::append_field(&mut document, name, *value);
             }
             let sort = Sort::parse(&rawdoc! { "b": 1, "a": -1 }).unwrap();
-            if let Some(plain) = sort.plain_key(&document) {
-                prop_assert_eq!(plain.0, sort.expanded_key(&document).unwrap().0);
+            if let Some(fields) = sort.scalar_key(&document) {
+                prop_assert_eq!(fields.0, sort.expanded_key(&document).unwrap().0);
             }
         }
     }

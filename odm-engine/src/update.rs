@@ -125,8 +125,8 @@ impl ParsedUpdate {
     ) -> Result<Option<ModifiedDocument>> {
         let modified = match &self.0 {
             UpdateKind::Operators(operations) => {
-                if let Some(plain) = operations.plain_operations()
-                    && let Some(patched) = in_place::apply_plain(plain, document)?
+                if let Some(few) = operations.static_operations()
+                    && let Some(patched) = in_place::apply_operations(few, document)?
                 {
                     let is_modified = !patched.places.is_empty();
                     return Ok(is_modified.then_some(ModifiedDocument {

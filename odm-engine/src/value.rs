@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
 pub(crate) use lookup::{
-    FieldPosition, begins_with_plain_id, changed_fields, find_plain_value, get, plain_values,
+    FieldPosition, begins_with_scalar_id, changed_fields, find_scalar, get, scalar_fields,
 };
 pub(crate) use number::Number;
 pub(crate) use sum::ExactSum;
@@ -131,6 +131,22 @@ pub(crate) fn approximate_bytes(value: RawBsonRef<'_>) -> usize {
     }
 }
 
+/// Returns the number of bytes of a value in a document. The number is an estimate for rare types.
+pub(crate) fn stored_bytes(value: RawBsonRef<'_>) -> usize {
+    match value {
+        RawBsonRef::Null | RawBsonRef::Undefined | RawBsonRef::MinKey | RawBsonRef::MaxKey => 0,
+        RawBsonRef::Boolean(_) => 1,
+        RawBsonRef::Int32(_) => 4,
+        RawBsonRef::ObjectId(_) => 12,
+        RawBsonRef::Decimal128(_) => 16,
+        // A length before the content, and a zero byte or the subtype.
+        RawBsonRef::String(_) | RawBsonRef::Symbol(_) | RawBsonRef::Binary(_) => {
+            5 + approximate_bytes(value)
+        }
+        _ => approximate_bytes(value),
+    }
+}
+
 /// Returns whether MongoDB treats the value as true in a boolean context.
 pub(crate) fn is_truthy(value: RawBsonRef<'_>) -> bool {
     match value {
@@ -174,7 +190,7 @@ pub(crate) fn check_array_depth(array: &RawArray) -> Result<()> {
 /// # Errors
 /// See [`check_document`].
 pub(crate) fn check_depth(document: &RawDocument, depth: usize) -> Result<()> {
-    if lookup::is_plainly_valid(document, depth) {
+    if lookup::is_valid_common_bson(document, depth) {
         return Ok(());
     }
     check_elements(document.iter_elements(), depth)

@@ -118,7 +118,7 @@ impl Accumulator for TopN {
         if is_full && is_out {
             return Ok(());
         }
-        self.bytes += key.approximate_bytes() + approximate_bytes(&value);
+        self.bytes += key.byte_size() + approximate_bytes(&value);
         self.held.insert(place, (key, value));
         if is_full {
             let removed = match self.is_top {
@@ -126,7 +126,7 @@ impl Accumulator for TopN {
                 false => self.held.pop_front(),
             };
             self.bytes -= removed.map_or(0, |(key, value)| {
-                key.approximate_bytes() + approximate_bytes(&value)
+                key.byte_size() + approximate_bytes(&value)
             });
         }
         Ok(())

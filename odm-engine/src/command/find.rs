@@ -43,7 +43,7 @@ pub(super) struct FindQuery {
 }
 
 pub(crate) fn run_find(reading: ReadState<'_>, name: &str, find: &Find) -> Result<Cursor> {
-    if let Some(condition) = id_lookup::only_ids(find) {
+    if let Some(condition) = id_lookup::parse_id_condition(find) {
         return id_lookup::find_by_ids(reading, name, condition, find.limit);
     }
     FindQuery::parse(find)?.run_query(reading, name)

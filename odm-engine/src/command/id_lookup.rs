@@ -1,4 +1,4 @@
-//! The shortest way of a query: documents by their `_id`, without a plan.
+//! The fast path of a query for documents by their `_id`, without a plan.
 
 use std::ops::Range;
 
@@ -21,13 +21,13 @@ use crate::value;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum IdCondition<'f> {
     /// `{ _id: 7 }` or `{ _id: { $eq: 7 } }`.
-    Is(RawBsonRef<'f>),
+    Equal(RawBsonRef<'f>),
     /// `{ _id: { $in: [7, 8] } }`.
-    IsAnyOf(&'f RawArray),
+    In(&'f RawArray),
 }
 
 /// Returns the condition of a query for whole documents by their `_id` alone. Returns `None` if the query needs a plan.
-pub(super) fn only_ids(find: &Find) -> Option<IdCondition<'_>> {
+pub(super) fn parse_id_condition(find: &Find) -> Option<IdCondition<'_>> {
     let is_plain = find.projection.is_none()
         && find.sort.is_none()
         && find.skip == 0
@@ -39,15 +39,15 @@ pub(super) fn only_ids(find: &Find) -> Option<IdCondition<'_>> {
     }
     match only_field(&find.filter)? {
         ("_id", RawBsonRef::Document(condition)) => match only_field(condition)? {
-            ("$eq", id) => is_scalar(id).then_some(IdCondition::Is(id)),
+            ("$eq", id) => is_scalar(id).then_some(IdCondition::Equal(id)),
             ("$in", RawBsonRef::Array(ids)) => {
                 let mut each = ids.into_iter();
                 let are_scalar = each.all(|id| id.is_ok_and(is_scalar));
-                are_scalar.then_some(IdCondition::IsAnyOf(ids))
+                are_scalar.then_some(IdCondition::In(ids))
             }
             _ => None,
         },
-        ("_id", id) => is_scalar(id).then_some(IdCondition::Is(id)),
+        ("_id", id) => is_scalar(id).then_some(IdCondition::Equal(id)),
         _ => None,
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn find_by_ids(
         return Ok(Cursor::new(std::iter::empty()));
     };
     match condition {
-        IdCondition::Is(id) => {
+        IdCondition::Equal(id) => {
             interrupt::check()?;
             let mut entry =
                 Vec::with_capacity(state.prefix.len() + value::approximate_bytes(id) + 8);
@@ -77,7 +77,7 @@ pub(super) fn find_by_ids(
             let document = read_entry(reading.view, collection.id, &entry)?;
             Ok(Cursor::new(document.into_iter().map(Ok)))
         }
-        IdCondition::IsAnyOf(ids) => {
+        IdCondition::In(ids) => {
             let found = IdLookups::new(reading.view, collection, state, ids)?;
             let limit = limit.and_then(|limit| usize::try_from(limit).ok());
             Ok(Cursor::new(found.take(limit.unwrap_or(usize::MAX))))
@@ -89,7 +89,7 @@ pub(super) fn find_by_ids(
 struct IdLookups {
     view: StoreView,
     collection: u32,
-    /// The keys of the entries, one behind the other.
+    /// The keys of the entries, in one sequence.
     keys: Vec<u8>,
     /// The places of the remaining keys in ascending order.
     places: std::vec::IntoIter<Range<usize>>,
@@ -122,9 +122,14 @@ impl IdLookups {
         })
     }
 
+    /// Returns the place of the next key. After an interrupt, the next call returns the same place.
+    fn next_place(&mut self) -> Result<Option<Range<usize>>> {
+        self.turn.count_candidate()?;
+        Ok(self.places.next())
+    }
+
     fn next_document(&mut self) -> Result<Option<RawDocumentBuf>> {
-        for place in &mut self.places {
-            self.turn.count_candidate()?;
+        while let Some(place) = self.next_place()? {
             let entry = self.keys.get(place).unwrap_or_default();
             let document = read_entry(&self.view, self.collection, entry)?;
             if document.is_some() {
@@ -193,12 +198,15 @@ mod tests {
     fn a_condition_on_the_id_alone_is_recognized() {
         let is = |id: RawBson, filter| {
             let find = find(filter);
-            assert_eq!(only_ids(&find), Some(IdCondition::Is(id.as_raw_bson_ref())));
+            assert_eq!(
+                parse_id_condition(&find),
+                Some(IdCondition::Equal(id.as_raw_bson_ref()))
+            );
         };
         is(1.into(), rawdoc! { "_id": 1 });
         is("a".into(), rawdoc! { "_id": { "$eq": "a" } });
         let any = find(rawdoc! { "_id": { "$in": [1, "a"] } });
-        assert!(matches!(only_ids(&any), Some(IdCondition::IsAnyOf(_))));
+        assert!(matches!(parse_id_condition(&any), Some(IdCondition::In(_))));
         for filter in [
             rawdoc! {},
             rawdoc! { "a": 1 },
@@ -212,7 +220,7 @@ mod tests {
             rawdoc! { "_id": RawBson::Null },
         ] {
             let find = find(filter);
-            assert_eq!(only_ids(&find), None, "{:?}", find.filter);
+            assert_eq!(parse_id_condition(&find), None, "{:?}", find.filter);
         }
     }
 
@@ -222,7 +230,7 @@ mod tests {
             limit: Some(1),
             ..find(rawdoc! { "_id": 1 })
         };
-        assert!(only_ids(&plain).is_some());
+        assert!(parse_id_condition(&plain).is_some());
         let others: [fn(&mut Find); 6] = [
             |find| find.projection = Some(rawdoc! { "a": 1 }),
             |find| find.sort = Some(rawdoc! { "a": 1 }),
@@ -234,7 +242,7 @@ mod tests {
         for change in others {
             let mut find = plain.clone();
             change(&mut find);
-            assert!(only_ids(&find).is_none(), "{find:?}");
+            assert!(parse_id_condition(&find).is_none(), "{find:?}");
         }
     }
 
@@ -275,6 +283,18 @@ mod tests {
             (-3..3).prop_map(|half| RawBson::Double(f64::from(half) / 2.0)),
             "[ab]{0,2}".prop_map(RawBson::String),
             (-3..3_i64).prop_map(|millis| RawBson::DateTime(bson::DateTime::from_millis(millis))),
+            prop::sample::select(vec![f64::NAN, -0.0, 9_007_199_254_740_992.0])
+                .prop_map(RawBson::Double),
+            (9_007_199_254_740_991..9_007_199_254_740_994_i64).prop_map(RawBson::Int64),
+            prop::sample::select(vec!["NaN", "1.0", "-0", "9007199254740993"])
+                .prop_map(|text| RawBson::Decimal128(text.parse().unwrap())),
+            "[ab]{0,1}".prop_map(RawBson::Symbol),
+            (0..3_u8)
+                .prop_map(|byte| RawBson::ObjectId(bson::oid::ObjectId::from_bytes([byte; 12]))),
+            (0..2_u8).prop_map(|byte| RawBson::Binary(bson::Binary {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes: vec![byte],
+            })),
         ]
     }
 

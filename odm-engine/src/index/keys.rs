@@ -58,7 +58,7 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Inde
         }
         return Ok(collector.keys);
     }
-    if let Some(keys) = plain_keys(state, document)? {
+    if let Some(keys) = scalar_keys(state, document)? {
         return Ok(keys);
     }
     for values in value_tuples(state, document)? {
@@ -76,22 +76,22 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Inde
     Ok(keys)
 }
 
-/// Returns the only key of a document with plain values at the top level, without the general expansion of paths. Returns `None`
+/// Returns the only key of a document with scalars at the top level, without the general expansion of paths. Returns `None`
 /// for any other document or index.
-fn plain_keys(state: &IndexState, document: &RawDocument) -> Result<Option<IndexKeys>> {
+fn scalar_keys(state: &IndexState, document: &RawDocument) -> Result<Option<IndexKeys>> {
     let are_top_level = state.paths.iter().all(|path| path.parts().len() == 1);
     if !are_top_level || state.partial.is_some() {
         return Ok(None);
     }
     let names = state.paths.iter().map(Path::as_str);
-    let Some(plain) = value::plain_values(document, names) else {
+    let Some(fields) = value::scalar_fields(document, names) else {
         return Ok(None);
     };
-    let key = encode_key(state, &plain.values)?;
+    let key = encode_key(state, &fields.values)?;
     let mut keys = IndexKeys::default();
     if let Some(part) = &state.part {
-        keys.stored_part = match plain.are_in_order {
-            true => part::plain_part_to_store(&state.index, &plain.values, &key),
+        keys.stored_part = match fields.are_in_order {
+            true => part::scalar_part_to_store(&state.index, &fields.values, &key),
             false => part.part_to_store(&state.index, &state.paths, document, &key)?,
         };
     }

@@ -56,7 +56,7 @@ impl PartProjection {
 
 /// Returns the part to store for a document's only key; empty if the key determines the part. The document has the fields at the top
 /// level, in the order of the index, with these values.
-pub(super) fn plain_part_to_store(
+pub(super) fn scalar_part_to_store(
     index: &Index,
     values: &[Option<RawBsonRef<'_>>],
     key: &[u8],
@@ -220,12 +220,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn plain_parts_equal_projected_parts(a in any_value(), b in any_value()) {
+        fn scalar_parts_equal_projected_parts(a in any_value(), b in any_value()) {
             let state = state(&["a", "b"]);
             let document = RawDocumentBuf::try_from(&doc! { "a": a, "z": 1, "b": b }).unwrap();
             let names = state.paths.iter().map(Path::as_str);
-            if let Some(plain) = value::plain_values(&document, names) {
-                prop_assert!(plain.are_in_order);
+            if let Some(fields) = value::scalar_fields(&document, names) {
+                prop_assert!(fields.are_in_order);
                 let keys = keys_of(&state, &document).unwrap();
                 let key = keys.keys.first().unwrap();
                 let part = state.part.as_ref().unwrap();

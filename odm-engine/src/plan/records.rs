@@ -181,8 +181,11 @@ impl RecordSource {
             RecordSource::Keys(access) => {
                 // As on MongoDB, a look-up by `_id` counts even if there is no entry.
                 let counts_missing = access.state.id == ID_INDEX;
-                for key in &mut access.keys {
+                loop {
                     interrupt::check()?;
+                    let Some(key) = access.keys.next() else {
+                        return Ok(None);
+                    };
                     let value = view.get(&key)?;
                     examined.keys += u64::from(counts_missing || value.is_some());
                     if let Some(value) = value {
@@ -190,7 +193,6 @@ impl RecordSource {
                             .map(Some);
                     }
                 }
-                Ok(None)
             }
             RecordSource::Index(index) => {
                 let Some(entry) = index.walk.next() else {

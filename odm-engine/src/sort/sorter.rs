@@ -53,7 +53,7 @@ impl<'s> Sorter<'s> {
         if greatest.is_some_and(|greatest| self.sort.compare(&key, &greatest.key).is_ge()) {
             return Ok(());
         }
-        let bytes = document.as_bytes().len() + key.approximate_bytes();
+        let bytes = document.as_bytes().len() + key.byte_size();
         let added = HeldDocument {
             key,
             document: document.to_owned(),

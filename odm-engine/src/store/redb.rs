@@ -332,7 +332,7 @@ impl Store for RedbStore {
                 file: Arc::clone(&self.file),
                 checks: ValueChecks {
                     have_checksums: opened.has_value_checksums,
-                    are_verified: !self.file.has_page_checksums(),
+                    verify_on_read: !self.file.has_page_checksums(),
                 },
             }) as Arc<dyn Snapshot>)
         })
@@ -540,9 +540,9 @@ struct RedbSnapshot {
 #[derive(Clone, Copy)]
 struct ValueChecks {
     have_checksums: bool,
-    /// Whether each read of a document or an entry of an index verifies the checksum. In a file with checksums of pages, the page
+    /// Whether a read of a document or an entry of an index verifies the checksum. In a file with checksums of pages, the page
     /// is verified when it is read from the file, so only a validation and a backup verify these values.
-    are_verified: bool,
+    verify_on_read: bool,
 }
 
 impl Snapshot for RedbSnapshot {
@@ -582,7 +582,7 @@ impl Snapshot for RedbSnapshot {
             table: Arc::clone(&self.table),
             file: Arc::clone(&self.file),
             checks: ValueChecks {
-                are_verified: true,
+                verify_on_read: true,
                 ..self.checks
             },
         }))
@@ -633,7 +633,7 @@ impl ValueChecks {
         if !value_checksum::has_checksum(self.have_checksums, key) {
             return Ok(StoredBytes::Page(value));
         }
-        if self.are_verified || !key::is_of_document(key) {
+        if self.verify_on_read || !key::is_document_or_index_entry(key) {
             value_checksum::verify_checksum(key, stored)?;
         }
         Ok(StoredBytes::PageWithChecksum(value))

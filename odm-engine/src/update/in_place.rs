@@ -1,11 +1,11 @@
-//! The shortest way of an update: new values for existing fields, written into a copy of the bytes.
+//! The fast path of an update: new scalar values for existing fields, written into a copy of the bytes.
 //!
-//! The general way builds a [tree](super::node), which takes several times as long.
+//! All other updates build a [tree](super::node), which takes several times as long.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::node::UpdateNode;
-use super::operation::PlainOperation;
+use super::operation::StaticOperation;
 use crate::change::UpdatedPath;
 use crate::error::Result;
 use crate::value::{self, FieldPosition};
@@ -24,18 +24,18 @@ struct Patch {
 }
 
 /// Runs operations on a document. Returns `None` if the update needs a tree: a field is missing, a path leads through an array, or an
-/// old or a new value is a document, an array or of a rare type.
+/// old or a new value is not a scalar of a common type.
 ///
 /// # Errors
 /// An operator does not support the value of its field.
-pub(super) fn apply_plain<'o>(
-    operations: impl Iterator<Item = PlainOperation<'o>>,
+pub(super) fn apply_operations<'o>(
+    operations: impl Iterator<Item = StaticOperation<'o>>,
     document: &RawDocument,
 ) -> Result<Option<PatchedDocument>> {
     let (mut patches, mut places) = (Vec::new(), Vec::new());
     for operation in operations {
         let names = operation.path.names().flatten();
-        let Some((old, position)) = value::find_plain_value(document, names) else {
+        let Some((old, position)) = value::find_scalar(document, names) else {
             return Ok(None);
         };
         let mut node = UpdateNode::Original(old);
@@ -45,7 +45,7 @@ pub(super) fn apply_plain<'o>(
         {
             continue;
         }
-        let Some((kind, value)) = node.with_value(encode_plain) else {
+        let Some((kind, value)) = node.with_value(encode_scalar) else {
             return Ok(None);
         };
         places.push(UpdatedPath {
@@ -66,7 +66,7 @@ pub(super) fn apply_plain<'o>(
 /// Writes the new values into a copy of the document.
 fn write_patches(document: &RawDocument, mut patches: Vec<Patch>) -> Option<RawDocumentBuf> {
     let mut bytes = document.as_bytes().to_vec();
-    // A patch moves the bytes behind it only.
+    // A patch moves only the bytes after the patch.
     patches.sort_by_key(|patch| std::cmp::Reverse(patch.position.kind_at));
     for Patch {
         position,
@@ -93,8 +93,8 @@ fn write_patches(document: &RawDocument, mut patches: Vec<Patch>) -> Option<RawD
     RawDocumentBuf::from_bytes(bytes).ok()
 }
 
-/// Returns the type and the bytes of a value. Returns `None` for a document, an array or a rare type.
-fn encode_plain(value: RawBsonRef<'_>) -> Option<(u8, Vec<u8>)> {
+/// Returns the type and the bytes of a scalar of a common type.
+fn encode_scalar(value: RawBsonRef<'_>) -> Option<(u8, Vec<u8>)> {
     let bytes = match value {
         RawBsonRef::Double(value) => value.to_le_bytes().to_vec(),
         RawBsonRef::Int32(value) => value.to_le_bytes().to_vec(),
@@ -123,39 +123,39 @@ mod tests {
     use super::super::{Filter, UpdateKind};
     use super::*;
 
-    /// Applies an update in both ways. Returns whether the short way applies.
+    /// Applies an update in both ways. Returns whether the fast path applies.
     fn assert_same_in_both_ways(document: &RawDocument, update: &RawDocument) -> bool {
         let UpdateKind::Operators(operations) = ParsedUpdate::parse(update, &[]).unwrap().0 else {
             panic!("{update:?} has no operators");
         };
-        let Some(plain) = operations.plain_operations() else {
+        let Some(few) = operations.static_operations() else {
             return false;
         };
-        let short = apply_plain(plain, document);
+        let fast = apply_operations(few, document);
         let mut root = UpdateNode::from_document(document);
         let filter = Filter::parse(&rawdoc! {}).unwrap();
         let places = operations.apply_to(document, &filter, &mut root, false);
-        match (short, places) {
+        match (fast, places) {
             (Ok(None), _) => return false,
-            (Ok(Some(short)), Ok(places)) => {
-                assert_eq!(short.places, places, "{document:?} {update:?}");
+            (Ok(Some(fast)), Ok(places)) => {
+                assert_eq!(fast.places, places, "{document:?} {update:?}");
                 let general = root.into_document();
-                assert_eq!(short.document, general, "{document:?} {update:?}");
+                assert_eq!(fast.document, general, "{document:?} {update:?}");
             }
-            (Err(short), Err(general)) => {
-                assert_eq!(short.to_string(), general.to_string());
-                assert_eq!(short.code(), general.code());
+            (Err(fast), Err(general)) => {
+                assert_eq!(fast.to_string(), general.to_string());
+                assert_eq!(fast.code(), general.code());
             }
-            (short, places) => {
-                let short = short.map(|short| short.is_some());
-                panic!("{document:?} {update:?}: {short:?} {places:?}");
+            (fast, places) => {
+                let fast = fast.map(|fast| fast.is_some());
+                panic!("{document:?} {update:?}: {fast:?} {places:?}");
             }
         }
         true
     }
 
     #[test]
-    fn plain_values_are_patched() {
+    fn scalars_are_patched() {
         let document = rawdoc! { "_id": 1, "a": 5, "b": "text", "c": [1], "d": 1.5, "e": 7_i64,
             "f": { "i": "text", "g": { "h": "x", "k": 1 }, "j": 1 },
         };
@@ -182,6 +182,7 @@ mod tests {
             rawdoc! { "$set": { "c.0": 1 } },
             rawdoc! { "$unset": { "a": 1 } },
             rawdoc! { "$rename": { "a": "b2" } },
+            rawdoc! { "$set": { "a": 1, "b": 1, "d": 1, "e": 1, "f.i": 1, "f.j": 1, "f.g.h": 1, "f.g.k": 1, "z": 1 } },
         ] {
             assert!(!assert_same_in_both_ways(&document, &update), "{update:?}");
         }

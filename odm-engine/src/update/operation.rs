@@ -26,13 +26,13 @@ pub(super) struct UpdateOperations {
     /// The paths of the operations.
     targets: BTreeSet<UpdatePath>,
     array_filters: ArrayFilters,
-    /// Whether all operations are [plain](PlainOperation).
-    are_plain: bool,
+    /// Whether there are few operations, all of them [static](StaticOperation).
+    are_static: bool,
 }
 
 /// An operator on a path of names, outside of the `_id`.
 #[derive(Clone, Copy)]
-pub(super) struct PlainOperation<'o> {
+pub(super) struct StaticOperation<'o> {
     pub(super) path: &'o UpdatePath,
     /// The path as text.
     pub(super) dotted: &'o str,
@@ -90,6 +90,10 @@ pub(super) trait UpdateOperator: fmt::Debug + Send + Sync {
 /// The maximum number of bytes that an update may add to one document, intermediate states
 /// included, as on MongoDB.
 const MAX_ADDED_BYTES: usize = 64 << 20;
+
+/// The maximum number of operations that search the bytes of a document, each on its own. More operations need a tree, which finds
+/// fields by name.
+const MAX_STATIC_OPERATIONS: usize = 8;
 
 /// The maximum number of places that an update may change in one document.
 const MAX_CHANGED_PLACES: usize = 5_000_000;
@@ -163,20 +167,20 @@ impl UpdateOperations {
             PathAction::Change(_, size) => *size,
             _ => 0,
         });
-        let are_small = added_bytes.sum::<usize>() <= MAX_ADDED_BYTES;
-        self.are_plain = are_small
+        self.are_static = self.all.len() <= MAX_STATIC_OPERATIONS
+            && added_bytes.sum::<usize>() <= MAX_ADDED_BYTES
             && self
                 .all
                 .iter()
-                .all(|operation| operation.as_plain().is_some());
+                .all(|operation| operation.as_static().is_some());
         Ok(self)
     }
 
-    /// Returns the operations on an existing document, if all of them are plain.
-    pub(super) fn plain_operations(&self) -> Option<impl Iterator<Item = PlainOperation<'_>>> {
+    /// Returns the operations on an existing document, if there are few operations and all of them are static.
+    pub(super) fn static_operations(&self) -> Option<impl Iterator<Item = StaticOperation<'_>>> {
         let of_updates = self.all.iter().filter(|operation| !operation.on_insert);
-        self.are_plain
-            .then(|| of_updates.filter_map(PathOperation::as_plain))
+        self.are_static
+            .then(|| of_updates.filter_map(PathOperation::as_static))
     }
 
     /// Runs the operations on `root`, the tree of a document that `filter` matched. Returns the
@@ -293,15 +297,15 @@ impl UpdateOperations {
 }
 
 impl PathOperation {
-    fn as_plain(&self) -> Option<PlainOperation<'_>> {
+    fn as_static(&self) -> Option<StaticOperation<'_>> {
         let PathAction::Change(operator, _) = &self.action else {
             return None;
         };
         let mut names = self.target.names();
         let first = names.next()??;
-        let is_plain =
+        let is_static =
             first != "_id" && !first.starts_with('$') && names.all(|name| name.is_some());
-        is_plain.then_some(PlainOperation {
+        is_static.then_some(StaticOperation {
             path: &self.target,
             dotted: &self.dotted,
             operator: operator.as_ref(),

@@ -41,18 +41,18 @@ pub(crate) fn changed_fields<'d>(
 }
 
 /// The values of some top-level fields, in the order of their names in a request.
-pub(crate) struct PlainValues<'d> {
+pub(crate) struct ScalarFields<'d> {
     pub(crate) values: Vec<Option<RawBsonRef<'d>>>,
     /// Whether the document has the fields in the same order.
     pub(crate) are_in_order: bool,
 }
 
-/// Returns the values of top-level fields. Returns `None` unless the document has each field exactly once, with a plain value:
-/// neither a document nor an array, and of a common type.
-pub(crate) fn plain_values<'d, 'n>(
+/// Returns the values of top-level fields. Returns `None` unless the document has each field exactly once, with a scalar of a common
+/// type.
+pub(crate) fn scalar_fields<'d, 'n>(
     document: &'d RawDocument,
     names: impl Iterator<Item = &'n str> + Clone,
-) -> Option<PlainValues<'d>> {
+) -> Option<ScalarFields<'d>> {
     let mut values = vec![None; names.clone().count()];
     let (mut count, mut are_in_order) = (0, true);
     let mut fields = Fields::of(document);
@@ -62,13 +62,13 @@ pub(crate) fn plain_values<'d, 'n>(
             continue;
         };
         let slot = values.get_mut(place).filter(|slot| slot.is_none())?;
-        *slot = Some(decode_plain(&field)?);
+        *slot = Some(decode_scalar(&field)?);
         are_in_order &= place == count;
         count += 1;
     }
     // Malformed bytes may hide a second field with the same name.
     let is_complete = fields.rest.is_empty() && count == values.len();
-    is_complete.then_some(PlainValues {
+    is_complete.then_some(ScalarFields {
         values,
         are_in_order,
     })
@@ -84,8 +84,9 @@ pub(crate) struct FieldPosition {
     pub(crate) documents: Vec<usize>,
 }
 
-/// Returns the plain value at a path, and its position. Returns `None` unless each document on the path has its field exactly once.
-pub(crate) fn find_plain_value<'d, 'n>(
+/// Returns the scalar of a common type at a path, and its position. Returns `None` unless each document on the path has its field
+/// exactly once.
+pub(crate) fn find_scalar<'d, 'n>(
     document: &'d RawDocument,
     mut path: impl Iterator<Item = &'n str>,
 ) -> Option<(RawBsonRef<'d>, FieldPosition)> {
@@ -104,7 +105,7 @@ pub(crate) fn find_plain_value<'d, 'n>(
                 value: value_at..value_at + field.value.len(),
                 documents,
             };
-            return Some((decode_plain(&field)?, position));
+            return Some((decode_scalar(&field)?, position));
         }
         if field.kind != 0x03 {
             return None;
@@ -134,21 +135,22 @@ fn find_only_field<'d>(document: &'d RawDocument, name: &str) -> Option<(FieldBy
     found.filter(|_| fields.rest.is_empty())
 }
 
-/// Decodes a plain value.
-fn decode_plain<'d>(field: &FieldBytes<'d>) -> Option<RawBsonRef<'d>> {
+/// Decodes a scalar of a common type.
+fn decode_scalar<'d>(field: &FieldBytes<'d>) -> Option<RawBsonRef<'d>> {
     let value = decode_value(field.kind, field.value);
     value.filter(|value| !matches!(value, RawBsonRef::Document(_)))
 }
 
 /// Whether a document begins with its only `_id`, of a common type that is allowed for ids.
-pub(crate) fn begins_with_plain_id(document: &RawDocument) -> bool {
+pub(crate) fn begins_with_scalar_id(document: &RawDocument) -> bool {
     let mut fields = Fields::of(document);
-    let is_plain = |field: FieldBytes<'_>| field.name == b"_id" && decode_plain(&field).is_some();
-    fields.next().is_some_and(is_plain) && fields.all(|field| field.name != b"_id")
+    let is_scalar_id =
+        |field: FieldBytes<'_>| field.name == b"_id" && decode_scalar(&field).is_some();
+    fields.next().is_some_and(is_scalar_id) && fields.all(|field| field.name != b"_id")
 }
 
 /// Whether a document is valid BSON of common types and nests at most `depth` levels. The answer may be a false negative.
-pub(crate) fn is_plainly_valid(document: &RawDocument, depth: usize) -> bool {
+pub(crate) fn is_valid_common_bson(document: &RawDocument, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else {
         return false;
     };
@@ -157,7 +159,7 @@ pub(crate) fn is_plainly_valid(document: &RawDocument, depth: usize) -> bool {
         str::from_utf8(field.name).is_ok()
             && match field.kind {
                 0x03 | 0x04 => RawDocument::from_bytes(field.value)
-                    .is_ok_and(|inner| is_plainly_valid(inner, depth)),
+                    .is_ok_and(|inner| is_valid_common_bson(inner, depth)),
                 0x02 => field.value.last() == Some(&0) && decode_value(0x02, field.value).is_some(),
                 kind => decode_value(kind, field.value).is_some(),
             }

@@ -24,7 +24,7 @@ use crate::{
 const MAX_CURSOR_BATCH_DOCUMENTS: usize = 1_000;
 const MAX_CURSOR_BATCH_BYTES: usize = 1024 * 1024;
 
-/// How many documents a batch reads between two looks at the clock.
+/// How many documents a batch reads between two looks at the clock, after the first documents.
 const DOCUMENTS_PER_TIME_CHECK: usize = 8;
 
 /// Documents that were read, and the cursor for the remaining documents.
@@ -101,7 +101,7 @@ impl EngineBatch {
             {
                 break;
             }
-            if self.documents.len() % DOCUMENTS_PER_TIME_CHECK == DOCUMENTS_PER_TIME_CHECK - 1
+            if is_time_checked(self.documents.len())
                 && brief_time_left().is_some_and(|left| left < MIN_TIME_OF_BATCH)
             {
                 self.is_partial = true;
@@ -120,6 +120,11 @@ impl EngineBatch {
         }
         self
     }
+}
+
+/// Whether to look at the clock after this number of documents: often at the beginning, and then every few documents.
+fn is_time_checked(documents: usize) -> bool {
+    documents.is_power_of_two() || documents % DOCUMENTS_PER_TIME_CHECK == 0
 }
 
 pub(super) struct EngineCursor {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use bson::{Bson, Deserializer as BsonDeserializer, Document, RawBsonRef, RawDocument};
+use bson::{Bson, Deserializer as BsonDeserializer, RawBsonRef, RawDocument};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, VariantAccess, Visitor,
@@ -71,7 +71,7 @@ impl<'de> From<RawBsonRef<'de>> for StoredValue<'de> {
         match value {
             RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
                 Ok(elements) => Self::Array(elements),
-                // An array with malformed bytes does not exist.
+                // `RawArray` always has a valid header.
                 Err(_) => Self::Other(RawBsonRef::Undefined),
             },
             value => Self::Other(value),
@@ -105,8 +105,10 @@ impl<'de> StoredValue<'de> {
     fn bson_deserializer(self) -> Result<BsonDeserializer> {
         let value = match self {
             StoredValue::Array(elements) => {
-                let elements = Document::try_from(elements)?.into_iter();
-                Bson::Array(elements.map(|(_, element)| element).collect())
+                // The elements of an array may have equal names, which a document would not keep.
+                let elements = elements.iter_elements();
+                let elements = elements.map(|element| Bson::try_from(element?.value()?));
+                Bson::Array(elements.collect::<bson::error::Result<_>>()?)
             }
             StoredValue::Other(value) => Bson::try_from(value)?,
         };
@@ -445,6 +447,32 @@ mod tests {
             "undefined": Bson::Undefined, "least": Bson::MinKey, "most": Bson::MaxKey,
             "inner": { "a": [1, { "b": DateTime::MAX }, [2]] },
         }
+    }
+
+    /// The names of the elements of an array have no meaning. A stored array may repeat a name.
+    #[test]
+    fn elements_with_equal_names_are_kept() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        struct Arrays {
+            raw: RawArrayBuf,
+            bson: Vec<i32>,
+        }
+        let mut elements = RawDocumentBuf::new();
+        elements.append(bson::raw::cstr!("0"), 1);
+        elements.append(bson::raw::cstr!("0"), 2);
+        // An array has the bytes of a document, and a different type.
+        let mut document = RawDocumentBuf::new();
+        document.append(bson::raw::cstr!("raw"), elements.clone());
+        document.append(bson::raw::cstr!("bson"), elements);
+        let mut bytes = document.into_bytes();
+        for name in [&b"\x03raw\0"[..], b"\x03bson\0"] {
+            let at = bytes.windows(name.len()).position(|window| window == name);
+            bytes[at.unwrap()] = 0x04;
+        }
+        let document = RawDocumentBuf::from_bytes(bytes).unwrap();
+        let arrays: Arrays = decode_raw(&document).unwrap();
+        assert_eq!(arrays.bson, [1, 2]);
+        assert_eq!(arrays.raw.into_iter().count(), 2);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use super::deserializer::{DecodeError, StoredValue};
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
+/// The largest estimate of the number of elements. Elements of another type can follow, so an array may have far fewer elements.
+const MAX_ESTIMATED_ELEMENTS: usize = 4_096;
+
 /// The remaining elements of a document or an array.
 pub(super) struct Elements<'de> {
     document: &'de RawDocument,
@@ -69,12 +72,18 @@ impl<'de> Elements<'de> {
     #[cold]
     fn next_by_bson(&mut self) -> Result<Option<Element<'de>>> {
         let (document, position) = (self.document, self.position);
-        let remaining = self.by_bson.get_or_insert_with(|| {
-            let mut elements = document.iter_elements();
-            // These elements have been read already.
-            elements.by_ref().take(position).for_each(drop);
-            elements
-        });
+        let remaining = match &mut self.by_bson {
+            Some(remaining) => remaining,
+            None => {
+                let mut elements = document.iter_elements();
+                // These elements have been read already. `bson` also checks the names of the elements of an array.
+                let skipped = elements.by_ref().take(position);
+                skipped
+                    .map(|element| element.map(drop))
+                    .collect::<bson::error::Result<()>>()?;
+                self.by_bson.insert(elements)
+            }
+        };
         Ok(remaining.next().transpose()?.map(Element::Unread))
     }
 
@@ -83,9 +92,8 @@ impl<'de> Elements<'de> {
         let (Element::Read { value, .. }, size) = read_element(self.rest)? else {
             return None;
         };
-        value
-            .has_fixed_size()
-            .then(|| self.rest.len() / size.max(1))
+        let is_fixed = value.has_fixed_size();
+        is_fixed.then(|| (self.rest.len() / size.max(1)).min(MAX_ESTIMATED_ELEMENTS))
     }
 }
 
