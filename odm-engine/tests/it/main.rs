@@ -12,6 +12,7 @@ mod crud;
 mod durability;
 mod expiry;
 mod faults;
+mod file_size;
 mod find_and_modify;
 mod format;
 mod hints;
