@@ -26,7 +26,7 @@ pub(super) const MAX_KEY_RANGES: usize = 10_000;
 /// The maximum number of ranges merged in one walk, as on MongoDB.
 const MAX_MERGED_RANGES: usize = 200;
 
-/// The maximum number of fields whose markers are looked up one by one. A search of a range costs as much as two look-ups.
+/// The maximum number of fields with a look-up of the marker for each field. A search of a range costs as much as two look-ups.
 const MAX_MARKER_LOOKUPS: usize = 2;
 
 /// The maximum number of combined conditions on one field. The filter still checks all conditions.
