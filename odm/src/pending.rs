@@ -24,7 +24,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::{CountOperation, FindOperation, Stage},
     error,
-    language::query::{IntoKey, Key, append_field, single_field_document},
+    language::query::{IntoKey, Key, append_field, field_present, single_field_document},
     metadata::pending::{SINCE, UPDATED},
     model::document::Document,
     pending::{
@@ -364,11 +364,7 @@ impl PendingSummary {
         target: Option<&RawDocumentBuf>,
     ) -> Result<u64> {
         let mut filter = target.cloned().unwrap_or_default();
-        add_condition(
-            &mut filter,
-            &kind.lease_path(),
-            single_field_document("$exists", true)?,
-        )?;
+        add_condition(&mut filter, &kind.lease_path(), field_present())?;
         let count = access.count(model, count_matching(model, &filter)).await?;
         if count == 0 {
             return Ok(0);
@@ -456,7 +452,7 @@ impl PendingSummary {
         let kind = PendingKind::FAN_OUT;
         let mut filter = target.cloned().unwrap_or_default();
         for path in [kind.lease_path(), kind.field_path(SINCE)] {
-            add_condition(&mut filter, &path, single_field_document("$exists", true)?)?;
+            add_condition(&mut filter, &path, field_present())?;
         }
         let find = FindOperation {
             projection: Some(single_field_document(kind.record_path(), 1)?),

@@ -2,17 +2,17 @@
 
 use std::{pin::Pin, time::Duration, vec};
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
+use bson::{RawBson, RawDocumentBuf};
 
 use crate::{
     Result,
     backend::operation::FindOperation,
     error,
-    language::query::{encode_value, id_filter, single_field_document},
+    language::query::{encode_value, id_filter},
     model::{
         decode::decode_all,
         document::{Document, Ref},
-        ids::{HasId, id_batches},
+        ids::{HasId, id_batches, ids_filter},
     },
     relation::{self, Links},
     schema::{Contains, Model},
@@ -270,7 +270,7 @@ fn group_round_trips(requested: &[RequestedIds]) -> Result<Vec<Vec<PartQuery>>> 
             let ids: Vec<_> = group.iter().map(|request| request.id).collect();
             let find = FindOperation {
                 collection: requested.model.collection.into(),
-                filter: ids_filter(&ids)?,
+                filter: filter_for_ids(&ids),
                 projection: None,
                 sort: None,
                 limit: None,
@@ -295,13 +295,10 @@ impl HasId for RequestedId<'_> {
     }
 }
 
-fn ids_filter(ids: &[&RawBson]) -> Result<RawDocumentBuf> {
-    if let [id] = ids {
-        return id_filter(id);
+/// Returns the condition that a document has one of these ids: a single id is compared for equality.
+fn filter_for_ids(ids: &[&RawBson]) -> RawDocumentBuf {
+    match ids {
+        [id] => id_filter(id),
+        ids => ids_filter(ids.iter().copied()),
     }
-    let mut values = RawArrayBuf::new();
-    for id in ids {
-        values.push(id.as_raw_bson_ref());
-    }
-    single_field_document("_id", single_field_document("$in", values)?)
 }

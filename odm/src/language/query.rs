@@ -20,8 +20,9 @@ pub use key::{IdAlone, IdAndShardKey, IntoKey, IntoRouted, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{after_position, sort_fields, sort_key};
 pub(crate) use render::{
-    append_field, id_filter, may_set_position, render_array_filter, render_filter as to_raw,
-    render_pull as pull_to_raw, single_field_document,
+    append_field, equal_to, field_missing, field_present, id_filter, may_set_position,
+    render_array_filter, render_filter as to_raw, render_pull as pull_to_raw,
+    single_field_document,
 };
 pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};

@@ -1,10 +1,8 @@
 //! Ids of documents: map keys, lists in conditions, and batches that fit into one query each.
 
-use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
-use crate::{
-    Error, ErrorKind, Result, error, language::query::single_field_document, model::decode,
-};
+use crate::{Error, ErrorKind, Result, error, model::decode};
 
 /// The maximum size in bytes of the ids in a batch. A MongoDB command has a limit of 16 MiB, for the batch, the rest of the
 /// filter, and sometimes a second list of ids.
@@ -127,9 +125,19 @@ pub(crate) fn contains_id(ids: &[RawBson], id: &RawBson) -> bool {
     ids.iter().any(|other| OrderedId::from_id(other) == id)
 }
 
+/// Returns the condition that a document has one of the given ids.
+pub(crate) fn ids_filter<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawDocumentBuf {
+    rawdoc! { "_id": one_of(ids) }
+}
+
 /// Returns the condition that a value is one of the given ids.
-pub(crate) fn one_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> Result<RawDocumentBuf> {
-    single_field_document("$in", id_array(ids))
+pub(crate) fn one_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawDocumentBuf {
+    rawdoc! { "$in": id_array(ids) }
+}
+
+/// Returns the condition that a value is none of the given ids.
+pub(crate) fn none_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawDocumentBuf {
+    rawdoc! { "$nin": id_array(ids) }
 }
 
 pub(crate) fn id_array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {

@@ -117,7 +117,7 @@ impl ArrayState {
         field: &OverflowField,
         id: &Bson,
     ) -> Result<Option<Self>> {
-        Self::read_matching(access, model, field, &id_filter(&to_raw_value(id)?)?).await
+        Self::read_matching(access, model, field, &id_filter(&to_raw_value(id)?)).await
     }
 
     /// Reads the state of the array from an owner document.

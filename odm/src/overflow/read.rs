@@ -67,7 +67,7 @@ impl ArrayReader {
             access: access.clone(),
             model,
             field,
-            filter: id_filter(&to_raw_value(&owner.id)?)?,
+            filter: id_filter(&to_raw_value(&owner.id)?),
         };
         Ok(Some((reader, owner)))
     }

@@ -18,7 +18,7 @@ use crate::{
         operation::{FindOperation, Stage},
     },
     error,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, field_present, id_filter, single_field_document},
     metadata::pending::{BLOCKED, BlockedRecord},
     model::decode,
     schema::Model,
@@ -226,11 +226,7 @@ async fn write_records(
         );
     }
     let blocked_path = kind.field_path(BLOCKED);
-    add_condition(
-        &mut pending_filter,
-        &kind.lease_path(),
-        single_field_document("$exists", true)?,
-    )?;
+    add_condition(&mut pending_filter, &kind.lease_path(), field_present())?;
     let mut projection = single_field_document(&kind.lease_path(), 1)?;
     append_field(&mut projection, &blocked_path, 1)?;
     let find = FindOperation {
@@ -256,7 +252,7 @@ async fn write_records(
         let lease = access.lease().duration();
         let pause = age.unwrap_or_default().min(MAX_RETRY_PAUSE).max(lease);
         let next_attempt = DateTime::from_system_time(now.to_system_time() + pause);
-        let mut filter = parse_document(&id_filter(&RawBson::from(id))?)?;
+        let mut filter = parse_document(&id_filter(&RawBson::from(id)))?;
         filter.insert(kind.lease_path(), doc! { "$eq": lease_end });
         let filter = to_raw_document(&filter)?;
         let mut set = doc! { kind.lease_path(): next_attempt };
@@ -312,13 +308,8 @@ pub(crate) fn is_blocked(raw: &RawDocument, kind: PendingKind) -> bool {
 
 /// The condition that a document has pending work with a record of rejections.
 pub(crate) fn blocked_filter(kind: PendingKind) -> Result<RawDocumentBuf> {
-    let mut filter =
-        single_field_document(&kind.lease_path(), single_field_document("$exists", true)?)?;
-    append_field(
-        &mut filter,
-        &kind.field_path(BLOCKED),
-        single_field_document("$exists", true)?,
-    )?;
+    let mut filter = single_field_document(&kind.lease_path(), field_present())?;
+    append_field(&mut filter, &kind.field_path(BLOCKED), field_present())?;
     Ok(filter)
 }
 

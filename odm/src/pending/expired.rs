@@ -15,7 +15,7 @@ use crate::{
     language::query::{append_field, id_filter, single_field_document},
     model::{
         decode,
-        ids::{OrderedId, id_array},
+        ids::{OrderedId, none_of},
     },
     schema::Model,
     session::access::{Access, find_matching},
@@ -83,7 +83,7 @@ impl<'a> ExpiredWork<'a> {
     pub(crate) async fn next_batch(&mut self) -> Result<Option<ExpiredBatch>> {
         let mut filter = self.kind.expired_filter()?;
         if !self.excluded.is_empty() {
-            let excluded = single_field_document("$nin", id_array(&self.excluded))?;
+            let excluded = none_of(&self.excluded);
             append_field(&mut filter, "_id", excluded)?;
         }
         let find = FindOperation {
@@ -118,7 +118,7 @@ impl<'a> ExpiredWork<'a> {
         error: Error,
     ) -> Result<()> {
         if is_blocking(&error) {
-            let filter = id_filter(&id)?;
+            let filter = id_filter(&id);
             let stored_id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
             let rejections = Rejection::from_error(&error, self.model, &stored_id);
             blocked::record_rejections(self.access, self.model, self.kind, filter, &rejections)

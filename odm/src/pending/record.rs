@@ -6,7 +6,7 @@ use bson::{
 
 use crate::{
     Result, error,
-    language::query::{append_field, single_field_document},
+    language::query::{append_field, equal_to, single_field_document},
     metadata::{
         self, Metadata,
         pending::{LEASE, SINCE, TOKEN},
@@ -136,15 +136,8 @@ impl PendingToken {
 
     /// Returns the condition that a document has the pending work with this token.
     pub(crate) fn token_filter(self, kind: PendingKind) -> Result<RawDocumentBuf> {
-        let mut filter = single_field_document(
-            &kind.lease_path(),
-            single_field_document("$eq", self.lease_end)?,
-        )?;
-        append_field(
-            &mut filter,
-            &kind.token_path(),
-            single_field_document("$eq", self.token)?,
-        )?;
+        let mut filter = single_field_document(&kind.lease_path(), equal_to(self.lease_end))?;
+        append_field(&mut filter, &kind.token_path(), equal_to(self.token))?;
         Ok(filter)
     }
 

@@ -302,7 +302,7 @@ async fn store_upgrade(
         let Some(id) = decode::stored_id(&raw).map(RawBson::from) else {
             return Ok(false);
         };
-        let mut by_id = id_filter(&id)?;
+        let mut by_id = id_filter(&id);
         // Name the shard, because the write addresses a single document.
         for (field, value) in model.shard_key_in(&raw) {
             append_field(

@@ -32,7 +32,7 @@ use crate::{
         operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
     },
     error,
-    language::query::single_field_document,
+    language::query::{equal_to, single_field_document},
     model::{decode, ids::one_of},
     schema::{ComputedField, Model},
     session::{
@@ -267,7 +267,7 @@ async fn run_two_updates(
     let ids = documents
         .iter()
         .filter_map(|raw| decode::stored_id(raw).map(RawBson::from));
-    let ids = one_of(&ids.collect::<Vec<_>>())?;
+    let ids = one_of(&ids.collect::<Vec<_>>());
     if let Some(filter) = write.filter_mut() {
         add_condition(filter, "_id", ids.clone())?;
     }
@@ -302,5 +302,5 @@ pub(super) fn expression_error(error: Error) -> Error {
 
 /// Returns the condition that a field equals a value.
 fn equality_condition(value: &Bson) -> Result<RawDocumentBuf> {
-    single_field_document("$eq", to_raw_value(value)?)
+    Ok(equal_to(to_raw_value(value)?))
 }

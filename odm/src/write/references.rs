@@ -73,9 +73,9 @@ use crate::{
         },
     },
     error,
-    language::query::{append_field, single_field_document},
+    language::query::{append_field, field_missing, single_field_document},
     metadata::references::{INVERSE_VERSION, LEASE, TombstoneState, tombstone},
-    model::ids::{OrderedId, id_batches, one_of},
+    model::ids::{OrderedId, id_batches, ids_filter, one_of},
     pending::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
@@ -264,7 +264,7 @@ async fn delete_in_batches(
     let pinned = |ids: &[&RawBson]| -> Result<WriteOperation> {
         let mut batch = write.clone();
         if let Some(filter) = batch.filter_mut() {
-            add_condition(filter, "_id", one_of(ids.iter().copied())?)?;
+            add_condition(filter, "_id", one_of(ids.iter().copied()))?;
         }
         Ok(batch)
     };
@@ -401,10 +401,7 @@ impl TransactionalWrite<'_> {
         let find = FindOperation {
             projection,
             options: Stage::REFERENCES.step("read the stored references").into(),
-            ..find_matching(
-                &model.collection.into(),
-                &single_field_document("_id", one_of(document_ids(&before))?)?,
-            )
+            ..find_matching(&model.collection.into(), &ids_filter(document_ids(&before)))
         };
         let found = self.full_access.find_all(model, find).await?;
         Ok(Some(WriteOutcome::of_one(found.first() != Some(&raw))))
@@ -432,7 +429,7 @@ impl TransactionalWrite<'_> {
         };
         let found = read_linked(&self.cx.access, model, find).await?;
         ensure_decided(model, &found)?;
-        add_condition(filter, "_id", one_of(document_ids(&found))?)?;
+        add_condition(filter, "_id", one_of(document_ids(&found)))?;
         Ok(found)
     }
 
@@ -476,7 +473,7 @@ impl TransactionalWrite<'_> {
             }
             let delete = DeleteOperation {
                 collection: part.model.collection.into(),
-                filter: single_field_document("_id", one_of(document_ids(&cascaded))?)?,
+                filter: ids_filter(document_ids(&cascaded)),
                 multi: true,
                 origin: Stage::REFERENCES.step("delete the cascaded documents"),
             };
@@ -530,7 +527,7 @@ impl TransactionalWrite<'_> {
         if let Some(predicted) = predicted {
             after = predicted;
         } else if kind == ReferenceWrite::Update && !before.is_empty() {
-            let filter = single_field_document("_id", one_of(document_ids(before))?)?;
+            let filter = ids_filter(document_ids(before));
             after = read_linked(
                 full_access,
                 model,
@@ -558,7 +555,7 @@ impl TransactionalWrite<'_> {
             after_delete.extend(kind.before_delete(full_access, model, &ids).await?);
         }
         overflow_references::load_spilled_targets(full_access, model, documents).await?;
-        let deleted = single_field_document("_id", one_of(&ids)?)?;
+        let deleted = ids_filter(&ids);
         for kind in MAINTAINERS {
             kind.delete_parts(full_access, model, &deleted).await?;
         }
@@ -707,12 +704,8 @@ async fn guard_targets(
             .iter()
             .map(OrderedId::to_value)
             .collect::<Result<Vec<_>>>()?;
-        let mut filter = single_field_document("_id", one_of(&ids)?)?;
-        append_field(
-            &mut filter,
-            tombstone::TOKEN,
-            single_field_document("$exists", false)?,
-        )?;
+        let mut filter = ids_filter(&ids);
+        append_field(&mut filter, tombstone::TOKEN, field_missing())?;
         let change = single_field_document(
             "$set",
             single_field_document(INVERSE_VERSION, ObjectId::new())?,
@@ -722,7 +715,7 @@ async fn guard_targets(
         {
             continue;
         }
-        let filter = single_field_document("_id", one_of(&ids)?)?;
+        let filter = ids_filter(&ids);
         let found_targets = read_linked(
             access,
             model,

@@ -57,9 +57,9 @@ use crate::{
         operation::{Direction, DocumentChange, Index, Stage},
     },
     error,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, id_filter},
     metadata::{self, pending::TOKEN, rollup::ROLLUP_VERSION},
-    model::{ids::one_of, stored::edit_fields},
+    model::{ids::ids_filter, stored::edit_fields},
     pending::{
         expired::{ExpiredBatch, ExpiredWork, RecoveryReport},
         record::{PendingKind, PendingToken},
@@ -601,7 +601,7 @@ async fn read_deleted_children(
     if groups.is_empty() {
         return Ok(None);
     }
-    let filter = single_field_document("_id", one_of(ids)?)?;
+    let filter = ids_filter(ids);
     let mut children = ChildState::read_matching(access, model, &groups, &filter).await?;
     children
         .iter_mut()
@@ -627,7 +627,7 @@ async fn subtract_deleted_child(
     id: &RawBson,
 ) -> Result<()> {
     match is_child_model(access, model) {
-        true => queue::apply_matching(access, model, id_filter(id)?).await,
+        true => queue::apply_matching(access, model, id_filter(id)).await,
         false => Ok(()),
     }
 }
@@ -658,7 +658,7 @@ async fn recover_model(
             }
             let result = match kind {
                 PendingKind::ROLLUP => {
-                    let filter = single_field_document("_id", one_of(&new)?)?;
+                    let filter = ids_filter(&new);
                     queue::apply_matching(access, model, filter).await
                 }
                 _ => recompute::recompute_abandoned(access, model, &new).await,

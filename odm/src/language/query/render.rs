@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr, rawdoc};
 
 use super::{
     filter::{FilterNode, is_special},
@@ -351,8 +351,23 @@ pub(crate) fn single_field_document(
 }
 
 /// Returns the condition that a document has this `_id`.
-pub(crate) fn id_filter(id: &RawBson) -> Result<RawDocumentBuf> {
-    single_field_document("_id", single_field_document("$eq", id.clone())?)
+pub(crate) fn id_filter(id: &RawBson) -> RawDocumentBuf {
+    rawdoc! { "_id": equal_to(id.clone()) }
+}
+
+/// Returns the condition that a field equals a value.
+pub(crate) fn equal_to(value: impl Into<RawBson>) -> RawDocumentBuf {
+    rawdoc! { "$eq": value.into() }
+}
+
+/// Returns the condition that a field exists.
+pub(crate) fn field_present() -> RawDocumentBuf {
+    rawdoc! { "$exists": true }
+}
+
+/// Returns the condition that a field does not exist.
+pub(crate) fn field_missing() -> RawDocumentBuf {
+    rawdoc! { "$exists": false }
 }
 
 /// Appends a field. Returns an error for a name that BSON cannot hold.

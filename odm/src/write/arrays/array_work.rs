@@ -81,7 +81,7 @@ impl ArrayHandle<'_> {
 
     /// Returns the filter for the document with this id, if the document meets the condition.
     fn id_filter(&self, condition: Document) -> Result<RawDocumentBuf> {
-        let mut filter = metadata_update::parse_document(&id_filter(&to_raw_value(self.id)?)?)?;
+        let mut filter = metadata_update::parse_document(&id_filter(&to_raw_value(self.id)?))?;
         filter.extend(condition);
         to_raw_document(&filter)
     }

@@ -13,7 +13,7 @@ use crate::{
     backend::operation::{
         DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
     },
-    language::query::{append_field, single_field_document},
+    language::query::{append_field, equal_to, single_field_document},
     metadata::{
         self,
         overflow::{ChunkMetadata, abandoned_insert_id, chunk_id},
@@ -291,11 +291,7 @@ pub(super) async fn read_expired_chunk(
 ) -> Result<Option<Document>> {
     let projection = doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 };
     let mut filter = PendingKind::PROVISIONAL_CHUNK.expired_filter()?;
-    append_field(
-        &mut filter,
-        "_id",
-        single_field_document("$eq", id.clone())?,
-    )?;
+    append_field(&mut filter, "_id", equal_to(id.clone()))?;
     let find = FindOperation {
         projection: Some(to_raw_document(&projection)?),
         options: Stage::ARRAYS.step("read the provisional chunk").into(),

@@ -13,7 +13,7 @@ use crate::{
         BoxFuture,
         operation::{DeleteOperation, FindOperation, Stage},
     },
-    language::query::{id_filter, single_field_document},
+    language::query::{field_missing, id_filter},
     metadata::{
         overflow::{GENERATION, PROVISIONAL_TOKEN, WORK_HEAD},
         pending::TOKEN,
@@ -46,11 +46,7 @@ pub(super) async fn delete_with_chunks(
         let mut without_manifest = write.clone();
         if let Some(filter) = without_manifest.filter_mut() {
             for field in model.overflows {
-                add_condition(
-                    filter,
-                    field.manifest,
-                    single_field_document("$exists", false)?,
-                )?;
+                add_condition(filter, field.manifest, field_missing())?;
             }
         }
         let done = next.run(cx.clone(), without_manifest).await?;
@@ -103,7 +99,7 @@ async fn delete_transactional(
             .collect();
         let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
         if let Some(filter) = write.filter_mut() {
-            add_condition(filter, "_id", one_of(&ids)?)?;
+            add_condition(filter, "_id", one_of(&ids))?;
         }
     }
     next.run(cx, write).await
@@ -183,7 +179,7 @@ pub(super) async fn delete_incomplete_insert(
         return Ok(());
     }
     chunks::record_abandoned_insert(array.access, array.field, array.id, token).await?;
-    let mut filter = parse_document(&id_filter(&to_raw_value(array.id)?)?)?;
+    let mut filter = parse_document(&id_filter(&to_raw_value(array.id)?))?;
     filter.insert(array.field.work_path(TOKEN), doc! { "$eq": token });
     let delete = DeleteOperation {
         collection: array.model.collection.into(),

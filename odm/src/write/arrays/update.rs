@@ -34,7 +34,7 @@ use crate::{
         BoxFuture,
         operation::{FindOperation, Stage},
     },
-    language::query::single_field_document,
+    language::query::{equal_to, single_field_document},
     metadata::references::tombstone,
     model::decode,
     schema::{Model, OverflowField},
@@ -81,11 +81,7 @@ pub(super) async fn run_update(
                 let id = bson::RawBson::try_from(id).map_err(crate::error::from_bson)?;
                 let mut original_filter = bson::RawArrayBuf::new();
                 original_filter.push(std::mem::take(filter));
-                crate::language::query::append_field(
-                    filter,
-                    "_id",
-                    single_field_document("$eq", id)?,
-                )?;
+                crate::language::query::append_field(filter, "_id", equal_to(id))?;
                 crate::language::query::append_field(filter, "$and", original_filter)?;
             }
             let update = ArrayUpdate::new(cx.clone(), write, next, footprint.clone());
@@ -328,11 +324,7 @@ impl ArrayUpdate {
                 conditions.push(to_raw_document(&condition)?);
                 // Keep the `_id` at the top level, because every stage looks there.
                 if let Some(id) = id {
-                    crate::language::query::append_field(
-                        filter,
-                        "_id",
-                        single_field_document("$eq", id)?,
-                    )?;
+                    crate::language::query::append_field(filter, "_id", equal_to(id))?;
                 }
                 crate::language::query::append_field(filter, "$and", conditions)?;
             }

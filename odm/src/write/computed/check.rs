@@ -77,7 +77,7 @@ pub(crate) async fn recompute_fields(
     actual: &Bson,
 ) -> Result<bool> {
     let fields: Vec<_> = model.computed.iter().map(|field| field.stored).collect();
-    let mut filter = id_filter(document)?;
+    let mut filter = id_filter(document);
     add_condition(&mut filter, path, equality_condition(actual)?)?;
     narrow_filter(access, model, &mut filter, false).await?;
     let update = UpdateOperation {

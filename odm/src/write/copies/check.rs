@@ -149,7 +149,7 @@ pub(crate) async fn refill_copy(
         let version_path = format!("{}{}", elements.prefix, group.version_path());
         set_or_unset(&mut update, version_path, None);
     }
-    let mut filter = parse_document(&id_filter(document)?)?;
+    let mut filter = parse_document(&id_filter(document))?;
     filter.extend(group.struct_condition(condition));
     let refill = MetadataUpdate {
         origin: Stage::COPIES.step("refill the copy"),

@@ -27,7 +27,7 @@ use crate::{
     metadata::{copy::SOURCE_VERSION, references::TombstoneState},
     model::{
         decode,
-        ids::{OrderedId, id_batches, one_of},
+        ids::{OrderedId, id_batches, ids_filter, one_of},
     },
     pending::{
         blocked::{self, RejectionList, is_rejection},
@@ -211,7 +211,7 @@ async fn count_dependents(
     sources: &[FanOutSource],
     limit: usize,
 ) -> Result<usize> {
-    let condition = one_of(sources.iter().map(|source| &source.id))?;
+    let condition = one_of(sources.iter().map(|source| &source.id));
     let condition = parse_document(&single_field_document(group.reference, condition)?)?;
     let operation = CountOperation {
         collection: dependent_model.collection.into(),
@@ -270,7 +270,7 @@ async fn update_in_batches(
             let batch;
             (batch, remaining) = remaining.split_at(size.min(remaining.len()));
             let update = CopyUpdate {
-                documents: single_field_document("_id", one_of(batch)?)?,
+                documents: ids_filter(batch),
                 ..update.clone()
             };
             let start = Instant::now();
@@ -551,7 +551,7 @@ async fn write_copies_individually(
     for batch in ids.chunks(MAX_COPY_BATCH_DOCUMENTS) {
         let changes = batch.iter().map(|id| {
             let single = CopyUpdate {
-                documents: id_filter(id)?,
+                documents: id_filter(id),
                 ..update.clone()
             };
             Ok((

@@ -11,9 +11,9 @@ use super::{
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, id_filter},
     metadata::pending::{SINCE, UPDATED},
-    model::{decode, ids::one_of},
+    model::{decode, ids::ids_filter},
     pending::{
         blocked::Rejection,
         record::{PendingKind, PendingToken},
@@ -43,7 +43,7 @@ impl PendingFanOut {
     /// Returns the filter for the sources that were not written after the read.
     pub(super) fn unchanged_since_read(&self) -> Result<RawDocumentBuf> {
         let ids: Vec<_> = self.source_ids().cloned().collect();
-        self.with_token(single_field_document("_id", one_of(&ids)?)?)
+        self.with_token(ids_filter(&ids))
     }
 
     /// Adds the token of the fan-out to a filter. A later write of a source changes the token.
@@ -51,7 +51,7 @@ impl PendingFanOut {
         append_field(
             &mut filter,
             &PendingKind::FAN_OUT.token_path(),
-            single_field_document("$eq", self.token.token)?,
+            equal_to(self.token.token),
         )?;
         Ok(filter)
     }
@@ -62,7 +62,7 @@ impl PendingFanOut {
 
     /// Returns the filter for one source, if the source was not written after the read.
     pub(super) fn unchanged_source(&self, source: &RawBson) -> Result<RawDocumentBuf> {
-        self.with_token(id_filter(source)?)
+        self.with_token(id_filter(source))
     }
 
     /// Removes the pending fan-out, except from the sources of rejected copies.
@@ -79,7 +79,7 @@ impl PendingFanOut {
         if accepted.is_empty() {
             return Ok(());
         }
-        let filter = self.with_token(single_field_document("_id", one_of(&accepted)?)?)?;
+        let filter = self.with_token(ids_filter(&accepted))?;
         remove_records(access, model, Stage::COPIES, PendingKind::FAN_OUT, filter).await?;
         Ok(())
     }
@@ -153,7 +153,7 @@ impl<'f> FanOutLease<'f> {
         append_field(
             &mut filter,
             &PendingKind::FAN_OUT.lease_path(),
-            single_field_document("$eq", fan_out.token.lease_end)?,
+            equal_to(fan_out.token.lease_end),
         )?;
         let renewal = MetadataUpdate::new(
             Stage::COPIES.step("take over the fan-out"),

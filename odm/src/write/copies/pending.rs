@@ -331,7 +331,7 @@ async fn recover_revalidations(
     let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
-        append_field(&mut filter, "_id", one_of(&new)?)?;
+        append_field(&mut filter, "_id", one_of(&new))?;
         match revalidate_batch(access, model, &filter).await {
             Ok(batch) => {
                 report.recovered += batch.documents;
@@ -360,7 +360,7 @@ async fn recover_fan_outs(
     let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
-        append_field(&mut filter, "_id", one_of(&new)?)?;
+        append_field(&mut filter, "_id", one_of(&new))?;
         // Several sources of one write share a fan-out.
         for fan_out in read_pending_fan_outs(access, model, filter, None).await? {
             let result = match FanOutLease::take_over(access, model, &fan_out).await {

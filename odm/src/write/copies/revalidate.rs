@@ -14,12 +14,12 @@ use super::{
 use crate::{
     Error, Result,
     backend::operation::{FindOperation, Stage},
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, id_filter},
     metadata,
     metadata::references::TombstoneState,
     model::{
         decode,
-        ids::{OrderedId, one_of},
+        ids::{OrderedId, ids_filter},
     },
     pending::{
         blocked::{self, Rejection, RejectionList},
@@ -179,7 +179,7 @@ pub(super) async fn revalidate_batch(
                 updates.push(CopyUpdate {
                     reference_condition: source_condition(group, &reference.0),
                     source,
-                    documents: single_field_document("_id", one_of(ids)?)?,
+                    documents: ids_filter(ids),
                     source_id: None,
                     scope_condition: Document::new(),
                 });
@@ -206,18 +206,18 @@ pub(super) async fn revalidate_batch(
             access,
             model,
             PendingKind::REVALIDATE,
-            id_filter(id)?,
+            id_filter(id),
             rejections,
         )
         .await?;
     }
     let mut documents = 0;
     for (token, ids) in tokens {
-        let mut filter = single_field_document("_id", one_of(&ids)?)?;
+        let mut filter = ids_filter(&ids);
         append_field(
             &mut filter,
             &PendingKind::REVALIDATE.token_path(),
-            single_field_document("$eq", token)?,
+            equal_to(token),
         )?;
         documents += remove_records(
             access,

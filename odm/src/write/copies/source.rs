@@ -9,7 +9,7 @@ use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
     error,
-    language::query::{append_field, single_field_document},
+    language::query::append_field,
     metadata::{
         ParsedMetadata,
         copy::SOURCE_VERSION,
@@ -18,7 +18,7 @@ use crate::{
     },
     model::{
         decode,
-        ids::{OrderedId, id_batches, one_of},
+        ids::{OrderedId, id_batches, ids_filter},
     },
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
@@ -211,10 +211,7 @@ async fn read_sources(
                 false => source_projection(model, groups)?,
             },
             options: Stage::COPIES.step("read the sources").into(),
-            ..find_matching(
-                &model.collection.into(),
-                &single_field_document("_id", one_of(batch)?)?,
-            )
+            ..find_matching(&model.collection.into(), &ids_filter(batch))
         };
         let mut documents = read_upgraded(access, model, find).await?;
         if needs_refresh {

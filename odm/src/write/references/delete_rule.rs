@@ -11,9 +11,9 @@ use crate::{
     Result,
     backend::operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
     error,
-    language::query::single_field_document,
+    language::query::{field_missing, field_present, single_field_document},
     metadata::references::RECORD,
-    model::ids::{OrderedId, id_array, one_of},
+    model::ids::{OrderedId, ids_filter, none_of},
     pending::record::PendingKind,
     schema::{InverseLink, Model, ReferenceLink},
     session::access::{Access, add_condition},
@@ -138,11 +138,11 @@ impl DeleteRule {
                 if referrers.is_empty() {
                     return Ok(None);
                 }
-                single_field_document("_id", one_of(&referrers)?)?
+                ids_filter(&referrers)
             }
             None if self.is_self_reference() => {
                 let ids = documents.iter().map(|document| &document.id);
-                single_field_document("_id", single_field_document("$nin", id_array(ids))?)?
+                single_field_document("_id", none_of(ids))?
             }
             None => RawDocumentBuf::new(),
         };
@@ -201,17 +201,9 @@ impl DeleteRule {
             return Ok(next.run(cx, write.into()).await?.matched);
         };
         let mut resident_write = write.clone();
-        add_condition(
-            &mut resident_write.filter,
-            field.manifest,
-            single_field_document("$exists", false)?,
-        )?;
+        add_condition(&mut resident_write.filter, field.manifest, field_missing())?;
         let resident = next.run(cx.clone(), resident_write.into()).await?;
-        add_condition(
-            &mut write.filter,
-            field.manifest,
-            single_field_document("$exists", true)?,
-        )?;
+        add_condition(&mut write.filter, field.manifest, field_present())?;
         let spilled = Next::all().run(cx, write.into()).await?;
         Ok(resident.matched + spilled.matched)
     }

@@ -14,9 +14,8 @@ use super::{
 use crate::{
     Error, Result,
     backend::operation::{CountOperation, FindOperation, Stage},
-    language::query::single_field_document,
     metadata::references::TombstoneState,
-    model::ids::{OrderedId, id_array},
+    model::ids::{OrderedId, none_of},
     schema::Model,
     session::access::{Access, add_condition, find_matching},
     write::narrow_filter,
@@ -242,11 +241,7 @@ impl DeleteSet {
         };
         let deleted_ids: Vec<_> = self.ids_of_model(rule.model).collect();
         if !deleted_ids.is_empty() {
-            add_condition(
-                &mut filter,
-                "_id",
-                single_field_document("$nin", id_array(deleted_ids))?,
-            )?;
+            add_condition(&mut filter, "_id", none_of(deleted_ids))?;
         }
         exclude_final_tombstones(&mut filter)?;
         narrow_filter(access, rule.model, &mut filter, false).await?;

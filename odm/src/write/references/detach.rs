@@ -42,7 +42,7 @@ pub(super) fn detach_change<'d>(
             let remaining = join_names(&steps[position + 1..]);
             let condition = single_field_document(
                 &format!("{name}.{remaining}"),
-                one_of(deleted.iter().copied())?,
+                one_of(deleted.iter().copied()),
             )?;
             array_filters.push(condition);
             path.push_str(&format!(".$[{name}]"));
@@ -51,7 +51,7 @@ pub(super) fn detach_change<'d>(
     let (operator, operand) = match (removes_elements, steps.get(target + 1..)) {
         (true, None | Some([])) => ("$pullAll", single_field_document(&path, id_array(deleted))?),
         (true, Some(remaining)) => {
-            let element = single_field_document(&join_names(remaining), one_of(deleted)?)?;
+            let element = single_field_document(&join_names(remaining), one_of(deleted))?;
             ("$pull", single_field_document(&path, element)?)
         }
         // The same form as in a document that was inserted without the reference.

@@ -56,7 +56,7 @@ use crate::{
         BoxFuture,
         operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
     },
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, field_missing, id_filter, single_field_document},
     metadata::{
         self,
         references::{
@@ -65,7 +65,7 @@ use crate::{
         },
     },
     model::{
-        ids::{OrderedId, id_array},
+        ids::{OrderedId, id_array, none_of},
         stored::{edit_fields, set_at},
     },
     schema::Model,
@@ -114,11 +114,7 @@ pub(super) async fn run_standalone(
     loop {
         let mut filter = filter.clone();
         if !restricted_ids.is_empty() {
-            add_condition(
-                &mut filter,
-                "_id",
-                single_field_document("$nin", id_array(&restricted_ids))?,
-            )?;
+            add_condition(&mut filter, "_id", none_of(&restricted_ids))?;
         }
         let find = FindOperation {
             sort: sort.clone(),
@@ -355,7 +351,7 @@ where
             continue;
         }
         let additions =
-            match find_state(access, model, "read the new references", &id_filter(id)?).await? {
+            match find_state(access, model, "read the new references", &id_filter(id)).await? {
                 Some(found) => add_to_inverses(access, model, &found, token).await,
                 None => return Ok(None),
             };
@@ -364,16 +360,8 @@ where
             complete_intent(access, model, id, token).await?;
             return Err(error);
         }
-        add_condition(
-            &mut filter,
-            INTENT_TOKEN,
-            single_field_document("$eq", token)?,
-        )?;
-        add_condition(
-            &mut filter,
-            INTENT_ABORTED,
-            single_field_document("$exists", false)?,
-        )?;
+        add_condition(&mut filter, INTENT_TOKEN, equal_to(token))?;
+        add_condition(&mut filter, INTENT_ABORTED, field_missing())?;
         if let Some(write_filter) = write.filter_mut() {
             *write_filter = filter;
         }
@@ -424,11 +412,7 @@ async fn record_spilled_references(
         removed_ids.named.insert(rule.link_index, spilled);
     }
     let mut filter = intent_filter(id, token)?;
-    append_field(
-        &mut filter,
-        INTENT_ABORTED,
-        single_field_document("$exists", false)?,
-    )?;
+    append_field(&mut filter, INTENT_ABORTED, field_missing())?;
     let old_ids = found.record_references(model, &removed_ids.named)?;
     overflow_references::ensure_intent_fits(model, &old_ids, new_ids)?;
     let mut set = single_field_document(INTENT_OLD, old_ids)?;
@@ -447,11 +431,7 @@ async fn record_spilled_references(
 /// Returns the filter of a write, restricted to a single document.
 fn filter_for_document(write: &WriteOperation, id: &RawBson) -> Result<RawDocumentBuf> {
     let mut filter = write.filter().cloned().unwrap_or_default();
-    add_condition(
-        &mut filter,
-        "_id",
-        single_field_document("$eq", id.clone())?,
-    )?;
+    add_condition(&mut filter, "_id", equal_to(id.clone()))?;
     Ok(filter)
 }
 
@@ -470,7 +450,7 @@ async fn moved_values(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(&model.collection.into(), &id_filter(id)?)
+    let find = find_matching(&model.collection.into(), &id_filter(id))
         .with_origin(Stage::REFERENCES.step("read the renamed fields"));
     let found = access.with_full_visibility().find_all(model, find).await?;
     let values = sources.into_iter().map(|source| {
@@ -491,8 +471,8 @@ fn value_at(raw: &RawDocument, path: &str) -> Option<RawBson> {
 /// Returns the condition that a value is unchanged, or still missing.
 pub(super) fn unchanged_value(value: Option<&RawBson>) -> Result<RawDocumentBuf> {
     match value {
-        Some(value) => single_field_document("$eq", value.clone()),
-        None => single_field_document("$exists", false),
+        Some(value) => Ok(equal_to(value.clone())),
+        None => Ok(field_missing()),
     }
 }
 
@@ -575,11 +555,7 @@ async fn complete_intent(
     }
     remove_from_inverses(&full_access, model, &found).await?;
     let mut filter = intent_filter(id, token)?;
-    append_field(
-        &mut filter,
-        tombstone::TOKEN,
-        single_field_document("$exists", false)?,
-    )?;
+    append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let step = "remove the intent record";
     if update_metadata(&full_access, model, step, filter, unset_intent()?).await? == 1 {
         return Ok(Existence::Present);
@@ -606,7 +582,7 @@ async fn find_unless_rolled_back(
         &access.with_full_visibility(),
         model,
         "read the intent record",
-        &id_filter(id)?,
+        &id_filter(id),
     )
     .await?;
     Ok(found.filter(|found| !found.has_tombstone_of(token)))
@@ -621,11 +597,7 @@ async fn abort_intent(
 ) -> Result<()> {
     let full_access = access.with_full_visibility();
     let mut filter = intent_filter(id, token)?;
-    append_field(
-        &mut filter,
-        INTENT_COMMITTED,
-        single_field_document("$exists", false)?,
-    )?;
+    append_field(&mut filter, INTENT_COMMITTED, field_missing())?;
     let set = single_field_document("$set", single_field_document(INTENT_ABORTED, true)?)?;
     update_metadata(&full_access, model, "abort the intent", filter, set).await?;
     Ok(())
@@ -697,7 +669,7 @@ impl Drop for RecoveryClaim<'_> {
 
 async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
     let Some(found) =
-        find_state(access, model, "read the pending document", &id_filter(id)?).await?
+        find_state(access, model, "read the pending document", &id_filter(id)).await?
     else {
         return Ok(());
     };
@@ -729,7 +701,7 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
         return access.delete(model, delete).await.map(drop);
     }
     let Some(intent) = &found.intent else {
-        let mut filter = id_filter(id)?;
+        let mut filter = id_filter(id);
         add_idle_condition(&mut filter)?;
         let unset = single_field_document(RECORD, "")?;
         update_metadata(

@@ -20,14 +20,14 @@ use crate::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, FindOperation, Stage,
         Unmatched, UpdateOperation,
     },
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::{
         Metadata,
         references::{INVERSE_VERSION, TombstoneState, tombstone},
     },
     model::{
         decode,
-        ids::{OrderedId, contains_id, id_array, id_batches, one_of},
+        ids::{OrderedId, contains_id, id_array, id_batches, ids_filter, none_of, one_of},
     },
     schema::{InverseLink, Model, ReferenceLink},
     session::access::{Access, find_matching},
@@ -122,7 +122,7 @@ impl<'a> InverseBatch<'a> {
                 .await;
         }
         let path = inverse.link_field.stored;
-        let mut filter = id_filter(target)?;
+        let mut filter = id_filter(target);
         let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
         let mut change = RawDocumentBuf::new();
         if inverse.link_field.is_many {
@@ -132,7 +132,7 @@ impl<'a> InverseBatch<'a> {
                 single_field_document(path, id_array(referrers))?,
             )?;
         } else {
-            append_field(&mut filter, path, one_of(referrers)?)?;
+            append_field(&mut filter, path, one_of(referrers))?;
             if (inverse.omits_none)() {
                 append_field(&mut change, "$unset", single_field_document(path, "")?)?;
             } else {
@@ -337,10 +337,10 @@ impl<'a> InverseBatch<'a> {
             let targets: Vec<_> = targets.collect();
             let mut new_versions = changes.iter().map(|change| change.new_version.into());
             for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
-                let mut filter = single_field_document("_id", one_of(batch)?)?;
+                let mut filter = ids_filter(batch);
                 let new_versions: Vec<_> = new_versions.by_ref().take(batch.len()).collect();
                 if selected == VersionFilter::NotWritten {
-                    let is_other = single_field_document("$nin", id_array(&new_versions))?;
+                    let is_other = none_of(&new_versions);
                     append_field(&mut filter, INVERSE_VERSION, is_other)?;
                 }
                 let find = FindOperation {
@@ -418,12 +418,8 @@ impl InverseEntry {
             referrers,
         } = self;
         let path = inverse.link_field.stored;
-        let mut filter = id_filter(target)?;
-        append_field(
-            &mut filter,
-            tombstone::TOKEN,
-            single_field_document("$exists", false)?,
-        )?;
+        let mut filter = id_filter(target);
+        append_field(&mut filter, tombstone::TOKEN, field_missing())?;
         let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
         let mut change = RawDocumentBuf::new();
         if inverse.link_field.is_many {
@@ -432,11 +428,7 @@ impl InverseEntry {
                     return Err(inverse_full(link, inverse, target));
                 };
                 let last_free = format!("{path}.{last_free}");
-                append_field(
-                    &mut filter,
-                    &last_free,
-                    single_field_document("$exists", false)?,
-                )?;
+                append_field(&mut filter, &last_free, field_missing())?;
             }
             let each = single_field_document("$each", id_array(referrers))?;
             append_field(&mut change, "$addToSet", single_field_document(path, each)?)?;
@@ -444,7 +436,7 @@ impl InverseEntry {
             let [referrer] = referrers.as_slice() else {
                 return Err(inverse_taken(link, inverse, target));
             };
-            append_field(&mut filter, path, one_of([referrer, &RawBson::Null])?)?;
+            append_field(&mut filter, path, one_of([referrer, &RawBson::Null]))?;
             append_field(&mut set, path, referrer.clone())?;
         }
         append_field(&mut change, "$set", set)?;
@@ -454,7 +446,7 @@ impl InverseEntry {
     /// Returns an error if the addition was not applied: missing target, undecided delete, full inverse or inverse in use.
     async fn ensure_added(&self, access: &Access) -> Result<()> {
         let model = (self.link.link_field.model)();
-        let filter = id_filter(&self.target)?;
+        let filter = id_filter(&self.target);
         let find = find_matching(&model.collection.into(), &filter)
             .with_origin(Stage::REFERENCES.step("read the target"));
         let found = read_linked(access, model, find).await?;

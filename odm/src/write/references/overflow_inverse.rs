@@ -7,7 +7,7 @@ use crate::{
     Result,
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
     model::{
         ids::id_array,
@@ -133,13 +133,9 @@ impl OverflowInverse {
 
     /// Returns the condition of a change. A document with a tombstone accepts no new referrers.
     pub(super) fn change_filter(target: &RawBson, change: InverseChange) -> Result<RawDocumentBuf> {
-        let mut filter = id_filter(target)?;
+        let mut filter = id_filter(target);
         if change.adds() {
-            append_field(
-                &mut filter,
-                tombstone::TOKEN,
-                single_field_document("$exists", false)?,
-            )?;
+            append_field(&mut filter, tombstone::TOKEN, field_missing())?;
         }
         Ok(filter)
     }
@@ -241,7 +237,7 @@ impl OverflowInverse {
         version: Option<&RawBson>,
         referrers: &[&RawBson],
     ) -> Result<bool> {
-        let mut filter = id_filter(target)?;
+        let mut filter = id_filter(target);
         append_field(&mut filter, INVERSE_VERSION, unchanged_value(version)?)?;
         let referrers = id_array(referrers.iter().copied());
         let mut set = single_field_document(self.field.stored, referrers)?;
@@ -264,7 +260,7 @@ impl OverflowInverse {
         access: &Access,
         target: &RawBson,
     ) -> Result<Vec<RawBson>> {
-        let array = ArrayReader::new(access, self.model, self.field, id_filter(target)?);
+        let array = ArrayReader::new(access, self.model, self.field, id_filter(target));
         let elements = array.read_all().await?.unwrap_or_default();
         let elements = elements.into_iter().map(RawBson::try_from);
         elements.collect::<Result<_, _>>().map_err(error::from_bson)

@@ -26,13 +26,15 @@ use crate::{
     error,
     language::{
         field::Path,
-        query::{FilterNode, append_field, id_filter, single_field_document},
+        query::{
+            FilterNode, append_field, equal_to, field_missing, id_filter, single_field_document,
+        },
     },
     metadata::{
         overflow::{BLOCK, TAIL, VERSION},
         references::{LEASE, intended_ids_path},
     },
-    model::ids::{OrderedId, id_array, id_batches, one_of},
+    model::ids::{OrderedId, id_array, id_batches, ids_filter, one_of},
     overflow::{ArrayReader, ArrayState, element_search::owners_with_element},
     schema::{Model, OverflowField, ReferenceLink},
     session::{access::Access, soft_delete::Visibility, transaction_scope},
@@ -292,7 +294,7 @@ impl DeleteRule {
         max_referrers: Option<usize>,
     ) -> Result<RawDocumentBuf> {
         let path = self.link.link_field.stored;
-        let resident = single_field_document(path, one_of(ids.iter().copied())?)?;
+        let resident = single_field_document(path, one_of(ids.iter().copied()))?;
         let Some(field) = self.overflow_array() else {
             return Ok(resident);
         };
@@ -317,7 +319,7 @@ impl DeleteRule {
         }
         let mut either = RawArrayBuf::new();
         either.push(resident);
-        either.push(single_field_document("_id", one_of(&referrers)?)?);
+        either.push(ids_filter(&referrers));
         single_field_document("$or", either)
     }
 
@@ -377,7 +379,7 @@ impl DeleteRule {
                 Bson::try_from(id).map_err(error::from_bson)
             });
             let values = values.collect::<Result<Vec<_>>>()?;
-            let array = ArrayReader::new(access, self.model, field, id_filter(referrer)?);
+            let array = ArrayReader::new(access, self.model, field, id_filter(referrer));
             let found = array.values_present(&values).await?;
             referenced.extend(raw_ids(&found)?.iter().map(OrderedId::from_id));
         }
@@ -393,7 +395,7 @@ impl DeleteRule {
         let Some(field) = self.overflow_array() else {
             return Ok(BTreeSet::new());
         };
-        let array = ArrayReader::new(access, self.model, field, id_filter(referrer)?);
+        let array = ArrayReader::new(access, self.model, field, id_filter(referrer));
         let elements = array.read_all().await?.unwrap_or_default();
         Ok(raw_ids(&elements)?.iter().map(OrderedId::from_id).collect())
     }
@@ -408,11 +410,8 @@ impl DeleteRule {
         target: &RawBson,
     ) -> Result<Option<RawDocumentBuf>> {
         let Some(field) = self.overflow_array() else {
-            return single_field_document(
-                self.link.link_field.stored,
-                single_field_document("$eq", target.clone())?,
-            )
-            .map(Some);
+            return single_field_document(self.link.link_field.stored, equal_to(target.clone()))
+                .map(Some);
         };
         let id = Bson::try_from(referrer.clone()).map_err(error::from_bson)?;
         let Some(array_state) = ArrayState::read_by_id(access, self.model, field, &id).await?
@@ -427,21 +426,15 @@ impl DeleteRule {
             return Ok(None);
         }
         let Some(manifest) = array_state.manifest else {
-            let mut resident = single_field_document(
-                self.link.link_field.stored,
-                single_field_document("$eq", target.clone())?,
-            )?;
-            append_field(
-                &mut resident,
-                field.manifest,
-                single_field_document("$exists", false)?,
-            )?;
+            let mut resident =
+                single_field_document(self.link.link_field.stored, equal_to(target.clone()))?;
+            append_field(&mut resident, field.manifest, field_missing())?;
             return Ok(Some(resident));
         };
         // A push is the only change that keeps the version.
         let unchanged = match manifest.version {
             0 => single_field_document("$in", id_array([&RawBson::Null, &RawBson::Int64(0)]))?,
-            version => single_field_document("$eq", version)?,
+            version => equal_to(version),
         };
         single_field_document(&field.manifest_path(VERSION), unchanged).map(Some)
     }

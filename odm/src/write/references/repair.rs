@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::INVERSE_VERSION,
     model::ids::{OrderedId, contains_id, id_array},
     schema::{InverseLink, Model},
@@ -138,7 +138,7 @@ async fn detach_missing(
     {
         return Ok(false);
     }
-    let mut filter = id_filter(referrer)?;
+    let mut filter = id_filter(referrer);
     let Some(unchanged) = rule
         .unchanged_reference_filter(full_access, referrer, missing)
         .await?
@@ -204,12 +204,8 @@ pub(crate) async fn remove_duplicates(
             .replace_elements(full_access, id, found.inverse_version.as_ref(), &unique_ids)
             .await;
     }
-    let mut filter = id_filter(id)?;
-    append_field(
-        &mut filter,
-        path,
-        single_field_document("$eq", id_array(inverse_ids))?,
-    )?;
+    let mut filter = id_filter(id);
+    append_field(&mut filter, path, equal_to(id_array(inverse_ids)))?;
     let mut set = single_field_document(path, id_array(unique_ids))?;
     append_field(&mut set, INVERSE_VERSION, ObjectId::new())?;
     Ok(update_metadata(
@@ -231,7 +227,7 @@ async fn read_by_id(
     let find = FindOperation {
         limit: Some(1),
         options: Stage::REFERENCES.step("read the document to repair").into(),
-        ..find_matching(&model.collection.into(), &id_filter(id)?)
+        ..find_matching(&model.collection.into(), &id_filter(id))
     };
     Ok(read_linked(full_access, model, find).await?.pop())
 }

@@ -20,9 +20,8 @@ use super::{
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
-    language::query::single_field_document,
     metadata::rollup::ROLLUP_VERSION,
-    model::ids::{OrderedId, one_of},
+    model::ids::{OrderedId, ids_filter},
     pending::record::PendingToken,
     schema::Model,
     session::access::{Access, find_matching},
@@ -94,7 +93,7 @@ impl GuardedInsert {
                 }
             }
             if !unknown.is_empty() {
-                let filter = single_field_document("_id", one_of(&unknown)?)?;
+                let filter = ids_filter(&unknown);
                 let mut projection = ParentIdentity::identity_projection(group);
                 projection.insert(ROLLUP_VERSION, 1);
                 let find = FindOperation {

@@ -75,7 +75,7 @@ impl ParentIdentity {
 
     /// Returns the filter for the parent document.
     pub(super) fn to_filter(&self, group: &RollupGroup) -> Result<Document> {
-        let mut filter = parse_document(&id_filter(&to_raw_value(&self.id)?)?)?;
+        let mut filter = parse_document(&id_filter(&to_raw_value(&self.id)?))?;
         if let (Some(scope), Some(value)) = (group.scope, &self.scope) {
             filter.insert(scope.target, doc! { "$eq": value.clone() });
         }

@@ -274,7 +274,7 @@ pub(super) async fn read_parent_in_any_scope(
     group: &RollupGroup,
     id: &Bson,
 ) -> Result<Option<Document>> {
-    read_parent_by_filter(access, group, id_filter(&to_raw_value(id)?)?).await
+    read_parent_by_filter(access, group, id_filter(&to_raw_value(id)?)).await
 }
 
 async fn read_parent_by_filter(

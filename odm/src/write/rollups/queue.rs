@@ -24,7 +24,7 @@ use crate::{
     language::query::single_field_document,
     model::{
         decode,
-        ids::{id_batches, one_of},
+        ids::{id_batches, ids_filter},
     },
     pending::{
         blocked::{Rejection, is_rejection},
@@ -133,7 +133,7 @@ async fn apply_batch(
     ids: &[RawBson],
     rejected: &mut RejectedChildren,
 ) -> Result<()> {
-    let mut remaining = parse_document(&single_field_document("_id", one_of(ids)?)?)?;
+    let mut remaining = parse_document(&ids_filter(ids))?;
     let mut excluded = Vec::new();
     loop {
         let filter = to_raw_document(&remaining)?;

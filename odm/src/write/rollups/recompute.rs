@@ -100,7 +100,7 @@ async fn recompute_or_record(
                 access,
                 model,
                 PendingKind::RECOMPUTE,
-                id_filter(&to_raw_value(id)?)?,
+                id_filter(&to_raw_value(id)?),
                 &rejections,
             )
             .await?;
@@ -125,7 +125,7 @@ pub(super) async fn recompute_abandoned(
             )?),
             limit: Some(1),
             options: Stage::ROLLUPS.step("read the parent").into(),
-            ..find_matching(&model.collection.into(), &id_filter(id)?)
+            ..find_matching(&model.collection.into(), &id_filter(id))
         };
         let parents = access.find_all(model, find).await?;
         let pending = parents

@@ -15,14 +15,14 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,
     error,
-    language::query::{id_filter, single_field_document},
+    language::query::id_filter,
     metadata::{
         ParsedMetadata,
         rollup::{
             APPLIED_CONTRIBUTIONS, AppliedContribution, ROLLUP_VERSION, RecordedContribution,
         },
     },
-    model::ids::{OrderedId, id_batches, one_of},
+    model::ids::{OrderedId, id_batches, ids_filter},
     pending::{
         blocked::{self, Rejection, is_rejection},
         record::PendingKind,
@@ -177,7 +177,7 @@ impl RejectedChildren {
             }
         }
         for (rejections, ids) in &by_rejections {
-            let filter = single_field_document("_id", one_of(ids)?)?;
+            let filter = ids_filter(ids);
             let kind = PendingKind::ROLLUP;
             blocked::record_rejections(access, model, kind, filter, rejections).await?;
         }
@@ -198,7 +198,7 @@ pub(super) async fn remove_applied(
     applied: Vec<(&'static Model, Bson, ObjectId)>,
 ) -> Result<()> {
     for (parent_model, id, write_id) in applied {
-        let filter = id_filter(&to_raw_value(&id)?)?;
+        let filter = id_filter(&to_raw_value(&id)?);
         let removal = MetadataUpdate::new(
             Stage::ROLLUPS.step("remove the applied contributions"),
             filter,

@@ -21,7 +21,11 @@ use crate::{
     backend::operation::{FindOperation, Stage},
     language::query::single_field_document,
     metadata,
-    model::{decode, ids::one_of, stored::edit_fields},
+    model::{
+        decode,
+        ids::{ids_filter, one_of},
+        stored::edit_fields,
+    },
     pending::record::PendingKind,
     schema::Model,
     session::{
@@ -131,7 +135,7 @@ pub(super) async fn apply_contributions(
             .iter()
             .map(|child| to_raw_value(&child.id))
             .collect::<Result<_>>()?;
-        let id_filter = single_field_document("_id", one_of(&ids)?)?;
+        let id_filter = ids_filter(&ids);
         queue::run_in_background(access, move |access| {
             queue::apply_matching_boxed(access, model, id_filter)
         });
@@ -227,7 +231,7 @@ pub(super) async fn delete_with_parents(
     let is_complete =
         is_single || max_documents.is_none_or(|max_documents| ids.len() < max_documents);
     if let Some(filter) = write.filter_mut() {
-        add_condition(filter, "_id", one_of(&ids)?)?;
+        add_condition(filter, "_id", one_of(&ids))?;
     }
     let work = async {
         let full_access = access.with_full_visibility();

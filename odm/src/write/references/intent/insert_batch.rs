@@ -25,9 +25,9 @@ use super::{
 use crate::{
     Result,
     backend::operation::{BulkItemOutcome, BulkWrite, InsertOperation, Stage, UpdateOperation},
-    language::query::{append_field, single_field_document},
+    language::query::{append_field, field_missing},
     metadata::references::{INTENT_TOKEN, INVERSE_VERSION, tombstone},
-    model::ids::{OrderedId, id_batches, one_of},
+    model::ids::{OrderedId, id_batches, ids_filter, one_of},
     schema::Model,
     session::{access::Access, retry, soft_delete::Visibility},
 };
@@ -163,18 +163,13 @@ async fn remove_intents(
         return Ok(None);
     }
     let documents = || positions.iter().map(|position| &inserted[*position]);
-    let mut filter =
-        single_field_document("_id", one_of(documents().map(|document| &document.id))?)?;
+    let mut filter = ids_filter(documents().map(|document| &document.id));
     // A token belongs to one document, so the two lists match in pairs.
     let tokens: Vec<_> = documents()
         .map(|document| RawBson::from(document.token))
         .collect();
-    append_field(&mut filter, INTENT_TOKEN, one_of(&tokens)?)?;
-    append_field(
-        &mut filter,
-        tombstone::TOKEN,
-        single_field_document("$exists", false)?,
-    )?;
+    append_field(&mut filter, INTENT_TOKEN, one_of(&tokens))?;
+    append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let full_access = access.with_full_visibility();
     let step = "remove the intent records";
     let removed = update_metadata(&full_access, model, step, filter, unset_intent()?).await?;
@@ -298,7 +293,7 @@ async fn find_records(
         .collect();
     let full_access = access.with_full_visibility();
     let ids = inserted.iter().map(|document| &document.id);
-    let filter = single_field_document("_id", one_of(ids)?)?;
+    let filter = ids_filter(ids);
     let found = find_states(&full_access, model, "read the intent records", filter).await?;
     let records = found.into_iter().filter_map(|found| {
         let position = *positions.get(&OrderedId::from_id(&found.linked.id))?;

@@ -19,9 +19,9 @@ use super::{
 use crate::{
     Result,
     backend::operation::Stage,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
-    model::ids::{OrderedId, contains_id, id_array, id_batches, one_of},
+    model::ids::{OrderedId, contains_id, id_array, id_batches, ids_filter},
     pending::{lease::renew_lease, record::PendingKind},
     schema::{InverseLink, Model, ReferenceLink},
     session::{access::Access, retry, soft_delete::Visibility},
@@ -107,7 +107,7 @@ pub(super) async fn find_targets(
 ) -> Result<BTreeMap<OrderedId, StoredState>> {
     let ids = targets.iter().map(OrderedId::to_value);
     let ids = ids.collect::<Result<Vec<_>>>()?;
-    let filter = single_field_document("_id", one_of(&ids)?)?;
+    let filter = ids_filter(&ids);
     let found = find_states(access, model, "read the targets", filter).await?;
     let by_id = found.into_iter();
     Ok(by_id
@@ -144,7 +144,7 @@ async fn ensure_live(
     let model = (rule.link.link_field.model)();
     let id = target.to_value()?;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
-        match find_state(access, model, "read the target", &id_filter(&id)?).await? {
+        match find_state(access, model, "read the target", &id_filter(&id)).await? {
             Some(found) if found.is_undecided() && !references_itself(rule, referrer, target) => {
                 wait_until_decided(access, rule.link, &found, attempt).await?;
             }
@@ -261,14 +261,14 @@ async fn update_inverse(
             access,
             target_model,
             "read the target",
-            &id_filter(&target_id)?,
+            &id_filter(&target_id),
         )
         .await?;
         let referrer = find_state(
             &access.with_full_visibility(),
             model,
             "read the intent record",
-            &id_filter(referrer_id)?,
+            &id_filter(referrer_id),
         )
         .await?;
         let is_referenced = match &referrer {
@@ -319,7 +319,7 @@ async fn update_inverse(
         }
         let inverse_ids = target_state.linked.referrers_in(target_model, inverse);
         let is_in_inverse = contains_id(inverse_ids, referrer_id);
-        let mut filter = id_filter(&target_id)?;
+        let mut filter = id_filter(&target_id);
         append_field(&mut filter, INVERSE_VERSION, unchanged_version)?;
         let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
         let mut change = RawDocumentBuf::new();
@@ -328,11 +328,7 @@ async fn update_inverse(
                 if inverse.max.is_some_and(|max| inverse_ids.len() >= max) {
                     return Err(inverse_full(link, inverse, &target_id));
                 }
-                append_field(
-                    &mut filter,
-                    tombstone::TOKEN,
-                    single_field_document("$exists", false)?,
-                )?;
+                append_field(&mut filter, tombstone::TOKEN, field_missing())?;
                 append_field(
                     &mut change,
                     "$push",
@@ -343,11 +339,7 @@ async fn update_inverse(
                 if !inverse_ids.is_empty() {
                     return Err(inverse_taken(link, inverse, &target_id));
                 }
-                append_field(
-                    &mut filter,
-                    tombstone::TOKEN,
-                    single_field_document("$exists", false)?,
-                )?;
+                append_field(&mut filter, tombstone::TOKEN, field_missing())?;
                 append_field(&mut set, path, referrer_id.clone())?;
             }
             (false, true, true) => {
@@ -386,7 +378,7 @@ pub(in super::super) async fn sync_inverse(
         full_access,
         rule.model,
         "read the referrer",
-        &id_filter(referrer)?,
+        &id_filter(referrer),
     )
     .await?;
     let referrer_state = referrer_state.as_ref();

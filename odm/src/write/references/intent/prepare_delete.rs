@@ -31,12 +31,12 @@ use super::{
 use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, field_present, id_filter, single_field_document},
     metadata::references::{
         LEASE, RECORD, TombstoneState, intended_ids_path,
         tombstone::{self, DeleteRoot, Tombstone},
     },
-    model::ids::{OrderedId, id_array, id_batches, one_of},
+    model::ids::{OrderedId, id_batches, ids_filter, none_of, one_of},
     pending::{lease::renew_lease, record::PendingKind},
     schema::Model,
     session::access::{Access, add_condition, find_matching},
@@ -238,11 +238,7 @@ impl UndecidedDelete<'_> {
                     let awaited = self.awaited_filter(rule, batch).await?;
                     let outcome = self.write_tombstones(rule, &filter, awaited).await;
                     let mut tombstoned = filter;
-                    add_condition(
-                        &mut tombstoned,
-                        tombstone::TOKEN,
-                        single_field_document("$eq", self.token)?,
-                    )?;
+                    add_condition(&mut tombstoned, tombstone::TOKEN, equal_to(self.token))?;
                     let find = find_matching(&rule.model.collection.into(), &tombstoned)
                         .with_origin(Stage::REFERENCES.step("read the cascaded documents"));
                     let referrers = read_linked(full_access, rule.model, find).await?;
@@ -310,13 +306,9 @@ impl UndecidedDelete<'_> {
                 .iter()
                 .map(OrderedId::to_value)
                 .collect::<Result<Vec<_>>>()?;
-            add_condition(&mut awaited, "_id", one_of(&inverse_ids)?)?;
+            add_condition(&mut awaited, "_id", one_of(&inverse_ids))?;
         } else if rule.is_self_reference() {
-            add_condition(
-                &mut awaited,
-                "_id",
-                single_field_document("$nin", id_array(ids))?,
-            )?;
+            add_condition(&mut awaited, "_id", none_of(ids))?;
         }
         Ok(awaited)
     }
@@ -474,17 +466,9 @@ impl UndecidedDelete<'_> {
         for part in delete_set.by_model() {
             for batch in id_batches(&part.documents, MAX_LINK_QUERY_DOCUMENTS) {
                 let ids = batch.iter().map(|document| &document.id);
-                let mut filter = single_field_document("_id", one_of(ids)?)?;
-                append_field(
-                    &mut filter,
-                    tombstone::TOKEN,
-                    single_field_document("$eq", self.token)?,
-                )?;
-                append_field(
-                    &mut filter,
-                    tombstone::PROVISIONAL,
-                    single_field_document("$exists", true)?,
-                )?;
+                let mut filter = ids_filter(ids);
+                append_field(&mut filter, tombstone::TOKEN, equal_to(self.token))?;
+                append_field(&mut filter, tombstone::PROVISIONAL, field_present())?;
                 remove_tombstones(self.full_access, part.model, filter).await?;
             }
         }
@@ -522,11 +506,11 @@ pub(super) async fn referrer_or_intent_filter(
         .references_filter(full_access, ids, max_referrers)
         .await?;
     narrow_filter(full_access, rule.model, &mut current, false).await?;
-    let mut intended = single_field_document(LEASE, single_field_document("$exists", true)?)?;
+    let mut intended = single_field_document(LEASE, field_present())?;
     append_field(
         &mut intended,
         &intended_ids_path(rule.link.link_field.stored),
-        one_of(ids.iter().copied())?,
+        one_of(ids.iter().copied()),
     )?;
     let mut either = RawArrayBuf::new();
     either.push(current);
@@ -554,7 +538,7 @@ pub(super) async fn resolve_tombstone(
             full_access,
             root_model,
             "read the root of the cascade",
-            &id_filter(id)?,
+            &id_filter(id),
         )
         .await?
         && root.has_tombstone_of(*token)
@@ -582,7 +566,7 @@ pub(super) async fn resolve_tombstone(
                 full_access,
                 target_model,
                 "read the target",
-                &id_filter(&target.to_value()?)?,
+                &id_filter(&target.to_value()?),
             )
             .await?;
             if target.is_some_and(|target| {

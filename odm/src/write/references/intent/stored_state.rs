@@ -12,7 +12,7 @@ use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
     error,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, field_missing, field_present, id_filter},
     metadata::{
         Metadata,
         references::{
@@ -189,23 +189,15 @@ impl StoredState {
 
 /// Returns the condition that a document has the intent record with this token.
 pub(super) fn intent_filter(id: &RawBson, token: ObjectId) -> Result<RawDocumentBuf> {
-    let mut filter = id_filter(id)?;
-    append_field(
-        &mut filter,
-        INTENT_TOKEN,
-        single_field_document("$eq", token)?,
-    )?;
+    let mut filter = id_filter(id);
+    append_field(&mut filter, INTENT_TOKEN, equal_to(token))?;
     Ok(filter)
 }
 
 /// Returns the condition that a document has a tombstone of the delete with this token.
 pub(super) fn tombstone_filter(id: &RawBson, token: ObjectId) -> Result<RawDocumentBuf> {
-    let mut filter = id_filter(id)?;
-    append_field(
-        &mut filter,
-        tombstone::TOKEN,
-        single_field_document("$eq", token)?,
-    )?;
+    let mut filter = id_filter(id);
+    append_field(&mut filter, tombstone::TOKEN, equal_to(token))?;
     Ok(filter)
 }
 
@@ -215,26 +207,14 @@ pub(super) fn provisional_tombstone_filter(
     token: ObjectId,
 ) -> Result<RawDocumentBuf> {
     let mut filter = tombstone_filter(id, token)?;
-    append_field(
-        &mut filter,
-        tombstone::PROVISIONAL,
-        single_field_document("$exists", true)?,
-    )?;
+    append_field(&mut filter, tombstone::PROVISIONAL, field_present())?;
     Ok(filter)
 }
 
 /// Adds the condition that a document has neither a tombstone nor an intent record.
 pub(super) fn add_idle_condition(filter: &mut RawDocumentBuf) -> Result<()> {
-    add_condition(
-        filter,
-        tombstone::TOKEN,
-        single_field_document("$exists", false)?,
-    )?;
-    add_condition(
-        filter,
-        INTENT_TOKEN,
-        single_field_document("$exists", false)?,
-    )
+    add_condition(filter, tombstone::TOKEN, field_missing())?;
+    add_condition(filter, INTENT_TOKEN, field_missing())
 }
 
 impl IntentRecord {

@@ -27,11 +27,11 @@ use crate::{
         BoxFuture,
         operation::{DeleteOperation, FindOperation, Stage},
     },
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, RECORD, tombstone},
     model::{
         decode,
-        ids::{OrderedId, id_array, one_of},
+        ids::{OrderedId, id_array, ids_filter, none_of},
     },
     pending::{
         blocked::{RejectionList, is_blocking, is_rejection},
@@ -130,10 +130,7 @@ pub(super) async fn delete_document(
 /// Returns the condition that an inverse contains no further ids.
 fn no_other_entries_filter(inverse: &InverseLink, entries: &[RawBson]) -> Result<RawDocumentBuf> {
     if inverse.link_field.is_many {
-        let others = single_field_document(
-            "$elemMatch",
-            single_field_document("$nin", id_array(entries))?,
-        )?;
+        let others = single_field_document("$elemMatch", none_of(entries))?;
         return single_field_document("$not", others);
     }
     single_field_document("$in", id_array(entries.iter().chain([&RawBson::Null])))
@@ -290,7 +287,7 @@ impl DecidedDelete<'_> {
         }
         let referrers = match referrers {
             Some([]) => return Ok(false),
-            Some(ids) => single_field_document("_id", one_of(ids)?)?,
+            Some(ids) => ids_filter(ids),
             None => RawDocumentBuf::new(),
         };
         let (token, lease_end) = (ObjectId::new(), full_access.lease().new_end());
@@ -309,12 +306,8 @@ impl DecidedDelete<'_> {
         if count == 0 {
             return Ok(false);
         }
-        let mut claimed = single_field_document(LEASE, single_field_document("$eq", lease_end)?)?;
-        append_field(
-            &mut claimed,
-            INTENT_TOKEN,
-            single_field_document("$eq", token)?,
-        )?;
+        let mut claimed = single_field_document(LEASE, equal_to(lease_end))?;
+        append_field(&mut claimed, INTENT_TOKEN, equal_to(token))?;
         let release = single_field_document(RECORD, "")?;
         let outcome = match self.find_document().await? {
             Some(_) => match self.detach_claimed(rule, claimed.clone()).await {
@@ -346,7 +339,7 @@ impl DecidedDelete<'_> {
         let full_access = self.full_access;
         // A spilled reference that is already gone needs no change, so the filter does not ask for the reference.
         if rule.overflow_array().is_none() {
-            let condition = single_field_document("$eq", self.id.clone())?;
+            let condition = equal_to(self.id.clone());
             add_condition(&mut claimed, rule.link.link_field.stored, condition)?;
         }
         if !rule.is_cascading() {
@@ -381,7 +374,7 @@ impl DecidedDelete<'_> {
                 continue;
             };
             let mut single = claimed.to_owned();
-            add_condition(&mut single, "_id", single_field_document("$eq", id)?)?;
+            add_condition(&mut single, "_id", equal_to(id))?;
             match self.detach_claimed(rule, single).await {
                 Err(error) if is_rejection(&error) => {
                     rejected.add_rejection(None, model, id.into(), error)?;
@@ -405,7 +398,7 @@ impl DecidedDelete<'_> {
             full_access,
             model,
             "read the referrer",
-            &id_filter(referrer)?,
+            &id_filter(referrer),
         )
         .await?
         else {
@@ -426,9 +419,7 @@ impl DecidedDelete<'_> {
             return Ok(DetachOutcome::Retry);
         }
         if rule.is_cascading() {
-            let idle = self
-                .idle_referrer_filter(rule, id_filter(referrer)?)
-                .await?;
+            let idle = self.idle_referrer_filter(rule, id_filter(referrer)).await?;
             let tombstone = single_field_document(
                 "$set",
                 cascade_tombstone(full_access, self.model, self.id, token)?,
