@@ -27,10 +27,7 @@ pub use token::{CheckToken, IntoCheckToken};
 
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        BoxFuture, Cursor,
-        operation::{FindOperation, Stage},
-    },
+    backend::{BoxFuture, Cursor, operation::Stage},
     error,
     language::{
         field::{FoundReference, VariantMap},
@@ -521,11 +518,9 @@ async fn find_by_ids(
             keys.push(*id);
         }
         let filter = single_field_document("_id", single_field_document("$in", keys)?)?;
-        let find = FindOperation {
-            projection: projection.clone(),
-            options: Stage::CHECKS.step("read the documents").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::CHECKS.step("read the documents"))
+            .with_projection(projection.clone());
         findings.extend(access.find_all(model, find).await?);
     }
     Ok(findings)
@@ -548,11 +543,9 @@ async fn open_collection(
             single_field_document("$gt", operands)?,
         )?;
     }
-    let find = FindOperation {
-        sort: Some(single_field_document("_id", 1)?),
-        options: Stage::CHECKS.step("read the documents").into(),
-        ..find_matching(&check.model.collection.into(), &filter)
-    };
+    let find = find_matching(check.model.collection, &filter)
+        .with_origin(Stage::CHECKS.step("read the documents"))
+        .with_sort(single_field_document("_id", 1)?);
     let cursor = access.find(check.model, find).await?;
     Ok(OpenCollection {
         check,

@@ -373,13 +373,11 @@ impl PendingSummary {
         for path in kind.token_paths() {
             append_field(&mut projection, &path, 1)?;
         }
-        let find = FindOperation {
-            projection: Some(projection),
-            sort: Some(single_field_document(&kind.lease_path(), 1)?),
-            limit: Some(1),
-            options: Stage::PENDING.step("read the earliest lease").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::PENDING.step("read the earliest lease"))
+            .with_projection(projection)
+            .with_sort(single_field_document(&kind.lease_path(), 1)?)
+            .with_limit(1);
         let documents = access.find_all(model, find).await?;
         let naming_model = error::naming_model(model);
         let first = documents.first();
@@ -415,7 +413,7 @@ impl PendingSummary {
             sort: Some(single_field_document(&kind.lease_path(), -1)?),
             limit: Some(MAX_REPORTED_REJECTIONS as u64),
             options: Stage::PENDING.step("read the rejections").into(),
-            ..find_matching(&model.collection.into(), &filter)
+            ..find_matching(model.collection, &filter)
         };
         let documents = access.find_all(model, find).await?;
         self.blocked += match documents.len() {
@@ -454,11 +452,9 @@ impl PendingSummary {
         for path in [kind.lease_path(), kind.field_path(SINCE)] {
             add_condition(&mut filter, &path, field_present())?;
         }
-        let find = FindOperation {
-            projection: Some(single_field_document(kind.record_path(), 1)?),
-            options: Stage::PENDING.step("read the running fan-out").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::PENDING.step("read the running fan-out"))
+            .with_projection(single_field_document(kind.record_path(), 1)?);
         for raw in access.find_all(model, find).await? {
             let start_time = kind.pending_since(&raw);
             let start_time = start_time.map_err(error::naming_model(model))?;

@@ -221,7 +221,7 @@ async fn narrow_filter(
         add_condition(filter, path, condition)?;
     }
     access.restrict_filter(model, filter)?;
-    let find = || Ok(find_matching(&model.collection.into(), filter));
+    let find = || Ok(find_matching(model.collection, filter));
     access.log_plan(model, find).await;
     Ok(())
 }

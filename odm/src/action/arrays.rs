@@ -128,7 +128,7 @@ impl<T: Document> Arrays<T> {
     /// - [`Conflict`](crate::ErrorKind::Conflict) if concurrent writes change the array during every attempt.
     /// - Errors of the backend.
     pub async fn fold_one(&self, id: impl IntoKey<T>) -> Result<bool> {
-        let find = find_matching(&T::COLLECTION.into(), &id.into_key().to_raw()?);
+        let find = find_matching(T::COLLECTION, &id.into_key().to_raw()?);
         let mut is_folded = false;
         for id in self.find_ids(find).await? {
             for field in T::MODEL.overflows {
@@ -228,11 +228,8 @@ impl<T: Document> Arrays<T> {
 
     /// Returns the ids of the documents that match the filter.
     async fn matching_ids(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
-        self.find_ids(find_matching(
-            &T::COLLECTION.into(),
-            &to_raw_document(filter)?,
-        ))
-        .await
+        self.find_ids(find_matching(T::COLLECTION, &to_raw_document(filter)?))
+            .await
     }
 
     /// Returns the ids of the documents that the query finds.

@@ -102,6 +102,30 @@ impl FindOperation {
         self.options.origin = origin;
         self
     }
+
+    /// Returns the query with a projection, or of all fields.
+    pub(crate) fn with_projection(self, fields: impl Into<Option<RawDocumentBuf>>) -> Self {
+        Self {
+            projection: fields.into(),
+            ..self
+        }
+    }
+
+    /// Returns the query with an order, or without.
+    pub(crate) fn with_sort(self, sort: impl Into<Option<RawDocumentBuf>>) -> Self {
+        Self {
+            sort: sort.into(),
+            ..self
+        }
+    }
+
+    /// Returns the query with a maximum number of documents, or without.
+    pub(crate) fn with_limit(self, limit: impl Into<Option<u64>>) -> Self {
+        Self {
+            limit: limit.into(),
+            ..self
+        }
+    }
 }
 
 /// Runs the documents of a collection through a pipeline of stages.

@@ -49,7 +49,7 @@ pub(crate) async fn find_backfills(
     if models.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(&SCHEMA.into(), &RawDocumentBuf::new())
+    let find = find_matching(SCHEMA, &RawDocumentBuf::new())
         .with_origin(Stage::CHECKS.step("read the recorded declarations"));
     let mut recorded = BTreeMap::new();
     for raw in access.find_all_in_collection(find).await? {

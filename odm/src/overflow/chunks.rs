@@ -56,11 +56,11 @@ pub(crate) fn generation_filter(
 
 /// Returns the query for the chunks that match the filter, in the order of their numbers.
 pub(crate) fn find_in_order(field: &OverflowField, filter: &Document) -> Result<FindOperation> {
-    Ok(FindOperation {
-        sort: Some(to_raw_document(&doc! { field.seq: 1 })?),
-        options: Stage::ARRAYS.step("read the chunks").into(),
-        ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
-    })
+    Ok(
+        find_matching(field.chunks.collection, &to_raw_document(filter)?)
+            .with_origin(Stage::ARRAYS.step("read the chunks"))
+            .with_sort(to_raw_document(&doc! { field.seq: 1 })?),
+    )
 }
 
 /// Counts the elements in the chunks that match the filter.

@@ -7,7 +7,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 use super::manifest::{ArrayState, ArrayWorkKind, Manifest, integer_or_zero};
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{AggregateOperation, FindOperation, Stage},
+    backend::operation::{AggregateOperation, Stage},
     error,
     language::{
         field::Path,
@@ -84,12 +84,10 @@ pub(crate) async fn owners_with_element(
     let mut ids: Vec<RawBson> = Vec::new();
     for condition in conditions {
         let filter = query::to_raw(condition).map_err(error::naming_model(model))?;
-        let find = FindOperation {
-            projection: Some(to_raw_document(&doc! { "_id": 1 })?),
-            limit: limit.map(|limit| limit as u64),
-            options: Stage::ARRAYS.step("read the owners").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::ARRAYS.step("read the owners"))
+            .with_projection(to_raw_document(&doc! { "_id": 1 })?)
+            .with_limit(limit.map(|limit| limit as u64));
         let documents = access.find_all(model, find).await?;
         let found_ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
         ids.extend(found_ids.map(RawBson::from));
@@ -179,14 +177,12 @@ async fn read_states(
     for name in CHUNK_REFERENCES {
         projection.insert(field.manifest_path(name), 1);
     }
-    let find = FindOperation {
-        projection: Some(to_raw_document(&projection)?),
-        options: Stage::ARRAYS.step("read the manifests").into(),
-        ..find_matching(
-            &model.collection.into(),
-            &to_raw_document(&doc! { "_id": { "$in": ids } })?,
-        )
-    };
+    let find = find_matching(
+        model.collection,
+        &to_raw_document(&doc! { "_id": { "$in": ids } })?,
+    )
+    .with_origin(Stage::ARRAYS.step("read the manifests"))
+    .with_projection(to_raw_document(&projection)?);
     let found = access.find_all(model, find).await?;
     found
         .iter()

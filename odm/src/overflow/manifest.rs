@@ -4,7 +4,7 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, oid::
 
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::{append_field, id_filter, single_field_document},
     metadata::{self, Metadata},
     model::stored::{parse_fields, to_raw_value, value_at},
@@ -96,12 +96,10 @@ impl ArrayState {
         for name in ["_id", metadata::FIELD, field.stored, field.flag] {
             append_field(&mut projection, name, 1)?;
         }
-        let find = FindOperation {
-            projection: model.upgrade.is_none().then_some(projection),
-            limit: Some(1),
-            options: Stage::ARRAYS.step("read the manifest").into(),
-            ..find_matching(&model.collection.into(), filter)
-        };
+        let find = find_matching(model.collection, filter)
+            .with_origin(Stage::ARRAYS.step("read the manifest"))
+            .with_projection(model.upgrade.is_none().then_some(projection))
+            .with_limit(1);
         let documents = access.find_all(model, find).await?;
         let Some(document) = documents.first() else {
             return Ok(None);

@@ -13,10 +13,7 @@ use bson::{Bson, DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc
 use super::record::PendingKind;
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        BoxFuture,
-        operation::{FindOperation, Stage},
-    },
+    backend::{BoxFuture, operation::Stage},
     error,
     language::query::{append_field, field_present, id_filter, single_field_document},
     metadata::pending::{BLOCKED, BlockedRecord},
@@ -229,11 +226,9 @@ async fn write_records(
     add_condition(&mut pending_filter, &kind.lease_path(), field_present())?;
     let mut projection = single_field_document(&kind.lease_path(), 1)?;
     append_field(&mut projection, &blocked_path, 1)?;
-    let find = FindOperation {
-        projection: Some(projection),
-        options: Stage::PENDING.step("read the blocked documents").into(),
-        ..find_matching(&model.collection.into(), &pending_filter)
-    };
+    let find = find_matching(model.collection, &pending_filter)
+        .with_origin(Stage::PENDING.step("read the blocked documents"))
+        .with_projection(projection);
     let rejections: Vec<_> = rejections
         .iter()
         .take(MAX_RECORDED_REJECTIONS)
@@ -316,12 +311,10 @@ pub(crate) fn blocked_filter(kind: PendingKind) -> Result<RawDocumentBuf> {
 /// Ends the leases of blocked work of a model, so that the next recovery tries again.
 pub(crate) async fn release_blocked(access: &Access, model: &'static Model) -> Result<()> {
     for (model, kind) in pending_kinds(access, model) {
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            limit: Some(1),
-            options: Stage::PENDING.step("read the blocked documents").into(),
-            ..find_matching(&model.collection.into(), &blocked_filter(kind)?)
-        };
+        let find = find_matching(model.collection, &blocked_filter(kind)?)
+            .with_origin(Stage::PENDING.step("read the blocked documents"))
+            .with_projection(single_field_document("_id", 1)?)
+            .with_limit(1);
         if access.find_all(model, find).await?.is_empty() {
             continue;
         }

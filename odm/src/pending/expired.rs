@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     error,
     language::query::{append_field, id_filter, single_field_document},
     model::{
@@ -86,13 +86,11 @@ impl<'a> ExpiredWork<'a> {
             let excluded = none_of(&self.excluded);
             append_field(&mut filter, "_id", excluded)?;
         }
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            sort: Some(single_field_document(&self.kind.lease_path(), 1)?),
-            limit: Some(self.batch as u64),
-            options: self.stage.step("read the abandoned work").into(),
-            ..find_matching(&self.model.collection.into(), &filter)
-        };
+        let find = find_matching(self.model.collection, &filter)
+            .with_origin(self.stage.step("read the abandoned work"))
+            .with_projection(single_field_document("_id", 1)?)
+            .with_sort(single_field_document(&self.kind.lease_path(), 1)?)
+            .with_limit(self.batch as u64);
         let found = self.access.find_all(self.model, find).await?;
         if found.is_empty() {
             return Ok(None);

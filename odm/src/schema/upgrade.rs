@@ -333,7 +333,7 @@ async fn store_upgrade(
             return Ok(true);
         }
         // A concurrent write has changed or deleted the document.
-        let find = find_matching(&model.collection.into(), &by_id)
+        let find = find_matching(model.collection, &by_id)
             .with_origin(Stage::UPGRADES.step("read the document again"));
         match access.find_all(model, find).await?.pop() {
             None => return Ok(false),
@@ -383,7 +383,7 @@ impl<'m> OutdatedDocuments<'m> {
             sort: Some(single_field_document("_id", 1)?),
             limit: Some(UPGRADE_BATCH_DOCUMENTS),
             options: Stage::UPGRADES.step("read the outdated documents").into(),
-            ..find_matching(&self.model.collection.into(), &filter)
+            ..find_matching(self.model.collection, &filter)
         };
         let batch = access.find_all(self.model, find).await?;
         self.last_id = batch

@@ -704,7 +704,7 @@ impl Access {
     pub(crate) async fn count(&self, model: &Model, mut count: CountOperation) -> Result<u64> {
         self.restrict_filter(model, &mut count.filter)?;
         self.log_plan(model, || {
-            Ok(find_matching(&count.collection, &count.filter))
+            Ok(find_matching(count.collection.clone(), &count.filter))
         })
         .await;
         self.set_read_options(model, &mut count.options)?;
@@ -718,7 +718,7 @@ impl Access {
         mut distinct: DistinctOperation,
     ) -> Result<Vec<RawBson>> {
         self.restrict_filter(model, &mut distinct.filter)?;
-        let find = || Ok(find_matching(&distinct.collection, &distinct.filter));
+        let find = || Ok(find_matching(distinct.collection.clone(), &distinct.filter));
         self.log_plan(model, find).await;
         self.set_read_options(model, &mut distinct.options)?;
         self.run_read(model, self.read_executor().distinct(distinct))
@@ -849,7 +849,7 @@ impl Access {
             let first = aggregate.pipeline.first();
             let filter = first.and_then(|stage| stage.get_document("$match").ok());
             let filter = filter.map(RawDocument::to_owned).unwrap_or_default();
-            Ok(find_matching(&aggregate.collection, &filter))
+            Ok(find_matching(aggregate.collection.clone(), &filter))
         };
         self.log_plan(model, find).await;
         self.set_read_options(model, &mut aggregate.options)?;
@@ -863,9 +863,12 @@ fn broken_contract() -> Error {
 }
 
 /// Returns the query for the documents that match a filter.
-pub(crate) fn find_matching(collection: &Collection, filter: &RawDocument) -> FindOperation {
+pub(crate) fn find_matching(
+    collection: impl Into<Collection>,
+    filter: &RawDocument,
+) -> FindOperation {
     FindOperation {
-        collection: collection.clone(),
+        collection: collection.into(),
         filter: filter.to_owned(),
         projection: None,
         sort: None,
@@ -876,7 +879,7 @@ pub(crate) fn find_matching(collection: &Collection, filter: &RawDocument) -> Fi
 
 /// Returns the query for the documents of all keys.
 fn find_for_keys(find: &FindEach) -> Result<FindOperation> {
-    let mut query = find_matching(&find.collection, &find.filter);
+    let mut query = find_matching(find.collection.clone(), &find.filter);
     let mut keys = RawArrayBuf::new();
     for key in &find.keys {
         keys.push(key.as_raw_bson_ref());

@@ -29,7 +29,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{DocumentChange, FindOperation, Stage, UpdateOperation},
+        operation::{DocumentChange, Stage, UpdateOperation},
     },
     error,
     language::query::{equal_to, single_field_document},
@@ -256,13 +256,11 @@ async fn run_two_updates(
         write.affects_at_most_one(),
     );
     let filter = write.filter().cloned().unwrap_or_default();
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        sort,
-        limit: is_single.then_some(1),
-        options: Stage::COMPUTED.step("read the ids").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::COMPUTED.step("read the ids"))
+        .with_projection(single_field_document("_id", 1)?)
+        .with_sort(sort)
+        .with_limit(is_single.then_some(1));
     let documents = access.with_full_visibility().find_all(model, find).await?;
     let ids = documents
         .iter()

@@ -68,9 +68,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{
-            DeleteOperation, DocumentChange, FindOperation, Index, Stage, UpdateOperation,
-        },
+        operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
     },
     error,
     language::query::{append_field, field_missing, single_field_document},
@@ -269,16 +267,14 @@ async fn delete_in_batches(
         Ok(batch)
     };
     loop {
-        let find = FindOperation {
-            limit: Some(if write.affects_at_most_one() {
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::REFERENCES.step("read a batch to delete"))
+            .with_sort(write.sort_order().map(RawDocument::to_owned))
+            .with_limit(if write.affects_at_most_one() {
                 1
             } else {
                 MAX_LINK_QUERY_DOCUMENTS as u64
-            }),
-            sort: write.sort_order().map(RawDocument::to_owned),
-            options: Stage::REFERENCES.step("read a batch to delete").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+            });
         let found = read_linked(access, model, find).await?;
         let batch_ids: Vec<_> = document_ids(&found).collect();
         if let [_, _, ..] = batch_ids.as_slice()
@@ -398,11 +394,9 @@ impl TransactionalWrite<'_> {
         if references_changed {
             return Ok(Some(WriteOutcome::of_one(true)));
         }
-        let find = FindOperation {
-            projection,
-            options: Stage::REFERENCES.step("read the stored references").into(),
-            ..find_matching(&model.collection.into(), &ids_filter(document_ids(&before)))
-        };
+        let find = find_matching(model.collection, &ids_filter(document_ids(&before)))
+            .with_origin(Stage::REFERENCES.step("read the stored references"))
+            .with_projection(projection);
         let found = self.full_access.find_all(model, find).await?;
         Ok(Some(WriteOutcome::of_one(found.first() != Some(&raw))))
     }
@@ -421,12 +415,10 @@ impl TransactionalWrite<'_> {
         exclude_final_tombstones(filter)?;
         // One document more than the maximum shows that the delete set exceeds the maximum.
         let limit = self.max_documents.map(|max| max as u64 + 1);
-        let find = FindOperation {
-            sort,
-            limit: if affects_at_most_one { Some(1) } else { limit },
-            options: Stage::REFERENCES.step("read the stored references").into(),
-            ..find_matching(&model.collection.into(), filter)
-        };
+        let find = find_matching(model.collection, filter)
+            .with_origin(Stage::REFERENCES.step("read the stored references"))
+            .with_sort(sort)
+            .with_limit(if affects_at_most_one { Some(1) } else { limit });
         let found = read_linked(&self.cx.access, model, find).await?;
         ensure_decided(model, &found)?;
         add_condition(filter, "_id", one_of(document_ids(&found)))?;
@@ -531,7 +523,7 @@ impl TransactionalWrite<'_> {
             after = read_linked(
                 full_access,
                 model,
-                find_matching(&model.collection.into(), &filter)
+                find_matching(model.collection, &filter)
                     .with_origin(Stage::REFERENCES.step("read the new references")),
             )
             .await?;
@@ -719,7 +711,7 @@ async fn guard_targets(
         let found_targets = read_linked(
             access,
             model,
-            find_matching(&model.collection.into(), &filter)
+            find_matching(model.collection, &filter)
                 .with_origin(Stage::REFERENCES.step("read the targets")),
         )
         .await?;

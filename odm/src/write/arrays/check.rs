@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     metadata::{
         self, Metadata,
         overflow::{COUNT, ChunkMetadata, PROVISIONAL, VERSION},
@@ -154,11 +154,9 @@ async fn read_chunk_numbers(
     field: &OverflowField,
     filter: &Document,
 ) -> Result<Vec<i64>> {
-    let find = FindOperation {
-        projection: Some(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?),
-        options: Stage::ARRAYS.step("read the chunk numbers").into(),
-        ..find_matching(&field.chunks.collection.into(), &to_raw_document(filter)?)
-    };
+    let find = find_matching(field.chunks.collection, &to_raw_document(filter)?)
+        .with_origin(Stage::ARRAYS.step("read the chunk numbers"))
+        .with_projection(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?);
     let chunks = access.find_all(field.chunks, find).await?;
     let numbers = chunks
         .iter()
@@ -172,17 +170,15 @@ pub(crate) async fn find_orphan_chunks(
     model: &'static Model,
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
-    let find = FindOperation {
-        projection: Some(to_raw_document(
-            &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
-        )?),
-        sort: Some(to_raw_document(&doc! { field.owner: 1 })?),
-        options: Stage::ARRAYS.step("read the orphan chunks").into(),
-        ..find_matching(
-            &field.chunks.collection.into(),
-            &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
-        )
-    };
+    let find = find_matching(
+        field.chunks.collection,
+        &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
+    )
+    .with_origin(Stage::ARRAYS.step("read the orphan chunks"))
+    .with_projection(to_raw_document(
+        &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
+    )?)
+    .with_sort(to_raw_document(&doc! { field.owner: 1 })?);
     let mut cursor = access.find(field.chunks, find).await?;
     let mut orphans = Vec::new();
     let mut last_owner: Option<(Bson, Option<ArrayState>)> = None;
@@ -335,11 +331,8 @@ pub(crate) async fn delete_orphan(
     id: &Bson,
 ) -> Result<bool> {
     let confirmed = doc! { "_id": { "$eq": id.clone() }, PROVISIONAL: { "$exists": false } };
-    let find = find_matching(
-        &field.chunks.collection.into(),
-        &to_raw_document(&confirmed)?,
-    )
-    .with_origin(Stage::ARRAYS.step("read the orphan chunk"));
+    let find = find_matching(field.chunks.collection, &to_raw_document(&confirmed)?)
+        .with_origin(Stage::ARRAYS.step("read the orphan chunk"));
     let found = access.find_all(field.chunks, find).await?;
     let Some(chunk) = found.first().map(|raw| parse_document(raw)).transpose()? else {
         return Ok(false);

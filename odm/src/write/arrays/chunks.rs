@@ -11,7 +11,7 @@ use super::{ArrayHandle, MAX_CHUNK_BYTES, manifest::element_bytes};
 use crate::{
     ErrorKind, Result,
     backend::operation::{
-        DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage, UpdateOperation,
+        DeleteOperation, DocumentChange, InsertOperation, Stage, UpdateOperation,
     },
     language::query::{append_field, equal_to, single_field_document},
     metadata::{
@@ -105,11 +105,9 @@ impl ChunkBatch<'_> {
     ) -> Result<Option<ObjectId>> {
         let id = chunk_id(self.owner, self.generation, self.token, 0);
         let filter = to_raw_document(&doc! { "_id": { "$eq": id } })?;
-        let find = FindOperation {
-            projection: Some(single_field_document(metadata::FIELD, 1)?),
-            options: Stage::ARRAYS.step("read the provisional chunk").into(),
-            ..find_matching(&field.chunks.collection.into(), &filter)
-        };
+        let find = find_matching(field.chunks.collection, &filter)
+            .with_origin(Stage::ARRAYS.step("read the provisional chunk"))
+            .with_projection(single_field_document(metadata::FIELD, 1)?);
         let found = access.find_all(field.chunks, find).await?;
         let chunk = found.first().map(|raw| parse_document(raw)).transpose()?;
         Ok(chunk.and_then(|chunk| ChunkMetadata::of(&chunk).instance))
@@ -195,7 +193,7 @@ pub(super) async fn is_insert_abandoned(
     token: ObjectId,
 ) -> Result<bool> {
     let filter = doc! { "_id": { "$eq": abandoned_insert_id(owner, token) } };
-    let find = find_matching(&field.chunks.collection.into(), &to_raw_document(&filter)?)
+    let find = find_matching(field.chunks.collection, &to_raw_document(&filter)?)
         .with_origin(Stage::ARRAYS.step("look for an abandoned insert"));
     let found = access.find_all(field.chunks, find).await?;
     Ok(!found.is_empty())
@@ -292,11 +290,9 @@ pub(super) async fn read_expired_chunk(
     let projection = doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 };
     let mut filter = PendingKind::PROVISIONAL_CHUNK.expired_filter()?;
     append_field(&mut filter, "_id", equal_to(id.clone()))?;
-    let find = FindOperation {
-        projection: Some(to_raw_document(&projection)?),
-        options: Stage::ARRAYS.step("read the provisional chunk").into(),
-        ..find_matching(&field.chunks.collection.into(), &filter)
-    };
+    let find = find_matching(field.chunks.collection, &filter)
+        .with_origin(Stage::ARRAYS.step("read the provisional chunk"))
+        .with_projection(to_raw_document(&projection)?);
     let found = access.find_all(field.chunks, find).await?;
     found.first().map(|raw| parse_document(raw)).transpose()
 }

@@ -11,7 +11,7 @@ use crate::{
     Result,
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, FindOperation, Stage},
+        operation::{DeleteOperation, Stage},
     },
     language::query::{field_missing, id_filter},
     metadata::{
@@ -74,11 +74,9 @@ async fn delete_transactional(
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     let filter = write.filter().cloned().unwrap_or_default();
-    let mut find = FindOperation {
-        sort: write.sort_order().map(RawDocument::to_owned),
-        options: Stage::ARRAYS.step("read the documents to delete").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let mut find = find_matching(model.collection, &filter)
+        .with_origin(Stage::ARRAYS.step("read the documents to delete"))
+        .with_sort(write.sort_order().map(RawDocument::to_owned));
     if write.affects_at_most_one() {
         find.limit = Some(1);
     } else {
@@ -116,11 +114,9 @@ pub(super) async fn delete_chunks_of_matching(
         return Ok(());
     }
     let unrestricted = access.with_full_visibility();
-    let find = FindOperation {
-        projection: Some(chunk_projection(model)?),
-        options: Stage::ARRAYS.step("read the documents to delete").into(),
-        ..find_matching(&model.collection.into(), filter)
-    };
+    let find = find_matching(model.collection, filter)
+        .with_origin(Stage::ARRAYS.step("read the documents to delete"))
+        .with_projection(chunk_projection(model)?);
     let found = unrestricted.find_all(model, find).await?;
     delete_chunks_of(&unrestricted, model, &found).await
 }

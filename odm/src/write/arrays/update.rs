@@ -30,10 +30,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        BoxFuture,
-        operation::{FindOperation, Stage},
-    },
+    backend::{BoxFuture, operation::Stage},
     language::query::{equal_to, single_field_document},
     metadata::references::tombstone,
     model::decode,
@@ -124,13 +121,11 @@ async fn matching_ids(
 ) -> Result<Vec<Bson>> {
     let sort = write.sort_order().map(RawDocument::to_owned);
     let filter = write.filter().cloned().unwrap_or_default();
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        sort,
-        limit: affects_one.then_some(1),
-        options: Stage::ARRAYS.step("read the ids").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::ARRAYS.step("read the ids"))
+        .with_projection(single_field_document("_id", 1)?)
+        .with_sort(sort)
+        .with_limit(affects_one.then_some(1));
     let found = access.find_all(model, find).await?;
     let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
     let ids = ids.map(|id| Bson::try_from(id).map_err(crate::error::from_bson));

@@ -235,15 +235,13 @@ async fn update_in_batches(
 ) -> Result<bool> {
     let update = CopyUpdate::for_all_dependents(group, source)?;
     let writes_are_serial = access.writes_are_serial();
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        limit: writes_are_serial.then_some(MAX_READ_DOCUMENTS),
-        options: Stage::COPIES.step("read a batch of dependents").into(),
-        ..find_matching(
-            &dependent_model.collection.into(),
-            &to_raw_document(&update.stale_filter(group)?)?,
-        )
-    };
+    let find = find_matching(
+        dependent_model.collection,
+        &to_raw_document(&update.stale_filter(group)?)?,
+    )
+    .with_origin(Stage::COPIES.step("read a batch of dependents"))
+    .with_projection(single_field_document("_id", 1)?)
+    .with_limit(writes_are_serial.then_some(MAX_READ_DOCUMENTS));
     let mut stale = StaleDependents {
         access,
         dependent_model,
@@ -535,16 +533,12 @@ async fn write_copies_individually(
     additional_update: &Document,
     rejected: &mut RejectionList,
 ) -> Result<()> {
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        options: Stage::COPIES
-            .step("read the dependents of a rejected batch")
-            .into(),
-        ..find_matching(
-            &dependent_model.collection.into(),
-            &to_raw_document(&update.stale_filter(group)?)?,
-        )
-    };
+    let find = find_matching(
+        dependent_model.collection,
+        &to_raw_document(&update.stale_filter(group)?)?,
+    )
+    .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"))
+    .with_projection(single_field_document("_id", 1)?);
     let documents = access.find_all(dependent_model, find).await?;
     let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
     let ids: Vec<_> = ids.map(RawBson::from).collect();

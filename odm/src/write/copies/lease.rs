@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::{append_field, equal_to, id_filter},
     metadata::pending::{SINCE, UPDATED},
     model::{decode, ids::ids_filter},
@@ -95,12 +95,10 @@ pub(super) async fn read_pending_fan_outs(
 ) -> Result<Vec<PendingFanOut>> {
     let groups: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
-    let find = FindOperation {
-        projection: source_projection(model, &groups)?,
-        limit: limit.map(|limit| limit as u64),
-        options: Stage::COPIES.step("read the pending fan-outs").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::COPIES.step("read the pending fan-outs"))
+        .with_projection(source_projection(model, &groups)?)
+        .with_limit(limit.map(|limit| limit as u64));
     let mut fan_outs: Vec<PendingFanOut> = Vec::new();
     for raw in read_upgraded(access, model, find).await? {
         let token = PendingToken::from_stored(&raw, PendingKind::FAN_OUT)?;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::{append_field, equal_to, id_filter},
     metadata,
     metadata::references::TombstoneState,
@@ -104,12 +104,10 @@ pub(super) async fn revalidate_batch(
     for root in roots {
         append_field(&mut projection, root, 1)?;
     }
-    let find = FindOperation {
-        projection: Some(projection),
-        limit: Some(MAX_COPY_BATCH_DOCUMENTS as u64 + 1),
-        options: Stage::COPIES.step("read the copies to revalidate").into(),
-        ..find_matching(&model.collection.into(), filter)
-    };
+    let find = find_matching(model.collection, filter)
+        .with_origin(Stage::COPIES.step("read the copies to revalidate"))
+        .with_projection(projection)
+        .with_limit(MAX_COPY_BATCH_DOCUMENTS as u64 + 1);
     let deleted_source = SourceState::deleted_at(first_version());
     let mut dependents = access.find_all(model, find).await?;
     let has_more = dependents.len() > MAX_COPY_BATCH_DOCUMENTS;

@@ -7,7 +7,7 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 use super::{layout::CopyGroup, refresh::refresh_copies};
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     error,
     language::query::append_field,
     metadata::{
@@ -205,14 +205,12 @@ async fn read_sources(
         .collect::<Result<Vec<_>>>()?;
     let mut sources = BTreeMap::new();
     for batch in id_batches(&ids, MAX_SOURCES_PER_QUERY) {
-        let find = FindOperation {
-            projection: match needs_refresh {
+        let find = find_matching(model.collection, &ids_filter(batch))
+            .with_origin(Stage::COPIES.step("read the sources"))
+            .with_projection(match needs_refresh {
                 true => None,
                 false => source_projection(model, groups)?,
-            },
-            options: Stage::COPIES.step("read the sources").into(),
-            ..find_matching(&model.collection.into(), &ids_filter(batch))
-        };
+            });
         let mut documents = read_upgraded(access, model, find).await?;
         if needs_refresh {
             refresh_copies(access, model, &mut documents).await?;

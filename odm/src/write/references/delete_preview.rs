@@ -66,7 +66,7 @@ pub(crate) async fn preview_delete(
     let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<OrderedId>)>::new();
     let mut consequences = DeletePreview::default();
     let mut delete_set = DeleteSet::new(true);
-    let find = find_matching(&model.collection.into(), &filter)
+    let find = find_matching(model.collection, &filter)
         .with_origin(Stage::REFERENCES.step("read the documents to delete"));
     let roots = read_linked(access, model, find).await?;
     delete_set
@@ -89,7 +89,7 @@ pub(crate) async fn preview_delete(
             else {
                 continue;
             };
-            let find = find_matching(&rule.model.collection.into(), &filter)
+            let find = find_matching(rule.model.collection, &filter)
                 .with_origin(Stage::REFERENCES.step("read the referrers"));
             let (_, changed) = changed
                 .entry(rule.model.collection)

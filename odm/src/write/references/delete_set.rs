@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    backend::operation::{CountOperation, FindOperation, Stage},
+    backend::operation::{CountOperation, Stage},
     metadata::references::TombstoneState,
     model::ids::{OrderedId, none_of},
     schema::Model,
@@ -111,11 +111,9 @@ impl DeleteSet {
                     continue;
                 };
                 narrow_filter(access, rule.model, &mut filter, false).await?;
-                let find = FindOperation {
-                    limit: capacity.map(|capacity| capacity as u64 + 1),
-                    options: Stage::REFERENCES.step("read the referrers").into(),
-                    ..find_matching(&rule.model.collection.into(), &filter)
-                };
+                let find = find_matching(rule.model.collection, &filter)
+                    .with_origin(Stage::REFERENCES.step("read the referrers"))
+                    .with_limit(capacity.map(|capacity| capacity as u64 + 1));
                 let found = read_linked(access, rule.model, find).await?;
                 queue.push((rule.model, self.without_deleted(rule.model, found)?));
             }
@@ -169,11 +167,9 @@ impl DeleteSet {
         else {
             return Ok(());
         };
-        let find = FindOperation {
-            limit: Some(1),
-            options: Stage::REFERENCES.step("look for a referrer").into(),
-            ..find_matching(&rule.model.collection.into(), &filter)
-        };
+        let find = find_matching(rule.model.collection, &filter)
+            .with_origin(Stage::REFERENCES.step("look for a referrer"))
+            .with_limit(1);
         let referrers = read_linked(access, rule.model, find).await?;
         let referrers = self.without_deleted(rule.model, referrers)?;
         let Some(referrer) = referrers.first() else {

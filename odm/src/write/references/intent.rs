@@ -54,7 +54,7 @@ use crate::{
     ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, DocumentChange, FindOperation, InsertOperation, Stage},
+        operation::{DeleteOperation, DocumentChange, InsertOperation, Stage},
     },
     language::query::{append_field, equal_to, field_missing, id_filter, single_field_document},
     metadata::{
@@ -116,12 +116,10 @@ pub(super) async fn run_standalone(
         if !restricted_ids.is_empty() {
             add_condition(&mut filter, "_id", none_of(&restricted_ids))?;
         }
-        let find = FindOperation {
-            sort: sort.clone(),
-            limit,
-            options: Stage::REFERENCES.step("read the stored references").into(),
-            ..find_matching(&model.collection.into(), &filter)
-        };
+        let find = find_matching(model.collection, &filter)
+            .with_origin(Stage::REFERENCES.step("read the stored references"))
+            .with_sort(sort.clone())
+            .with_limit(limit);
         let matches = read_linked(access, model, find).await?;
         let mut is_gone = false;
         for document in &matches {
@@ -450,7 +448,7 @@ async fn moved_values(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(&model.collection.into(), &id_filter(id))
+    let find = find_matching(model.collection, &id_filter(id))
         .with_origin(Stage::REFERENCES.step("read the renamed fields"));
     let found = access.with_full_visibility().find_all(model, find).await?;
     let values = sources.into_iter().map(|source| {

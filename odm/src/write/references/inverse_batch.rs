@@ -17,8 +17,8 @@ use super::{
 use crate::{
     Result,
     backend::operation::{
-        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, FindOperation, Stage,
-        Unmatched, UpdateOperation,
+        BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, DocumentChange, Stage, Unmatched,
+        UpdateOperation,
     },
     language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::{
@@ -343,11 +343,9 @@ impl<'a> InverseBatch<'a> {
                     let is_other = none_of(&new_versions);
                     append_field(&mut filter, INVERSE_VERSION, is_other)?;
                 }
-                let find = FindOperation {
-                    projection: Some(single_field_document(INVERSE_VERSION, 1)?),
-                    options: Stage::REFERENCES.step("read the inverses").into(),
-                    ..find_matching(&collection.into(), &filter)
-                };
+                let find = find_matching(collection, &filter)
+                    .with_origin(Stage::REFERENCES.step("read the inverses"))
+                    .with_projection(single_field_document(INVERSE_VERSION, 1)?);
                 for raw in self.full_access.find_all(model, find).await? {
                     let id = decode::stored_id(&raw).map(RawBson::from);
                     let version = Metadata::of(&raw).inverse_version();
@@ -447,7 +445,7 @@ impl InverseEntry {
     async fn ensure_added(&self, access: &Access) -> Result<()> {
         let model = (self.link.link_field.model)();
         let filter = id_filter(&self.target);
-        let find = find_matching(&model.collection.into(), &filter)
+        let find = find_matching(model.collection, &filter)
             .with_origin(Stage::REFERENCES.step("read the target"));
         let found = read_linked(access, model, find).await?;
         let target = match found.first() {

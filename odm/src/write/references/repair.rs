@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::INVERSE_VERSION,
     model::ids::{OrderedId, contains_id, id_array},
@@ -224,10 +224,8 @@ async fn read_by_id(
     model: &Model,
     id: &RawBson,
 ) -> Result<Option<LinkedDocument>> {
-    let find = FindOperation {
-        limit: Some(1),
-        options: Stage::REFERENCES.step("read the document to repair").into(),
-        ..find_matching(&model.collection.into(), &id_filter(id))
-    };
+    let find = find_matching(model.collection, &id_filter(id))
+        .with_origin(Stage::REFERENCES.step("read the document to repair"))
+        .with_limit(1);
     Ok(read_linked(full_access, model, find).await?.pop())
 }

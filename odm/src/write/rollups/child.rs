@@ -103,7 +103,7 @@ impl ChildState {
         groups: &[RollupGroup],
         filter: &RawDocument,
     ) -> Result<Vec<Self>> {
-        let find = find_matching(&model.collection.into(), filter)
+        let find = find_matching(model.collection, filter)
             .with_origin(Stage::ROLLUPS.step("read the children"));
         let documents = read_upgraded(access, model, find).await?;
         Self::from_raws(model, groups, &documents)

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     metadata::rollup::ROLLUP_VERSION,
     model::ids::{OrderedId, ids_filter},
     pending::record::PendingToken,
@@ -96,11 +96,9 @@ impl GuardedInsert {
                 let filter = ids_filter(&unknown);
                 let mut projection = ParentIdentity::identity_projection(group);
                 projection.insert(ROLLUP_VERSION, 1);
-                let find = FindOperation {
-                    projection: Some(to_raw_document(&projection)?),
-                    options: Stage::ROLLUPS.step("read the parents").into(),
-                    ..find_matching(&group.parent_model.collection.into(), &filter)
-                };
+                let find = find_matching(group.parent_model.collection, &filter)
+                    .with_origin(Stage::ROLLUPS.step("read the parents"))
+                    .with_projection(to_raw_document(&projection)?);
                 for found in access.find_all(group.parent_model, find).await? {
                     let parent = parse_document(&found)?;
                     let key = ParentIdentity::of_document(group, &parent).to_key()?;

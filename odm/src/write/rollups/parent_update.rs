@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     error,
     language::query::id_filter,
     metadata::{
@@ -241,12 +241,10 @@ pub(super) async fn read_latest(
     filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
     filter.extend(parent.scope_condition(group));
     filter.extend(condition);
-    let find = FindOperation {
-        sort: Some(to_raw_document(&sort)?),
-        limit: Some(max as u64),
-        options: Stage::ROLLUPS.step("read the latest children").into(),
-        ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
-    };
+    let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
+        .with_origin(Stage::ROLLUPS.step("read the latest children"))
+        .with_sort(to_raw_document(&sort)?)
+        .with_limit(max as u64);
     let mut entries = Vec::new();
     for raw in read_upgraded(access, child_model, find).await? {
         let contributions = group.contributions_of(child_model, &parse_document(&raw)?)?;
@@ -287,12 +285,10 @@ async fn read_parent_by_filter(
     for rollup in &group.rollups {
         projection.insert(rollup.stored, 1);
     }
-    let find = FindOperation {
-        projection: Some(to_raw_document(&projection)?),
-        limit: Some(1),
-        options: Stage::ROLLUPS.step("read the parent").into(),
-        ..find_matching(&group.parent_model.collection.into(), &filter)
-    };
+    let find = find_matching(group.parent_model.collection, &filter)
+        .with_origin(Stage::ROLLUPS.step("read the parent"))
+        .with_projection(to_raw_document(&projection)?)
+        .with_limit(1);
     let parents = access.find_all(group.parent_model, find).await?;
     parents.first().map(|raw| parse_document(raw)).transpose()
 }

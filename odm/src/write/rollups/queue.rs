@@ -17,10 +17,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::{
-        BoxFuture,
-        operation::{FindOperation, Stage},
-    },
+    backend::{BoxFuture, operation::Stage},
     language::query::single_field_document,
     model::{
         decode,
@@ -108,11 +105,9 @@ pub(super) async fn apply_matching(
     if !full_access.has_transactions() {
         return standalone::apply_contributions(&full_access, model, filter).await;
     }
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        options: Stage::ROLLUPS.step("read the children").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::ROLLUPS.step("read the children"))
+        .with_projection(single_field_document("_id", 1)?);
     let documents = full_access.find_all(model, find).await?;
     let ids: Vec<_> = documents
         .iter()
@@ -167,16 +162,12 @@ async fn apply_batch(
                 }
             }
         }
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            options: Stage::ROLLUPS.step("read the children").into(),
-            ..find_matching(
-                &model.collection.into(),
-                &to_raw_document(
-                    &doc! { "$and": [remaining.clone(), { "$or": conditions.clone() }] },
-                )?,
-            )
-        };
+        let find = find_matching(
+            model.collection,
+            &to_raw_document(&doc! { "$and": [remaining.clone(), { "$or": conditions.clone() }] })?,
+        )
+        .with_origin(Stage::ROLLUPS.step("read the children"))
+        .with_projection(single_field_document("_id", 1)?);
         let children = match conditions.is_empty() {
             true => Vec::new(),
             false => full_access.find_all(model, find).await?,

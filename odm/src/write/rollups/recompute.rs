@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     error,
     language::query::{id_filter, single_field_document},
     metadata::rollup::{CONTRIBUTIONS, ROLLUP_VERSION},
@@ -51,12 +51,10 @@ pub(super) async fn recompute_new_parents(
     let mut has_children = false;
     for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {
         let filter = group.children_condition(&doc! { "$in": ids.clone() });
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            limit: Some(1),
-            options: Stage::ROLLUPS.step("look for earlier children").into(),
-            ..find_matching(&child_model.collection.into(), &to_raw_document(&filter)?)
-        };
+        let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
+            .with_origin(Stage::ROLLUPS.step("look for earlier children"))
+            .with_projection(single_field_document("_id", 1)?)
+            .with_limit(1);
         has_children |= !access.find_all(child_model, find).await?.is_empty();
     }
     if !has_children {
@@ -118,15 +116,13 @@ pub(super) async fn recompute_abandoned(
 ) -> Result<()> {
     let mut first_error = None;
     for id in ids {
-        let find = FindOperation {
-            projection: Some(single_field_document(
+        let find = find_matching(model.collection, &id_filter(id))
+            .with_origin(Stage::ROLLUPS.step("read the parent"))
+            .with_projection(single_field_document(
                 PendingKind::RECOMPUTE.record_path(),
                 1,
-            )?),
-            limit: Some(1),
-            options: Stage::ROLLUPS.step("read the parent").into(),
-            ..find_matching(&model.collection.into(), &id_filter(id))
-        };
+            )?)
+            .with_limit(1);
         let parents = access.find_all(model, find).await?;
         let pending = parents
             .first()
@@ -147,11 +143,9 @@ pub(super) async fn recompute_abandoned(
 
 /// Returns the ids of the parents that a filter matches.
 async fn parent_ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        options: Stage::ROLLUPS.step("read the parents").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::ROLLUPS.step("read the parents"))
+        .with_projection(single_field_document("_id", 1)?);
     let parents = access.find_all(model, find).await?;
     let ids = parents.iter().map(|raw| {
         Ok(parse_document(raw)?
@@ -333,11 +327,9 @@ pub(super) async fn for_each_document(
     projection: Option<RawDocumentBuf>,
     visit: &mut (impl FnMut(&RawDocument) -> Result<()> + Send),
 ) -> Result<()> {
-    let find = FindOperation {
-        projection,
-        options: Stage::ROLLUPS.step("read the children").into(),
-        ..find_matching(&model.collection.into(), filter)
-    };
+    let find = find_matching(model.collection, filter)
+        .with_origin(Stage::ROLLUPS.step("read the children"))
+        .with_projection(projection);
     let mut cursor = access.find(model, find).await?;
     loop {
         let batch = cursor

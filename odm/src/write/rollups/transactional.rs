@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::single_field_document,
     metadata,
     model::{
@@ -215,13 +215,11 @@ pub(super) async fn delete_with_parents(
     let sort = write.sort_order().map(RawDocument::to_owned);
     let limit = if is_single { Some(1) } else { max_documents };
     let filter = write.filter().cloned().unwrap_or_default();
-    let find = FindOperation {
-        projection: Some(single_field_document("_id", 1)?),
-        sort,
-        limit: limit.map(|limit| limit as u64),
-        options: Stage::ROLLUPS.step("read the children to delete").into(),
-        ..find_matching(&model.collection.into(), &filter)
-    };
+    let find = find_matching(model.collection, &filter)
+        .with_origin(Stage::ROLLUPS.step("read the children to delete"))
+        .with_projection(single_field_document("_id", 1)?)
+        .with_sort(sort)
+        .with_limit(limit.map(|limit| limit as u64));
     let documents = access.find_all(model, find).await?;
     let ids: Vec<_> = documents
         .iter()

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::{FindOperation, Stage},
+    backend::operation::Stage,
     language::query::{append_field, equal_to, field_present, id_filter, single_field_document},
     metadata::references::{
         LEASE, RECORD, TombstoneState, intended_ids_path,
@@ -239,7 +239,7 @@ impl UndecidedDelete<'_> {
                     let outcome = self.write_tombstones(rule, &filter, awaited).await;
                     let mut tombstoned = filter;
                     add_condition(&mut tombstoned, tombstone::TOKEN, equal_to(self.token))?;
-                    let find = find_matching(&rule.model.collection.into(), &tombstoned)
+                    let find = find_matching(rule.model.collection, &tombstoned)
                         .with_origin(Stage::REFERENCES.step("read the cascaded documents"));
                     let referrers = read_linked(full_access, rule.model, find).await?;
                     queue.push((
@@ -416,20 +416,18 @@ impl UndecidedDelete<'_> {
         let Some(document) = document.or(documents.first()) else {
             return Ok(());
         };
-        let find = FindOperation {
-            limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
-            options: Stage::REFERENCES.step("look for a referrer").into(),
-            ..find_matching(
-                &rule.model.collection.into(),
-                &self
-                    .restricting_filter(
-                        rule,
-                        std::slice::from_ref(document),
-                        MAX_REFERRERS_PER_FILTER,
-                    )
-                    .await?,
-            )
-        };
+        let find = find_matching(
+            rule.model.collection,
+            &self
+                .restricting_filter(
+                    rule,
+                    std::slice::from_ref(document),
+                    MAX_REFERRERS_PER_FILTER,
+                )
+                .await?,
+        )
+        .with_origin(Stage::REFERENCES.step("look for a referrer"))
+        .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
         let referrers = read_linked(self.full_access, rule.model, find).await?.len();
         Err(delete_restricted(
             rule,

@@ -46,11 +46,9 @@ pub(super) async fn find_state(
     step: &'static str,
     filter: &RawDocument,
 ) -> Result<Option<StoredState>> {
-    let find = FindOperation {
-        limit: Some(1),
-        options: Stage::REFERENCES.step(step).into(),
-        ..find_matching(&model.collection.into(), filter)
-    };
+    let find = find_matching(model.collection, filter)
+        .with_origin(Stage::REFERENCES.step(step))
+        .with_limit(1);
     Ok(read_states(access, model, find).await?.pop())
 }
 
@@ -64,7 +62,7 @@ pub(super) async fn find_states(
     read_states(
         access,
         model,
-        find_matching(&model.collection.into(), &filter).with_origin(Stage::REFERENCES.step(step)),
+        find_matching(model.collection, &filter).with_origin(Stage::REFERENCES.step(step)),
     )
     .await
 }

@@ -25,7 +25,7 @@ use crate::{
     Result,
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, FindOperation, Stage},
+        operation::{DeleteOperation, Stage},
     },
     language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, RECORD, tombstone},
@@ -363,11 +363,9 @@ impl DecidedDelete<'_> {
     /// The error of the rejecting documents, after the attempt on all.
     async fn detach_each(&self, rule: &DeleteRule, claimed: &RawDocument) -> Result<u64> {
         let model = rule.model;
-        let find = FindOperation {
-            projection: Some(single_field_document("_id", 1)?),
-            options: Stage::REFERENCES.step("read the claimed referrers").into(),
-            ..find_matching(&model.collection.into(), claimed)
-        };
+        let find = find_matching(model.collection, claimed)
+            .with_origin(Stage::REFERENCES.step("read the claimed referrers"))
+            .with_projection(single_field_document("_id", 1)?);
         let (mut detached, mut rejected) = (0, RejectionList::default());
         for raw in self.full_access.find_all(model, find).await? {
             let Some(id) = decode::stored_id(&raw) else {
@@ -529,11 +527,9 @@ async fn find_some_referrers(
     {
         let mut filter = referrer_or_intent_filter(full_access, rule, &[id], max_referrers).await?;
         exclude_final_tombstones(&mut filter)?;
-        let find = FindOperation {
-            limit: Some(MAX_LINK_QUERY_DOCUMENTS as u64),
-            options: Stage::REFERENCES.step("read the referrers").into(),
-            ..find_matching(&rule.model.collection.into(), &filter)
-        };
+        let find = find_matching(rule.model.collection, &filter)
+            .with_origin(Stage::REFERENCES.step("read the referrers"))
+            .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
         let referrers = read_linked(full_access, rule.model, find).await?;
         if !referrers.is_empty() {
             return Ok(referrers.into_iter().map(|document| document.id).collect());
