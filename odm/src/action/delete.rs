@@ -25,7 +25,6 @@ use crate::{
     session::{
         access::Access,
         soft_delete::{SoftDelete, Visibility},
-        transaction_scope,
     },
     write::{DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete},
 };
@@ -238,9 +237,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
                 };
                 async move { delete.run_hooked(hooks, form).await }
             };
-            access
-                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-                .await
+            access.run_transactional(work).await
         })
     }
 

@@ -176,7 +176,7 @@ impl<'w> ExplainWrite<'w> {
                         None => Box::pin(async { Ok(()) }),
                     };
                     access
-                        .run_transactional(TransactionAttempts::Single, run)
+                        .run_with_attempts(TransactionAttempts::Single, run)
                         .await
                 }
             };

@@ -18,7 +18,7 @@ use crate::{
         document::{Document, Draft},
     },
     schema::{Model, computed::evaluate::compute_fields},
-    session::{access::Access, transaction_scope},
+    session::access::Access,
     write::{SequenceNumbers, SourceCache, WriteRequest, resolve_drafts},
 };
 
@@ -187,9 +187,7 @@ async fn insert_with_retries<T: Document>(
         async move { insert_and_run_hooks(hooks, access, numbers, inserted?, sources).await }
     };
     let owns_transaction = access.transaction_scope().is_none() && access.has_transactions();
-    let result = access
-        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-        .await;
+    let result = access.run_transactional(work).await;
     // The transaction was rolled back, so that no document of this insert is stored.
     result.map_err(|error| match error.inserted() {
         Some(_) if owns_transaction => error.with_inserted(0),

@@ -130,7 +130,7 @@ fn save_with_hooks<T: Document>(
                     }
                 };
                 access
-                    .run_transactional(TransactionAttempts::Single, work)
+                    .run_with_attempts(TransactionAttempts::Single, work)
                     .await
             }
         }

@@ -24,7 +24,7 @@ use crate::{
         document::{Document, Draft},
     },
     schema::Model,
-    session::{access::Access, retry, transaction_scope},
+    session::{access::Access, retry},
     write::{SourceCache, resolve_drafts},
 };
 
@@ -281,10 +281,7 @@ fn upsert_with_hooks<T: Document, K: IdTarget>(
                 update_or_insert(&UpdateStep::Hooked(Box::new(update)), condition, raw, form).await
             }
         };
-        match access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await?
-        {
+        match access.run_transactional(work).await? {
             Some(outcome) => Ok(outcome),
             None => Err(insert_conflict::<T>()),
         }

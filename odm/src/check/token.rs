@@ -35,7 +35,7 @@ pub trait IntoCheckToken {
 
 impl CheckToken {
     pub(super) fn new(model: &Model, raw: &RawDocument) -> Result<Self> {
-        let id = decode::stored_id(raw).map(RawBson::from);
+        let id = decode::owned_id(raw);
         let id = id.ok_or_else(|| {
             Error::new(
                 ErrorKind::Decode,

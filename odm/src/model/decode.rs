@@ -167,6 +167,11 @@ pub(crate) fn stored_id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
     raw.get("_id").ok().flatten()
 }
 
+/// Returns the `_id` of a stored document, as an owned value.
+pub(crate) fn owned_id(raw: &RawDocument) -> Option<RawBson> {
+    stored_id(raw).map(RawBson::from)
+}
+
 /// Returns the error for a document that does not fit its model, with id and path.
 fn decode_error(raw: &RawDocument, model: &Model, misfit: &DecodeError) -> Error {
     let error = misfit.error();

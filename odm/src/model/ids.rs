@@ -2,7 +2,10 @@
 
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
-use crate::{Error, ErrorKind, Result, error, model::decode};
+use crate::{
+    Error, ErrorKind, Result, error,
+    model::{decode, stored::to_raw_value},
+};
 
 /// The maximum size in bytes of the ids in a batch. A MongoDB command has a limit of 16 MiB, for the batch, the rest of the
 /// filter, and sometimes a second list of ids.
@@ -89,6 +92,11 @@ impl OrderedId {
         let mut document = RawDocumentBuf::new();
         document.append(bson::raw::cstr!("_id"), id);
         Self(document.into_bytes())
+    }
+
+    /// Converts a parsed id.
+    pub(crate) fn from_bson(id: &Bson) -> Result<Self> {
+        Ok(Self::from_id(&to_raw_value(id)?))
     }
 
     pub(crate) fn to_value(&self) -> Result<RawBson> {

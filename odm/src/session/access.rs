@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use futures_util::TryFutureExt;
 use tracing::{Instrument, Span};
 
@@ -23,6 +23,7 @@ use crate::{
         field::Path,
         query::{FilterNode, append_field, single_field_document},
     },
+    model::decode,
     pending::lease::Lease,
     schema::{Model, Schema},
     session::{
@@ -301,6 +302,18 @@ impl Access {
     ///
     /// Boxed, so that the compiler checks the nested futures of `work` here and not again in each caller.
     pub(crate) fn run_transactional<'w, R, F>(
+        &'w self,
+        work: impl FnMut(Self) -> F + Send + 'w,
+    ) -> BoxFuture<'w, Result<R>>
+    where
+        R: Send + 'w,
+        F: Future<Output = Result<R>> + Send + 'w,
+    {
+        self.run_with_attempts(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
+    }
+
+    /// Runs `work` as [`run_transactional`](Self::run_transactional), with another limit of attempts.
+    pub(crate) fn run_with_attempts<'w, R, F>(
         &'w self,
         attempts: TransactionAttempts,
         mut work: impl FnMut(Self) -> F + Send + 'w,
@@ -637,6 +650,18 @@ impl Access {
         self.set_read_options(model, &mut find.options)?;
         self.read_all(model, self.read_executor().find_all(find))
             .await
+    }
+
+    /// Returns the ids of the documents that match a query.
+    pub(crate) async fn find_ids(
+        &self,
+        model: &Model,
+        find: FindOperation,
+    ) -> Result<Vec<RawBson>> {
+        let find = find.with_projection(rawdoc! { "_id": 1 });
+        let found = self.find_all(model, find).await?;
+        let ids = found.iter().filter_map(|raw| decode::owned_id(raw));
+        Ok(ids.collect())
     }
 
     pub(crate) async fn find_each(

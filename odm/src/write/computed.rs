@@ -14,7 +14,7 @@ mod translate;
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
 use translate::UpdateTree;
@@ -35,10 +35,7 @@ use crate::{
     language::query::{equal_to, single_field_document},
     model::{decode, ids::one_of},
     schema::{ComputedField, Model},
-    session::{
-        access::{Access, add_condition, find_matching},
-        transaction_scope,
-    },
+    session::access::{Access, add_condition, find_matching},
 };
 
 /// The beginning of the message of an error that an expression raises.
@@ -236,9 +233,7 @@ async fn run_write(
                     result.map_err(|error| access.fail_transaction(error))
                 }
             };
-            access
-                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-                .await
+            access.run_transactional(work).await
         }
     };
     result.map_err(expression_error)
@@ -262,9 +257,7 @@ async fn run_two_updates(
         .with_sort(sort)
         .with_limit(is_single.then_some(1));
     let documents = access.with_full_visibility().find_all(model, find).await?;
-    let ids = documents
-        .iter()
-        .filter_map(|raw| decode::stored_id(raw).map(RawBson::from));
+    let ids = documents.iter().filter_map(|raw| decode::owned_id(raw));
     let ids = one_of(&ids.collect::<Vec<_>>());
     if let Some(filter) = write.filter_mut() {
         add_condition(filter, "_id", ids.clone())?;

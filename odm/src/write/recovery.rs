@@ -5,7 +5,7 @@ use crate::{
     Result,
     pending::{expired::RecoveryReport, record::PendingKind},
     schema::Model,
-    session::{access::Access, transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS},
+    session::access::Access,
 };
 
 /// Recovers the abandoned pending work of a model: references, copies, rollups and overflow arrays. A failure in one document does
@@ -55,7 +55,7 @@ where
     R: Send,
     F: Future<Output = Result<R>> + Send,
 {
-    let run = || access.run_transactional(DEFAULT_TRANSACTION_ATTEMPTS, &work);
+    let run = || access.run_transactional(&work);
     match model.links().is_empty() {
         true => run().await,
         false => retry_after_recovery(access, run).await,

@@ -83,7 +83,6 @@ use crate::{
         access::{Access, add_condition, find_matching},
         retry,
         soft_delete::Visibility,
-        transaction_scope,
     },
 };
 
@@ -230,13 +229,7 @@ async fn run_in_transaction(
         };
         transaction.run_attempt(model, write.clone())
     };
-    match access
-        .run_transactional(
-            transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-            run_transaction,
-        )
-        .await
-    {
+    match access.run_transactional(run_transaction).await {
         Err(_) if is_too_large.load(Ordering::Relaxed) => {
             retry::log_fallback(model, "the delete set is too large for one transaction");
             Ok(None)

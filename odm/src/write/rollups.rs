@@ -65,11 +65,7 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{Model, Rollup, RollupKind},
-    session::{
-        access::Access,
-        retry,
-        transaction_scope::{self, TransactionAttempts},
-    },
+    session::{access::Access, retry, transaction_scope::TransactionAttempts},
     write::footprint::with_operator,
 };
 
@@ -426,7 +422,7 @@ async fn insert_children(
             async move { transactional::insert_with_parents(cx, groups, write, next).await }
         };
         let result = access
-            .run_transactional(TransactionAttempts::Single, work)
+            .run_with_attempts(TransactionAttempts::Single, work)
             .await;
         match result {
             Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {
@@ -559,10 +555,7 @@ async fn delete_children(
                 transactional::delete_with_parents(cx, write, next, limit, is_parent_missing).await
             }
         };
-        match access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await
-        {
+        match access.run_transactional(work).await {
             // A missing parent may be inserted concurrently. Delete with tombstones instead, so that the recompute of the parent
             // sees the deletes.
             Err(_) if is_parent_missing.load(Ordering::Relaxed) => {

@@ -27,7 +27,7 @@ use crate::{
     overflow,
     overflow::element_search::any_element_condition,
     schema::{Model, upgrade},
-    session::{access::Access, retry, soft_delete::Visibility, trace, transaction_scope},
+    session::{access::Access, retry, soft_delete::Visibility, trace},
     write::WriteRequest,
 };
 
@@ -147,9 +147,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
                 let (update, form) = (self.clone(), form.clone());
                 async move { update.run_hooked(hooks, access, form).await }
             };
-            access
-                .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-                .await
+            access.run_transactional(work).await
         })
     }
 
@@ -452,9 +450,7 @@ impl PreparedUpdate {
             }
             Ok(counts)
         };
-        self.access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await
+        self.access.run_transactional(work).await
     }
 
     fn update_and_count_in<'u>(
@@ -559,9 +555,7 @@ impl PreparedUpdate {
             }
             Ok(matches)
         };
-        self.access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await
+        self.access.run_transactional(work).await
     }
 
     async fn find_and_modify_in(

@@ -20,10 +20,7 @@ use crate::{
     },
     model::{decode, ids::one_of},
     schema::Model,
-    session::{
-        access::{Access, add_condition, find_matching},
-        transaction_scope,
-    },
+    session::access::{Access, add_condition, find_matching},
     write::{
         WriteOperation, WriteOutcome, WriteRequest,
         maintainer::{Next, WriteContext},
@@ -61,9 +58,7 @@ pub(super) async fn delete_with_chunks(
             done.map_err(|error| access.fail_transaction(error))
         }
     };
-    access
-        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-        .await
+    access.run_transactional(work).await
 }
 
 /// Deletes the chunks, and then the documents.

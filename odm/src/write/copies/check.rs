@@ -19,7 +19,7 @@ use crate::{
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade},
     session::access::Access,
-    write::metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
+    write::metadata_update::{MetadataUpdate, apply_update, field_names_of},
 };
 
 /// A copy that differs from its source.
@@ -113,7 +113,7 @@ pub(crate) async fn find_stale_copies(
 
 /// Whether the database considers two values equal. A write that replaces one by the other then starts no fan-out.
 pub(super) fn is_equal_value(a: &Bson, b: &Bson) -> Result<bool> {
-    Ok(OrderedId::from_id(&to_raw_value(a)?) == OrderedId::from_id(&to_raw_value(b)?))
+    Ok(OrderedId::from_bson(a)? == OrderedId::from_bson(b)?)
 }
 
 /// Fills a stale copy again by a revalidation. Returns whether the document was changed.

@@ -102,7 +102,7 @@ pub(super) async fn read_pending_fan_outs(
     let mut fan_outs: Vec<PendingFanOut> = Vec::new();
     for raw in read_upgraded(access, model, find).await? {
         let token = PendingToken::from_stored(&raw, PendingKind::FAN_OUT)?;
-        let (Some(id), Some(token)) = (decode::stored_id(&raw).map(RawBson::from), token) else {
+        let (Some(id), Some(token)) = (decode::owned_id(&raw), token) else {
             continue;
         };
         let started_at = PendingKind::FAN_OUT.pending_since(&raw)?;

@@ -117,7 +117,7 @@ pub(super) async fn revalidate_batch(
     let mut tokens = BTreeMap::<ObjectId, Vec<RawBson>>::new();
     for raw in &dependents {
         let document = parse_document(raw)?;
-        let Some(id) = decode::stored_id(raw).map(RawBson::from) else {
+        let Some(id) = decode::owned_id(raw) else {
             continue;
         };
         for (position, group) in groups.iter().enumerate() {
@@ -159,7 +159,7 @@ pub(super) async fn revalidate_batch(
             let scope = scope.as_ref().map(to_raw_value).transpose()?;
             let key = (
                 position,
-                OrderedId::from_id(&to_raw_value(target)?),
+                OrderedId::from_bson(target)?,
                 scope.as_ref().map(OrderedId::from_id),
             );
             let (_, ids) = stale.entry(key).or_insert((reference, Vec::new()));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{layout::CopyGroup, refresh::refresh_copies};
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
     session::access::{Access, find_matching},
-    write::{maintainer::CopiedSource, metadata_update::to_raw_value},
+    write::maintainer::CopiedSource,
 };
 
 /// The sources that one operation has read, by collection and id.
@@ -96,7 +96,7 @@ impl SourceCache {
         model: &Model,
         id: &Bson,
     ) -> Result<Option<Option<&SourceState>>> {
-        let id = OrderedId::from_id(&to_raw_value(id)?);
+        let id = OrderedId::from_bson(id)?;
         Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
     }
 
@@ -145,7 +145,7 @@ impl SourceCache {
     ) -> Result<()> {
         let mut missing = BTreeMap::<&str, (&'static Model, BTreeSet<OrderedId>)>::new();
         for (model, id) in source_ids {
-            let id = OrderedId::from_id(&to_raw_value(id)?);
+            let id = OrderedId::from_bson(id)?;
             if !self.found.contains_key(&(model.collection, id.clone())) {
                 let (_, ids) = missing
                     .entry(model.collection)
@@ -216,7 +216,7 @@ async fn read_sources(
             refresh_copies(access, model, &mut documents).await?;
         }
         for raw in documents {
-            if let Some(id) = decode::stored_id(&raw).map(RawBson::from) {
+            if let Some(id) = decode::owned_id(&raw) {
                 sources.insert(OrderedId::from_id(&id), SourceState::from_raw(&raw)?);
             }
         }

@@ -347,7 +347,7 @@ impl<'a> InverseBatch<'a> {
                     .with_origin(Stage::REFERENCES.step("read the inverses"))
                     .with_projection(single_field_document(INVERSE_VERSION, 1)?);
                 for raw in self.full_access.find_all(model, find).await? {
-                    let id = decode::stored_id(&raw).map(RawBson::from);
+                    let id = decode::owned_id(&raw);
                     let version = Metadata::of(&raw).inverse_version();
                     let version = version.and_then(RawBsonRef::as_object_id);
                     versions.extend(id.map(|id| ((collection, OrderedId::from_id(&id)), version)));

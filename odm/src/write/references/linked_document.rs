@@ -35,7 +35,7 @@ pub(super) struct LinkedDocument {
 
 impl LinkedDocument {
     pub(super) fn from_stored(model: &Model, raw: &RawDocument) -> Result<Self> {
-        let id = decode::stored_id(raw).map(RawBson::from);
+        let id = decode::owned_id(raw);
         let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a document has no `_id`"))?;
         let ids_of = |side: &LinkField| ids_at(raw, side.stored);
         let (links, inverses) = (model.links().iter(), model.inverses.iter());

@@ -37,7 +37,7 @@ use crate::{
     model::ids::{OrderedId, id_array, id_batches, ids_filter, one_of},
     overflow::{ArrayReader, ArrayState, element_search::owners_with_element},
     schema::{Model, OverflowField, ReferenceLink},
-    session::{access::Access, soft_delete::Visibility, transaction_scope},
+    session::{access::Access, soft_delete::Visibility},
     write::{
         WriteOperation, WriteOutcome,
         maintainer::{ElementUpdate, Strategy},
@@ -103,12 +103,7 @@ pub(super) async fn write_references(update: ElementUpdate<'_>) -> Result<Option
             write_in_transaction(&access, rule, write.clone(), referrer, elements, run_write).await;
         outcome.map_err(|error| access.fail_transaction(error))
     };
-    let attempt = || {
-        access.run_transactional(
-            transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-            run_transaction,
-        )
-    };
+    let attempt = || access.run_transactional(run_transaction);
     let outcome = retry_after_recovery(access, attempt).await;
     outcome.map(Some)
 }

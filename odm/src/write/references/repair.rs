@@ -22,10 +22,7 @@ use crate::{
     metadata::references::INVERSE_VERSION,
     model::ids::{OrderedId, contains_id, id_array},
     schema::{InverseLink, Model},
-    session::{
-        access::{Access, find_matching},
-        transaction_scope,
-    },
+    session::access::{Access, find_matching},
     write::{
         WriteOperation,
         maintainer::{Next, WriteContext},
@@ -66,9 +63,7 @@ pub(crate) async fn repair_reference(
             }
         }
     };
-    full_access
-        .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, run_repair)
-        .await
+    full_access.run_transactional(run_repair).await
 }
 
 async fn sync_inverse(

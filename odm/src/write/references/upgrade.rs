@@ -13,7 +13,7 @@ use crate::{
         operation::{DocumentChange, UpdateOperation},
     },
     schema::Model,
-    session::{access::Access, transaction_scope},
+    session::access::Access,
 };
 
 /// Writes the upgraded form of an outdated document, unless a concurrent write changed the document. Guards new targets and
@@ -67,10 +67,5 @@ async fn write_upgraded(
             Ok(true)
         }
     };
-    access
-        .run_transactional(
-            transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS,
-            run_transaction,
-        )
-        .await
+    access.run_transactional(run_transaction).await
 }

@@ -137,7 +137,7 @@ pub(crate) fn ensure_same_variant(
         (rule.link.link_field.model)().name,
     );
     let error = Error::new(ErrorKind::Unsupported, message);
-    Err(match decode::stored_id(stored).map(RawBson::from) {
+    Err(match decode::owned_id(stored) {
         Some(id) => at_document(error, model, &id),
         None => error::naming_model(model)(error),
     })

@@ -17,7 +17,7 @@ use crate::{
     pending::record::PendingKind,
     schema::{Model, RollupKind, upgrade},
     session::access::Access,
-    write::metadata_update::{parse_document, to_raw_document, to_raw_value},
+    write::metadata_update::{parse_document, to_raw_document},
 };
 
 /// A rollup that differs from the contributions of the children.
@@ -47,10 +47,7 @@ pub(crate) async fn find_wrong_rollups(
         let document = parse_document(raw)?;
         let is_pending = has_pending(raw, PendingKind::RECOMPUTE)?;
         if let (Some(id), false) = (document.get("_id").cloned(), is_pending) {
-            parents.insert(
-                OrderedId::from_id(&to_raw_value(&id)?),
-                (batch_position, id, document),
-            );
+            parents.insert(OrderedId::from_bson(&id)?, (batch_position, id, document));
         }
     }
     for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {

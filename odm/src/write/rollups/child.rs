@@ -19,7 +19,7 @@ use crate::{
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade::read_upgraded},
     session::access::{Access, find_matching},
-    write::metadata_update::{MetadataUpdate, apply_updates, to_raw_document, to_raw_value},
+    write::metadata_update::{MetadataUpdate, apply_updates, to_raw_document},
 };
 
 /// A child document with the current and the recorded contributions.
@@ -125,7 +125,7 @@ impl ChildState {
     }
 
     pub(super) fn id_key(&self) -> Result<OrderedId> {
-        Ok(OrderedId::from_id(&to_raw_value(&self.id)?))
+        Ok(OrderedId::from_bson(&self.id)?)
     }
 
     /// Returns the recorded contribution to a parent. `None` if nothing is recorded for this parent.
@@ -135,7 +135,7 @@ impl ChildState {
         parent: &OrderedId,
     ) -> Result<Option<&RecordedContribution>> {
         for recorded in self.recorded.get(group).into_iter().flatten() {
-            if OrderedId::from_id(&to_raw_value(&recorded.parent_id)?) == *parent {
+            if OrderedId::from_bson(&recorded.parent_id)? == *parent {
                 return Ok(Some(recorded));
             }
         }
@@ -149,7 +149,7 @@ impl ChildState {
         parent: &OrderedId,
     ) -> Result<Option<&Contribution>> {
         for contribution in self.contributions.get(group).into_iter().flatten() {
-            if OrderedId::from_id(&to_raw_value(&contribution.parent_id)?) == *parent {
+            if OrderedId::from_bson(&contribution.parent_id)? == *parent {
                 return Ok(Some(contribution));
             }
         }
@@ -176,7 +176,7 @@ impl ChildState {
         let parent_ids = parent_ids.chain(recorded.map(|recorded| &recorded.parent_id));
         let parents = parent_ids.filter_map(|id| self.parent_with_id(group, id));
         parents
-            .map(|parent| Ok((OrderedId::from_id(&to_raw_value(&parent.id)?), parent)))
+            .map(|parent| Ok((OrderedId::from_bson(&parent.id)?, parent)))
             .collect()
     }
 
@@ -254,7 +254,7 @@ pub(super) async fn record_contributions(
         for (position, group) in groups.iter().enumerate() {
             let mut record = Vec::new();
             for contribution in child.contributions.get(position).into_iter().flatten() {
-                let parent = OrderedId::from_id(&to_raw_value(&contribution.parent_id)?);
+                let parent = OrderedId::from_bson(&contribution.parent_id)?;
                 let exists = parent_exists(position, &contribution.parent_id)?;
                 all_parents_exist &= exists;
                 record.push(match child.recorded_at(position, &parent)? {
@@ -267,7 +267,7 @@ pub(super) async fn record_contributions(
                 });
             }
             for recorded in child.recorded.get(position).into_iter().flatten() {
-                let key = OrderedId::from_id(&to_raw_value(&recorded.parent_id)?);
+                let key = OrderedId::from_bson(&recorded.parent_id)?;
                 if keeps_pending
                     && !parent_exists(position, &recorded.parent_id)?
                     && child.contribution_to(position, &key)?.is_none()

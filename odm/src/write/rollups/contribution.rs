@@ -19,7 +19,7 @@ use crate::{
     schema::{Model, Rollup, RollupKind, SharedScope},
     write::{
         footprint::update_touches,
-        metadata_update::{set_at, to_raw_value, value_at},
+        metadata_update::{set_at, value_at},
     },
 };
 
@@ -223,7 +223,7 @@ impl RollupGroup {
         }
         let (mut known, mut contributions) = (BTreeSet::new(), Vec::new());
         for parent in targets {
-            if known.insert(OrderedId::from_id(&to_raw_value(parent)?)) {
+            if known.insert(OrderedId::from_bson(parent)?) {
                 contributions.push(Contribution {
                     parent_id: parent.clone(),
                     values: values.clone(),
@@ -307,7 +307,7 @@ fn matches_condition(rollup: &Rollup, document: &Document) -> Result<bool> {
     for (path, value) in (rollup.when)() {
         let actual = value_at(document, &path.to_string()).unwrap_or(&Bson::Null);
         // Compare as the database does: integers of different widths are equal.
-        if OrderedId::from_id(&to_raw_value(actual)?) != OrderedId::from_id(&value?) {
+        if OrderedId::from_bson(actual)? != OrderedId::from_id(&value?) {
             return Ok(false);
         }
     }

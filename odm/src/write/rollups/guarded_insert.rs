@@ -57,10 +57,7 @@ impl GuardedInsert {
         let copied = revalidation.map(|revalidation| &*revalidation.sources);
         for source in copied.unwrap_or_default() {
             sources.insert(
-                (
-                    source.model.collection,
-                    OrderedId::from_id(&to_raw_value(&source.id)?),
-                ),
+                (source.model.collection, OrderedId::from_bson(&source.id)?),
                 source,
             );
         }

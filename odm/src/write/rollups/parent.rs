@@ -68,7 +68,7 @@ impl ParentIdentity {
     pub(super) fn to_key(&self) -> Result<ParentKey> {
         let scope = self.scope.as_ref().map(to_raw_value).transpose()?;
         Ok(ParentKey {
-            id: OrderedId::from_id(&to_raw_value(&self.id)?),
+            id: OrderedId::from_bson(&self.id)?,
             scope: scope.as_ref().map(OrderedId::from_id),
         })
     }

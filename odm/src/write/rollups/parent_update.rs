@@ -192,10 +192,10 @@ fn known_order(a: &Bson, b: &Bson) -> Option<Ordering> {
 
 /// Returns the entry of a child in a list.
 fn find_entry<'h>(entries: &'h [Bson], id: &Bson) -> Result<Option<&'h Document>> {
-    let id = OrderedId::from_id(&to_raw_value(id)?);
+    let id = OrderedId::from_bson(id)?;
     for entry in entries.iter().filter_map(Bson::as_document) {
         if let Some(entry_id) = ParsedMetadata::of(entry).entry_id()
-            && OrderedId::from_id(&to_raw_value(entry_id)?) == id
+            && OrderedId::from_bson(entry_id)? == id
         {
             return Ok(Some(entry));
         }

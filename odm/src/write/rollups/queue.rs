@@ -30,7 +30,7 @@ use crate::{
     schema::Model,
     session::{
         access::{Access, find_matching},
-        task, trace, transaction_scope,
+        task, trace,
     },
     write::metadata_update::{parse_document, to_raw_document},
 };
@@ -136,10 +136,7 @@ async fn apply_batch(
             let filter = filter.clone();
             async move { transactional::apply_contributions(&access, model, filter, false).await }
         };
-        let error = match full_access
-            .run_transactional(transaction_scope::DEFAULT_TRANSACTION_ATTEMPTS, work)
-            .await
-        {
+        let error = match full_access.run_transactional(work).await {
             Err(error) if full_access.transaction_scope().is_none() && is_rejection(&error) => {
                 error
             }

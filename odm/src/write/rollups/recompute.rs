@@ -237,7 +237,7 @@ async fn write_recorded_sums(
     group: &RollupGroup,
     id: &Bson,
 ) -> Result<bool> {
-    let parent_key = OrderedId::from_id(&to_raw_value(id)?);
+    let parent_key = OrderedId::from_bson(id)?;
     for attempt in 1..=MAX_UPDATE_ATTEMPTS {
         let Some(current) = parent_update::read_parent_in_any_scope(access, group, id).await?
         else {
@@ -257,7 +257,7 @@ async fn write_recorded_sums(
                 .as_ref()
                 .and_then(|id| applied.get(&OrderedId::from_id(id)));
             for recorded in group.recorded_contributions(&document) {
-                if OrderedId::from_id(&to_raw_value(&recorded.parent_id)?) == parent_key {
+                if OrderedId::from_bson(&recorded.parent_id)? == parent_key {
                     add_values(&mut sums, applied_of_child.unwrap_or(&recorded.values));
                 }
             }

@@ -109,7 +109,7 @@ async fn apply_batch(
                 continue;
             };
             for id in &ids {
-                let key = OrderedId::from_id(&to_raw_value(id)?);
+                let key = OrderedId::from_bson(id)?;
                 if !is_unchanged(&children, &children_at_update, &key)? {
                     changed.insert(key);
                 }
@@ -245,7 +245,7 @@ async fn announce_parents(
             let record = recorded.iter().map(RecordedContribution::to_document);
             let mut record: Vec<_> = record.collect();
             for contribution in child.contributions.get(position).into_iter().flatten() {
-                let parent = OrderedId::from_id(&to_raw_value(&contribution.parent_id)?);
+                let parent = OrderedId::from_bson(&contribution.parent_id)?;
                 if child.recorded_at(position, &parent)?.is_none() {
                     record.push(contribution.to_record(false));
                 }
@@ -327,7 +327,7 @@ fn values_of_group(
         .filter(|applied| applied.group_key == group_key);
     in_group
         .map(|applied| {
-            let child = OrderedId::from_id(&to_raw_value(&applied.child_id)?);
+            let child = OrderedId::from_bson(&applied.child_id)?;
             Ok((child, applied.values.clone()))
         })
         .collect()
@@ -372,10 +372,10 @@ async fn apply_at_parent(
         return Ok(None);
     };
     let group_key = group.group_key(model);
-    let parent_key = OrderedId::from_id(&to_raw_value(&parent.id)?);
+    let parent_key = OrderedId::from_bson(&parent.id)?;
     let mut requested = BTreeSet::new();
     for id in ids {
-        requested.insert(OrderedId::from_id(&to_raw_value(id)?));
+        requested.insert(OrderedId::from_bson(id)?);
     }
     for attempt in 1..=MAX_UPDATE_ATTEMPTS {
         // Read the rollup version before the children. If the version is unchanged at the write, the children were read after
