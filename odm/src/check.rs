@@ -36,7 +36,7 @@ use crate::{
     model::{decode, document::Document, ids::id_batches},
     schema::{Contains, Model, Schema, upgrade},
     session::{
-        access::{Access, find_matching},
+        access::{Access, ModelAccess, find_matching},
         scope::AllScopes,
         task,
     },
@@ -252,7 +252,7 @@ impl Findings {
         }
         if open.batch.is_empty() {
             // Report orphaned chunks after all documents of the collection.
-            let orphans = overflow::find_orphans(&self.access, check.model).await?;
+            let orphans = overflow::find_orphans(self.access.to(check.model)).await?;
             self.open = None;
             let position_after = self.batch.len();
             self.ready = orphans
@@ -261,16 +261,15 @@ impl Findings {
                 .collect();
             return Ok(true);
         }
-        let links = start_link_check(&self.access, check.model, open);
+        let links = start_link_check(self.access.to(check.model), open);
         let (references, mut findings) = check_references(&self.access, check, &open.batch).await?;
-        findings.extend(derived_data::check_batch(&self.access, check.model, &open.batch).await?);
+        findings.extend(derived_data::check_batch(self.access.to(check.model), &open.batch).await?);
         findings.extend(blocked::check_batch(
-            &self.access,
-            check.model,
+            self.access.to(check.model),
             &open.batch,
         )?);
         findings.extend(computed::check_batch(check.model, &open.batch)?);
-        findings.extend(overflow::check_batch(&self.access, check.model, &open.batch).await?);
+        findings.extend(overflow::check_batch(self.access.to(check.model), &open.batch).await?);
         let (broken_links, spilled) = links.await?;
         findings.extend(broken_links);
         open.spilled = spilled;
@@ -320,15 +319,15 @@ type BatchFindings = Vec<(usize, Finding)>;
 /// Starts the check of the links in a batch, which takes about as long as all other checks of the batch together. Returns the
 /// findings and the spilled inverses that were read.
 fn start_link_check(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     open: &mut OpenCollection,
 ) -> BoxFuture<'static, Result<(BatchFindings, link::SpilledInverses)>> {
-    let (access, batch) = (access.clone(), Arc::clone(&open.batch));
+    let model = access.model;
+    let (access, batch) = (Access::clone(&access), Arc::clone(&open.batch));
     let mut spilled = std::mem::take(&mut open.spilled);
     let is_in_transaction = access.transaction_scope().is_some();
     let check = async move {
-        let findings = link::check_batch(&access, model, &batch, &mut spilled).await?;
+        let findings = link::check_batch(access.to(model), &batch, &mut spilled).await?;
         Ok((findings, spilled))
     };
     match is_in_transaction {
@@ -388,7 +387,7 @@ async fn check_references(
     let ids = suspects.values().map(|(position, _)| &batch[*position]);
     let ids: Vec<_> = ids.filter_map(|raw| decode::stored_id(raw)).collect();
     let mut recheck = Vec::new();
-    for current in find_by_ids(access, check.model, &ids, None).await? {
+    for current in find_by_ids(access.to(check.model), &ids, None).await? {
         let suspect = decode::stored_id(&current).and_then(|id| suspects.get(&comparable_id(id)));
         let Some((batch_position, suspect_references)) = suspect else {
             continue;
@@ -426,7 +425,7 @@ async fn all_references(
     };
     for field in check.model.overflows {
         let Some(mut parts) =
-            overflow::SpilledParts::open_array(access, check.model, field, raw).await?
+            overflow::SpilledParts::open_array(access.to(check.model), field, raw).await?
         else {
             continue;
         };
@@ -486,8 +485,12 @@ async fn dangling_references(
     let mut existing: HashMap<&str, HashSet<ComparableId>> = HashMap::new();
     for (collection, (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
-        let findings =
-            find_by_ids(access, model, &ids, Some(single_field_document("_id", 1)?)).await?;
+        let findings = find_by_ids(
+            access.to(model),
+            &ids,
+            Some(single_field_document("_id", 1)?),
+        )
+        .await?;
         let keys = findings
             .iter()
             .filter_map(|raw| decode::stored_id(raw))
@@ -506,8 +509,7 @@ async fn dangling_references(
 }
 
 async fn find_by_ids(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     ids: &[RawBsonRef<'_>],
     projection: Option<RawDocumentBuf>,
 ) -> Result<Vec<RawDocumentBuf>> {
@@ -518,10 +520,10 @@ async fn find_by_ids(
             keys.push(*id);
         }
         let filter = single_field_document("_id", single_field_document("$in", keys)?)?;
-        let find = find_matching(model.collection, &filter)
+        let find = find_matching(access.model.collection, &filter)
             .with_origin(Stage::CHECKS.step("read the documents"))
             .with_projection(projection.clone());
-        findings.extend(access.find_all(model, find).await?);
+        findings.extend(access.find_all(access.model, find).await?);
     }
     Ok(findings)
 }

@@ -34,7 +34,7 @@ use crate::{
     },
     schema::{Model, Schema},
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition, find_matching},
         task,
     },
     write,
@@ -103,7 +103,7 @@ impl<S: Schema> WaitForPending<S> {
                 }
                 was_released = true;
                 for model in S::MODELS {
-                    release_blocked(&self.access, model).await?;
+                    release_blocked(self.access.to(model)).await?;
                 }
                 continue;
             }
@@ -113,7 +113,7 @@ impl<S: Schema> WaitForPending<S> {
                 if models.any(|entry| entry.model == model.name && entry.is_overdue) {
                     // A failure leaves the work pending, and the loop sees the work again.
                     let mut report = RecoveryReport::default();
-                    write::recover_abandoned(&self.access, model, &mut report).await?;
+                    write::recover_abandoned(self.access.to(model), &mut report).await?;
                 }
             }
             // Work of this process notifies at the end. Work of other processes does not: poll with a pause in proportion to the
@@ -298,7 +298,7 @@ pub(crate) async fn read_pending_work(
             mut references,
             mut arrays,
         ] = [0; 6];
-        for (owner, kind) in write::pending_kinds(access, model) {
+        for (owner, kind) in write::pending_kinds(access.to(model)) {
             let count = match kind {
                 PendingKind::FAN_OUT => &mut fan_outs,
                 PendingKind::REVALIDATE => &mut revalidations,
@@ -313,14 +313,20 @@ pub(crate) async fn read_pending_work(
                 (PendingKind::PROVISIONAL_CHUNK, None) => {
                     let unfinished = write::unfinished_chunks_filter()?;
                     summary
-                        .count_pending(access, owner, kind, Some(&unfinished))
+                        .count_pending(access.to(owner), kind, Some(&unfinished))
                         .await?
                 }
-                _ => summary.count_pending(access, owner, kind, filter).await?,
+                _ => {
+                    summary
+                        .count_pending(access.to(owner), kind, filter)
+                        .await?
+                }
             };
         }
         if fan_outs > 0 {
-            summary.add_fan_out_progress(access, model, filter).await?;
+            summary
+                .add_fan_out_progress(access.to(model), filter)
+                .await?;
         }
         let entry = ModelPendingWork {
             model: model.name,
@@ -358,11 +364,11 @@ impl PendingSummary {
     /// Counts the documents with pending work of a kind, and adds the earliest lease and the rejections.
     async fn count_pending(
         &mut self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         kind: PendingKind,
         target: Option<&RawDocumentBuf>,
     ) -> Result<u64> {
+        let model = access.model;
         let mut filter = target.cloned().unwrap_or_default();
         add_condition(&mut filter, &kind.lease_path(), field_present())?;
         let count = access.count(model, count_matching(model, &filter)).await?;
@@ -387,7 +393,7 @@ impl PendingSummary {
         let start_time = first.map(|raw| kind.recorded_at(raw)).transpose();
         let start_time = start_time.map_err(naming_model)?.flatten();
         self.add_start(start_time.map(DateTime::to_system_time));
-        self.add_rejections(access, model, kind, target).await?;
+        self.add_rejections(access, kind, target).await?;
         Ok(count)
     }
 
@@ -398,11 +404,11 @@ impl PendingSummary {
     /// Adds the blocked work of a kind.
     async fn add_rejections(
         &mut self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         kind: PendingKind,
         target: Option<&RawDocumentBuf>,
     ) -> Result<()> {
+        let model = access.model;
         let mut filter = blocked_filter(kind)?;
         if let Some(target) = target {
             filter = and_filters(filter, target)?;
@@ -443,10 +449,10 @@ impl PendingSummary {
     /// Adds the start of the oldest running fan-out, and the number of dependents that are updated so far.
     async fn add_fan_out_progress(
         &mut self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         target: Option<&RawDocumentBuf>,
     ) -> Result<()> {
+        let model = access.model;
         let kind = PendingKind::FAN_OUT;
         let mut filter = target.cloned().unwrap_or_default();
         for path in [kind.lease_path(), kind.field_path(SINCE)] {

@@ -64,7 +64,7 @@ use crate::{
     },
     schema::{MissingUniqueIndexes, Model, upgrade},
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition, find_matching},
         transaction_scope,
     },
 };
@@ -169,14 +169,14 @@ impl WriteRequest {
             transaction_scope::ensure_in_transaction(&access)
                 .map_err(error::naming_model(model))?;
             if write.may_insert() {
-                ensure_unique_indexes(&access, model).await?;
+                ensure_unique_indexes(access.to(model)).await?;
             }
             if let Some(explanation) = access.explanation() {
-                explanation.add_reasons(&access, model, &write.footprint());
+                explanation.add_reasons(access.to(model), &write.footprint());
             }
             let affects_at_most_one = write.affects_at_most_one();
             if let Some(filter) = write.filter_mut() {
-                narrow_filter(&access, model, filter, affects_at_most_one).await?;
+                narrow_filter(access.to(model), filter, affects_at_most_one).await?;
             }
             let metrics = access.clone();
             let run = run_stages(WriteContext::new(access, model, sources), write);
@@ -190,15 +190,15 @@ impl WriteRequest {
 }
 
 /// Checks that no unique index of the model is missing in the database, before a write that may insert a document.
-async fn ensure_unique_indexes(access: &Access, model: &Model) -> Result<()> {
+async fn ensure_unique_indexes(access: ModelAccess<'_>) -> Result<()> {
     let missing = access.shared_state().missing_unique_indexes();
-    missing.ensure_none(model, &*access.backend()).await
+    missing.ensure_none(access.model, &*access.backend()).await
 }
 
 /// Runs a write through the stages of `maintainer.rs`, and then at the backend.
 fn run_stages(cx: WriteContext, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
     let in_scope =
-        reference_scope::ensure_references_in_scope(&cx.access, cx.model, &write.footprint());
+        reference_scope::ensure_references_in_scope(cx.access.to(cx.model), &write.footprint());
     match in_scope {
         Ok(()) => Next::all().run(cx, write),
         Err(error) => Box::pin(std::future::ready(Err(error))),
@@ -208,15 +208,15 @@ fn run_stages(cx: WriteContext, write: WriteOperation) -> BoxFuture<'static, Res
 /// Narrows a filter to the model, the scope and the current version of documents. A write of a single document must contain the
 /// shard key.
 async fn narrow_filter(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: &mut RawDocumentBuf,
     affects_at_most_one: bool,
 ) -> Result<()> {
+    let model = access.model;
     if affects_at_most_one {
-        shard_routing::ensure_shard_key(access, model, filter)?;
+        shard_routing::ensure_shard_key(access, filter)?;
     }
-    upgrade::upgrade_before_write(access, model, filter).await?;
+    upgrade::upgrade_before_write(&access, model, filter).await?;
     if let Some((path, condition)) = upgrade::current_version_condition(model)? {
         add_condition(filter, path, condition)?;
     }

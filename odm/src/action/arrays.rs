@@ -108,8 +108,7 @@ impl<T: Document> Arrays<T> {
             return Ok(Filter::all());
         };
         let has_element = any_element_condition(
-            &self.access.for_repeat(),
-            &T::MODEL,
+            self.access.for_repeat().to(&T::MODEL),
             field,
             &condition.into_node(),
         )
@@ -132,7 +131,7 @@ impl<T: Document> Arrays<T> {
         let mut is_folded = false;
         for id in self.find_ids(find).await? {
             for field in T::MODEL.overflows {
-                let folded = fold_array(&self.write_access(), &T::MODEL, field, &id).await?;
+                let folded = fold_array(self.write_access().to(&T::MODEL), field, &id).await?;
                 is_folded |= folded == FoldOutcome::Folded;
             }
         }
@@ -155,7 +154,7 @@ impl<T: Document> Arrays<T> {
         for field in T::MODEL.overflows {
             let has_manifest = doc! { field.manifest: { "$exists": true } };
             for id in self.matching_ids(&has_manifest).await? {
-                match fold_array(&self.write_access(), &T::MODEL, field, &id).await {
+                match fold_array(self.write_access().to(&T::MODEL), field, &id).await {
                     Ok(outcome) => folded.recovered += u64::from(outcome == FoldOutcome::Folded),
                     Err(error) => folded.record_error(error)?,
                 }
@@ -212,7 +211,7 @@ impl<T: Document> Arrays<T> {
                 None => too_long,
             };
             for id in self.matching_ids(&filter).await? {
-                match spill_array(&self.write_access(), &T::MODEL, field, &id).await {
+                match spill_array(self.write_access().to(&T::MODEL), field, &id).await {
                     Ok(outcome) => spilled.recovered += u64::from(outcome),
                     Err(error) => spilled.record_error(error)?,
                 }

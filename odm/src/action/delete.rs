@@ -189,7 +189,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
                 ..DeletePreview::default()
             });
         }
-        preview_delete(&self.access, &T::MODEL, filter).await
+        preview_delete(self.access.to(&T::MODEL), filter).await
     }
 
     /// Returns the plan of the delete, without deleting anything: see [`ExplainWrite`].

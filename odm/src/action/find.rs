@@ -553,7 +553,7 @@ async fn decode_and_join<P: Projection<Of: Document>, J: Joins<P>>(
     joins: J,
 ) -> Result<Vec<Result<J::Item>>> {
     if access.reads_current_copies() {
-        let refreshed = refresh_copies(&access, &P::Of::MODEL, &mut raws).await;
+        let refreshed = refresh_copies(access.to(&P::Of::MODEL), &mut raws).await;
         refreshed.map_err(error::of_model::<P::Of>)?;
     }
     let (roots, raws) = decode_all::<P>(raws);

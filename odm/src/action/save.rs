@@ -236,7 +236,7 @@ async fn write_changes<T: Document>(
         return Ok(None);
     }
     if difference.is_variant_change() {
-        write::ensure_same_variant(&access, &T::MODEL, &edited.stored)?;
+        write::ensure_same_variant(access.to(&T::MODEL), &edited.stored)?;
     }
     let update = difference.to_update().map_err(error::of_model::<T>)?;
     let update = prepare_save(&T::MODEL, &edited.stored, update)?;

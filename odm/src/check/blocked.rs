@@ -4,17 +4,16 @@ use bson::RawDocumentBuf;
 
 use super::Finding;
 use crate::{
-    Result, pending::blocked::stored_rejections, schema::Model, session::access::Access,
-    write::pending_kinds,
+    Result, pending::blocked::stored_rejections, session::access::ModelAccess, write::pending_kinds,
 };
 
 /// Returns the blocked work in a batch with the rejecting documents.
 pub(super) fn check_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let pending = pending_kinds(access, model).into_iter();
+    let model = access.model;
+    let pending = pending_kinds(access).into_iter();
     let kinds = pending.filter(|(owning_model, _)| owning_model.collection == model.collection);
     let kinds: Vec<_> = kinds.map(|(_, kind)| kind).collect();
     let mut findings = Vec::new();

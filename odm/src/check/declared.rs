@@ -11,7 +11,7 @@ use crate::{
     language::query::single_field_document,
     metadata::collections::{SCHEMA, declarations_from_document, set_declarations},
     schema::Model,
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
     write::declarations,
 };
 
@@ -74,7 +74,7 @@ pub(crate) async fn find_backfills(
         }
         let origin = Stage::CHECKS.step("look for a document");
         if !access.has_documents(model.collection, origin).await? {
-            record_declared(access, model).await?;
+            record_declared(access.to(model)).await?;
             continue;
         }
         backfills.push(Backfill {
@@ -86,7 +86,8 @@ pub(crate) async fn find_backfills(
 }
 
 /// Records the current declaration of a model: all documents match the declaration.
-pub(crate) async fn record_declared(access: &Access, model: &'static Model) -> Result<()> {
+pub(crate) async fn record_declared(access: ModelAccess<'_>) -> Result<()> {
+    let model = access.model;
     let fields = declarations(model);
     if fields.is_empty() {
         return Ok(());

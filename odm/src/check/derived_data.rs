@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use bson::RawDocumentBuf;
 
 use super::{ComparableId, Finding, comparable_id, find_by_ids};
-use crate::{Result, model::decode, schema::Model, session::access::Access, write};
+use crate::{Result, model::decode, session::access::ModelAccess, write};
 
 /// Returns the copies and rollups in a batch with a wrong value.
 pub(super) async fn check_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let findings = find_differences(access, model, batch).await?;
+    let findings = find_differences(access, batch).await?;
     if findings.is_empty() {
         return Ok(findings);
     }
@@ -27,8 +26,8 @@ pub(super) async fn check_batch(
             ids.push(id);
         }
     }
-    let current = find_by_ids(access, model, &ids, None).await?;
-    let mut confirmed = find_differences(access, model, &current).await?;
+    let current = find_by_ids(access, &ids, None).await?;
+    let mut confirmed = find_differences(access, &current).await?;
     for (position, _) in &mut confirmed {
         let id = current
             .get(*position)
@@ -42,19 +41,24 @@ pub(super) async fn check_batch(
 }
 
 async fn find_differences(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
     let mut results = Vec::new();
-    for copy in write::find_stale_copies(access, model, batch).await? {
+    for copy in write::find_stale_copies(access, batch).await? {
         if let Some(raw) = batch.get(copy.batch_position) {
-            results.push((copy.batch_position, Finding::of_copy(model, raw, copy)));
+            results.push((
+                copy.batch_position,
+                Finding::of_copy(access.model, raw, copy),
+            ));
         }
     }
-    for count in write::find_wrong_rollups(access, model, batch).await? {
+    for count in write::find_wrong_rollups(access, batch).await? {
         if let Some(raw) = batch.get(count.batch_position) {
-            results.push((count.batch_position, Finding::of_count(model, raw, count)));
+            results.push((
+                count.batch_position,
+                Finding::of_count(access.model, raw, count),
+            ));
         }
     }
     Ok(results)

@@ -14,7 +14,7 @@ use crate::{
     metadata::{self, Metadata},
     model::decode,
     schema::{LinkField, Model},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
     write::{SpilledState, ids_at, ids_of_side, spilled_state},
 };
 
@@ -33,17 +33,17 @@ struct LinkClaim {
 
 /// Returns the links in a batch with sides that do not match, and the ids that an inverse lists more than once.
 pub(super) async fn check_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
     spilled: &mut SpilledInverses,
 ) -> Result<Vec<(usize, Finding)>> {
+    let model = access.model;
     let mut findings = Vec::new();
     let mut claims = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
-        claims.extend(claims_of(access, model, position, raw).await?);
+        claims.extend(claims_of(access, position, raw).await?);
         for inverse in model.inverses {
-            let inverse_ids = ids_of_side(access, model, &inverse.link_field, raw).await?;
+            let inverse_ids = ids_of_side(access, &inverse.link_field, raw).await?;
             let mut seen = HashSet::new();
             for id in inverse_ids.into_iter().flatten() {
                 if !seen.insert(comparable_id(id.as_raw_bson_ref())) {
@@ -56,7 +56,7 @@ pub(super) async fn check_batch(
             }
         }
     }
-    let broken = unconfirmed_claims(access, claims, spilled).await?;
+    let broken = unconfirmed_claims(&access, claims, spilled).await?;
     if broken.is_empty() {
         return Ok(findings);
     }
@@ -71,15 +71,15 @@ pub(super) async fn check_batch(
     let ids: Vec<_> = ids.collect();
     let broken_keys: HashSet<_> = broken.iter().map(claim_key).collect();
     let mut recheck = Vec::new();
-    for current in find_by_ids(access, model, &ids, None).await? {
+    for current in find_by_ids(access, &ids, None).await? {
         let position = decode::stored_id(&current).and_then(|id| suspects.get(&comparable_id(id)));
         if let Some(position) = position {
-            let claims = claims_of(access, model, *position, &current).await?;
+            let claims = claims_of(access, *position, &current).await?;
             let claims = claims.into_iter();
             recheck.extend(claims.filter(|claim| broken_keys.contains(&claim_key(claim))));
         }
     }
-    for claim in unconfirmed_claims(access, recheck, spilled).await? {
+    for claim in unconfirmed_claims(&access, recheck, spilled).await? {
         let raw = &batch[claim.batch_position];
         let finding = Finding::of_entry(model, raw, &claim.side, claim.to, |target, id| {
             FindingKind::OneSided { to: target, id }
@@ -96,8 +96,7 @@ fn claim_key(claim: &LinkClaim) -> (ComparableId, &'static str, ComparableId) {
 
 /// Returns the claims of a document. A document with an unfinished write makes no claims.
 async fn claims_of(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch_position: usize,
     raw: &RawDocument,
 ) -> Result<Vec<LinkClaim>> {
@@ -115,9 +114,9 @@ async fn claims_of(
             from: from.clone(),
         }));
     };
-    for link in model.links {
+    for link in access.model.links {
         if let Some(inverse) = link.find_inverse() {
-            let targets = ids_of_side(access, model, &link.link_field, raw).await?;
+            let targets = ids_of_side(access, &link.link_field, raw).await?;
             add_claims(
                 link.link_field,
                 inverse.link_field.stored,
@@ -125,9 +124,9 @@ async fn claims_of(
             );
         }
     }
-    for inverse in model.inverses {
+    for inverse in access.model.inverses {
         if let Some(link) = inverse.find_reference() {
-            let targets = ids_of_side(access, model, &inverse.link_field, raw).await?;
+            let targets = ids_of_side(access, &inverse.link_field, raw).await?;
             add_claims(
                 inverse.link_field,
                 link.link_field.stored,
@@ -172,19 +171,18 @@ impl SpilledInverses {
     /// Returns the ids in a reference or an inverse of a document.
     async fn ids_of_side(
         &mut self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         side: &LinkField,
         (id, raw): (&ComparableId, &RawDocument),
     ) -> Result<SideIds> {
-        let state = spilled_state(model, side, raw)?;
-        let key = ((model.collection, side.stored), id.clone());
+        let state = spilled_state(access.model, side, raw)?;
+        let key = ((access.model.collection, side.stored), id.clone());
         if let (Some(state), Some(known)) = (&state, self.inverses.get(&key))
             && *state == known.state
         {
             return Ok(Some(Arc::clone(&known.ids)));
         }
-        let ids = ids_of_side(access, model, side, raw).await?;
+        let ids = ids_of_side(access, side, raw).await?;
         let ids = ids.map(|ids| Arc::new(comparable_ids(&ids)));
         if let (Some(state), Some(ids)) = (state, &ids) {
             // 64 bytes for a place in the set and an allocation.
@@ -233,7 +231,7 @@ async fn unconfirmed_claims(
         let mut sides = links.chain(model.inverses.iter().map(|inverse| &inverse.link_field));
         let side = sides.find(|side| side.stored == field);
         let mut ids_by_document = HashMap::new();
-        for raw in find_by_ids(access, model, &ids, Some(projection)).await? {
+        for raw in find_by_ids(access.to(model), &ids, Some(projection)).await? {
             let Some(id) = decode::stored_id(&raw) else {
                 continue;
             };
@@ -242,7 +240,7 @@ async fn unconfirmed_claims(
                 _ if has_unfinished_write(&raw) => None,
                 Some(side) => {
                     spilled
-                        .ids_of_side(access, model, side, (&id, &raw))
+                        .ids_of_side(access.to(model), side, (&id, &raw))
                         .await?
                 }
                 None => Some(Arc::new(comparable_ids(&ids_at(&raw, field)))),

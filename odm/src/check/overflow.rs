@@ -9,8 +9,8 @@ use crate::{
     Result, error,
     model::decode,
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
-    schema::{Model, OverflowField},
-    session::{access::Access, retry},
+    schema::OverflowField,
+    session::{access::ModelAccess, retry},
     write::{self, ArrayFinding, ArrayProblem},
 };
 
@@ -31,12 +31,11 @@ pub(super) struct SpilledParts {
 impl SpilledParts {
     /// Returns `None` if the array has no spilled elements.
     pub(super) async fn open_array(
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         field: &'static OverflowField,
         raw: &RawDocument,
     ) -> Result<Option<Self>> {
-        let Some((reading, array)) = ArrayReader::from_document(access, model, field, raw)? else {
+        let Some((reading, array)) = ArrayReader::from_document(access, field, raw)? else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -82,11 +81,10 @@ impl SpilledParts {
 
 /// Returns the findings about overflow arrays in a batch.
 pub(super) async fn check_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
-    let findings = find_misplaced(access, model, batch).await?;
+    let findings = find_misplaced(access, batch).await?;
     if findings.is_empty() {
         return Ok(findings);
     }
@@ -100,8 +98,8 @@ pub(super) async fn check_batch(
             ids.push(id);
         }
     }
-    let current = find_by_ids(access, model, &ids, None).await?;
-    let mut confirmed = find_misplaced(access, model, &current).await?;
+    let current = find_by_ids(access, &ids, None).await?;
+    let mut confirmed = find_misplaced(access, &current).await?;
     for (position, _) in &mut confirmed {
         let id = current
             .get(*position)
@@ -115,16 +113,15 @@ pub(super) async fn check_batch(
 }
 
 async fn find_misplaced(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
     let mut problems = Vec::new();
-    for array_finding in write::check_arrays(access, model, batch).await? {
+    for array_finding in write::check_arrays(access, batch).await? {
         if let Some(raw) = batch.get(array_finding.document) {
             let finding = Finding {
-                model: model.name,
-                collection: model.collection,
+                model: access.model.name,
+                collection: access.model.collection,
                 id: display_id(raw),
                 path: array_finding.field.stored.to_owned(),
                 kind: fault_of(&array_finding),
@@ -162,20 +159,17 @@ fn fault_of(array_finding: &ArrayFinding) -> FindingKind {
 }
 
 /// Returns the chunk documents that no owner document uses.
-pub(super) async fn find_orphans(
-    access: &Access,
-    model: &'static Model,
-) -> Result<VecDeque<Finding>> {
+pub(super) async fn find_orphans(access: ModelAccess<'_>) -> Result<VecDeque<Finding>> {
     let mut problems = VecDeque::new();
-    for field in model.overflows {
-        let orphans = write::find_orphan_chunks(access, model, field).await?;
+    for field in access.model.overflows {
+        let orphans = write::find_orphan_chunks(access, field).await?;
         problems.extend(orphans.into_iter().map(|(id, owner, seq)| Finding {
             model: field.chunks.name,
             collection: field.chunks.collection,
             id,
             path: field.owner.to_owned(),
             kind: FindingKind::Orphaned {
-                of: model.collection,
+                of: access.model.collection,
                 owner,
                 seq,
             },

@@ -147,7 +147,7 @@ impl Repairs {
         let models = std::mem::take(&mut self.models);
         if self.applies && !self.has_unrepaired {
             for model in models {
-                declared::record_declared(&self.access, model).await?;
+                declared::record_declared(self.access.to(model)).await?;
             }
         }
         Ok(())
@@ -470,27 +470,29 @@ impl RepairAction {
         let outcome = match self.method {
             RepairMethod::Link(rule, repair) => repair_reference(access, rule, repair).await,
             RepairMethod::RemoveDuplicate(model, inverse, id) => {
-                remove_duplicates(access, model, inverse, &id).await
+                remove_duplicates(access.to(model), inverse, &id).await
             }
-            RepairMethod::RecomputeRollup(model, id) => recompute_parent(access, model, &id).await,
+            RepairMethod::RecomputeRollup(model, id) => {
+                recompute_parent(access.to(model), &id).await
+            }
             RepairMethod::RebuildArray(model, field, id) => {
-                repair_array(access, model, field, &id).await
+                repair_array(access.to(model), field, &id).await
             }
             RepairMethod::DeleteOrphan(model, field, id) => {
-                delete_orphan(access, model, field, &id).await
+                delete_orphan(access.to(model), field, &id).await
             }
             RepairMethod::FillCopy {
                 model,
                 document,
                 path,
                 source,
-            } => refill_copy(access, model, &document, &path, &source).await,
+            } => refill_copy(access.to(model), &document, &path, &source).await,
             RepairMethod::RecomputeField {
                 model,
                 document,
                 path,
                 actual,
-            } => recompute_fields(access, model, &document, &path, &actual).await,
+            } => recompute_fields(access.to(model), &document, &path, &actual).await,
         };
         match outcome {
             Ok(true) => Ok(RepairOutcome::Done),
@@ -542,7 +544,7 @@ fn find_delete_rule(
     from: &Model,
     link: &ReferenceLink,
 ) -> Result<DeleteRule, String> {
-    let mut rules = rules_targeting(access, (link.link_field.model)());
+    let mut rules = rules_targeting(access.to((link.link_field.model)()));
     let rule = rules.find(|rule| {
         rule.model.collection == from.collection
             && rule.link.link_field.field == link.link_field.field

@@ -21,8 +21,8 @@ use crate::{
         ids::{OrderedId, id_batches},
         stored::{parse_document, to_raw_document},
     },
-    schema::{Model, OverflowField},
-    session::access::{Access, find_matching},
+    schema::OverflowField,
+    session::access::{Access, ModelAccess, find_matching},
 };
 
 /// The maximum number of document ids in a condition.
@@ -46,8 +46,7 @@ struct MatchingChunk {
 /// concurrent write replaces the whole array with another that also has the element. Or a push spills the element from a sorted
 /// array in between.
 pub(crate) async fn any_element_condition(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     condition: &FilterNode,
 ) -> Result<FilterNode> {
@@ -58,7 +57,7 @@ pub(crate) async fn any_element_condition(
         any_in(&field.work_path(BLOCK)),
     ])];
     let in_chunk = any_in(field.elements);
-    let ids = owners_with_element(access, model, field, &buffered, &in_chunk, None).await?;
+    let ids = owners_with_element(access, field, &buffered, &in_chunk, None).await?;
     let resident = any_in(field.stored);
     if ids.is_empty() {
         return Ok(resident);
@@ -74,13 +73,13 @@ pub(crate) async fn any_element_condition(
 /// Returns the ids of at most `limit` documents: first the documents that meet one of the `conditions`, then the documents with a
 /// chunk that meets `elements`.
 pub(crate) async fn owners_with_element(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     conditions: &[FilterNode],
     elements: &FilterNode,
     limit: Option<usize>,
 ) -> Result<Vec<RawBson>> {
+    let model = access.model;
     let mut ids: Vec<RawBson> = Vec::new();
     for condition in conditions {
         let filter = query::to_raw(condition).map_err(error::naming_model(model))?;
@@ -95,13 +94,13 @@ pub(crate) async fn owners_with_element(
     if limit.is_some_and(|limit| ids.len() >= limit) {
         return Ok(ids);
     }
-    let matching = matching_chunks(access, field, elements).await?;
+    let matching = matching_chunks(&access, field, elements).await?;
     let candidates: Vec<_> = matching.keys().collect();
     for batch in id_batches(&candidates, OWNERS_PER_QUERY) {
         if limit.is_some_and(|limit| ids.len() >= limit) {
             return Ok(ids);
         }
-        for owner in read_states(access, model, field, batch).await? {
+        for owner in read_states(access, field, batch).await? {
             let id = RawBson::try_from(owner.id).map_err(error::from_bson)?;
             let chunks = matching
                 .get(&OrderedId::from_id(&id))
@@ -163,11 +162,11 @@ async fn matching_chunks(
 
 /// Reads the states of the arrays with these owner ids.
 async fn read_states(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     ids: &[&OrderedId],
 ) -> Result<Vec<ArrayState>> {
+    let model = access.model;
     let ids = ids.iter().map(|id| {
         let id = id.to_value()?;
         Bson::try_from(id).map_err(error::from_bson)

@@ -8,8 +8,8 @@ use crate::{
     language::query::{append_field, id_filter, single_field_document},
     metadata::{self, Metadata},
     model::stored::{parse_fields, to_raw_value, value_at},
-    schema::{Model, OverflowField, upgrade},
-    session::access::{Access, find_matching},
+    schema::{OverflowField, upgrade},
+    session::access::{ModelAccess, find_matching},
 };
 
 /// The state of an overflow array, as recorded in the owner document.
@@ -87,11 +87,11 @@ pub(crate) struct ElementChange {
 impl ArrayState {
     /// Reads the state of the array in the first document that matches the filter.
     pub(crate) async fn read_matching(
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         field: &OverflowField,
         filter: &RawDocument,
     ) -> Result<Option<Self>> {
+        let model = access.model;
         let mut projection = RawDocumentBuf::new();
         for name in ["_id", metadata::FIELD, field.stored, field.flag] {
             append_field(&mut projection, name, 1)?;
@@ -110,12 +110,11 @@ impl ArrayState {
 
     /// Reads the state of the array in the document with an id.
     pub(crate) async fn read_by_id(
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         field: &OverflowField,
         id: &Bson,
     ) -> Result<Option<Self>> {
-        Self::read_matching(access, model, field, &id_filter(&to_raw_value(id)?)).await
+        Self::read_matching(access, field, &id_filter(&to_raw_value(id)?)).await
     }
 
     /// Reads the state of the array from an owner document.

@@ -21,7 +21,10 @@ use crate::{
     },
     model::stored::{parse_document, set_at, to_raw_document, to_raw_value},
     schema::{Model, OverflowField},
-    session::{access::Access, retry},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
 };
 
 /// The number of attempts to read an array that concurrent writes replace.
@@ -54,17 +57,17 @@ impl ArrayReader {
 
     /// Returns a reader and the state of the array in a document. Returns `None` if all elements are resident.
     pub(crate) fn from_document(
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         field: &'static OverflowField,
         document: &RawDocument,
     ) -> Result<Option<(Self, ArrayState)>> {
+        let model = access.model;
         if !ArrayState::has_manifest(field, document) {
             return Ok(None);
         }
         let owner = ArrayState::from_document(field, document)?;
         let reader = Self {
-            access: access.clone(),
+            access: Access::clone(&access),
             model,
             field,
             filter: id_filter(&to_raw_value(&owner.id)?),
@@ -74,7 +77,7 @@ impl ArrayReader {
 
     /// Reads the state of the array, or `None` if there is no document.
     pub(crate) async fn read_state(&self) -> Result<Option<ArrayState>> {
-        ArrayState::read_matching(&self.access, self.model, self.field, &self.filter).await
+        ArrayState::read_matching(self.access.to(self.model), self.field, &self.filter).await
     }
 
     /// Returns whether the array has other chunks now than in `owner`.
@@ -532,12 +535,11 @@ fn open_filter(raw: RawDocumentBuf) -> Result<Document> {
 
 /// Returns a stored document with all elements of an array in place, as for an insert.
 pub(crate) async fn with_all_elements(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     document: &RawDocument,
 ) -> Result<RawDocumentBuf> {
-    let Some((reader, _)) = ArrayReader::from_document(access, model, field, document)? else {
+    let Some((reader, _)) = ArrayReader::from_document(access, field, document)? else {
         return Ok(document.to_owned());
     };
     let elements = reader.read_all().await?.unwrap_or_default();

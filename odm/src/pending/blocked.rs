@@ -19,7 +19,7 @@ use crate::{
     metadata::pending::{BLOCKED, BlockedRecord},
     model::decode,
     schema::Model,
-    session::access::{Access, add_condition, find_matching},
+    session::access::{ModelAccess, add_condition, find_matching},
     write::{
         metadata_update::{
             MetadataUpdate, apply_update, apply_updates, parse_document, to_raw_document,
@@ -194,28 +194,21 @@ pub(crate) fn blocked_error<'r>(
 ///
 /// Documents without that work, or with renewed work, stay unchanged. The future is boxed: many futures contain this rare call.
 pub(crate) fn record_rejections<'a>(
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     kind: PendingKind,
     pending_filter: RawDocumentBuf,
     rejections: &'a [Rejection],
 ) -> BoxFuture<'a, Result<()>> {
-    Box::pin(write_records(
-        access,
-        model,
-        kind,
-        pending_filter,
-        rejections,
-    ))
+    Box::pin(write_records(access, kind, pending_filter, rejections))
 }
 
 async fn write_records(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     kind: PendingKind,
     mut pending_filter: RawDocumentBuf,
     rejections: &[Rejection],
 ) -> Result<()> {
+    let model = access.model;
     for rejection in rejections {
         tracing::warn!(
             target: "odm", model = model.name, work = kind.record_path(), collection = rejection.collection, id = %rejection.id,
@@ -268,11 +261,9 @@ async fn write_records(
             doc! { "$set": set },
         ));
     }
-    match apply_updates(access, model, with_record).await {
+    match apply_updates(access, with_record).await {
         // The document has no room for the record. A date replaces a date of the same size.
-        Err(error) if is_rejection(&error) => {
-            apply_updates(access, model, without_record).await.map(drop)
-        }
+        Err(error) if is_rejection(&error) => apply_updates(access, without_record).await.map(drop),
         result => result.map(drop),
     }
 }
@@ -309,8 +300,9 @@ pub(crate) fn blocked_filter(kind: PendingKind) -> Result<RawDocumentBuf> {
 }
 
 /// Ends the leases of blocked work of a model, so that the next recovery tries again.
-pub(crate) async fn release_blocked(access: &Access, model: &'static Model) -> Result<()> {
-    for (model, kind) in pending_kinds(access, model) {
+pub(crate) async fn release_blocked(access: ModelAccess<'_>) -> Result<()> {
+    let _model = access.model;
+    for (model, kind) in pending_kinds(access) {
         let find = find_matching(model.collection, &blocked_filter(kind)?)
             .with_origin(Stage::PENDING.step("read the blocked documents"))
             .with_projection(single_field_document("_id", 1)?)
@@ -324,7 +316,6 @@ pub(crate) async fn release_blocked(access: &Access, model: &'static Model) -> R
         };
         apply_update(
             access,
-            model,
             MetadataUpdate::new(
                 Stage::PENDING.step("release the blocked work"),
                 blocked_filter(kind)?,

@@ -119,7 +119,7 @@ impl<'a> ExpiredWork<'a> {
             let filter = id_filter(&id);
             let stored_id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
             let rejections = Rejection::from_error(&error, self.model, &stored_id);
-            blocked::record_rejections(self.access, self.model, self.kind, filter, &rejections)
+            blocked::record_rejections(self.access.to(self.model), self.kind, filter, &rejections)
                 .await?;
         }
         self.exclude([id]);

@@ -8,8 +8,7 @@ use super::record::PendingKind;
 use crate::{
     Result,
     backend::operation::Stage,
-    schema::Model,
-    session::access::Access,
+    session::access::ModelAccess,
     write::metadata_update::{MetadataUpdate, apply_update},
 };
 
@@ -56,13 +55,12 @@ const MAX_LEASE_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Renews the lease on pending work in the documents that a filter matches. Returns the number of documents.
 pub(crate) async fn renew_lease(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     kind: PendingKind,
     stage: Stage,
     filter: RawDocumentBuf,
 ) -> Result<u64> {
     let update = doc! { "$set": { kind.lease_path(): access.lease().new_end() } };
     let origin = stage.step("renew the lease");
-    apply_update(access, model, MetadataUpdate::new(origin, filter, update)).await
+    apply_update(access, MetadataUpdate::new(origin, filter, update)).await
 }

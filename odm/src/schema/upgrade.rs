@@ -329,7 +329,7 @@ async fn store_upgrade(
             origin: Stage::UPGRADES.step("store the upgraded document"),
         };
         // The references of the upgraded form may be new: the targets must exist, and the inverses must contain the document.
-        if write::upgrade_document(access, model, &raw, update).await? {
+        if write::upgrade_document(access.to(model), &raw, update).await? {
             return Ok(true);
         }
         // A concurrent write has changed or deleted the document.

@@ -1,6 +1,6 @@
 //! The access of typed operations to a backend. Every typed read and write goes through this module.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use futures_util::TryFutureExt;
@@ -885,6 +885,31 @@ impl Access {
 fn broken_contract() -> Error {
     let message = "the backend returned a malformed row for several queries: expected `{query: <int32>, document: {…}}`";
     Error::new(ErrorKind::Decode, message)
+}
+
+/// An access to the documents of one model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModelAccess<'a> {
+    access: &'a Access,
+    pub(crate) model: &'static Model,
+}
+
+impl Access {
+    /// Returns the access to the documents of a model.
+    pub(crate) fn to(&self, model: &'static Model) -> ModelAccess<'_> {
+        ModelAccess {
+            access: self,
+            model,
+        }
+    }
+}
+
+impl Deref for ModelAccess<'_> {
+    type Target = Access;
+
+    fn deref(&self) -> &Access {
+        self.access
+    }
 }
 
 /// Returns the query for the documents that match a filter.

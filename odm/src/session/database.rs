@@ -285,7 +285,7 @@ impl<S: Schema> Database<S> {
         let access = self.session.access().for_operation("run_pending", None);
         let access = access.with_full_visibility();
         for model in S::MODELS {
-            release_blocked(&access, model).await?;
+            release_blocked(access.to(model)).await?;
         }
         let report = self.run_all_pending().await?;
         report.first_error.map_or(Ok(report.recovered), Err)
@@ -296,7 +296,7 @@ impl<S: Schema> Database<S> {
         let access = access.with_full_visibility();
         let mut report = RecoveryReport::default();
         for model in S::MODELS {
-            write::recover_abandoned(&access, model, &mut report).await?;
+            write::recover_abandoned(access.to(model), &mut report).await?;
         }
         Ok(report)
     }

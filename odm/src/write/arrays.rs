@@ -54,7 +54,7 @@ use crate::{
     },
     pending::{expired::RecoveryReport, record::PendingKind},
     schema::{Model, OverflowField},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
     write::footprint::update_touches,
 };
 
@@ -86,13 +86,8 @@ impl Maintainer for Arrays {
         }
     }
 
-    fn reasons(
-        &self,
-        _access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) -> Vec<String> {
-        array_reasons(model, footprint)
+    fn reasons(&self, _access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        array_reasons(_access.model, footprint)
     }
 
     fn run(
@@ -125,11 +120,8 @@ impl Maintainer for Arrays {
         add_overflow_indexes(declared);
     }
 
-    fn pending_kinds(
-        &self,
-        _access: &Access,
-        model: &'static Model,
-    ) -> Vec<(&'static Model, PendingKind)> {
+    fn pending_kinds(&self, _access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
+        let model = _access.model;
         let arrays = model.overflows.iter();
         let arrays = arrays.map(|field| (model, PendingKind::overflow_array(field)));
         let chunks = model.overflows.iter();
@@ -139,11 +131,10 @@ impl Maintainer for Arrays {
 
     fn recover<'a>(
         &'a self,
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         report: &'a mut RecoveryReport,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(recover::recover_arrays(access, model, report))
+        Box::pin(recover::recover_arrays(access, report))
     }
 
     fn delete_follow_up(
@@ -159,15 +150,10 @@ impl Maintainer for Arrays {
 
     fn delete_parts<'a>(
         &'a self,
-        full_access: &'a Access,
-        model: &'static Model,
+        full_access: ModelAccess<'a>,
         filter: &'a RawDocument,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(delete::delete_chunks_of_matching(
-            full_access,
-            model,
-            filter,
-        ))
+        Box::pin(delete::delete_chunks_of_matching(full_access, filter))
     }
 
     fn complete_element_change<'a>(
@@ -176,7 +162,7 @@ impl Maintainer for Arrays {
         (model, field): (&'static Model, &'static OverflowField),
         id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(complete_element_change(access, model, field, id))
+        Box::pin(complete_element_change(access.to(model), field, id))
     }
 }
 
@@ -220,18 +206,13 @@ fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
 
 /// Completes a pending element change, so that spilled elements agree with the resident ones.
 async fn complete_element_change(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &RawBson,
 ) -> Result<()> {
+    let _model = access.model;
     let id = Bson::try_from(id.clone()).map_err(crate::error::from_bson)?;
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id: &id,
-    };
+    let array = ArrayHandle::new(access, field, &id);
     for attempt in write_attempts() {
         let owner = array.read_state().await?;
         match owner.filter(|owner| {
@@ -266,17 +247,12 @@ fn add_overflow_indexes(declared: &mut Vec<(&'static Model, Vec<Index>)>) {
 
 /// Spills the surplus elements of an array that has too many resident elements. Returns whether the array had surplus elements.
 pub(crate) async fn spill_array(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id,
-    };
+    let _model = access.model;
+    let array = ArrayHandle::new(access, field, id);
     rewrite::spill_or_sort(&array).await
 }
 

@@ -76,10 +76,10 @@ impl BulkWriteEntry {
         match &mut self.item.write {
             operation::BulkOperation::Insert { .. } => {}
             operation::BulkOperation::Update(update) => {
-                narrow_filter(access, model, &mut update.filter, !update.multi).await?;
+                narrow_filter(access.to(model), &mut update.filter, !update.multi).await?;
             }
             operation::BulkOperation::Delete(delete) => {
-                narrow_filter(access, model, &mut delete.filter, !delete.multi).await?;
+                narrow_filter(access.to(model), &mut delete.filter, !delete.multi).await?;
             }
         }
         let footprint = match &self.item.write {
@@ -89,7 +89,7 @@ impl BulkWriteEntry {
             operation::BulkOperation::Update(update) => Footprint::Changes(&update.change),
             operation::BulkOperation::Delete(_) => Footprint::Removes,
         };
-        let cx = WriteContext::of_follow_up(access, model);
+        let cx = WriteContext::of_follow_up(access.to(model));
         let mut needs_stages = Next::before_computed().is_affected(&cx, &footprint);
         if let (operation::BulkOperation::Update(update), false) =
             (&mut self.item.write, needs_stages)
@@ -199,7 +199,7 @@ pub(crate) async fn run_bulk(
         matches!(write.item.write, operation::BulkOperation::Insert { .. })
     };
     for write in narrowed_writes.iter().filter(inserts) {
-        ensure_unique_indexes(&access, write.model).await?;
+        ensure_unique_indexes(access.to(write.model)).await?;
     }
     let metrics = access.clone();
     let kind = narrowed_writes.first().map(NarrowedBulkWrite::batch_kind);

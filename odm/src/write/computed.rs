@@ -35,7 +35,7 @@ use crate::{
     language::query::{equal_to, single_field_document},
     model::{decode, ids::one_of},
     schema::{ComputedField, Model},
-    session::access::{Access, add_condition, find_matching},
+    session::access::{Access, ModelAccess, add_condition, find_matching},
 };
 
 /// The beginning of the message of an error that an expression raises.
@@ -58,13 +58,8 @@ impl Maintainer for ComputedFields {
         is_change && !(cx.model.computed.is_empty() && cx.conditional_record.is_none())
     }
 
-    fn reasons(
-        &self,
-        _access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) -> Vec<String> {
-        computed_reasons(model, footprint)
+    fn reasons(&self, _access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        computed_reasons(_access.model, footprint)
     }
 
     fn run(
@@ -229,7 +224,7 @@ async fn run_write(
             let work = |access: Access| {
                 let (write, stages) = (write.clone(), stages.clone());
                 async move {
-                    let result = run_two_updates(&access, model, write, stages).await;
+                    let result = run_two_updates(access.to(model), write, stages).await;
                     result.map_err(|error| access.fail_transaction(error))
                 }
             };
@@ -241,11 +236,11 @@ async fn run_write(
 
 /// Runs a write and then the computation, in one transaction.
 async fn run_two_updates(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     mut write: WriteOperation,
     stages: Vec<RawDocumentBuf>,
 ) -> Result<WriteOutcome> {
+    let model = access.model;
     let (sort, is_single) = (
         write.sort_order().map(RawDocument::to_owned),
         write.affects_at_most_one(),
@@ -270,7 +265,7 @@ async fn run_two_updates(
         upsert: false,
         origin: Stage::COMPUTED.step("compute in a second update"),
     };
-    write.send_before(update, access, model).await
+    write.send_before(update, access).await
 }
 
 fn needs_transaction_error(field: &str) -> Error {

@@ -66,7 +66,10 @@ use crate::{
     metadata::copy::SOURCE_VERSION,
     pending::{blocked::is_rejection, expired::RecoveryReport, record::PendingKind},
     schema::Model,
-    session::{access::Access, retry},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
 };
 
 /// The budget of a bounded fan-out: the maximum number of dependents that are updated before the write returns.
@@ -83,16 +86,11 @@ impl Maintainer for Copies {
 
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
         let is_delete = matches!(footprint, Footprint::Removes);
-        !is_delete && (cx.model.copies.has_filled() || is_source(&cx.access, cx.model))
+        !is_delete && (cx.model.copies.has_filled() || is_source(cx.access.to(cx.model)))
     }
 
-    fn reasons(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) -> Vec<String> {
-        copy_reasons(access, model, footprint)
+    fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        copy_reasons(access, footprint)
     }
 
     fn run(
@@ -130,13 +128,10 @@ impl Maintainer for Copies {
         index::add_copy_indexes(models, declared);
     }
 
-    fn pending_kinds(
-        &self,
-        access: &Access,
-        model: &'static Model,
-    ) -> Vec<(&'static Model, PendingKind)> {
+    fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
+        let model = access.model;
         let mut kinds = Vec::new();
-        if is_source(access, model) {
+        if is_source(access) {
             kinds.push((model, PendingKind::FAN_OUT));
         }
         if is_dependent(model) {
@@ -147,11 +142,10 @@ impl Maintainer for Copies {
 
     fn recover<'a>(
         &'a self,
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         report: &'a mut RecoveryReport,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(pending::recover_model(access, model, report))
+        Box::pin(pending::recover_model(access, report))
     }
 
     fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
@@ -163,21 +157,19 @@ impl Maintainer for Copies {
 
     fn clear_deleted<'a>(
         &'a self,
-        full_access: &'a Access,
-        model: &'static Model,
+        full_access: ModelAccess<'a>,
         deleted: &'a [DeletedDocument<'a>],
         version: i64,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(clear_copies(full_access, model, deleted, version))
+        Box::pin(clear_copies(full_access, deleted, version))
     }
 
     fn extend_detach(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         change: &mut DocumentChange,
     ) -> Result<Detach> {
-        clear_detached_copies(access, model, change)
+        clear_detached_copies(access, change)
     }
 }
 
@@ -257,8 +249,8 @@ fn declared_copies(model: &Model) -> BTreeMap<String, String> {
 }
 
 /// Whether other models copy from this model.
-fn is_source(access: &Access, model: &'static Model) -> bool {
-    layout::dependent_models(access.schema_models(), model)
+fn is_source(access: ModelAccess<'_>) -> bool {
+    layout::dependent_models(access.schema_models(), access.model)
         .next()
         .is_some()
 }
@@ -280,7 +272,8 @@ pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
 }
 
 /// Returns why a write affects copies: the references whose copies the write fills, and the copied fields that change.
-fn copy_reasons(access: &Access, model: &'static Model, footprint: &Footprint<'_>) -> Vec<String> {
+fn copy_reasons(access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+    let model = access.model;
     let groups = copy_groups(model);
     let fills = |group: &layout::CopyGroup| {
         let names = group
@@ -332,9 +325,9 @@ async fn fill_elements(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
     }
     let (access, model, sources) = (&cx.access, cx.model, &mut cx.sources);
     if let Some(documents) = write.documents_to_insert() {
-        fill::fill_inserted(access, model, &groups, documents, sources).await?;
+        fill::fill_inserted(access.to(model), &groups, documents, sources).await?;
     } else if let Some(DocumentChange::Operators { update, .. }) = write.change_mut() {
-        fill::fill_update(access, model, &groups, update, sources).await?;
+        fill::fill_update(access.to(model), &groups, update, sources).await?;
     }
     Ok(())
 }
@@ -350,7 +343,7 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
     if let Some(documents) = write.documents_to_insert() {
         if !groups.is_empty() {
             pending.revalidation =
-                fill::fill_inserted(access, model, &groups, documents, sources).await?;
+                fill::fill_inserted(access.to(model), &groups, documents, sources).await?;
             if let Some(token) = pending.revalidation {
                 let sources = sources.copied_sources(&groups)?.into();
                 cx.revalidation = Some(Revalidation { token, sources });
@@ -371,10 +364,11 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
     if !groups.is_empty() {
-        pending.revalidation = fill::fill_update(access, model, &groups, update, sources).await?;
+        pending.revalidation =
+            fill::fill_update(access.to(model), &groups, update, sources).await?;
     }
     if let Some((fan_out, record)) =
-        pending::add_pending_fan_out(access, model, &dependents, update)?
+        pending::add_pending_fan_out(access.to(model), &dependents, update)?
     {
         index::ensure_indexed(access, &dependents).await?;
         cx.conditional_record = Some(record);
@@ -410,9 +404,9 @@ async fn run_with_pending(
         (Ok(outcome), _) if outcome.matched == 0 => {}
         (Ok(_), None) => pending.run_after_write(access, model).await,
         // A failed operation may have written some documents.
-        (Err(_), None) => pending.run_in_background(&access, model),
+        (Err(_), None) => pending.run_in_background(access.to(model)),
         // The documents are visible to other sessions only after the commit of the caller's transaction.
-        (Ok(_), Some(_)) => pending.run_in_background(&access, model),
+        (Ok(_), Some(_)) => pending.run_in_background(access.to(model)),
         (Err(_), Some(_)) => {}
     }
     outcome
@@ -436,7 +430,7 @@ async fn run_with_fan_out(
             if access.transaction_scope().is_none() || outcome.matched == 0 {
                 return Ok((outcome, FanOutProgress::NotStarted));
             }
-            let fan_out = pending.fan_out_in_transaction(&access, model).await;
+            let fan_out = pending.fan_out_in_transaction(access.to(model)).await;
             let fan_out = fan_out.map_err(|error| {
                 is_rejected.store(is_rejection(&error), Ordering::Relaxed);
                 access.fail_transaction(error)
@@ -444,7 +438,7 @@ async fn run_with_fan_out(
             Ok((outcome, fan_out?))
         }
     };
-    let result = recovery::run_transactional(&cx.access, cx.model, run_transaction).await;
+    let result = recovery::run_transactional(cx.access.to(cx.model), run_transaction).await;
     let is_own = cx.access.transaction_scope().is_none();
     if result.is_err() && is_own && is_rejected.load(Ordering::Relaxed) {
         let reason = "a dependent rejects a copy: the fan-out stays pending";
@@ -455,11 +449,8 @@ async fn run_with_fan_out(
 }
 
 /// Sets the copies beside a reference to null when an update removes the reference.
-fn clear_detached_copies(
-    access: &Access,
-    model: &'static Model,
-    change: &mut DocumentChange,
-) -> Result<Detach> {
+fn clear_detached_copies(access: ModelAccess<'_>, change: &mut DocumentChange) -> Result<Detach> {
+    let model = access.model;
     let mut detach = Detach::default();
     let (DocumentChange::Operators { update, .. }, true) = (change, model.copies.has_filled())
     else {
@@ -467,13 +458,11 @@ fn clear_detached_copies(
     };
     fill::null_copies(model, update)?;
     let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-    if let Some((fan_out, record)) =
-        pending::add_pending_fan_out(access, model, &dependents, update)?
-    {
+    if let Some((fan_out, record)) = pending::add_pending_fan_out(access, &dependents, update)? {
         let pending = PendingCopies::of_fan_out(fan_out.0, fan_out.1);
         detach.conditional_record = Some(record);
         detach.follow_up = Some(Box::new(move |access| {
-            pending.run_in_background(access, model);
+            pending.run_in_background(access.to(model));
         }));
     }
     Ok(detach)

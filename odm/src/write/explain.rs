@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::{Footprint, maintainer::MAINTAINERS};
-use crate::{backend::operation::Stage, schema::Model, session::access::Access};
+use crate::{backend::operation::Stage, session::access::ModelAccess};
 
 /// The reasons for the stages of a write that is explained.
 #[derive(Debug, Default)]
@@ -13,15 +13,10 @@ pub(crate) struct WriteExplanation {
 
 impl WriteExplanation {
     /// Adds the reasons for the stages that a write request runs, each reason once.
-    pub(super) fn add_reasons(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) {
+    pub(super) fn add_reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) {
         let mut known = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in MAINTAINERS {
-            for reason in kind.reasons(access, model, footprint) {
+            for reason in kind.reasons(access, footprint) {
                 let entry = (kind.stage(), reason);
                 if !known.contains(&entry) {
                     known.push(entry);

@@ -27,7 +27,7 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{Model, OverflowField},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
 };
 
 /// All stages, from the first to the last.
@@ -60,12 +60,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool;
 
     /// Returns why a write affects the kind, one sentence for each reason.
-    fn reasons(
-        &self,
-        _access: &Access,
-        _model: &'static Model,
-        _footprint: &Footprint<'_>,
-    ) -> Vec<String> {
+    fn reasons(&self, _access: ModelAccess<'_>, _footprint: &Footprint<'_>) -> Vec<String> {
         Vec::new()
     }
 
@@ -102,19 +97,14 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     }
 
     /// Returns the kinds of pending work that documents of a model can have.
-    fn pending_kinds(
-        &self,
-        _access: &Access,
-        _model: &'static Model,
-    ) -> Vec<(&'static Model, PendingKind)> {
+    fn pending_kinds(&self, _access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
         Vec::new()
     }
 
     /// Recovers the abandoned pending work of a model. A failure in one document does not stop the recovery of the rest.
     fn recover<'a>(
         &'a self,
-        _access: &'a Access,
-        _model: &'static Model,
+        _access: ModelAccess<'a>,
         _report: &'a mut RecoveryReport,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
@@ -132,8 +122,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Reads what the kind needs of documents before a transaction deletes the documents. Returns the work after the delete.
     fn before_delete<'a>(
         &'a self,
-        _full_access: &'a Access,
-        _model: &'static Model,
+        _full_access: ModelAccess<'a>,
         _ids: &'a [RawBson],
     ) -> BoxFuture<'a, Result<Option<AfterDelete>>> {
         Box::pin(std::future::ready(Ok(None)))
@@ -142,8 +131,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Deletes the parts of documents in other collections, before the documents are deleted.
     fn delete_parts<'a>(
         &'a self,
-        _full_access: &'a Access,
-        _model: &'static Model,
+        _full_access: ModelAccess<'a>,
         _filter: &'a RawDocument,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
@@ -155,8 +143,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// same `_id`.
     fn clear_deleted<'a>(
         &'a self,
-        _full_access: &'a Access,
-        _model: &'static Model,
+        _full_access: ModelAccess<'a>,
         _deleted: &'a [DeletedDocument<'a>],
         _version: i64,
     ) -> BoxFuture<'a, Result<()>> {
@@ -164,20 +151,14 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     }
 
     /// Adds fields to the update that makes a tombstone final.
-    fn mark_tombstone(
-        &self,
-        _access: &Access,
-        _model: &'static Model,
-        _set: &mut RawDocumentBuf,
-    ) -> Result<()> {
+    fn mark_tombstone(&self, _access: ModelAccess<'_>, _set: &mut RawDocumentBuf) -> Result<()> {
         Ok(())
     }
 
     /// Removes the values of a document with a final tombstone from other documents, before the document is deleted.
     fn finish_tombstone<'a>(
         &'a self,
-        _full_access: &'a Access,
-        _model: &'static Model,
+        _full_access: ModelAccess<'a>,
         _id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
@@ -186,8 +167,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Adds to an update that removes references to deleted documents.
     fn extend_detach(
         &self,
-        _access: &Access,
-        _model: &'static Model,
+        _access: ModelAccess<'_>,
         _change: &mut DocumentChange,
     ) -> Result<Detach> {
         Ok(Detach::default())
@@ -218,8 +198,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Handles elements that a transaction has inserted into chunks, together with a new document.
     fn elements_inserted<'a>(
         &'a self,
-        _access: &'a Access,
-        _model: &'static Model,
+        _access: ModelAccess<'a>,
         _array: &'static OverflowField,
         _owner: &'a Bson,
         _elements: Vec<&'a Bson>,
@@ -272,8 +251,8 @@ impl WriteContext {
     }
 
     /// Returns the context of a follow-up write.
-    pub(super) fn of_follow_up(access: &Access, model: &'static Model) -> Self {
-        Self::new(access.clone(), model, SourceCache::default())
+    pub(super) fn of_follow_up(access: ModelAccess<'_>) -> Self {
+        Self::new(Access::clone(&access), access.model, SourceCache::default())
     }
 
     /// Returns the same context in a transaction.
@@ -358,7 +337,7 @@ impl Next {
                 return stage.run(cx, write, Self(stages));
             }
         }
-        Box::pin(async move { write.send(&cx.access, cx.model).await })
+        Box::pin(async move { write.send(cx.access.to(cx.model)).await })
     }
 }
 
@@ -459,22 +438,17 @@ pub(super) struct ElementUpdate<'u> {
 
 /// Runs a follow-up write through all stages.
 pub(super) fn run_follow_up(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     write: impl Into<WriteOperation>,
 ) -> BoxFuture<'static, Result<WriteOutcome>> {
-    Next::all().run(WriteContext::of_follow_up(access, model), write.into())
+    Next::all().run(WriteContext::of_follow_up(access), write.into())
 }
 
 /// Adds the fields of all kinds to the update that makes a tombstone final.
-pub(super) fn mark_tombstone(
-    access: &Access,
-    model: &'static Model,
-    set: &mut RawDocumentBuf,
-) -> Result<()> {
+pub(super) fn mark_tombstone(access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
     MAINTAINERS
         .iter()
-        .try_for_each(|kind| kind.mark_tombstone(access, model, set))
+        .try_for_each(|kind| kind.mark_tombstone(access, set))
 }
 
 /// Returns the paths that a save must not change.
@@ -490,14 +464,9 @@ pub(crate) fn declarations(model: &Model) -> BTreeMap<String, String> {
 }
 
 /// Returns the kinds of pending work that documents of a model, or the chunks of its arrays, can have.
-pub(crate) fn pending_kinds(
-    access: &Access,
-    model: &'static Model,
-) -> Vec<(&'static Model, PendingKind)> {
+pub(crate) fn pending_kinds(access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
     let kinds = MAINTAINERS.iter();
-    kinds
-        .flat_map(|kind| kind.pending_kinds(access, model))
-        .collect()
+    kinds.flat_map(|kind| kind.pending_kinds(access)).collect()
 }
 
 /// Adds the indexes of all kinds to the declared indexes.

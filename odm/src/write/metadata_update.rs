@@ -16,8 +16,7 @@ use crate::{
     },
     error,
     pending::{blocked::is_rejection, record::PendingKind},
-    schema::Model,
-    session::access::Access,
+    session::access::ModelAccess,
 };
 
 /// An update of metadata in documents.
@@ -40,15 +39,11 @@ impl MetadataUpdate {
         }
     }
 
-    async fn into_update(
-        mut self,
-        access: &Access,
-        model: &'static Model,
-    ) -> Result<UpdateOperation> {
-        narrow_filter(access, model, &mut self.filter, false).await?;
+    async fn into_update(mut self, access: ModelAccess<'_>) -> Result<UpdateOperation> {
+        narrow_filter(access, &mut self.filter, false).await?;
         let array_filters = self.array_filters.iter().map(to_raw_document);
         Ok(UpdateOperation {
-            collection: model.collection.into(),
+            collection: access.model.collection.into(),
             filter: self.filter,
             change: DocumentChange::Operators {
                 update: to_raw_document(&self.update)?,
@@ -64,20 +59,19 @@ impl MetadataUpdate {
 /// Applies updates of metadata in one command. Returns the number of matched documents. The version and the modification time of
 /// the documents stay the same.
 pub(crate) async fn apply_updates(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     mut changes: Vec<MetadataUpdate>,
 ) -> Result<u64> {
     if changes.len() < 2 {
         return match changes.pop() {
-            Some(single) => apply_update(access, model, single).await,
+            Some(single) => apply_update(access, single).await,
             None => Ok(0),
         };
     }
-    let outcome = write_unordered(access, model, changes).await?;
+    let outcome = write_unordered(access, changes).await?;
     for result in outcome.results {
         if let BulkItemOutcome::Failed(error) = result {
-            return Err(error::naming_model(model)(error));
+            return Err(error::naming_model(access.model)(error));
         }
     }
     Ok(outcome.matched)
@@ -85,8 +79,7 @@ pub(crate) async fn apply_updates(
 
 /// Writes updates of metadata in one unordered bulk.
 async fn write_unordered(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     changes: Vec<MetadataUpdate>,
 ) -> Result<BulkWriteResult> {
     let origin = changes
@@ -95,7 +88,7 @@ async fn write_unordered(
     let mut writes = Vec::with_capacity(changes.len());
     for change in changes {
         writes.push(BulkItem {
-            write: BulkOperation::Update(change.into_update(access, model).await?),
+            write: BulkOperation::Update(change.into_update(access).await?),
             unmatched: Unmatched::Ignore,
         });
     }
@@ -107,22 +100,21 @@ async fn write_unordered(
     access
         .bulk_write(bulk)
         .await
-        .map_err(error::naming_model(model))
+        .map_err(error::naming_model(access.model))
 }
 
 /// Applies updates of metadata to one document each. Returns the rejecting documents with the errors.
 pub(crate) async fn apply_each(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     changes: Vec<(RawBson, MetadataUpdate)>,
 ) -> Result<Vec<(RawBson, Error)>> {
     let (ids, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-    let outcome = write_unordered(access, model, changes).await?;
+    let outcome = write_unordered(access, changes).await?;
     let mut rejected = Vec::new();
     for (id, result) in ids.into_iter().zip(outcome.results) {
         match result {
             BulkItemOutcome::Failed(error) if is_rejection(&error) => rejected.push((id, error)),
-            BulkItemOutcome::Failed(error) => return Err(error::naming_model(model)(error)),
+            BulkItemOutcome::Failed(error) => return Err(error::naming_model(access.model)(error)),
             BulkItemOutcome::Applied
             | BulkItemOutcome::NotApplied
             | BulkItemOutcome::NotAttempted => {}
@@ -132,24 +124,19 @@ pub(crate) async fn apply_each(
 }
 
 /// Applies an update of metadata. Returns the number of matched documents.
-pub(crate) async fn apply_update(
-    access: &Access,
-    model: &'static Model,
-    change: MetadataUpdate,
-) -> Result<u64> {
-    let update = change.into_update(access, model).await?;
-    Ok(access.update(model, update).await?.matched)
+pub(crate) async fn apply_update(access: ModelAccess<'_>, change: MetadataUpdate) -> Result<u64> {
+    let update = change.into_update(access).await?;
+    Ok(access.update(access.model, update).await?.matched)
 }
 
 /// Removes the records of a kind of pending work from the documents that a filter matches. Returns the number of documents.
 pub(crate) async fn remove_records(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     stage: Stage,
     kind: PendingKind,
     filter: RawDocumentBuf,
 ) -> Result<u64> {
     let update = doc! { "$unset": { kind.record_path(): "" } };
     let origin = stage.step("remove the pending record");
-    apply_update(access, model, MetadataUpdate::new(origin, filter, update)).await
+    apply_update(access, MetadataUpdate::new(origin, filter, update)).await
 }

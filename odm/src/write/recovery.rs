@@ -4,20 +4,18 @@ use super::maintainer::MAINTAINERS;
 use crate::{
     Result,
     pending::{expired::RecoveryReport, record::PendingKind},
-    schema::Model,
-    session::access::Access,
+    session::access::{Access, ModelAccess},
 };
 
 /// Recovers the abandoned pending work of a model: references, copies, rollups and overflow arrays. A failure in one document does
 /// not stop the recovery of the rest.
 pub(crate) async fn recover_abandoned(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     // Rollups and copies of a document are recovered after its references: the write of the references may have been undone.
     for kind in MAINTAINERS.iter().rev() {
-        kind.recover(access, model, report).await?;
+        kind.recover(access, report).await?;
     }
     Ok(())
 }
@@ -47,18 +45,18 @@ where
 /// Recovery is not possible inside of the transaction. So the stage that opens the transaction recovers, also for the stages
 /// inside.
 pub(super) async fn run_transactional<R, F>(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     work: impl Fn(Access) -> F + Send + Sync,
 ) -> Result<R>
 where
     R: Send,
     F: Future<Output = Result<R>> + Send,
 {
+    let model = access.model;
     let run = || access.run_transactional(&work);
     match model.links().is_empty() {
         true => run().await,
-        false => retry_after_recovery(access, run).await,
+        false => retry_after_recovery(&access, run).await,
     }
 }
 
@@ -67,10 +65,10 @@ async fn recover_references(access: &Access) -> Result<u64> {
     let mut report = RecoveryReport::default();
     for model in access.schema_models() {
         for kind in MAINTAINERS {
-            let kinds = kind.pending_kinds(access, model);
+            let kinds = kind.pending_kinds(access.to(model));
             let mut kinds = kinds.iter().map(|(_, kind)| *kind);
             if kinds.any(|kind| kind == PendingKind::REFERENCES) {
-                kind.recover(access, model, &mut report).await?;
+                kind.recover(access.to(model), &mut report).await?;
             }
         }
     }

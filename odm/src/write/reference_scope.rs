@@ -8,7 +8,7 @@ use crate::{
     backend::operation::DocumentChange,
     error,
     schema::{Model, SharedScope},
-    session::access::Access,
+    session::access::ModelAccess,
 };
 
 /// Returns an error if a session across all scopes may add references to documents of a scope.
@@ -16,10 +16,10 @@ use crate::{
 /// A reference must point to a document of the referrer's scope. A session of one scope sees no other document, so the references
 /// are valid. A session across all scopes sees every target, and an update of many documents does not know their scopes.
 pub(super) fn ensure_references_in_scope(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     footprint: &Footprint<'_>,
 ) -> Result<()> {
+    let model = access.model;
     let Footprint::Changes(DocumentChange::Operators { update, .. }) = footprint else {
         return Ok(());
     };

@@ -80,7 +80,7 @@ use crate::{
     },
     schema::{Model, OverflowField, ReferenceLink},
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition, find_matching},
         retry,
         soft_delete::Visibility,
     },
@@ -101,13 +101,8 @@ impl Maintainer for References {
         !cx.has_intent && (is_two_phase || may_change_references(cx, footprint))
     }
 
-    fn reasons(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) -> Vec<String> {
-        reference_reasons(access, model, footprint)
+    fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        reference_reasons(access, footprint)
     }
 
     fn run(
@@ -132,23 +127,18 @@ impl Maintainer for References {
         overflow_references::add_element_indexes(declared);
     }
 
-    fn pending_kinds(
-        &self,
-        access: &Access,
-        model: &'static Model,
-    ) -> Vec<(&'static Model, PendingKind)> {
-        let unfinished = can_have_unfinished_work(access, model);
-        let kind = unfinished.then_some((model, PendingKind::REFERENCES));
+    fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
+        let unfinished = can_have_unfinished_work(access);
+        let kind = unfinished.then_some((access.model, PendingKind::REFERENCES));
         kind.into_iter().collect()
     }
 
     fn recover<'a>(
         &'a self,
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         report: &'a mut RecoveryReport,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(recover_model(access, model, report))
+        Box::pin(recover_model(access, report))
     }
 
     fn depends_on_elements(
@@ -170,16 +160,15 @@ impl Maintainer for References {
 
     fn elements_inserted<'a>(
         &'a self,
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         array: &'static OverflowField,
         owner: &'a Bson,
         elements: Vec<&'a Bson>,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            match overflow_references::rule_of_array(model, array) {
+            match overflow_references::rule_of_array(access.model, array) {
                 Some(rule) => {
-                    overflow_references::add_to_inverses(access, rule, owner, elements).await
+                    overflow_references::add_to_inverses(&access, rule, owner, elements).await
                 }
                 None => Ok(()),
             }
@@ -268,7 +257,7 @@ async fn delete_in_batches(
             } else {
                 MAX_LINK_QUERY_DOCUMENTS as u64
             });
-        let found = read_linked(access, model, find).await?;
+        let found = read_linked(access.to(model), find).await?;
         let batch_ids: Vec<_> = document_ids(&found).collect();
         if let [_, _, ..] = batch_ids.as_slice()
             && let Some(outcome) = run_in_transaction(cx, &pinned(&batch_ids)?, next).await?
@@ -320,7 +309,7 @@ impl TransactionalWrite<'_> {
         mut write: WriteOperation,
     ) -> Result<WriteOutcome> {
         let outcome = self
-            .try_find_and_modify(&self.cx.access, model, &write)
+            .try_find_and_modify(self.cx.access.to(model), &write)
             .await;
         if let Some(outcome) = outcome.map_err(|error| self.cx.access.fail_transaction(error))? {
             return Ok(outcome);
@@ -332,7 +321,7 @@ impl TransactionalWrite<'_> {
         };
         let write_all = async {
             let outcome = self
-                .write_with_inverses(&self.cx.access, model, write, &before)
+                .write_with_inverses(self.cx.access.to(model), write, &before)
                 .await?;
             if let Some(delete_set) = delete_set {
                 self.delete_cascaded(model, &before, &delete_set).await?;
@@ -351,10 +340,10 @@ impl TransactionalWrite<'_> {
     /// Returns `None` if the operators do not determine the new references.
     async fn try_find_and_modify(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         write: &WriteOperation,
     ) -> Result<Option<WriteOutcome>> {
+        let model = access.model;
         let (Some(mut modify), Footprint::Changes(change)) =
             (write.as_find_and_modify(), write.footprint())
         else {
@@ -376,7 +365,7 @@ impl TransactionalWrite<'_> {
         let before = [LinkedDocument::from_stored(model, &raw)?];
         ensure_decided(model, &before)?;
         let after = footprint::predict_references(change, model, &before).unwrap_or_default();
-        update_inverses(access, model, &before, &after, ReferenceWrite::Update).await?;
+        update_inverses(access, &before, &after, ReferenceWrite::Update).await?;
         let references_changed = (0..model.links().len()).any(|link| {
             let targets = |documents: &[LinkedDocument]| {
                 let document = documents.first();
@@ -412,7 +401,7 @@ impl TransactionalWrite<'_> {
             .with_origin(Stage::REFERENCES.step("read the stored references"))
             .with_sort(sort)
             .with_limit(if affects_at_most_one { Some(1) } else { limit });
-        let found = read_linked(&self.cx.access, model, find).await?;
+        let found = read_linked(self.cx.access.to(model), find).await?;
         ensure_decided(model, &found)?;
         add_condition(filter, "_id", one_of(document_ids(&found)))?;
         Ok(found)
@@ -427,7 +416,7 @@ impl TransactionalWrite<'_> {
         let mut delete_set = DeleteSet::new(false);
         let roots = before.to_vec();
         if !delete_set
-            .collect_cascade(&self.full_access, model, roots, self.max_documents)
+            .collect_cascade(self.full_access.to(model), roots, self.max_documents)
             .await?
         {
             self.exceeds_limit.store(true, Ordering::Relaxed);
@@ -463,12 +452,12 @@ impl TransactionalWrite<'_> {
                 origin: Stage::REFERENCES.step("delete the cascaded documents"),
             };
             let delete = WriteOperation::Delete(delete);
-            self.write_with_inverses(full_access, part.model, delete, &cascaded)
+            self.write_with_inverses(full_access.to(part.model), delete, &cascaded)
                 .await?;
         }
         for part in delete_set.by_model() {
-            detach_referrers(full_access, part.model, &part.documents).await?;
-            clear_deleted(full_access, part.model, &part.documents, first_version()).await?;
+            detach_referrers(full_access.to(part.model), &part.documents).await?;
+            clear_deleted(full_access.to(part.model), &part.documents, first_version()).await?;
         }
         Ok(())
     }
@@ -476,11 +465,11 @@ impl TransactionalWrite<'_> {
     /// Runs a write with the visibility of `access`, and updates inverses for the references that changed.
     async fn write_with_inverses(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         write: WriteOperation,
         before: &[LinkedDocument],
     ) -> Result<WriteOutcome> {
+        let model = access.model;
         let full_access = &self.full_access;
         let mut after = Vec::new();
         let (mut kind, mut predicted) = (ReferenceWrite::Delete, None);
@@ -500,12 +489,9 @@ impl TransactionalWrite<'_> {
         }
         let mut before = Cow::Borrowed(before);
         let outcome = match kind {
-            ReferenceWrite::Delete => {
-                self.delete_documents(access, model, write, &mut before)
-                    .await?
-            }
+            ReferenceWrite::Delete => self.delete_documents(access, write, &mut before).await?,
             ReferenceWrite::Insert | ReferenceWrite::Update | ReferenceWrite::Upgrade => {
-                self.next.run(self.cx.with_access(access), write).await?
+                self.next.run(self.cx.with_access(&access), write).await?
             }
         };
         let before = before.as_ref();
@@ -514,37 +500,36 @@ impl TransactionalWrite<'_> {
         } else if kind == ReferenceWrite::Update && !before.is_empty() {
             let filter = ids_filter(document_ids(before));
             after = read_linked(
-                full_access,
-                model,
+                full_access.to(model),
                 find_matching(model.collection, &filter)
                     .with_origin(Stage::REFERENCES.step("read the new references")),
             )
             .await?;
         }
-        update_inverses(access, model, before, &after, kind).await?;
+        update_inverses(access, before, &after, kind).await?;
         Ok(outcome)
     }
 
     /// Deletes documents, with the follow-up writes of the other kinds. Loads the spilled references of the documents.
     async fn delete_documents(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         write: WriteOperation,
         documents: &mut Cow<'_, [LinkedDocument]>,
     ) -> Result<WriteOutcome> {
+        let model = access.model;
         let full_access = &self.full_access;
         let ids: Vec<_> = document_ids(documents).cloned().collect();
         let mut after_delete: Vec<AfterDelete> = Vec::new();
         for kind in MAINTAINERS {
-            after_delete.extend(kind.before_delete(full_access, model, &ids).await?);
+            after_delete.extend(kind.before_delete(full_access.to(model), &ids).await?);
         }
-        overflow_references::load_spilled_targets(full_access, model, documents).await?;
+        overflow_references::load_spilled_targets(full_access.to(model), documents).await?;
         let deleted = ids_filter(&ids);
         for kind in MAINTAINERS {
-            kind.delete_parts(full_access, model, &deleted).await?;
+            kind.delete_parts(full_access.to(model), &deleted).await?;
         }
-        let outcome = write.send(access, model).await?;
+        let outcome = write.send(access).await?;
         for run in after_delete {
             run(full_access.clone()).await?;
         }
@@ -554,14 +539,13 @@ impl TransactionalWrite<'_> {
 
 /// Updates inverses for the difference between two states of documents. A new target must be visible to `access`.
 async fn update_inverses(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     before: &[LinkedDocument],
     after: &[LinkedDocument],
     kind: ReferenceWrite,
 ) -> Result<()> {
     // The session of a restore sees soft-deleted documents, and must not add references to them.
-    let present = access.clone().with_visibility(Visibility::Present);
+    let present = Access::clone(&access).with_visibility(Visibility::Present);
     let full_access = access.with_full_visibility();
     let mut inverse_batch = InverseBatch::new(&present, &full_access);
     let addition = match kind {
@@ -570,9 +554,9 @@ async fn update_inverses(
             InverseChange::Add
         }
     };
-    for (position, link) in model.links().iter().enumerate() {
+    for (position, link) in access.model.links().iter().enumerate() {
         // `references/overflow_references.rs` updates the inverses for an update of an overflow array.
-        let overflows = model.overflow_of(&link.link_field).is_some();
+        let overflows = access.model.overflow_of(&link.link_field).is_some();
         if kind == ReferenceWrite::Update && overflows {
             continue;
         }
@@ -596,33 +580,28 @@ fn exclude_final_tombstones(filter: &mut RawDocumentBuf) -> Result<()> {
 
 /// Removes the values of deleted documents from other documents, for all kinds.
 async fn clear_deleted(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     deleted: &[LinkedDocument],
     version: i64,
 ) -> Result<()> {
     let deleted: Vec<_> = deleted.iter().map(LinkedDocument::as_deleted).collect();
     for kind in MAINTAINERS {
-        kind.clear_deleted(full_access, model, &deleted, version)
-            .await?;
+        kind.clear_deleted(full_access, &deleted, version).await?;
     }
     Ok(())
 }
 
 /// Whether documents of a model can have an intent record or a tombstone.
-fn can_have_unfinished_work(access: &Access, model: &'static Model) -> bool {
-    !model.links().is_empty()
-        || rules_targeting(access, model).next().is_some()
-        || DeleteFollowUp::of_model(access.schema_models(), model) != DeleteFollowUp::None
+fn can_have_unfinished_work(access: ModelAccess<'_>) -> bool {
+    !access.model.links().is_empty()
+        || rules_targeting(access).next().is_some()
+        || DeleteFollowUp::of_model(access.schema_models(), access.model) != DeleteFollowUp::None
 }
 
 /// Recovers abandoned work on the references of a model. A failure in one document does not stop the recovery of the rest.
-async fn recover_model(
-    access: &Access,
-    model: &'static Model,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    if !can_have_unfinished_work(access, model) {
+async fn recover_model(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
+    let model = access.model;
+    if !can_have_unfinished_work(access) {
         // An earlier version of the model may have had links. Then the lease index of these links still exists.
         let indexes = access.backend().list_indexes(model.collection).await;
         let indexes = indexes.map_err(error::naming_model(model))?;
@@ -632,10 +611,10 @@ async fn recover_model(
         }
     }
     let (kind, batch) = (PendingKind::REFERENCES, MAX_LINK_QUERY_DOCUMENTS);
-    let mut expired = ExpiredWork::new(access, model, kind, Stage::REFERENCES, batch);
+    let mut expired = ExpiredWork::new(&access, model, kind, Stage::REFERENCES, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
-            match intent::recover_document(access, model, &id).await {
+            match intent::recover_document(access, &id).await {
                 Ok(()) => report.recovered += 1,
                 Err(error) => expired.record_failure(report, id, error).await?,
             }
@@ -695,15 +674,20 @@ async fn guard_targets(
             "$set",
             single_field_document(INVERSE_VERSION, ObjectId::new())?,
         )?;
-        if update_metadata(access, model, "guard the targets", filter.clone(), change).await?
+        if update_metadata(
+            access.to(model),
+            "guard the targets",
+            filter.clone(),
+            change,
+        )
+        .await?
             == ids.len() as u64
         {
             continue;
         }
         let filter = ids_filter(&ids);
         let found_targets = read_linked(
-            access,
-            model,
+            access.to(model),
             find_matching(model.collection, &filter)
                 .with_origin(Stage::REFERENCES.step("read the targets")),
         )
@@ -730,20 +714,19 @@ async fn guard_targets(
 
 /// Updates metadata of documents. The version and the modification time of the documents stay the same.
 async fn update_metadata(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     step: &'static str,
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {
-    narrow_filter(access, model, &mut filter, false).await?;
+    narrow_filter(access, &mut filter, false).await?;
     let update = UpdateOperation {
-        collection: model.collection.into(),
+        collection: access.model.collection.into(),
         filter,
         change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
         origin: Stage::REFERENCES.step(step),
     };
-    Ok(access.update(model, update).await?.matched)
+    Ok(access.update(access.model, update).await?.matched)
 }

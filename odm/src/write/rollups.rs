@@ -65,7 +65,11 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{Model, Rollup, RollupKind},
-    session::{access::Access, retry, transaction_scope::TransactionAttempts},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+        transaction_scope::TransactionAttempts,
+    },
     write::footprint::with_operator,
 };
 
@@ -86,16 +90,11 @@ impl Maintainer for Rollups {
 
     fn is_affected(&self, cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
         let is_insert = matches!(footprint, Footprint::Inserts(_));
-        is_insert && is_parent_model(cx.model) || is_child_model(&cx.access, cx.model)
+        is_insert && is_parent_model(cx.model) || is_child_model(cx.access.to(cx.model))
     }
 
-    fn reasons(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        footprint: &Footprint<'_>,
-    ) -> Vec<String> {
-        rollup_reasons(access, model, footprint)
+    fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        rollup_reasons(access, footprint)
     }
 
     fn run(
@@ -127,13 +126,10 @@ impl Maintainer for Rollups {
         add_rollup_indexes(models, declared);
     }
 
-    fn pending_kinds(
-        &self,
-        access: &Access,
-        model: &'static Model,
-    ) -> Vec<(&'static Model, PendingKind)> {
+    fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
+        let model = access.model;
         let mut kinds = Vec::new();
-        if is_child_model(access, model) {
+        if is_child_model(access) {
             kinds.push((model, PendingKind::ROLLUP));
         }
         if is_parent_model(model) {
@@ -144,11 +140,10 @@ impl Maintainer for Rollups {
 
     fn recover<'a>(
         &'a self,
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         report: &'a mut RecoveryReport,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(recover_model(access, model, report))
+        Box::pin(recover_model(access, report))
     }
 
     fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
@@ -160,16 +155,17 @@ impl Maintainer for Rollups {
 
     fn before_delete<'a>(
         &'a self,
-        full_access: &'a Access,
-        model: &'static Model,
+        full_access: ModelAccess<'a>,
         ids: &'a [RawBson],
     ) -> BoxFuture<'a, Result<Option<AfterDelete>>> {
         Box::pin(async move {
-            let deleted = read_deleted_children(full_access, model, ids).await?;
+            let deleted = read_deleted_children(full_access, ids).await?;
             Ok(deleted.map(|children| {
                 let subtract = move |access: Access| -> BoxFuture<'static, Result<()>> {
                     Box::pin(async move {
-                        let missing = subtract_deleted_children(&access, model, children).await?;
+                        let missing =
+                            subtract_deleted_children(access.to(full_access.model), children)
+                                .await?;
                         missing.recompute_after_commit(&access);
                         Ok(())
                     })
@@ -179,36 +175,30 @@ impl Maintainer for Rollups {
         })
     }
 
-    fn mark_tombstone(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        set: &mut RawDocumentBuf,
-    ) -> Result<()> {
-        mark_pending_on_delete(access, model, set)
+    fn mark_tombstone(&self, access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
+        mark_pending_on_delete(access, set)
     }
 
     fn finish_tombstone<'a>(
         &'a self,
-        full_access: &'a Access,
-        model: &'static Model,
+        full_access: ModelAccess<'a>,
         id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(subtract_deleted_child(full_access, model, id))
+        Box::pin(subtract_deleted_child(full_access, id))
     }
 
     fn extend_detach(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         change: &mut DocumentChange,
     ) -> Result<Detach> {
+        let model = access.model;
         let mut detach = Detach::default();
         if let DocumentChange::Operators { update, .. } = change
-            && let Some(token) = mark_pending_if_changed(access, model, update)?
+            && let Some(token) = mark_pending_if_changed(access, update)?
         {
             detach.follow_up = Some(Box::new(move |access| {
-                apply_in_background(access, model, token);
+                apply_in_background(access.to(model), token);
             }));
         }
         Ok(detach)
@@ -263,16 +253,13 @@ fn add_rollup_indexes(models: &[&'static Model], declared: &mut [(&'static Model
 }
 
 /// Whether documents of a model are children: another model has rollups of this model.
-fn is_child_model(access: &Access, model: &Model) -> bool {
-    !rollup_groups(access.schema_models(), model).is_empty()
+fn is_child_model(access: ModelAccess<'_>) -> bool {
+    !rollup_groups(access.schema_models(), access.model).is_empty()
 }
 
 /// Returns why a write affects rollups: the rollups of parents that may change.
-fn rollup_reasons(
-    access: &Access,
-    model: &'static Model,
-    footprint: &Footprint<'_>,
-) -> Vec<String> {
+fn rollup_reasons(access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+    let model = access.model;
     let groups = rollup_groups(access.schema_models(), model).into_iter();
     let affected = groups.filter(|group| match footprint {
         Footprint::Inserts(_) | Footprint::Removes => true,
@@ -301,14 +288,13 @@ fn rollup_reasons(
 
 /// Records pending work in an update that can change the contributions of the documents. Returns the token.
 fn mark_pending_if_changed(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     update: &mut RawDocumentBuf,
 ) -> Result<Option<PendingToken>> {
-    let groups = rollup_groups(access.schema_models(), model);
+    let groups = rollup_groups(access.schema_models(), access.model);
     if !groups
         .iter()
-        .any(|group| group.is_changed_by(model, update))
+        .any(|group| group.is_changed_by(access.model, update))
     {
         return Ok(None);
     }
@@ -324,8 +310,8 @@ fn mark_pending_if_changed(
 
 /// Records pending work together with a tombstone. The new token invalidates a concurrent worker that still applies the
 /// contributions from before the delete.
-fn mark_pending_on_delete(access: &Access, model: &Model, set: &mut RawDocumentBuf) -> Result<()> {
-    match is_child_model(access, model) {
+fn mark_pending_on_delete(access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
+    match is_child_model(access) {
         true => append_field(
             set,
             PendingKind::ROLLUP.record_path(),
@@ -343,7 +329,7 @@ async fn run_write(
     next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (cx.access.clone(), cx.model);
-    let new_parents = initialize_parents(&access, model, &mut write)?;
+    let new_parents = initialize_parents(access.to(model), &mut write)?;
     let groups = rollup_groups(access.schema_models(), model);
     let result = if groups.is_empty() {
         next.run(cx, write).await
@@ -358,7 +344,7 @@ async fn run_write(
     let is_stored = result.is_ok() || access.transaction_scope().is_none();
     if let (Some((token, initial_version)), true) = (new_parents, is_stored) {
         queue::run_in_background(&access, async move |access| {
-            recompute::recompute_new_parents(&access, model, token, initial_version).await
+            recompute::recompute_new_parents(access.to(model), token, initial_version).await
         });
     }
     result
@@ -366,10 +352,10 @@ async fn run_write(
 
 /// Initializes the rollups of new parents and records a pending recompute. Returns the token and the initial rollup version.
 fn initialize_parents(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     write: &mut WriteOperation,
 ) -> Result<Option<(PendingToken, i64)>> {
+    let model = access.model;
     if !is_parent_model(model) {
         return Ok(None);
     }
@@ -414,7 +400,8 @@ async fn insert_children(
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access.clone(), cx.model);
     // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
-    let updates_directly = access.transaction_scope().is_some() || !queue::is_busy(access, model);
+    let updates_directly =
+        access.transaction_scope().is_some() || !queue::is_busy(access.to(model));
     let is_transactional = cx.strategy == Strategy::Transactional;
     if updates_directly && is_transactional {
         let work = |access: Access| {
@@ -469,7 +456,7 @@ async fn insert_children(
     if let (Ok(outcome), Some(guarded_insert)) = (&mut result, guarded_insert) {
         let confirms_sources = guarded_insert.confirms_sources();
         let applied = guarded_insert
-            .apply_contributions(&full_access, model, groups, &children)
+            .apply_contributions(full_access.to(model), groups, &children)
             .await;
         match applied {
             Ok(true) => {
@@ -487,7 +474,7 @@ async fn insert_children(
         }
     }
     // An insert of several documents can fail after some of the documents are stored.
-    queue::apply_queued(access, model, token).await;
+    queue::apply_queued(access.to(model), token).await;
     result
 }
 
@@ -501,13 +488,13 @@ async fn update_children(
     let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
         return Err(replacement_error());
     };
-    let Some(token) = mark_pending_if_changed(access, model, update)? else {
+    let Some(token) = mark_pending_if_changed(access.to(model), update)? else {
         return next.run(cx, write).await;
     };
     if cx.strategy != Strategy::Transactional {
         let access = access.clone();
         let result = next.run(cx, write).await;
-        queue::apply_queued(&access, model, token).await;
+        queue::apply_queued(access.to(model), token).await;
         return result;
     }
     let work = |access: Access| {
@@ -516,8 +503,7 @@ async fn update_children(
             let outcome = next.run(cx, write).await?;
             if outcome.matched > 0 {
                 let applied = transactional::apply_contributions(
-                    &access,
-                    model,
+                    access.to(model),
                     token.token_filter(PendingKind::ROLLUP)?,
                     true,
                 )
@@ -527,7 +513,7 @@ async fn update_children(
             Ok(outcome)
         }
     };
-    recovery::run_transactional(access, model, work).await
+    recovery::run_transactional(access.to(model), work).await
 }
 
 /// Deletes children and subtracts the contributions from the parents.
@@ -586,16 +572,15 @@ struct DeletedChildren {
 
 /// Reads the recorded contributions of documents that are deleted in the current transaction. `None` if the model has no rollups.
 async fn read_deleted_children(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     ids: &[RawBson],
 ) -> Result<Option<DeletedChildren>> {
-    let groups = rollup_groups(access.schema_models(), model);
+    let groups = rollup_groups(access.schema_models(), access.model);
     if groups.is_empty() {
         return Ok(None);
     }
     let filter = ids_filter(ids);
-    let mut children = ChildState::read_matching(access, model, &groups, &filter).await?;
+    let mut children = ChildState::read_matching(access, &groups, &filter).await?;
     children
         .iter_mut()
         .for_each(ChildState::remove_contributions);
@@ -604,47 +589,39 @@ async fn read_deleted_children(
 
 /// Subtracts the contributions of deleted children. Returns the parents that do not exist.
 async fn subtract_deleted_children(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     deleted: DeletedChildren,
 ) -> Result<MissingParents> {
     let DeletedChildren { groups, children } = deleted;
-    let found_parents = transactional::update_parents(access, model, &groups, &children).await?;
+    let found_parents = transactional::update_parents(access, &groups, &children).await?;
     MissingParents::find_missing(&found_parents, &groups, &children)
 }
 
 /// Subtracts the contributions of a document with a tombstone, before the document is deleted.
-async fn subtract_deleted_child(
-    access: &Access,
-    model: &'static Model,
-    id: &RawBson,
-) -> Result<()> {
-    match is_child_model(access, model) {
-        true => queue::apply_matching(access, model, id_filter(id)).await,
+async fn subtract_deleted_child(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
+    match is_child_model(access) {
+        true => queue::apply_matching(access, id_filter(id)).await,
         false => Ok(()),
     }
 }
 
 /// Applies the contributions of a write in the background: the caller does not wait.
-fn apply_in_background(access: &Access, model: &'static Model, token: PendingToken) {
-    queue::run_in_background(access, async move |access| {
-        queue::apply_queued(&access, model, token).await;
+fn apply_in_background(access: ModelAccess<'_>, token: PendingToken) {
+    let model = access.model;
+    queue::run_in_background(&access, async move |access| {
+        queue::apply_queued(access.to(model), token).await;
         Ok(())
     });
 }
 
 /// Recovers the abandoned rollup work of a model. A failure does not stop the remaining work.
-async fn recover_model(
-    access: &Access,
-    model: &'static Model,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    for (_, kind) in Rollups.pending_kinds(access, model) {
+async fn recover_model(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
+    for (_, kind) in Rollups.pending_kinds(access) {
         let batch = MAX_CHILDREN_PER_BATCH;
-        let mut expired = ExpiredWork::new(access, model, kind, Stage::ROLLUPS, batch);
+        let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::ROLLUPS, batch);
         while let Some(ExpiredBatch { new, repeated }) = expired.next_batch().await? {
             for id in repeated {
-                report.record_error(still_pending_error(model, kind, &id))?;
+                report.record_error(still_pending_error(access.model, kind, &id))?;
             }
             if new.is_empty() {
                 continue;
@@ -652,9 +629,9 @@ async fn recover_model(
             let result = match kind {
                 PendingKind::ROLLUP => {
                     let filter = ids_filter(&new);
-                    queue::apply_matching(access, model, filter).await
+                    queue::apply_matching(access, filter).await
                 }
-                _ => recompute::recompute_abandoned(access, model, &new).await,
+                _ => recompute::recompute_abandoned(access, &new).await,
             };
             match result {
                 Ok(()) => report.recovered += new.len() as u64,
@@ -690,11 +667,10 @@ fn has_pending(raw: &RawDocument, kind: PendingKind) -> Result<bool> {
 
 /// Removes the pending work of one token from documents.
 async fn clear_pending(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     kind: PendingKind,
     token: PendingToken,
 ) -> Result<u64> {
     let filter = token.token_filter(kind)?;
-    remove_records(access, model, Stage::ROLLUPS, kind, filter).await
+    remove_records(access, Stage::ROLLUPS, kind, filter).await
 }

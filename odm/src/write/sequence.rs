@@ -24,8 +24,10 @@ use crate::{
     language::query::{append_field, single_field_document},
     metadata::collections::{LAST_NUMBER, SEQUENCES, sequence_id},
     model::document::{Document, upper_bound},
-    schema::Model,
-    session::{access::Access, retry},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
 };
 
 /// The maximum number of attempts to increment a counter that other processes may be creating.
@@ -58,7 +60,7 @@ impl SequenceNumbers {
         for (prefix, count) in counts {
             next.insert(
                 prefix,
-                reserve_numbers(access, &T::MODEL, prefix, count).await?,
+                reserve_numbers(access.to(&T::MODEL), prefix, count).await?,
             );
         }
         let mut numbers = Vec::with_capacity(prefixes.len());
@@ -86,26 +88,21 @@ impl SequenceNumbers {
         let current_prefix = document.id_before_number()?;
         let number = match current_prefix == *prefix {
             true => *number,
-            false => reserve_numbers(access, &T::MODEL, &current_prefix, 1).await?,
+            false => reserve_numbers(access.to(&T::MODEL), &current_prefix, 1).await?,
         };
         document.set_number(number)
     }
 }
 
 /// Reserves `count` consecutive numbers. Returns the first of them.
-async fn reserve_numbers(access: &Access, model: &Model, prefix: &str, count: i64) -> Result<i64> {
-    let first_number = reserve_from_counter(access, model, prefix, count).await;
-    first_number.map_err(error::naming_model(model))
+async fn reserve_numbers(access: ModelAccess<'_>, prefix: &str, count: i64) -> Result<i64> {
+    let first_number = reserve_from_counter(access, prefix, count).await;
+    first_number.map_err(error::naming_model(access.model))
 }
 
 /// Increments the counter by `count`, and creates a missing counter. Returns the first reserved number.
-async fn reserve_from_counter(
-    access: &Access,
-    model: &Model,
-    prefix: &str,
-    count: i64,
-) -> Result<i64> {
-    let id = sequence_id(model.collection, prefix)?;
+async fn reserve_from_counter(access: ModelAccess<'_>, prefix: &str, count: i64) -> Result<i64> {
+    let id = sequence_id(access.model.collection, prefix)?;
     let mut attempt = 1;
     loop {
         let increment = FindAndModify {
@@ -141,7 +138,7 @@ async fn reserve_from_counter(
             retry::pause_before_retry("the counter was deleted after its creation", attempt).await;
         }
         attempt += 1;
-        create_counter(access, model, prefix, id.clone()).await?;
+        create_counter(access, prefix, id.clone()).await?;
     }
 }
 
@@ -155,13 +152,8 @@ fn counter_change(operator: &str, number: i64) -> Result<DocumentChange> {
 /// a backup without the counter.
 ///
 /// `$max` only raises the counter, so concurrent creation and concurrent increments are safe.
-async fn create_counter(
-    access: &Access,
-    model: &Model,
-    prefix: &str,
-    id: RawDocumentBuf,
-) -> Result<()> {
-    let last = largest_number(access, model, prefix).await?;
+async fn create_counter(access: ModelAccess<'_>, prefix: &str, id: RawDocumentBuf) -> Result<()> {
+    let last = largest_number(access, prefix).await?;
     let upsert = UpdateOperation {
         collection: SEQUENCES.into(),
         filter: rawdoc! { "_id": { "$eq": id } },
@@ -179,14 +171,14 @@ async fn create_counter(
 }
 
 /// Returns the largest number of all documents with the id prefix, in all scopes and including soft-deleted documents.
-async fn largest_number(access: &Access, model: &Model, prefix: &str) -> Result<i64> {
-    let Some(number) = model.numbered_id_part else {
+async fn largest_number(access: ModelAccess<'_>, prefix: &str) -> Result<i64> {
+    let Some(number) = access.model.numbered_id_part else {
         return Ok(0);
     };
     let mut filter = single_field_document("_id", prefix_range(prefix)?)?;
     append_field(&mut filter, number, rawdoc! { "$gte": i64::MIN })?;
     let find = FindOperation {
-        collection: model.collection.into(),
+        collection: access.model.collection.into(),
         filter,
         projection: None,
         sort: Some(single_field_document(number, -1)?),

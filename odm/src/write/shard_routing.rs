@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use crate::{Error, ErrorKind, Result, error, schema::Model, session::access::Access};
+use crate::{Error, ErrorKind, Result, error, session::access::ModelAccess};
 
 /// Returns an error if the filter of a single-document write lacks a field of the shard key.
 ///
@@ -12,7 +12,8 @@ use crate::{Error, ErrorKind, Result, error, schema::Model, session::access::Acc
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid), with the path of the missing field.
-pub(super) fn ensure_shard_key(access: &Access, model: &Model, filter: &RawDocument) -> Result<()> {
+pub(super) fn ensure_shard_key(access: ModelAccess<'_>, filter: &RawDocument) -> Result<()> {
+    let model = access.model;
     if model.shard_key.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use crate::{
         UpdateOperation,
     },
     schema::{Model, upgrade},
-    session::access::Access,
+    session::access::ModelAccess,
 };
 
 /// A single backend operation that writes documents of one model.
@@ -213,7 +213,8 @@ impl WriteOperation {
     }
 
     /// Sends the operation to the backend.
-    pub(super) async fn send(self, access: &Access, model: &Model) -> Result<WriteOutcome> {
+    pub(super) async fn send(self, access: ModelAccess<'_>) -> Result<WriteOutcome> {
+        let model = access.model;
         Ok(match self {
             Self::Insert(insert) => {
                 let inserted = insert.documents.len() as u64;
@@ -253,12 +254,11 @@ impl WriteOperation {
     pub(super) async fn send_before(
         mut self,
         second: UpdateOperation,
-        access: &Access,
-        model: &Model,
+        access: ModelAccess<'_>,
     ) -> Result<WriteOutcome> {
         if !self.returns_new_document() {
-            let outcome = self.send(access, model).await?;
-            access.update(model, second).await?;
+            let outcome = self.send(access).await?;
+            access.update(access.model, second).await?;
             return Ok(outcome);
         }
         // The returned document must show both updates.
@@ -273,11 +273,11 @@ impl WriteOperation {
                 upsert: false,
                 origin: modify.origin,
             };
-            if access.update(model, first).await?.matched == 0 {
+            if access.update(access.model, first).await?.matched == 0 {
                 return Ok(WriteOutcome::default());
             }
         }
-        self.send(access, model).await
+        self.send(access).await
     }
 }
 

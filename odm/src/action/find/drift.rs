@@ -176,7 +176,7 @@ impl<T: Document> OpenDrift<T> {
         self.access
             .operation_metrics()
             .add_documents(batch.len() as u64);
-        for drift in find_drifted(&self.access, &T::MODEL, &batch).await? {
+        for drift in find_drifted(self.access.to(&T::MODEL), &batch).await? {
             let id = batch
                 .get(drift.batch_position)
                 .and_then(|raw| decode::stored_id(raw));

@@ -316,7 +316,7 @@ impl PreparedUpdate {
             }
             let unmet_condition = match requirement.overflow_condition(model) {
                 Some((field, element)) => {
-                    any_element_condition(access, model, field, element).await?
+                    any_element_condition(access.to(model), field, element).await?
                 }
                 None => FilterNode::Not(Box::new(requirement.condition.clone())),
             };
@@ -652,7 +652,7 @@ impl PreparedUpdate {
         let mut documents = access.find_all(model, find).await?;
         for field in outcome_check.overflow_fields() {
             for raw in &mut documents {
-                *raw = overflow::with_all_elements(&access, model, field, raw).await?;
+                *raw = overflow::with_all_elements(access.to(model), field, raw).await?;
             }
         }
         outcome_check

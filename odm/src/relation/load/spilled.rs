@@ -37,7 +37,8 @@ pub(super) async fn load_references<T: Document>(
     // The query has already decided which parents are visible, so read the chunks without a visibility filter.
     let unfiltered = access.with_full_visibility();
     for (position, parent) in parents.iter().enumerate() {
-        if let Some((reading, _)) = ArrayReader::from_document(&unfiltered, model, field, parent)? {
+        if let Some((reading, _)) = ArrayReader::from_document(unfiltered.to(model), field, parent)?
+        {
             let selection = ReferenceSelection { access, edge };
             documents.insert(position, selection.select_from::<T>(&reading).await?);
         }

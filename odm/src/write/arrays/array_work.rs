@@ -28,8 +28,11 @@ use crate::{
         pending::{LEASE, TOKEN},
         references::tombstone,
     },
-    schema::{Model, OverflowField},
-    session::{access::Access, retry},
+    schema::OverflowField,
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
     write::{
         footprint::put_operator,
         metadata_update::{self, to_raw_document, to_raw_value},
@@ -44,23 +47,30 @@ const DOCUMENT_VALIDATION_FAILURE_CODE: i32 = 121;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArrayHandle<'a> {
     /// An access to all documents: of every scope, and soft-deleted.
-    pub(super) access: &'a Access,
-    pub(super) model: &'static Model,
+    pub(super) access: ModelAccess<'a>,
     pub(super) field: &'static OverflowField,
     pub(super) id: &'a Bson,
 }
 
-impl ArrayHandle<'_> {
+impl<'a> ArrayHandle<'a> {
+    pub(super) fn new(
+        access: ModelAccess<'a>,
+        field: &'static OverflowField,
+        id: &'a Bson,
+    ) -> Self {
+        Self { access, field, id }
+    }
+
     /// Reads the state of the array. Returns `None` if there is no document.
     pub(super) async fn read_state(&self) -> Result<Option<ArrayState>> {
-        ArrayState::read_by_id(self.access, self.model, self.field, self.id).await
+        ArrayState::read_by_id(self.access, self.field, self.id).await
     }
 
     /// Reads the state of the array if the document is not finally deleted. New chunks of a finally deleted document would be
     /// orphans, as the delete has read the chunks already.
     pub(super) async fn read_live_state(&self) -> Result<Option<ArrayState>> {
         let filter = self.id_filter(tombstone::not_final())?;
-        ArrayState::read_matching(self.access, self.model, self.field, &filter).await
+        ArrayState::read_matching(self.access, self.field, &filter).await
     }
 
     /// Updates the document if the condition holds. Returns whether the document was updated.
@@ -68,7 +78,6 @@ impl ArrayHandle<'_> {
         let filter = self.id_filter(condition)?;
         let done = metadata_update::apply_update(
             self.access,
-            self.model,
             metadata_update::MetadataUpdate::new(
                 Stage::ARRAYS.step("update the owner"),
                 filter,
@@ -88,7 +97,7 @@ impl ArrayHandle<'_> {
 
     /// Creates work of this process, with a new token and a new lease.
     pub(super) fn new_work(&self, kind: ArrayWorkKind) -> ArrayWork {
-        ArrayWork::new(self.access, kind)
+        ArrayWork::new(&self.access, kind)
     }
 
     /// Renews the lease of pending work. Returns false if another writer has reclaimed the work.
@@ -140,9 +149,9 @@ impl ArrayHandle<'_> {
             field.manifest_path(COUNT): number(COUNT),
         };
         let mut filter = self.id_filter(condition)?;
-        narrow_filter(self.access, self.model, &mut filter, false).await?;
+        narrow_filter(self.access, &mut filter, false).await?;
         let modify = FindAndModify {
-            collection: self.model.collection.into(),
+            collection: self.access.model.collection.into(),
             filter,
             sort: None,
             projection: None,
@@ -153,7 +162,10 @@ impl ArrayHandle<'_> {
             },
             origin: Stage::ARRAYS.step("record the pending change"),
         };
-        let updated = self.access.find_and_modify(self.model, modify).await?;
+        let updated = self
+            .access
+            .find_and_modify(self.access.model, modify)
+            .await?;
         updated
             .map(|raw| ArrayState::from_document(field, &raw))
             .transpose()
@@ -214,7 +226,7 @@ impl ArrayHandle<'_> {
                 let mut end_work = doc! { "$unset": { self.field.pending_change: "" } };
                 // The change may have removed some elements already.
                 if let Some(filter) = filter {
-                    let count = chunks::count_elements(self.access, self.field, &filter).await?;
+                    let count = chunks::count_elements(&self.access, self.field, &filter).await?;
                     put_operator(
                         &mut end_work,
                         "$set",
@@ -278,7 +290,7 @@ impl ArrayHandle<'_> {
             true => None,
             false => {
                 batch
-                    .insert_spilled(access, field, work.block.clone())
+                    .insert_spilled(&access, field, work.block.clone())
                     .await?
             }
         };
@@ -307,7 +319,7 @@ impl ArrayHandle<'_> {
     /// Confirms chunks: removes the provisional mark.
     async fn confirm_chunks(&self, filter: Document) -> Result<u64> {
         let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-        chunks::update_chunks(self.access, self.field, &filter, &confirm, &[]).await
+        chunks::update_chunks(&self.access, self.field, &filter, &confirm, &[]).await
     }
 
     /// Applies an element change to the chunks that have not received it yet.
@@ -332,9 +344,9 @@ impl ArrayHandle<'_> {
             } = change.clone();
             filter.extend(changed_chunks_filter(field, &operators));
             put_operator(&mut operators, "$set", APPLIED_VERSION, manifest.version);
-            chunks::update_chunks(self.access, field, &filter, &operators, &array_filters).await?;
+            chunks::update_chunks(&self.access, field, &filter, &operators, &array_filters).await?;
             if changes_count {
-                let count = chunks::count_elements(self.access, field, &chunks).await?;
+                let count = chunks::count_elements(&self.access, field, &chunks).await?;
                 put_operator(&mut update, "$set", &field.manifest_path(COUNT), count);
             }
         }
@@ -368,7 +380,7 @@ impl ArrayHandle<'_> {
             field.owner: { "$eq": self.id.clone() },
             PROVISIONAL_TOKEN: { "$eq": work.token },
         };
-        chunks::delete_chunks(self.access, field, &filter).await?;
+        chunks::delete_chunks(&self.access, field, &filter).await?;
         Ok(())
     }
 
@@ -387,13 +399,13 @@ impl ArrayHandle<'_> {
         // Confirmed chunks are not reclaimed, so the count is reliable from here on.
         if let (Some(expected_chunks), Some(generation)) = (expected_chunks, manifest.generation) {
             let filter = generation_filter(field, &owner.id, generation);
-            if count_chunks(access, field, &filter).await? < expected_chunks {
+            if count_chunks(&access, field, &filter).await? < expected_chunks {
                 return super::delete::delete_incomplete_insert(self, work.token).await;
             }
         }
         if let Some(generation) = work.swept_generation {
             let filter = generation_filter(field, self.id, generation);
-            chunks::delete_chunks(access, field, &filter).await?;
+            chunks::delete_chunks(&access, field, &filter).await?;
         }
         let end_work = doc! { "$unset": { field.pending_change: "" } };
         self.update_owner(self.work_filter(work.token), end_work)
@@ -406,7 +418,7 @@ impl ArrayHandle<'_> {
         let (access, field) = (self.access, self.field);
         if let Some(generation) = work.swept_generation {
             let filter = generation_filter(field, self.id, generation);
-            chunks::delete_chunks(access, field, &filter).await?;
+            chunks::delete_chunks(&access, field, &filter).await?;
         }
         if !self
             .remove_manifest(self.work_filter(work.token), &Manifest::default())
@@ -429,14 +441,14 @@ impl ArrayHandle<'_> {
         condition.insert(first, doc! { "$exists": false });
         condition.insert(field.manifest_path(NEXT), doc! { "$not": { "$gt": 0 } });
         let mut filter = self.id_filter(condition)?;
-        narrow_filter(self.access, self.model, &mut filter, false).await?;
+        narrow_filter(self.access, &mut filter, false).await?;
         let unless_empty = |name: &str| {
             let value = format!("${name}");
             let is_empty = doc! { "$eq": [&value, {}] };
             doc! { "$set": { name: { "$cond": [is_empty, "$$REMOVE", &value] } } }
         };
         let update = UpdateOperation {
-            collection: self.model.collection.into(),
+            collection: self.access.model.collection.into(),
             filter,
             change: DocumentChange::Pipeline(vec![
                 to_raw_document(&doc! { "$unset": [field.manifest, field.flag] })?,
@@ -447,7 +459,7 @@ impl ArrayHandle<'_> {
             upsert: false,
             origin: Stage::ARRAYS.step("remove the manifest"),
         };
-        Ok(self.access.update(self.model, update).await?.matched > 0)
+        Ok(self.access.update(self.access.model, update).await?.matched > 0)
     }
 
     /// Returns whether the server rejected a write for good. In a transaction the answer is false: the abort undoes the whole
@@ -475,7 +487,7 @@ impl ArrayHandle<'_> {
             Some(code) => rejected.with_code(code),
             None => rejected,
         };
-        error::naming_model(self.model)(rejected.with_id(self.id.clone()))
+        error::naming_model(self.access.model)(rejected.with_id(self.id.clone()))
     }
 
     /// The error after too many attempts on a contended array.
@@ -484,7 +496,7 @@ impl ArrayHandle<'_> {
             "too much contention on `{}` of {}: other writes changed the array during every attempt; retry",
             self.field.field, self.id
         );
-        error::naming_model(self.model)(Error::new(ErrorKind::Conflict, message))
+        error::naming_model(self.access.model)(Error::new(ErrorKind::Conflict, message))
     }
 }
 

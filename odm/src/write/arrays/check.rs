@@ -18,9 +18,9 @@ use crate::{
         self, Metadata,
         overflow::{COUNT, ChunkMetadata, PROVISIONAL, VERSION},
     },
-    schema::{Model, OverflowField},
+    schema::OverflowField,
     session::{
-        access::{Access, find_matching},
+        access::{Access, ModelAccess, find_matching},
         retry,
     },
     write::metadata_update::{parse_document, to_raw_document},
@@ -52,12 +52,11 @@ pub(crate) enum ArrayProblem {
 
 /// Checks the arrays of a batch of documents. An array with pending work is skipped.
 pub(crate) async fn check_arrays(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<ArrayFinding>> {
     let mut findings = Vec::new();
-    for field in model.overflows {
+    for field in access.model.overflows {
         for (document, raw) in batch.iter().enumerate() {
             let owner = ArrayState::from_document(field, raw)?;
             // A document with a tombstone may have lost its chunks already.
@@ -65,7 +64,7 @@ pub(crate) async fn check_arrays(
             if has_tombstone || owner.pending_work().is_some() {
                 continue;
             }
-            let problems = check_array(access, field, &owner).await?;
+            let problems = check_array(&access, field, &owner).await?;
             findings.extend(problems.into_iter().map(|problem| ArrayFinding {
                 document,
                 field,
@@ -166,10 +165,10 @@ async fn read_chunk_numbers(
 
 /// Returns the chunks that no owner reads: the id of the chunk, the id of the owner and the chunk number.
 pub(crate) async fn find_orphan_chunks(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
+    let _model = access.model;
     let find = find_matching(
         field.chunks.collection,
         &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
@@ -197,17 +196,12 @@ pub(crate) async fn find_orphan_chunks(
                 .as_ref()
                 .is_none_or(|(last_id, _)| *last_id != id)
             {
-                let array = ArrayHandle {
-                    access,
-                    model,
-                    field,
-                    id: &id,
-                };
+                let array = ArrayHandle::new(access, field, &id);
                 last_owner = Some((id.clone(), array.read_state().await?));
             }
             let owner = last_owner.as_ref().and_then(|(_, owner)| owner.as_ref());
             if is_orphan(field, owner, &chunk)
-                && is_still_orphan(access, model, field, &id, &chunk).await?
+                && is_still_orphan(access, field, &id, &chunk).await?
             {
                 let seq = integer_or_zero(chunk.get(field.seq));
                 let chunk_id = chunk.get("_id").cloned().unwrap_or(Bson::Null);
@@ -234,39 +228,29 @@ fn is_orphan(field: &OverflowField, owner: Option<&ArrayState>, chunk: &Document
 
 /// Returns whether the chunk is still an orphan. Reads the chunk before the owner, as a concurrent write may change both.
 async fn is_still_orphan(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &Bson,
     chunk: &Document,
 ) -> Result<bool> {
+    let _model = access.model;
     let confirmed =
         doc! { "_id": { "$eq": chunk.get("_id").cloned() }, PROVISIONAL: { "$exists": false } };
-    if super::array_work::count_chunks(access, field, &confirmed).await? == 0 {
+    if super::array_work::count_chunks(&access, field, &confirmed).await? == 0 {
         return Ok(false);
     }
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id,
-    };
+    let array = ArrayHandle::new(access, field, id);
     Ok(is_orphan(field, array.read_state().await?.as_ref(), chunk))
 }
 
 /// Repairs an array. Returns false if the array has no problem.
 pub(crate) async fn repair_array(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id,
-    };
+    let _model = access.model;
+    let array = ArrayHandle::new(access, field, id);
     let mut is_repaired = false;
     for attempt in super::array_work::write_attempts() {
         let Some(owner) = array.read_state().await? else {
@@ -276,7 +260,7 @@ pub(crate) async fn repair_array(
             array.complete_or_wait(owner, attempt).await?;
             continue;
         }
-        let problems = check_array(access, field, &owner).await?;
+        let problems = check_array(&access, field, &owner).await?;
         let Some(problem) = problems.first() else {
             return Ok(is_repaired);
         };
@@ -325,8 +309,7 @@ pub(crate) async fn repair_array(
 
 /// Deletes an orphan chunk. Returns false if an owner reads the chunk, or the chunk is gone.
 pub(crate) async fn delete_orphan(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
@@ -338,8 +321,8 @@ pub(crate) async fn delete_orphan(
         return Ok(false);
     };
     let owner = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
-    if !is_still_orphan(access, model, field, &owner, &chunk).await? {
+    if !is_still_orphan(access, field, &owner, &chunk).await? {
         return Ok(false);
     }
-    Ok(chunks::delete_chunks(access, field, &confirmed).await? > 0)
+    Ok(chunks::delete_chunks(&access, field, &confirmed).await? > 0)
 }

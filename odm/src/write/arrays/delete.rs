@@ -20,7 +20,7 @@ use crate::{
     },
     model::{decode, ids::one_of},
     schema::Model,
-    session::access::{Access, add_condition, find_matching},
+    session::access::{Access, ModelAccess, add_condition, find_matching},
     write::{
         WriteOperation, WriteOutcome, WriteRequest,
         maintainer::{Next, WriteContext},
@@ -83,7 +83,7 @@ async fn delete_transactional(
     }
     find.projection = Some(chunk_projection(model)?);
     let found = access.find_all(model, find).await?;
-    delete_chunks_of(access, model, &found).await?;
+    delete_chunks_of(access.to(model), &found).await?;
     if write.affects_at_most_one() {
         // The write must delete the document of the deleted chunks, and no other document.
         let ids: Vec<_> = found
@@ -101,10 +101,10 @@ async fn delete_transactional(
 /// Deletes the chunks of all documents that match the filter. For a document with a tombstone, the filter names the tombstone: a
 /// new document may have the same `_id` by then.
 pub(super) async fn delete_chunks_of_matching(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: &RawDocument,
 ) -> Result<()> {
+    let model = access.model;
     if model.overflows.is_empty() {
         return Ok(());
     }
@@ -113,7 +113,7 @@ pub(super) async fn delete_chunks_of_matching(
         .with_origin(Stage::ARRAYS.step("read the documents to delete"))
         .with_projection(chunk_projection(model)?);
     let found = unrestricted.find_all(model, find).await?;
-    delete_chunks_of(&unrestricted, model, &found).await
+    delete_chunks_of(unrestricted.to(model), &found).await
 }
 
 /// Returns the projection of the manifest fields that locate chunks, without the tail and the resident elements.
@@ -129,12 +129,8 @@ fn chunk_projection(model: &Model) -> Result<RawDocumentBuf> {
 }
 
 /// Deletes the chunks of these documents.
-async fn delete_chunks_of(
-    access: &Access,
-    model: &'static Model,
-    documents: &[RawDocumentBuf],
-) -> Result<()> {
-    for field in model.overflows {
+async fn delete_chunks_of(access: ModelAccess<'_>, documents: &[RawDocumentBuf]) -> Result<()> {
+    for field in access.model.overflows {
         for document in documents {
             let owner = ArrayState::from_document(field, document)?;
             let Some(manifest) = &owner.manifest else {
@@ -144,7 +140,7 @@ async fn delete_chunks_of(
             let swept_generation = work.and_then(|work| work.swept_generation);
             for generation in manifest.generation.into_iter().chain(swept_generation) {
                 let filter = generation_filter(field, &owner.id, generation);
-                chunks::delete_chunks(access, field, &filter).await?;
+                chunks::delete_chunks(&access, field, &filter).await?;
             }
             // Staged chunks have a generation that the manifest does not name yet.
             if let Some(work) = work {
@@ -152,7 +148,7 @@ async fn delete_chunks_of(
                     field.owner: { "$eq": owner.id.clone() },
                     PROVISIONAL_TOKEN: { "$eq": work.token },
                 };
-                chunks::delete_chunks(access, field, &filter).await?;
+                chunks::delete_chunks(&access, field, &filter).await?;
             }
         }
     }
@@ -169,16 +165,16 @@ pub(super) async fn delete_incomplete_insert(
     if !array.renew_lease(token).await? {
         return Ok(());
     }
-    chunks::record_abandoned_insert(array.access, array.field, array.id, token).await?;
+    chunks::record_abandoned_insert(&array.access, array.field, array.id, token).await?;
     let mut filter = parse_document(&id_filter(&to_raw_value(array.id)?))?;
     filter.insert(array.field.work_path(TOKEN), doc! { "$eq": token });
     let delete = DeleteOperation {
-        collection: array.model.collection.into(),
+        collection: array.access.model.collection.into(),
         filter: to_raw_document(&filter)?,
         multi: false,
         origin: Stage::ARRAYS.step("delete the incomplete document"),
     };
-    run_hard_delete(array.access.clone(), array.model, delete).await
+    run_hard_delete(Access::clone(&array.access), array.access.model, delete).await
 }
 
 /// Runs a hard delete. The future is boxed because this function is recursive: a delete can cause further deletes.

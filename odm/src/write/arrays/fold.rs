@@ -16,8 +16,8 @@ use super::{
 use crate::{
     Result,
     metadata::overflow::TAIL,
-    schema::{Model, OverflowField},
-    session::{access::Access, retry},
+    schema::OverflowField,
+    session::{access::ModelAccess, retry},
     write::{footprint::put_operator, metadata_update},
 };
 
@@ -44,17 +44,12 @@ fn max_folded_bytes(field: &OverflowField) -> usize {
 
 /// Folds an array if it is small enough.
 pub(crate) async fn fold_array(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<FoldOutcome> {
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id,
-    };
+    let _model = access.model;
+    let array = ArrayHandle::new(access, field, id);
     let mut cache = ChunkCache::default();
     for attempt in write_attempts() {
         let Some(owner) = array.read_state().await? else {
@@ -114,7 +109,7 @@ impl ChunkCache {
                     owner.resident.iter().chain(read::buffered_elements(owner)),
                 )?;
                 let chunk_bytes =
-                    chunks::sum_element_bytes(array.access, array.field, &filter).await?;
+                    chunks::sum_element_bytes(&array.access, array.field, &filter).await?;
                 if unchunked_bytes as i64 + chunk_bytes > max_folded_bytes(array.field) as i64 {
                     return Ok(None);
                 }
@@ -159,7 +154,7 @@ async fn is_mostly_empty(
     };
     let first = format!("{}.0", array.field.elements);
     filter.insert(first, doc! { "$exists": false });
-    let empty = count_chunks(array.access, array.field, &filter).await?;
+    let empty = count_chunks(&array.access, array.field, &filter).await?;
     Ok(empty * 2 > manifest.next_seq)
 }
 

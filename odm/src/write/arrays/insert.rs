@@ -19,7 +19,7 @@ use crate::{
     metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
     model::stored::{edit_fields, parse_fields},
     schema::{Model, OverflowField},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
     write::{
         WriteOperation, WriteOutcome,
         maintainer::{MAINTAINERS, Next, Strategy, WriteContext},
@@ -116,7 +116,7 @@ pub(super) async fn run_insert(
             done.map_err(|error| access.fail_transaction(error))
         }
     };
-    let done = recovery::run_transactional(access, model, work).await;
+    let done = recovery::run_transactional(access.to(model), work).await;
     // A transaction inserts all documents or none.
     done.map_err(|error| match has_own_transaction {
         true => error.with_inserted(0),
@@ -177,7 +177,7 @@ async fn insert_with_chunks(
                 .filter(|kind| kind.depends_on_elements(model, array.field, true));
             for kind in dependents {
                 let elements = array.chunks.iter().flatten().collect();
-                kind.elements_inserted(access, model, array.field, &array.owner, elements)
+                kind.elements_inserted(access.to(model), array.field, &array.owner, elements)
                     .await?;
             }
         }
@@ -188,7 +188,7 @@ async fn insert_with_chunks(
     let mut confirm_error = None;
     for array in &spilled_arrays {
         match array
-            .confirm_inserted(&unrestricted, model, done.is_ok())
+            .confirm_inserted(unrestricted.to(model), done.is_ok())
             .await
         {
             Ok(true) => {}
@@ -273,18 +273,9 @@ impl InsertedSpill {
 
     /// Makes the chunks permanent, or deletes the chunks if the document was not inserted. Returns false if recovery has
     /// abandoned the insert, because the insert took too long. A document that was deleted otherwise counts as inserted.
-    async fn confirm_inserted(
-        &self,
-        access: &Access,
-        model: &'static Model,
-        is_inserted: bool,
-    ) -> Result<bool> {
-        let array = ArrayHandle {
-            access,
-            model,
-            field: self.field,
-            id: &self.owner,
-        };
+    async fn confirm_inserted(&self, access: ModelAccess<'_>, is_inserted: bool) -> Result<bool> {
+        let _model = access.model;
+        let array = ArrayHandle::new(access, self.field, &self.owner);
         let owner = array.read_state().await?;
         let is_published = owner
             .as_ref()
@@ -296,11 +287,11 @@ impl InsertedSpill {
                     self.field.owner: { "$eq": self.owner.clone() },
                     PROVISIONAL_TOKEN: { "$eq": self.token },
                 };
-                chunks::delete_chunks(access, self.field, &filter).await?;
+                chunks::delete_chunks(&access, self.field, &filter).await?;
             }
             return Ok(is_published || self.is_not_abandoned(&array).await?);
         };
-        let is_filled = self.chunk_batch().confirm_and_fill(access, self).await?;
+        let is_filled = self.chunk_batch().confirm_and_fill(&access, self).await?;
         array.complete_work(owner).await?;
         if is_filled {
             let owner = array.read_live_state().await?;
@@ -312,13 +303,13 @@ impl InsertedSpill {
                 // the chunks first.
                 let current = array.read_state().await?;
                 if !current.is_some_and(|owner| self.has_generation_of(&owner)) {
-                    chunks::delete_chunks(access, self.field, &chunks).await?;
+                    chunks::delete_chunks(&access, self.field, &chunks).await?;
                 }
                 return self.is_not_abandoned(&array).await;
             }
             chunks.insert(CHUNK_ID_TOKEN, doc! { "$eq": self.token });
             let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-            chunks::update_chunks(access, self.field, &chunks, &confirm, &[]).await?;
+            chunks::update_chunks(&access, self.field, &chunks, &confirm, &[]).await?;
         }
         Ok(true)
     }
@@ -332,7 +323,7 @@ impl InsertedSpill {
     /// Returns whether recovery has not abandoned the insert.
     async fn is_not_abandoned(&self, array: &ArrayHandle<'_>) -> Result<bool> {
         let is_abandoned =
-            chunks::is_insert_abandoned(array.access, self.field, &self.owner, self.token).await?;
+            chunks::is_insert_abandoned(&array.access, self.field, &self.owner, self.token).await?;
         Ok(!is_abandoned)
     }
 

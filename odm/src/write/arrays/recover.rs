@@ -16,8 +16,8 @@ use crate::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
     },
-    schema::{Model, OverflowField},
-    session::access::Access,
+    schema::OverflowField,
+    session::access::ModelAccess,
 };
 
 /// The maximum number of documents that one query returns.
@@ -25,35 +25,29 @@ const RECOVERY_BATCH_DOCUMENTS: usize = 500;
 
 /// Completes all expired work. Work that cannot be completed does not stop the rest.
 pub(super) async fn recover_arrays(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    for field in model.overflows {
-        recover_work(access, model, field, report).await?;
-        recover_provisional(access, model, field, report).await?;
+    for field in access.model.overflows {
+        recover_work(access, field, report).await?;
+        recover_provisional(access, field, report).await?;
     }
     Ok(())
 }
 
 /// Completes the expired work of one array in all documents.
 async fn recover_work(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     report: &mut RecoveryReport,
 ) -> Result<()> {
+    let model = access.model;
     let (kind, batch) = (PendingKind::overflow_array(field), RECOVERY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(access, model, kind, Stage::ARRAYS, batch);
+    let mut expired = ExpiredWork::new(&access, model, kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             let owner = Bson::try_from(id.clone()).map_err(error::from_bson)?;
-            let array = ArrayHandle {
-                access,
-                model,
-                field,
-                id: &owner,
-            };
+            let array = ArrayHandle::new(access, field, &owner);
             match complete_expired(&array).await {
                 Ok(()) => report.recovered += 1,
                 Err(error) => expired.record_failure(report, id, error).await?,
@@ -79,19 +73,18 @@ async fn complete_expired(array: &ArrayHandle<'_>) -> Result<()> {
 
 /// Confirms or deletes the expired provisional chunks of one array.
 async fn recover_provisional(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let (kind, batch) = (PendingKind::PROVISIONAL_CHUNK, RECOVERY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(access, field.chunks, kind, Stage::ARRAYS, batch);
+    let mut expired = ExpiredWork::new(&access, field.chunks, kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
-            let Some(chunk) = chunks::read_expired_chunk(access, field, &id).await? else {
+            let Some(chunk) = chunks::read_expired_chunk(&access, field, &id).await? else {
                 continue;
             };
-            match confirm_or_delete(access, model, field, &chunk).await {
+            match confirm_or_delete(access, field, &chunk).await {
                 Ok(is_decided) => report.recovered += u64::from(is_decided),
                 Err(error) => {
                     expired.exclude([id]);
@@ -107,19 +100,14 @@ async fn recover_provisional(
 /// left to the delete, which removes the references in the chunk as well. Once the document is gone, chunks that the delete has
 /// missed are deleted here.
 async fn confirm_or_delete(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     chunk: &Document,
 ) -> Result<bool> {
+    let _model = access.model;
     let id = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
     let metadata = ChunkMetadata::of(chunk);
-    let array = ArrayHandle {
-        access,
-        model,
-        field,
-        id: &id,
-    };
+    let array = ArrayHandle::new(access, field, &id);
     let owner = array.read_live_state().await?;
     if owner.is_none() && array.read_state().await?.is_some() {
         return Ok(false);
@@ -150,9 +138,9 @@ async fn confirm_or_delete(
     });
     if is_adopted {
         let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-        chunks::update_chunks(access, field, &chunk_filter, &confirm, &[]).await?;
+        chunks::update_chunks(&access, field, &chunk_filter, &confirm, &[]).await?;
     } else {
-        chunks::delete_chunks(access, field, &chunk_filter).await?;
+        chunks::delete_chunks(&access, field, &chunk_filter).await?;
     }
     Ok(true)
 }

@@ -136,7 +136,7 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
         first_seq: 0,
     };
     batch
-        .insert_staged(array.access, field, &parts, Some(array))
+        .insert_staged(&array.access, field, &parts, Some(array))
         .await?;
     let published = ArrayWork {
         token: work.token,

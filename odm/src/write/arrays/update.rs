@@ -34,9 +34,9 @@ use crate::{
     language::query::{equal_to, single_field_document},
     metadata::references::tombstone,
     model::decode,
-    schema::{Model, OverflowField},
+    schema::OverflowField,
     session::{
-        access::{Access, find_matching},
+        access::{Access, ModelAccess, find_matching},
         retry, task,
     },
     write::{
@@ -69,7 +69,7 @@ pub(super) async fn run_update(
     }
     // Select the document before the update, so that its capacity does not decide which document is the first.
     for attempt in write_attempts() {
-        let ids = matching_ids(&cx.access, model, &write, affects_one).await?;
+        let ids = matching_ids(cx.access.to(model), &write, affects_one).await?;
         let is_unmatched = ids.is_empty();
         let mut sum = WriteOutcome::default();
         for id in ids {
@@ -114,19 +114,18 @@ fn pinned_id(filter: &RawDocument) -> Option<bson::RawBson> {
 
 /// Returns the ids of the documents that a write matches.
 async fn matching_ids(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     write: &WriteOperation,
     affects_one: bool,
 ) -> Result<Vec<Bson>> {
     let sort = write.sort_order().map(RawDocument::to_owned);
     let filter = write.filter().cloned().unwrap_or_default();
-    let find = find_matching(model.collection, &filter)
+    let find = find_matching(access.model.collection, &filter)
         .with_origin(Stage::ARRAYS.step("read the ids"))
         .with_projection(single_field_document("_id", 1)?)
         .with_sort(sort)
         .with_limit(affects_one.then_some(1));
-    let found = access.find_all(model, find).await?;
+    let found = access.find_all(access.model, find).await?;
     let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
     let ids = ids.map(|id| Bson::try_from(id).map_err(crate::error::from_bson));
     ids.collect()
@@ -267,19 +266,14 @@ impl ArrayUpdate {
 
     /// Returns a handle on the array of a document.
     fn array_handle<'a>(&'a self, id: &'a Bson) -> ArrayHandle<'a> {
-        ArrayHandle {
-            access: &self.unrestricted,
-            model: self.cx.model,
-            field: self.field,
-            id,
-        }
+        ArrayHandle::new(self.unrestricted.to(self.cx.model), self.field, id)
     }
 
     /// Reads the state of the array, if the document matches the filter of the write and is not finally deleted.
     async fn read_state(&self) -> Result<Option<ArrayState>> {
         let filter = parse_document(&self.write_filter())?;
         let filter = to_raw_document(&doc! { "$and": [filter, tombstone::not_final()] })?;
-        ArrayState::read_matching(&self.cx.access, self.cx.model, self.field, &filter).await
+        ArrayState::read_matching(self.cx.access.to(self.cx.model), self.field, &filter).await
     }
 
     /// Reads the state of the array when no work is pending.
@@ -387,7 +381,7 @@ impl ArrayUpdate {
                     done.map_err(|error| access.fail_transaction(error))
                 }
             };
-            recovery::run_transactional(&self.cx.access, self.cx.model, run).await
+            recovery::run_transactional(self.cx.access.to(self.cx.model), run).await
         })
     }
 

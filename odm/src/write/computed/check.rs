@@ -13,7 +13,7 @@ use crate::{
         computed::evaluate::{evaluate_field, with_field},
         upgrade,
     },
-    session::access::{Access, add_condition},
+    session::access::{ModelAccess, add_condition},
     write::{metadata_update::to_raw_value, narrow_filter},
 };
 
@@ -70,16 +70,16 @@ fn is_equal_value(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
 /// Computes the fields of a document again, if the field at `path` still has the value that was found. Returns whether the
 /// document changed.
 pub(crate) async fn recompute_fields(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     document: &RawBson,
     path: &str,
     actual: &Bson,
 ) -> Result<bool> {
+    let model = access.model;
     let fields: Vec<_> = model.computed.iter().map(|field| field.stored).collect();
     let mut filter = id_filter(document);
     add_condition(&mut filter, path, equality_condition(actual)?)?;
-    narrow_filter(access, model, &mut filter, false).await?;
+    narrow_filter(access, &mut filter, false).await?;
     let update = UpdateOperation {
         collection: model.collection.into(),
         filter,

@@ -18,7 +18,7 @@ use crate::{
     model::{ids::OrderedId, stored::parse_fields},
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade},
-    session::access::Access,
+    session::access::ModelAccess,
     write::metadata_update::{MetadataUpdate, apply_update, field_names_of},
 };
 
@@ -37,11 +37,10 @@ pub(crate) struct StaleCopy {
 
 /// Returns the copies in a batch that differ from their sources, unless work that will update the copy is pending.
 pub(crate) async fn find_stale_copies(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<StaleCopy>> {
-    let groups = copy_groups(model);
+    let groups = copy_groups(access.model);
     if !groups.iter().any(CopyGroup::has_fan_out) {
         return Ok(Vec::new());
     }
@@ -52,7 +51,7 @@ pub(crate) async fn find_stale_copies(
         if PendingKind::REVALIDATE.lease_end(raw)?.is_some() {
             continue;
         }
-        let current = upgrade::upgrade_for_read(model, raw)?;
+        let current = upgrade::upgrade_for_read(access.model, raw)?;
         let document = parse_fields(&current, &names)?;
         for group in groups.iter().filter(|group| group.has_fan_out()) {
             let scope = group.scope_of_dependent(&document);
@@ -77,7 +76,7 @@ pub(crate) async fn find_stale_copies(
         }
     }
     let mut sources = SourceCache::default();
-    sources.read_missing(access, &groups, &source_ids).await?;
+    sources.read_missing(&access, &groups, &source_ids).await?;
     let mut stale = Vec::new();
     for (position, group, (reference, scope), path, field, actual) in copies {
         let source = (group.source_model)();
@@ -118,13 +117,12 @@ pub(super) fn is_equal_value(a: &Bson, b: &Bson) -> Result<bool> {
 
 /// Fills a stale copy again by a revalidation. Returns whether the document was changed.
 pub(crate) async fn refill_copy(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     document: &RawBson,
     path: &str,
     source: &Bson,
 ) -> Result<bool> {
-    let groups = copy_groups(model);
+    let groups = copy_groups(access.model);
     let copied_path = field_names_of(path);
     let has_copy = |group: &&CopyGroup| {
         let mut fields = group.fan_out_fields();
@@ -157,7 +155,7 @@ pub(crate) async fn refill_copy(
         update,
         array_filters: elements.array_filters,
     };
-    let updated = apply_update(access, model, refill).await?;
-    revalidate_write(access, model, token, None).await?;
+    let updated = apply_update(access, refill).await?;
+    revalidate_write(access, token, None).await?;
     Ok(updated > 0)
 }

@@ -14,7 +14,10 @@ use crate::{
     metadata::{self, ParsedMetadata, copy::SnapshotOrigin},
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
     schema::{Model, OverflowField, upgrade},
-    session::{access::Access, retry},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
 };
 
 /// A snapshot that differs from the current value of the source.
@@ -38,10 +41,10 @@ const SPILLED_ELEMENTS_PER_PAGE: usize = 5_000;
 /// Returns the snapshots in a batch that differ from their sources. Costs one query for each source model, and one for each
 /// [`SPILLED_ELEMENTS_PER_PAGE`] elements of an overflow array.
 pub(crate) async fn find_drifted(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<DriftedSnapshot>> {
+    let model = access.model;
     let groups = snapshot_groups(model);
     let (mut resident, mut spilled) = (SnapshotBatch::default(), Vec::new());
     for (position, raw) in batch.iter().enumerate() {
@@ -55,13 +58,12 @@ pub(crate) async fn find_drifted(
             let groups = groups.iter().filter(|group| group.is_in_overflow(field));
             let groups: Vec<_> = groups.cloned().collect();
             if !groups.is_empty() {
-                let drifted =
-                    drifted_in_spilled(access, model, field, raw, (position, &groups)).await?;
+                let drifted = drifted_in_spilled(access, field, raw, (position, &groups)).await?;
                 spilled.extend(drifted);
             }
         }
     }
-    let mut drifted = resident.into_drifted(access, &groups).await?;
+    let mut drifted = resident.into_drifted(&access, &groups).await?;
     drifted.append(&mut spilled);
     // Report the drift of one document together.
     drifted.sort_by_key(|snapshot| snapshot.batch_position);
@@ -70,14 +72,15 @@ pub(crate) async fn find_drifted(
 
 /// Returns the drifted snapshots in the spilled elements of one document.
 async fn drifted_in_spilled(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     field: &'static OverflowField,
     raw: &RawDocument,
     (batch_position, groups): (usize, &[CopyGroup]),
 ) -> Result<Vec<DriftedSnapshot>> {
     let full_access = access.with_full_visibility();
-    let Some((reader, state)) = ArrayReader::from_document(&full_access, model, field, raw)? else {
+    let Some((reader, state)) =
+        ArrayReader::from_document(full_access.to(access.model), field, raw)?
+    else {
         return Ok(Vec::new());
     };
     let mut next_state = Some(state);
@@ -99,7 +102,7 @@ async fn drifted_in_spilled(
                 }
                 position += 1;
             }
-            drifted.extend(snapshots.into_drifted(access, groups).await?);
+            drifted.extend(snapshots.into_drifted(&access, groups).await?);
         }
         if cursor.is_complete().await? {
             return Ok(drifted);

@@ -33,9 +33,9 @@ use crate::{
         blocked::{self, RejectionList, is_rejection},
         record::{PendingKind, PendingToken},
     },
-    schema::{CopyMode, Model},
+    schema::CopyMode,
     session::{
-        access::{Access, find_matching},
+        access::{ModelAccess, find_matching},
         retry, transaction_scope,
     },
     write::{
@@ -104,41 +104,44 @@ impl FanOutBudget {
 /// [`StillPending`](crate::ErrorKind::StillPending) if dependents reject copies. The fan-out has updated all other dependents by
 /// then. The sources of the rejected copies stay pending, with a record of the rejections.
 pub(super) async fn complete_fan_out(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     fan_out: &PendingFanOut,
     budget: &mut FanOutBudget,
 ) -> Result<bool> {
     let mut rejected = RejectionList::default();
-    let is_complete = update_dependents(access, model, fan_out, budget, &mut rejected).await?;
+    let is_complete = update_dependents(access, fan_out, budget, &mut rejected).await?;
     if !is_complete {
         return Ok(false);
     }
     let blocked = rejected.by_source();
-    fan_out.complete_except(access, model, &blocked).await?;
+    fan_out.complete_except(access, &blocked).await?;
     for (source, rejections) in &blocked {
         let filter = fan_out.unchanged_source(source)?;
-        blocked::record_rejections(access, model, PendingKind::FAN_OUT, filter, rejections).await?;
+        blocked::record_rejections(access, PendingKind::FAN_OUT, filter, rejections).await?;
     }
     match rejected.is_empty() {
         true => Ok(true),
-        false => Err(blocked::blocked_error(model, rejected.iter_rejections())),
+        false => Err(blocked::blocked_error(
+            access.model,
+            rejected.iter_rejections(),
+        )),
     }
 }
 
 /// Updates the dependents of some sources to the current source versions. Returns whether the budget was large enough for all
 /// dependents. Skips dependents that reject the update.
 pub(super) fn update_dependents<'a>(
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     fan_out: &'a PendingFanOut,
     budget: &'a mut FanOutBudget,
     rejected: &'a mut RejectionList,
 ) -> BoxFuture<'a, Result<bool>> {
     // The future is boxed because a copy can itself be copied by other models.
     Box::pin(async move {
-        let mut lease = FanOutLease::new(model, fan_out);
-        for (dependent_model, group) in super::dependent_groups(access.schema_models(), model) {
+        let mut lease = FanOutLease::new(access.model, fan_out);
+        for (dependent_model, group) in
+            super::dependent_groups(access.schema_models(), access.model)
+        {
             // Halve a list of sources with too many dependents. A single source with too many dependents is updated in batches.
             let mut source_lists = vec![fan_out.sources.as_slice()];
             while let Some(sources) = source_lists.pop() {
@@ -146,7 +149,8 @@ pub(super) fn update_dependents<'a>(
                 let count = match budget {
                     FanOutBudget::UnlimitedUncounted => None,
                     FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => Some(
-                        count_dependents(access, dependent_model, &group, sources, limit).await?,
+                        count_dependents(access.to(dependent_model), &group, sources, limit)
+                            .await?,
                     ),
                 };
                 match (count, sources) {
@@ -159,8 +163,7 @@ pub(super) fn update_dependents<'a>(
                     (Some(count), [source]) if count > limit => {
                         let lease_and_budget = (&mut lease, &mut *budget);
                         if !update_in_batches(
-                            access,
-                            dependent_model,
+                            access.to(dependent_model),
                             &group,
                             source,
                             lease_and_budget,
@@ -183,11 +186,11 @@ pub(super) fn update_dependents<'a>(
                         let updates = updates.collect::<Result<Vec<_>>>()?;
                         let is_large = count.is_some_and(|count| count > MAX_BOUNDED_DEPENDENTS);
                         if !is_large
-                            || !try_in_transaction(access, dependent_model, &group, &updates).await
+                            || !try_in_transaction(access.to(dependent_model), &group, &updates)
+                                .await
                         {
                             write_copies(
-                                access,
-                                dependent_model,
+                                access.to(dependent_model),
                                 &group,
                                 updates,
                                 budget,
@@ -205,12 +208,12 @@ pub(super) fn update_dependents<'a>(
 
 /// Counts the dependents of some sources, up to one more than `limit`.
 async fn count_dependents(
-    access: &Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &CopyGroup,
     sources: &[FanOutSource],
     limit: usize,
 ) -> Result<usize> {
+    let dependent_model = access.model;
     let condition = one_of(sources.iter().map(|source| &source.id));
     let condition = parse_document(&single_field_document(group.reference, condition)?)?;
     let operation = CountOperation {
@@ -226,13 +229,13 @@ async fn count_dependents(
 /// Updates the dependents of one source in batches. Returns `false` if the pending fan-out was taken away: every source has a
 /// newer write.
 async fn update_in_batches(
-    access: &Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &CopyGroup,
     source: &FanOutSource,
     (lease, budget): (&mut FanOutLease<'_>, &mut FanOutBudget),
     rejected: &mut RejectionList,
 ) -> Result<bool> {
+    let dependent_model = access.model;
     let update = CopyUpdate::for_all_dependents(group, source)?;
     let writes_are_serial = access.writes_are_serial();
     let find = find_matching(
@@ -244,14 +247,12 @@ async fn update_in_batches(
     .with_limit(writes_are_serial.then_some(MAX_READ_DOCUMENTS));
     let mut stale = StaleDependents {
         access,
-        dependent_model,
         find,
         progress: ReadProgress::NotStarted,
     };
     // Do not run a batch in a transaction if dependents are copied further: their fan-out would join the transaction without a
     // bound.
-    let uses_transaction =
-        writes_are_serial && downstream_modes(access, dependent_model, group).is_empty();
+    let uses_transaction = writes_are_serial && downstream_modes(access, group).is_empty();
     let mut size = if writes_are_serial {
         MIN_BATCH_DOCUMENTS
     } else {
@@ -273,15 +274,13 @@ async fn update_in_batches(
             };
             let start = Instant::now();
             let updates = vec![update];
-            if !uses_transaction
-                || !try_in_transaction(access, dependent_model, group, &updates).await
-            {
-                write_copies(access, dependent_model, group, updates, budget, rejected).await?;
+            if !uses_transaction || !try_in_transaction(access, group, &updates).await {
+                write_copies(access, group, updates, budget, rejected).await?;
             }
             if writes_are_serial {
                 size = next_batch_size(size, start.elapsed());
             }
-            if !lease.renew_if_old(access, batch.len()).await? {
+            if !lease.renew_if_old(&access, batch.len()).await? {
                 return Ok(false);
             }
         }
@@ -295,8 +294,7 @@ async fn update_in_batches(
 /// The dependents of a source with an older copy, read in batches. A dependent that is added after the read has its own
 /// revalidation.
 struct StaleDependents<'a> {
-    access: &'a Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'a>,
     find: FindOperation,
     progress: ReadProgress,
 }
@@ -314,7 +312,7 @@ impl StaleDependents<'_> {
     /// With a limit, no cursor stays open while dependents are written. On an engine with snapshots, an open cursor would keep
     /// old versions of all documents that are written meanwhile.
     async fn next_ids(&mut self) -> Result<Vec<RawBson>> {
-        let (access, dependent_model) = (self.access, self.dependent_model);
+        let (access, dependent_model) = (self.access, self.access.model);
         let documents = match (&mut self.progress, self.find.limit) {
             (ReadProgress::Finished, _) => return Ok(Vec::new()),
             (ReadProgress::NotStarted, Some(limit)) => {
@@ -439,11 +437,8 @@ pub(super) fn source_condition(group: &CopyGroup, id: &Bson) -> Document {
 
 /// Returns the copy modes of fields in other models that copy the copies of `group`. A copy inside an array is never copied
 /// further.
-fn downstream_modes(
-    access: &Access,
-    dependent_model: &'static Model,
-    group: &CopyGroup,
-) -> Vec<CopyMode> {
+fn downstream_modes(access: ModelAccess<'_>, group: &CopyGroup) -> Vec<CopyMode> {
+    let dependent_model = access.model;
     let mut modes = Vec::new();
     for (_, other) in super::dependent_groups(access.schema_models(), dependent_model)
         .filter(|_| !group.is_in_array())
@@ -463,14 +458,13 @@ fn downstream_modes(
 /// Writes newer values over the older copies of all dependents, then runs the fan-out of the changed dependents. Skips documents
 /// that reject the write; in a transaction the first rejection is the error.
 pub(super) async fn write_copies(
-    access: &Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &CopyGroup,
     updates: Vec<CopyUpdate<'_>>,
     budget: &mut FanOutBudget,
     rejected: &mut RejectionList,
 ) -> Result<()> {
-    let modes = downstream_modes(access, dependent_model, group);
+    let modes = downstream_modes(access, group);
     let token = (!modes.is_empty()).then(|| PendingToken::with_new_lease(access.lease()));
     let additional_update = match token {
         Some(token) => {
@@ -482,17 +476,11 @@ pub(super) async fn write_copies(
     let changes = updates
         .iter()
         .map(|update| update.to_metadata_update(group, &additional_update));
-    match apply_updates(access, dependent_model, changes.collect::<Result<_>>()?).await {
+    match apply_updates(access, changes.collect::<Result<_>>()?).await {
         Err(error) if access.transaction_scope().is_none() && is_rejection(&error) => {
             for update in &updates {
-                let writes = write_copies_individually(
-                    access,
-                    dependent_model,
-                    group,
-                    update,
-                    &additional_update,
-                    rejected,
-                );
+                let writes =
+                    write_copies_individually(access, group, update, &additional_update, rejected);
                 Box::pin(writes).await?;
             }
         }
@@ -509,30 +497,29 @@ pub(super) async fn write_copies(
     };
     if access.transaction_scope().is_none() {
         // The changed dependent has its own pending fan-out, so a rejection further down does not stop this fan-out.
-        return match Box::pin(run_fan_outs(access, dependent_model, token, budget)).await {
+        return match Box::pin(run_fan_outs(access, token, budget)).await {
             Err(error) if error.kind() == ErrorKind::StillPending => Ok(()),
             result => result,
         };
     }
     let filter = token.token_filter(PendingKind::FAN_OUT)?;
-    for fan_out in read_pending_fan_outs(access, dependent_model, filter, None).await? {
-        update_dependents(access, dependent_model, &fan_out, budget, rejected).await?;
+    for fan_out in read_pending_fan_outs(access, filter, None).await? {
+        update_dependents(access, &fan_out, budget, rejected).await?;
     }
     // The transaction does not see dependents that are inserted concurrently: repeat the fan-out after the commit.
-    PendingCopies::of_fan_out(token, slowest_mode(&modes))
-        .run_in_background(access, dependent_model);
+    PendingCopies::of_fan_out(token, slowest_mode(&modes)).run_in_background(access);
     Ok(())
 }
 
 /// Writes each stale copy separately, after a document has rejected the batch.
 async fn write_copies_individually(
-    access: &Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &CopyGroup,
     update: &CopyUpdate<'_>,
     additional_update: &Document,
     rejected: &mut RejectionList,
 ) -> Result<()> {
+    let dependent_model = access.model;
     let find = find_matching(
         dependent_model.collection,
         &to_raw_document(&update.stale_filter(group)?)?,
@@ -554,7 +541,7 @@ async fn write_copies_individually(
             ))
         });
         let changes = changes.collect::<Result<_>>()?;
-        for (id, error) in apply_each(access, dependent_model, changes).await? {
+        for (id, error) in apply_each(access, changes).await? {
             rejected.add_rejection(update.source_id, dependent_model, id, error)?;
         }
     }
@@ -566,22 +553,21 @@ async fn write_copies_individually(
 /// One commit is faster than one commit for each document. The transaction gives way to every concurrent writer of these
 /// documents. A dependent that is inserted meanwhile has its own revalidation.
 async fn try_in_transaction(
-    access: &Access,
-    dependent_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &CopyGroup,
     updates: &[CopyUpdate<'_>],
 ) -> bool {
+    let dependent_model = access.model;
     // An open transaction already contains the write of the source. A dependent that is inserted meanwhile may not see that write
     // either, so the fan-out must not be committed separately.
     if access.transaction_scope().is_some() || !access.has_transactions() {
         return false;
     }
-    let transaction = transaction_scope::run_low_priority(access, |access| async move {
+    let transaction = transaction_scope::run_low_priority(&access, |access| async move {
         let mut rejected = RejectionList::default();
         let updates = updates.to_vec();
         write_copies(
-            &access,
-            dependent_model,
+            access.to(dependent_model),
             group,
             updates,
             &mut FanOutBudget::Unlimited,
@@ -604,12 +590,11 @@ async fn try_in_transaction(
 ///
 /// The error of the first rejecting document, after the copies of all other documents are null.
 pub(super) async fn clear_copies(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     deleted: &[DeletedDocument<'_>],
     version: i64,
 ) -> Result<()> {
-    let clearing = super::dependent_groups(access.schema_models(), model)
+    let clearing = super::dependent_groups(access.schema_models(), access.model)
         .filter(|(_, group)| group.is_clearing());
     let clearing: Vec<_> = clearing.collect();
     if clearing.is_empty() {
@@ -640,8 +625,7 @@ pub(super) async fn clear_copies(
                 };
                 let budget = &mut FanOutBudget::Unlimited;
                 write_copies(
-                    access,
-                    dependent_model,
+                    access.to(dependent_model),
                     &group,
                     vec![update],
                     budget,

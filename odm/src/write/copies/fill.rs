@@ -20,7 +20,7 @@ use crate::{
     },
     pending::record::{PendingKind, PendingToken},
     schema::{Model, computed::evaluate::compute_fields},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
     write::{
         footprint::{Operator, parsed_changes, parsed_changes_mut, written_values},
         metadata_update::set_at,
@@ -48,7 +48,7 @@ pub(crate) async fn resolve_drafts<T: document::Document>(
     let mut sources = SourceCache::default();
     if !raws.is_empty() {
         let filled;
-        (filled, sources) = fill_drafts(access, &T::MODEL, &raws).await?;
+        (filled, sources) = fill_drafts(access.to(&T::MODEL), &raws).await?;
         for (position, raw) in positions.into_iter().zip(filled) {
             documents[position] = Some(decode::decode_new(&raw)?);
         }
@@ -58,21 +58,20 @@ pub(crate) async fn resolve_drafts<T: document::Document>(
 
 /// Returns drafts as complete stored documents: copies and computed fields are filled.
 fn fill_drafts<'a>(
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     drafts: &'a [RawDocumentBuf],
 ) -> BoxFuture<'a, Result<(Vec<RawDocumentBuf>, SourceCache)>> {
     Box::pin(async move {
         let mut sources = SourceCache::default();
-        let groups = super::copy_groups(model);
+        let groups = super::copy_groups(access.model);
         let names = dependent_fields(&groups);
         let structs = drafts.iter().map(|raw| parse_fields(raw, &names));
         let mut structs = structs.collect::<Result<Vec<_>>>()?;
-        fill_documents(access, model, &groups, &mut structs, &mut sources).await?;
+        fill_documents(access, &groups, &mut structs, &mut sources).await?;
         let filled = drafts.iter().zip(structs).map(|(draft, fields)| {
             let mut raw = draft.clone();
             replace_fields(&mut raw, &names, &fields)?;
-            compute_fields(model, &mut raw)?;
+            compute_fields(access.model, &mut raw)?;
             Ok(raw)
         });
         Ok((filled.collect::<Result<_>>()?, sources))
@@ -82,8 +81,7 @@ fn fill_drafts<'a>(
 /// Fills documents before an insert, and adds a pending revalidation. Returns the token, or `None` if there are no followed
 /// copies.
 pub(super) async fn fill_inserted(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[CopyGroup],
     documents: &mut [RawDocumentBuf],
     sources: &mut SourceCache,
@@ -91,7 +89,7 @@ pub(super) async fn fill_inserted(
     let names = dependent_fields(groups);
     let structs = documents.iter().map(|raw| parse_fields(raw, &names));
     let mut structs = structs.collect::<Result<Vec<_>>>()?;
-    let has_copies = fill_documents(access, model, groups, &mut structs, sources).await?;
+    let has_copies = fill_documents(access, groups, &mut structs, sources).await?;
     let token = has_copies.then(|| PendingToken::with_new_lease(access.lease()));
     for (raw, mut fields) in documents.iter_mut().zip(structs) {
         if let Some(token) = token {
@@ -113,12 +111,12 @@ pub(super) fn put_field(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> 
 
 /// Fills all copies of complete documents. Returns whether a followed copy was filled from a source.
 async fn fill_documents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[CopyGroup],
     documents: &mut [Document],
     sources: &mut SourceCache,
 ) -> Result<bool> {
+    let model = access.model;
     let mut source_ids = Vec::new();
     for group in groups {
         for document in documents.iter() {
@@ -127,7 +125,7 @@ async fn fill_documents(
         }
     }
     sources
-        .read_missing(access, &super::copy_groups(model), &source_ids)
+        .read_missing(&access, &super::copy_groups(model), &source_ids)
         .await?;
     let (mut has_copies, now) = (false, DateTime::now());
     for group in groups {
@@ -246,12 +244,12 @@ fn missing_source_error(group: &CopyGroup, problem: &str) -> Error {
 /// Fills the copies of references and structs that an update writes, and adds a pending revalidation. Returns the token, or
 /// `None` if no followed copy was filled.
 pub(super) async fn fill_update(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[CopyGroup],
     update: &mut RawDocumentBuf,
     sources: &mut SourceCache,
 ) -> Result<Option<PendingToken>> {
+    let model = access.model;
     let mut parsed = super::parse_document(update)?;
     let touched_paths = find_touched_paths(model, groups, &parsed)?;
     if touched_paths.is_empty() {
@@ -279,7 +277,7 @@ pub(super) async fn fill_update(
         has_copies |= touched.group.has_fan_out() && source_ids.len() > count;
     }
     sources
-        .read_missing(access, &super::copy_groups(model), &source_ids)
+        .read_missing(&access, &super::copy_groups(model), &source_ids)
         .await?;
     let timing = SnapshotTiming::Missing(DateTime::now());
     for touched in touched_paths {

@@ -19,7 +19,7 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{Model, upgrade::read_upgraded},
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
     write::metadata_update::{MetadataUpdate, apply_update, apply_updates, remove_records},
 };
 
@@ -68,8 +68,7 @@ impl PendingFanOut {
     /// Removes the pending fan-out, except from the sources of rejected copies.
     pub(super) async fn complete_except(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         blocked: &[(RawBson, Vec<Rejection>)],
     ) -> Result<()> {
         let accepted = self
@@ -80,7 +79,7 @@ impl PendingFanOut {
             return Ok(());
         }
         let filter = self.with_token(ids_filter(&accepted))?;
-        remove_records(access, model, Stage::COPIES, PendingKind::FAN_OUT, filter).await?;
+        remove_records(access, Stage::COPIES, PendingKind::FAN_OUT, filter).await?;
         Ok(())
     }
 }
@@ -88,11 +87,11 @@ impl PendingFanOut {
 /// Returns the pending fan-outs of the sources that a filter matches, grouped by the write. `limit` is the maximum number of
 /// sources.
 pub(super) async fn read_pending_fan_outs(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: RawDocumentBuf,
     limit: Option<usize>,
 ) -> Result<Vec<PendingFanOut>> {
+    let model = access.model;
     let groups: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
     let find = find_matching(model.collection, &filter)
@@ -100,7 +99,7 @@ pub(super) async fn read_pending_fan_outs(
         .with_projection(source_projection(model, &groups)?)
         .with_limit(limit.map(|limit| limit as u64));
     let mut fan_outs: Vec<PendingFanOut> = Vec::new();
-    for raw in read_upgraded(access, model, find).await? {
+    for raw in read_upgraded(&access, model, find).await? {
         let token = PendingToken::from_stored(&raw, PendingKind::FAN_OUT)?;
         let (Some(id), Some(token)) = (decode::owned_id(&raw), token) else {
             continue;
@@ -143,8 +142,7 @@ impl<'f> FanOutLease<'f> {
 
     /// Takes over an abandoned fan-out. Returns `false` if another process was faster.
     pub(super) async fn take_over(
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         fan_out: &PendingFanOut,
     ) -> Result<bool> {
         let mut filter = fan_out.unchanged_since_read()?;
@@ -156,9 +154,9 @@ impl<'f> FanOutLease<'f> {
         let renewal = MetadataUpdate::new(
             Stage::COPIES.step("take over the fan-out"),
             filter,
-            renewal_update(access, fan_out),
+            renewal_update(&access, fan_out),
         );
-        Ok(apply_update(access, model, renewal).await? > 0)
+        Ok(apply_update(access, renewal).await? > 0)
     }
 
     /// Renews the lease if a quarter of the lease time has passed, and records the progress in the first source.
@@ -188,7 +186,7 @@ impl<'f> FanOutLease<'f> {
                 progress,
             ));
         }
-        Ok(apply_updates(access, self.model, renewals).await? > 0)
+        Ok(apply_updates(access.to(self.model), renewals).await? > 0)
     }
 }
 

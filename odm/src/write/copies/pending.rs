@@ -22,7 +22,10 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{CopyMode, Model},
-    session::{access::Access, task, trace},
+    session::{
+        access::{Access, ModelAccess},
+        task, trace,
+    },
     write::{
         footprint::{recomputed_fields, update_touches, with_operator},
         maintainer::{ConditionalRecord, CopiedSource},
@@ -88,8 +91,7 @@ impl PendingCopies {
     /// updated after the commit.
     pub(super) async fn fan_out_in_transaction(
         &self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
     ) -> Result<FanOutProgress> {
         let Some((token, mode)) = self.fan_out else {
             return Ok(FanOutProgress::NotStarted);
@@ -97,11 +99,18 @@ impl PendingCopies {
         let mut budget = FanOutBudget::for_mode(mode);
         let full_access = access.with_full_visibility();
         let filter = token.token_filter(PendingKind::FAN_OUT)?;
-        let fan_outs = read_pending_fan_outs(&full_access, model, filter, None).await?;
+        let fan_outs = read_pending_fan_outs(full_access.to(access.model), filter, None).await?;
         // In a transaction the first rejection is the error.
         let mut rejected = RejectionList::default();
         for fan_out in &fan_outs {
-            if !update_dependents(&full_access, model, fan_out, &mut budget, &mut rejected).await? {
+            if !update_dependents(
+                full_access.to(access.model),
+                fan_out,
+                &mut budget,
+                &mut rejected,
+            )
+            .await?
+            {
                 return Ok(FanOutProgress::Partial);
             }
         }
@@ -118,7 +127,8 @@ impl PendingCopies {
             let (full_access, sources) = (full_access.in_background(), self.sources);
             task::spawn(async move {
                 let _running_task = full_access.shared_state().background.start_task();
-                let result = revalidate_write(&full_access, model, token, sources.as_deref()).await;
+                let result =
+                    revalidate_write(full_access.to(model), token, sources.as_deref()).await;
                 log_failure(model, &result);
                 drop(slot);
             });
@@ -131,16 +141,15 @@ impl PendingCopies {
                 let mut budget = FanOutBudget::for_mode(mode);
                 log_failure(
                     model,
-                    &run_fan_outs(&full_access, model, token, &mut budget).await,
+                    &run_fan_outs(full_access.to(model), token, &mut budget).await,
                 );
             }
-            FanOutProgress::Partial => fan_out_later(&full_access, model, token).await,
+            FanOutProgress::Partial => fan_out_later(full_access.to(model), token).await,
             // Only dependents that the transaction did not see are left.
             FanOutProgress::Complete(fan_outs) => {
                 for fan_out in &fan_outs {
                     let result = complete_fan_out(
-                        &full_access,
-                        model,
+                        full_access.to(model),
                         fan_out,
                         &mut FanOutBudget::UnlimitedUncounted,
                     )
@@ -152,7 +161,8 @@ impl PendingCopies {
     }
 
     /// Runs the follow-up work after the surrounding transaction, or in a task of its own. The caller does not wait.
-    pub(super) fn run_in_background(self, access: &Access, model: &'static Model) {
+    pub(super) fn run_in_background(self, access: ModelAccess<'_>) {
+        let model = access.model;
         match access.transaction_scope() {
             _ if self.is_empty() => {}
             Some(scope) => scope.add_post_commit(Box::new(move |access| {
@@ -182,12 +192,11 @@ fn log_failure(model: &Model, result: &Result<()>) {
 /// Records a pending fan-out in an update that writes a copied field. Returns the token, the copy mode, and the record, which only
 /// a change of a copied value needs.
 pub(super) fn add_pending_fan_out(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     dependents: &[(&'static Model, CopyGroup)],
     update: &mut RawDocumentBuf,
 ) -> Result<Option<((PendingToken, CopyMode), ConditionalRecord)>> {
-    let changed = changed_copies(model, dependents, update);
+    let changed = changed_copies(access.model, dependents, update);
     let (modes, mut paths): (Vec<_>, Vec<_>) = changed
         .map(|(_, _, copied)| (copied.mode, copied.source_path.clone()))
         .unzip();
@@ -249,8 +258,7 @@ pub(super) fn changed_copies<'d>(
 ///
 /// [`StillPending`](ErrorKind::StillPending) if dependents reject copies, after the fan-out of all other sources.
 pub(super) async fn run_fan_outs(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     token: PendingToken,
     budget: &mut FanOutBudget,
 ) -> Result<()> {
@@ -258,17 +266,16 @@ pub(super) async fn run_fan_outs(
     loop {
         let batch = read_pending_fan_outs(
             access,
-            model,
             token.token_filter(PendingKind::FAN_OUT)?,
             Some(MAX_COPY_BATCH_DOCUMENTS),
         )
         .await?;
         let count: usize = batch.iter().map(|fan_out| fan_out.sources.len()).sum();
         for fan_out in batch {
-            match complete_fan_out(access, model, &fan_out, budget).await {
+            match complete_fan_out(access, &fan_out, budget).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    fan_out_later(access, model, token).await;
+                    fan_out_later(access, token).await;
                     return Ok(());
                 }
                 // The record of rejections delays the next attempt: the next read does not return the blocked sources.
@@ -285,10 +292,10 @@ pub(super) async fn run_fan_outs(
 }
 
 /// Continues a fan-out in a background task, after the budget was used.
-async fn fan_out_later(access: &Access, model: &'static Model, token: PendingToken) {
+async fn fan_out_later(access: ModelAccess<'_>, token: PendingToken) {
     let background = &access.shared_state().background;
     let slot = background.waiting_fan_out_slot().await;
-    let remaining = run_remaining(access.in_background(), model, token);
+    let remaining = run_remaining(access.in_background(), access.model, token);
     task::spawn(async move {
         remaining.await;
         drop(slot);
@@ -304,35 +311,30 @@ fn run_remaining(
         let background = &access.shared_state().background;
         let _running_task = background.start_task();
         let _slot = background.fan_out_slot().await;
-        let result = run_fan_outs(&access, model, token, &mut FanOutBudget::Unlimited).await;
+        let result = run_fan_outs(access.to(model), token, &mut FanOutBudget::Unlimited).await;
         log_failure(model, &result);
     })
 }
 
 /// Recovers the abandoned copy work of a model. A failure does not stop the remaining work.
 pub(super) async fn recover_model(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    recover_revalidations(access, model, report).await?;
-    recover_fan_outs(access, model, report).await
+    recover_revalidations(access, report).await?;
+    recover_fan_outs(access, report).await
 }
 
-async fn recover_revalidations(
-    access: &Access,
-    model: &'static Model,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    if !super::is_dependent(model) {
+async fn recover_revalidations(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
+    if !super::is_dependent(access.model) {
         return Ok(());
     }
     let (kind, batch) = (PendingKind::REVALIDATE, MAX_COPY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
         append_field(&mut filter, "_id", one_of(&new))?;
-        match revalidate_batch(access, model, &filter).await {
+        match revalidate_batch(access, &filter).await {
             Ok(batch) => {
                 report.recovered += batch.documents;
                 if let Some(error) = batch.blocked {
@@ -348,26 +350,20 @@ async fn recover_revalidations(
     Ok(())
 }
 
-async fn recover_fan_outs(
-    access: &Access,
-    model: &'static Model,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    if !super::is_source(access, model) {
+async fn recover_fan_outs(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
+    if !super::is_source(access) {
         return Ok(());
     }
     let (kind, batch) = (PendingKind::FAN_OUT, MAX_COPY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(access, model, kind, Stage::COPIES, batch);
+    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
         append_field(&mut filter, "_id", one_of(&new))?;
         // Several sources of one write share a fan-out.
-        for fan_out in read_pending_fan_outs(access, model, filter, None).await? {
-            let result = match FanOutLease::take_over(access, model, &fan_out).await {
+        for fan_out in read_pending_fan_outs(access, filter, None).await? {
+            let result = match FanOutLease::take_over(access, &fan_out).await {
                 Ok(false) => continue,
-                Ok(true) => {
-                    complete_fan_out(access, model, &fan_out, &mut FanOutBudget::Unlimited).await
-                }
+                Ok(true) => complete_fan_out(access, &fan_out, &mut FanOutBudget::Unlimited).await,
                 Err(error) => Err(error),
             };
             match result {

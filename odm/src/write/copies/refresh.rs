@@ -4,20 +4,17 @@ use bson::RawDocumentBuf;
 
 use super::{layout::copy_groups, parse_document, source::SourceCache, to_raw_document};
 use crate::{
-    Result,
-    backend::BoxFuture,
-    metadata::references::TombstoneState,
-    schema::{Model, upgrade},
-    session::access::Access,
+    Result, backend::BoxFuture, metadata::references::TombstoneState, schema::upgrade,
+    session::access::ModelAccess,
 };
 
 /// Replaces the copies in documents that were read by the current source values. Costs one query for each source model, and one
 /// for each model that the sources copy from.
 pub(crate) fn refresh_copies<'a>(
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     documents: &'a mut [RawDocumentBuf],
 ) -> BoxFuture<'a, Result<()>> {
+    let model = access.model;
     // The future is boxed because a copied field can be a copy of another model.
     Box::pin(async move {
         let mut groups = copy_groups(model);

@@ -25,8 +25,7 @@ use crate::{
         blocked::{self, Rejection, RejectionList},
         record::{PendingKind, PendingToken},
     },
-    schema::Model,
-    session::access::{Access, find_matching},
+    session::access::{ModelAccess, find_matching},
     write::{
         maintainer::CopiedSource,
         metadata_update::{remove_records, to_raw_value},
@@ -37,28 +36,20 @@ use crate::{
 /// Revalidates the documents of a write. If the copied versions are known and all sources still have these versions, the pending
 /// records are removed without reading the dependents.
 pub(super) async fn revalidate_write(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     token: PendingToken,
     sources: Option<&[CopiedSource]>,
 ) -> Result<()> {
     let filter = token.token_filter(PendingKind::REVALIDATE)?;
     if let Some(sources) = sources
-        && are_unchanged(sources, access, &super::copy_groups(model)).await?
+        && are_unchanged(sources, &access, &super::copy_groups(access.model)).await?
     {
-        remove_records(
-            access,
-            model,
-            Stage::COPIES,
-            PendingKind::REVALIDATE,
-            filter,
-        )
-        .await?;
+        remove_records(access, Stage::COPIES, PendingKind::REVALIDATE, filter).await?;
         return Ok(());
     }
     let mut blocked = None;
     loop {
-        let batch = revalidate_batch(access, model, &filter).await?;
+        let batch = revalidate_batch(access, &filter).await?;
         blocked = blocked.or(batch.blocked);
         if !batch.has_more {
             return blocked.map_or(Ok(()), Err);
@@ -78,10 +69,10 @@ pub(super) struct RevalidatedBatch {
 
 /// Revalidates up to [`MAX_COPY_BATCH_DOCUMENTS`] documents that a filter matches.
 pub(super) async fn revalidate_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: &RawDocumentBuf,
 ) -> Result<RevalidatedBatch> {
+    let model = access.model;
     let groups = super::copy_groups(model);
     let mut projection = RawDocumentBuf::new();
     let scope = model.scope.iter().map(|scope| scope.stored);
@@ -140,7 +131,7 @@ pub(super) async fn revalidate_batch(
         }
     }
     let mut sources = SourceCache::default();
-    sources.read_missing(access, &groups, &source_ids).await?;
+    sources.read_missing(&access, &groups, &source_ids).await?;
     let mut stale =
         BTreeMap::<(usize, OrderedId, Option<OrderedId>), (ScopedReference, Vec<RawBson>)>::new();
     for (position, reference, version, id) in copies {
@@ -185,7 +176,7 @@ pub(super) async fn revalidate_batch(
         }
         if !updates.is_empty() {
             let budget = &mut FanOutBudget::Unlimited;
-            write_copies(access, model, group, updates, budget, &mut rejected).await?;
+            write_copies(access, group, updates, budget, &mut rejected).await?;
         }
     }
     let mut blocked = BTreeMap::<OrderedId, (RawBson, Vec<Rejection>)>::new();
@@ -200,14 +191,8 @@ pub(super) async fn revalidate_batch(
         ids.retain(|id| !blocked.contains_key(&OrderedId::from_id(id)));
     }
     for (id, rejections) in blocked.values() {
-        blocked::record_rejections(
-            access,
-            model,
-            PendingKind::REVALIDATE,
-            id_filter(id),
-            rejections,
-        )
-        .await?;
+        blocked::record_rejections(access, PendingKind::REVALIDATE, id_filter(id), rejections)
+            .await?;
     }
     let mut documents = 0;
     for (token, ids) in tokens {
@@ -217,14 +202,7 @@ pub(super) async fn revalidate_batch(
             &PendingKind::REVALIDATE.token_path(),
             equal_to(token),
         )?;
-        documents += remove_records(
-            access,
-            model,
-            Stage::COPIES,
-            PendingKind::REVALIDATE,
-            filter,
-        )
-        .await?;
+        documents += remove_records(access, Stage::COPIES, PendingKind::REVALIDATE, filter).await?;
     }
     Ok(RevalidatedBatch {
         documents,

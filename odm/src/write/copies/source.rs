@@ -22,7 +22,7 @@ use crate::{
     },
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
     write::maintainer::CopiedSource,
 };
 
@@ -155,7 +155,7 @@ impl SourceCache {
         }
         for (collection, (model, ids)) in missing {
             let mut sources =
-                read_sources(access, model, groups, &ids, self.reads_current_copies).await?;
+                read_sources(access.to(model), groups, &ids, self.reads_current_copies).await?;
             for id in ids {
                 let source = sources.remove(&id);
                 self.found.insert((collection, id), source);
@@ -192,12 +192,12 @@ pub(super) async fn are_unchanged(
 const MAX_SOURCES_PER_QUERY: usize = 10_000;
 
 async fn read_sources(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[CopyGroup],
     ids: &BTreeSet<OrderedId>,
     reads_current_copies: bool,
 ) -> Result<BTreeMap<OrderedId, SourceState>> {
+    let model = access.model;
     let needs_refresh = reads_current_copies && model.copies.has_filled();
     let ids = ids
         .iter()
@@ -211,9 +211,9 @@ async fn read_sources(
                 true => None,
                 false => source_projection(model, groups)?,
             });
-        let mut documents = read_upgraded(access, model, find).await?;
+        let mut documents = read_upgraded(&access, model, find).await?;
         if needs_refresh {
-            refresh_copies(access, model, &mut documents).await?;
+            refresh_copies(access, &mut documents).await?;
         }
         for raw in documents {
             if let Some(id) = decode::owned_id(&raw) {

@@ -13,7 +13,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,
     schema::Model,
-    session::access::{Access, find_matching},
+    session::access::{ModelAccess, find_matching},
 };
 
 /// The result of a delete that was not performed. See [`Delete::dry_run`](crate::action::Delete::dry_run).
@@ -58,19 +58,19 @@ impl fmt::Display for DeletePreview {
 
 /// Returns a preview of the delete of all documents that match a filter.
 pub(crate) async fn preview_delete(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: RawDocumentBuf,
 ) -> Result<DeletePreview> {
+    let model = access.model;
     let full_access = access.with_full_visibility();
     let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<OrderedId>)>::new();
     let mut consequences = DeletePreview::default();
     let mut delete_set = DeleteSet::new(true);
     let find = find_matching(model.collection, &filter)
         .with_origin(Stage::REFERENCES.step("read the documents to delete"));
-    let roots = read_linked(access, model, find).await?;
+    let roots = read_linked(access, find).await?;
     delete_set
-        .collect_cascade(&full_access, model, roots, None)
+        .collect_cascade(full_access.to(model), roots, None)
         .await?;
     match delete_set.ensure_unrestricted(&full_access).await {
         Err(error) if error.kind() == ErrorKind::Restricted => consequences.error = Some(error),
@@ -80,7 +80,7 @@ pub(crate) async fn preview_delete(
     for part in parts.filter(|part| !part.documents.is_empty()) {
         let deleted = part.documents.len() as u64;
         consequences.deleted.insert(part.model.collection, deleted);
-        let detach_rules = rules_targeting(&full_access, part.model)
+        let detach_rules = rules_targeting(full_access.to(part.model))
             .filter(|rule| rule.affects_referrers() && !rule.is_cascading());
         for rule in detach_rules {
             let Some(filter) = rule
@@ -94,7 +94,7 @@ pub(crate) async fn preview_delete(
             let (_, changed) = changed
                 .entry(rule.model.collection)
                 .or_insert_with(|| (rule.model, BTreeSet::new()));
-            for document in read_linked(&full_access, rule.model, find).await? {
+            for document in read_linked(full_access.to(rule.model), find).await? {
                 changed.insert(OrderedId::from_id(&document.id));
             }
         }

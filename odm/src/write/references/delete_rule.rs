@@ -16,7 +16,7 @@ use crate::{
     model::ids::{OrderedId, ids_filter, none_of},
     pending::record::PendingKind,
     schema::{InverseLink, Model, ReferenceLink},
-    session::access::{Access, add_condition},
+    session::access::{Access, ModelAccess, add_condition},
     write::{
         add_managed_fields,
         maintainer::{
@@ -42,15 +42,12 @@ pub(crate) struct DeleteRule {
 }
 
 /// Returns the references to documents of a model, with the delete rules.
-pub(crate) fn rules_targeting(
-    access: &Access,
-    model: &'static Model,
-) -> impl Iterator<Item = DeleteRule> + use<> {
+pub(crate) fn rules_targeting(access: ModelAccess<'_>) -> impl Iterator<Item = DeleteRule> + use<> {
     let declared = access
         .schema_models()
         .iter()
         .flat_map(|referrer| DeleteRule::declared_by(referrer));
-    declared.filter(|rule| rule.link.link_field.collection == model.collection)
+    declared.filter(|rule| rule.link.link_field.collection == access.model.collection)
 }
 
 /// Adds the index that finds unfinished writes. Without transactions, a reference is written with an intent record. A target, and a
@@ -179,7 +176,7 @@ impl DeleteRule {
             record,
             follow_ups,
         } = self.detach_update(access, filter, deleted)?;
-        let mut cx = WriteContext::of_follow_up(access, self.model);
+        let mut cx = WriteContext::of_follow_up(access.to(self.model));
         cx.conditional_record = record;
         if intent == DetachIntent::Recorded {
             cx = cx.with_intent();
@@ -218,7 +215,7 @@ impl DeleteRule {
         let mut change = detach_change(self.link, deleted)?;
         let (mut record, mut follow_ups) = (None, Vec::new());
         for kind in MAINTAINERS {
-            let detach = kind.extend_detach(access, self.model, &mut change)?;
+            let detach = kind.extend_detach(access.to(self.model), &mut change)?;
             record = record.or(detach.conditional_record);
             follow_ups.extend(detach.follow_up);
         }
@@ -257,19 +254,18 @@ pub(super) struct DetachUpdate {
 
 /// Removes references to deleted documents from all remaining referrers, in a transaction.
 pub(super) async fn detach_referrers(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     deleted: &[LinkedDocument],
 ) -> Result<()> {
-    for rule in rules_targeting(access, model)
-        .filter(|rule| rule.affects_referrers() && !rule.is_cascading())
+    for rule in
+        rules_targeting(access).filter(|rule| rule.affects_referrers() && !rule.is_cascading())
     {
-        let Some(mut filter) = rule.referrer_filter(access, deleted, None).await? else {
+        let Some(mut filter) = rule.referrer_filter(&access, deleted, None).await? else {
             continue;
         };
-        narrow_filter(access, rule.model, &mut filter, false).await?;
+        narrow_filter(access.to(rule.model), &mut filter, false).await?;
         let deleted_ids = deleted.iter().map(|document| &document.id);
-        rule.detach_matching(access, filter, deleted_ids, DetachIntent::None)
+        rule.detach_matching(&access, filter, deleted_ids, DetachIntent::None)
             .await?;
     }
     Ok(())

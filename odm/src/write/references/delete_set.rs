@@ -17,7 +17,7 @@ use crate::{
     metadata::references::TombstoneState,
     model::ids::{OrderedId, none_of},
     schema::Model,
-    session::access::{Access, add_condition, find_matching},
+    session::access::{Access, ModelAccess, add_condition, find_matching},
     write::narrow_filter,
 };
 
@@ -87,11 +87,11 @@ impl DeleteSet {
     /// Returns `false` if the set exceeds the limit.
     pub(super) async fn collect_cascade(
         &mut self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         roots: Vec<LinkedDocument>,
         max_documents: Option<usize>,
     ) -> Result<bool> {
+        let model = access.model;
         let mut capacity = max_documents;
         let mut queue = vec![(model, self.without_deleted(model, roots)?)];
         // A work list instead of recursion: a deep cascade must not overflow the stack.
@@ -106,15 +106,15 @@ impl DeleteSet {
             if added.is_empty() {
                 continue;
             }
-            for rule in rules_targeting(access, model).filter(DeleteRule::is_cascading) {
-                let Some(mut filter) = rule.referrer_filter(access, &added, None).await? else {
+            for rule in rules_targeting(access).filter(DeleteRule::is_cascading) {
+                let Some(mut filter) = rule.referrer_filter(&access, &added, None).await? else {
                     continue;
                 };
-                narrow_filter(access, rule.model, &mut filter, false).await?;
+                narrow_filter(access.to(rule.model), &mut filter, false).await?;
                 let find = find_matching(rule.model.collection, &filter)
                     .with_origin(Stage::REFERENCES.step("read the referrers"))
                     .with_limit(capacity.map(|capacity| capacity as u64 + 1));
-                let found = read_linked(access, rule.model, find).await?;
+                let found = read_linked(access.to(rule.model), find).await?;
                 queue.push((rule.model, self.without_deleted(rule.model, found)?));
             }
         }
@@ -124,7 +124,7 @@ impl DeleteSet {
     /// Returns an error if a remaining document restricts the delete of a document in the set.
     pub(super) async fn ensure_unrestricted(&self, access: &Access) -> Result<()> {
         for part in self.by_model() {
-            for rule in rules_targeting(access, part.model).filter(DeleteRule::is_restricting) {
+            for rule in rules_targeting(access.to(part.model)).filter(DeleteRule::is_restricting) {
                 match rule.complete_inverse {
                     Some(_) => self.ensure_no_inverse_entry(&rule, &part.documents)?,
                     None => {
@@ -170,7 +170,7 @@ impl DeleteSet {
         let find = find_matching(rule.model.collection, &filter)
             .with_origin(Stage::REFERENCES.step("look for a referrer"))
             .with_limit(1);
-        let referrers = read_linked(access, rule.model, find).await?;
+        let referrers = read_linked(access.to(rule.model), find).await?;
         let referrers = self.without_deleted(rule.model, referrers)?;
         let Some(referrer) = referrers.first() else {
             return Ok(());
@@ -240,7 +240,7 @@ impl DeleteSet {
             add_condition(&mut filter, "_id", none_of(deleted_ids))?;
         }
         exclude_final_tombstones(&mut filter)?;
-        narrow_filter(access, rule.model, &mut filter, false).await?;
+        narrow_filter(access.to(rule.model), &mut filter, false).await?;
         Ok(Some(filter))
     }
 

@@ -10,7 +10,7 @@ use crate::{
     backend::operation::DocumentChange,
     model::{ids::contains_id, stored::root_of},
     schema::{LinkField, LinkStep, Model, ReferenceLink},
-    session::access::Access,
+    session::access::ModelAccess,
     write::{
         Footprint,
         footprint::{Operator, PathChange, path_changes},
@@ -28,7 +28,7 @@ pub(super) fn may_change_references(cx: &WriteContext, footprint: &Footprint<'_>
             !model.links().is_empty() || !model.inverses.is_empty() && is_standalone
         }
         Footprint::Removes => {
-            let mut rules = rules_targeting(access, model);
+            let mut rules = rules_targeting(access.to(model));
             !model.links().is_empty()
                 || rules.any(|rule| rule.affects_referrers() || rule.is_restricting())
                 || match DeleteFollowUp::of_model(access.schema_models(), model) {
@@ -54,11 +54,8 @@ pub(super) fn may_change_references(cx: &WriteContext, footprint: &Footprint<'_>
 
 /// Returns why a write needs follow-up work on references: the references that it changes and, for a delete, the references to the
 /// documents.
-pub(super) fn reference_reasons(
-    access: &Access,
-    model: &'static Model,
-    footprint: &Footprint<'_>,
-) -> Vec<String> {
+pub(super) fn reference_reasons(access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+    let model = access.model;
     let is_affected = |link: &ReferenceLink| match footprint {
         Footprint::Inserts(_) | Footprint::Removes => true,
         Footprint::Changes(change) => change.update().is_none_or(|update| {
@@ -87,7 +84,7 @@ pub(super) fn reference_reasons(
     });
     let mut reasons: Vec<_> = declared.collect();
     if is_delete {
-        let rules = rules_targeting(access, model);
+        let rules = rules_targeting(access);
         let rules = rules.filter(|rule| rule.affects_referrers() || rule.is_restricting());
         reasons.extend(rules.map(|rule| {
             let (referrers, field) = (rule.model.collection, rule.link.link_field.stored);

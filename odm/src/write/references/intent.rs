@@ -70,7 +70,7 @@ use crate::{
     },
     schema::Model,
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{ModelAccess, add_condition, find_matching},
         retry, task,
     },
     write::{
@@ -92,7 +92,7 @@ pub(super) async fn run_standalone(
     let (access, model) = (&cx.access, cx.model);
     if let Footprint::Inserts(documents) = write.footprint() {
         let documents = documents.to_vec();
-        let inserted = insert_with_intents(access, model, documents).await?;
+        let inserted = insert_with_intents(access.to(model), documents).await?;
         return Ok(WriteOutcome::of(inserted));
     }
     let sort = write.sort_order().map(RawDocument::to_owned);
@@ -108,7 +108,7 @@ pub(super) async fn run_standalone(
     // can follow.
     let retries_restricted = is_delete
         && !write.affects_at_most_one()
-        && may_restrict_each_other(&access.with_full_visibility(), model);
+        && may_restrict_each_other(access.with_full_visibility().to(model));
     let (mut restricted_ids, mut restriction, mut is_progress) = (Vec::new(), None, false);
     let mut total = WriteOutcome::default();
     loop {
@@ -120,14 +120,14 @@ pub(super) async fn run_standalone(
             .with_origin(Stage::REFERENCES.step("read the stored references"))
             .with_sort(sort.clone())
             .with_limit(limit);
-        let matches = read_linked(access, model, find).await?;
+        let matches = read_linked(access.to(model), find).await?;
         let mut is_gone = false;
         for document in &matches {
             let outcome = match is_delete {
-                true => delete_document(access, model, &write, &document.id).await,
+                true => delete_document(access.to(model), &write, &document.id).await,
                 false => {
                     let run_write = |write| next.run(cx.clone().with_intent(), write);
-                    change_with_intent(access, model, &write, &document.id, run_write).await
+                    change_with_intent(access.to(model), &write, &document.id, run_write).await
                 }
             };
             let outcome = match outcome {
@@ -160,16 +160,16 @@ pub(super) async fn run_standalone(
 
 /// Inserts documents in order, each with an intent record. An invalid reference rolls the document back and ends the insert.
 async fn insert_with_intents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     documents: Vec<RawDocumentBuf>,
 ) -> Result<u64> {
     let mut remaining = documents.as_slice();
     while !remaining.is_empty() {
-        let (batch, later) = remaining.split_at(insert_batch::first_batch_len(model, remaining));
+        let (batch, later) =
+            remaining.split_at(insert_batch::first_batch_len(access.model, remaining));
         let outcome = match batch {
-            [document] => insert_with_intent(access, model, document).await,
-            batch => insert_batch::insert_batch(access, model, batch).await,
+            [document] => insert_with_intent(access, document).await,
+            batch => insert_batch::insert_batch(access, batch).await,
         };
         let stored = documents.len() - remaining.len();
         outcome.map_err(|error| error.after_stored(stored))?;
@@ -179,16 +179,13 @@ async fn insert_with_intents(
 }
 
 /// Inserts a document with an intent record. An invalid reference rolls the document back.
-async fn insert_with_intent(
-    access: &Access,
-    model: &'static Model,
-    raw: &RawDocument,
-) -> Result<()> {
+async fn insert_with_intent(access: ModelAccess<'_>, raw: &RawDocument) -> Result<()> {
+    let model = access.model;
     let id = LinkedDocument::from_stored(model, raw)?.id;
     let token = ObjectId::new();
     let write = InsertOperation {
         collection: model.collection.into(),
-        documents: vec![with_insert_intent(access, model, raw, token)?],
+        documents: vec![with_insert_intent(access, raw, token)?],
         ordered: true,
         origin: Stage::REFERENCES.step("insert with an intent record"),
     };
@@ -196,7 +193,7 @@ async fn insert_with_intent(
     if model.links().is_empty() {
         return Ok(());
     }
-    match complete_insert(access, model, &id, token).await? {
+    match complete_insert(access, &id, token).await? {
         Existence::Present => Ok(()),
         Existence::Gone => Err(insert_abandoned(model, &id)),
     }
@@ -212,43 +209,37 @@ enum Existence {
 
 /// Adds an inserted document to the inverses of its targets. Rolls the insert back if an addition fails.
 async fn complete_insert(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Existence> {
-    let Some(found) = find_unless_rolled_back(access, model, id, token).await? else {
+    let Some(found) = find_unless_rolled_back(access, id, token).await? else {
         return Ok(Existence::Gone);
     };
-    let additions = add_to_inverses(access, model, &found, token).await;
+    let additions = add_to_inverses(access, &found, token).await;
     if let Err(error) = additions {
-        return match abort_insert(access, model, id, token).await? {
+        return match abort_insert(access, id, token).await? {
             Existence::Gone => Err(error),
             // Meanwhile the target got room, or was inserted.
             Existence::Present => Ok(Existence::Present),
         };
     }
-    complete_intent(access, model, id, token).await
+    complete_intent(access, id, token).await
 }
 
 /// Rolls an insert back: removes the document, and the entries in the inverses of its targets. The document stays present if a
 /// concurrent recovery has completed the insert.
-async fn abort_insert(
-    access: &Access,
-    model: &'static Model,
-    id: &RawBson,
-    token: ObjectId,
-) -> Result<Existence> {
+async fn abort_insert(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) -> Result<Existence> {
     let mut set = tombstone::set_final(token)?;
-    mark_tombstone(access, model, &mut set)?;
+    mark_tombstone(access, &mut set)?;
     let filter = intent_filter(id, token)?;
     let set = single_field_document("$set", set)?;
-    if update_metadata(access, model, "abort the insert", filter, set).await? == 1 {
-        recover_document(access, model, id).await?;
+    if update_metadata(access, "abort the insert", filter, set).await? == 1 {
+        recover_document(access, id).await?;
         return Ok(Existence::Gone);
     }
     // A concurrent recovery has completed the insert, or has rolled the insert back.
-    let found = find_unless_rolled_back(access, model, id, token).await?;
+    let found = find_unless_rolled_back(access, id, token).await?;
     Ok(match found {
         Some(found) if found.tombstone.is_none() => Existence::Present,
         _ => Existence::Gone,
@@ -258,17 +249,16 @@ async fn abort_insert(
 /// Returns a document with the intent record of an insert, and with a new inverse version. The new version tells the document
 /// from a deleted document with the same `_id`.
 fn with_insert_intent(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     raw: &RawDocument,
     token: ObjectId,
 ) -> Result<RawDocumentBuf> {
     let mut document = raw.to_owned();
     edit_fields(&mut document, &[metadata::FIELD], |metadata| {
-        if !model.inverses.is_empty() {
+        if !access.model.inverses.is_empty() {
             set_at(metadata, INVERSE_VERSION, token);
         }
-        if !model.links().is_empty() {
+        if !access.model.links().is_empty() {
             set_at(metadata, INTENT_TOKEN, token);
             set_at(metadata, INTENT_COMMITTED, true);
             set_at(metadata, LEASE, access.lease().new_end());
@@ -285,8 +275,7 @@ fn with_insert_intent(
 ///
 /// [`Conflict`](ErrorKind::Conflict) after too many conflicts, and the errors of new references.
 pub(super) async fn change_with_intent<C, F>(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     write: &WriteOperation,
     id: &RawBson,
     run_write: C,
@@ -295,14 +284,15 @@ where
     C: Fn(WriteOperation) -> F + Send + Sync,
     F: Future<Output = Result<WriteOutcome>> + Send,
 {
+    let model = access.model;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
         let mut filter = filter_for_document(&write, id)?;
-        let Some(found) = find_state(access, model, "read the document", &filter).await? else {
+        let Some(found) = find_state(access, "read the document", &filter).await? else {
             return Ok(None);
         };
         if found.is_in_use() {
-            wait_or_recover(access, model, &found, attempt).await?;
+            wait_or_recover(access, &found, attempt).await?;
             continue;
         }
         let token = ObjectId::new();
@@ -310,7 +300,7 @@ where
         let removed_ids = overflow_references::removed_by_change(model, write.change());
         let old_ids = found.record_references(model, &removed_ids.named)?;
         // The value that a `$rename` moves into a reference must stay the same until the write.
-        let renamed = moved_values(access, model, write.change(), id).await?;
+        let renamed = moved_values(access, write.change(), id).await?;
         for (source, value) in &renamed {
             add_condition(&mut filter, source, unchanged_value(value.as_ref())?)?;
         }
@@ -323,7 +313,6 @@ where
         found.add_unchanged_condition(&mut unchanged)?;
         if update_metadata(
             access,
-            model,
             "record the intent",
             unchanged,
             single_field_document("$set", intent)?,
@@ -336,10 +325,10 @@ where
         }
         // The intent record keeps concurrent writes from changing the references of this document.
         let recorded =
-            record_spilled_references(access, model, &found, (token, &new_ids), removed_ids).await;
+            record_spilled_references(access, &found, (token, &new_ids), removed_ids).await;
         if !matches!(recorded, Ok(true)) {
-            abort_intent(access, model, id, token).await?;
-            complete_intent(access, model, id, token).await?;
+            abort_intent(access, id, token).await?;
+            complete_intent(access, id, token).await?;
             recorded?;
             retry::pause_before_retry(
                 "the spilled references have changed since the read",
@@ -348,14 +337,13 @@ where
             .await;
             continue;
         }
-        let additions =
-            match find_state(access, model, "read the new references", &id_filter(id)).await? {
-                Some(found) => add_to_inverses(access, model, &found, token).await,
-                None => return Ok(None),
-            };
+        let additions = match find_state(access, "read the new references", &id_filter(id)).await? {
+            Some(found) => add_to_inverses(access, &found, token).await,
+            None => return Ok(None),
+        };
         if let Err(error) = additions {
-            abort_intent(access, model, id, token).await?;
-            complete_intent(access, model, id, token).await?;
+            abort_intent(access, id, token).await?;
+            complete_intent(access, id, token).await?;
             return Err(error);
         }
         add_condition(&mut filter, INTENT_TOKEN, equal_to(token))?;
@@ -368,13 +356,13 @@ where
         }
         let outcome = run_write(write).await;
         if outcome.as_ref().is_ok_and(|outcome| outcome.matched > 0) {
-            complete_intent(access, model, id, token).await?;
+            complete_intent(access, id, token).await?;
             return outcome.map(Some);
         }
         // The write was rejected, a concurrent write changed the document, or a recovery aborted the intent. In each case the
         // document is unchanged.
-        abort_intent(access, model, id, token).await?;
-        complete_intent(access, model, id, token).await?;
+        abort_intent(access, id, token).await?;
+        complete_intent(access, id, token).await?;
         outcome?;
         retry::pause_before_retry("the document does not match any more", attempt).await;
     }
@@ -383,8 +371,7 @@ where
 
 /// Adds the spilled references that a change may remove to the intent record. Returns `false` if a recovery aborted the intent.
 async fn record_spilled_references(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     found: &StoredState,
     (token, new_ids): (ObjectId, &RawDocument),
     mut removed_ids: overflow_references::RemovedSpilledIds,
@@ -411,13 +398,12 @@ async fn record_spilled_references(
     }
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, INTENT_ABORTED, field_missing())?;
-    let old_ids = found.record_references(model, &removed_ids.named)?;
-    overflow_references::ensure_intent_fits(model, &old_ids, new_ids)?;
+    let old_ids = found.record_references(access.model, &removed_ids.named)?;
+    overflow_references::ensure_intent_fits(access.model, &old_ids, new_ids)?;
     let mut set = single_field_document(INTENT_OLD, old_ids)?;
     append_field(&mut set, LEASE, access.lease().new_end())?;
     Ok(update_metadata(
         access,
-        model,
         "record the old references",
         filter,
         single_field_document("$set", set)?,
@@ -435,11 +421,11 @@ fn filter_for_document(write: &WriteOperation, id: &RawBson) -> Result<RawDocume
 
 /// Returns the values of the fields that a `$rename` moves.
 async fn moved_values(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     change: Option<&DocumentChange>,
     id: &RawBson,
 ) -> Result<Vec<(String, Option<RawBson>)>> {
+    let model = access.model;
     let Some(DocumentChange::Operators { update, .. }) = change else {
         return Ok(Vec::new());
     };
@@ -512,18 +498,16 @@ fn intended_ids(
 
 /// Makes a provisional tombstone final.
 async fn finalize_tombstone(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<bool> {
     let filter = provisional_tombstone_filter(id, token)?;
     Ok(update_metadata(
         access,
-        model,
         "finalize the tombstone",
         filter,
-        finalize_change(access, model)?,
+        finalize_change(access)?,
     )
     .await?
         == 1)
@@ -534,13 +518,13 @@ async fn finalize_tombstone(
 /// A rollback of an insert writes a tombstone under the condition of the intent record, and the removal of the record requires
 /// that no tombstone exists. So only one of the two succeeds.
 async fn complete_intent(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Existence> {
+    let model = access.model;
     let full_access = access.with_full_visibility();
-    let Some(found) = find_unless_rolled_back(access, model, id, token).await? else {
+    let Some(found) = find_unless_rolled_back(access, id, token).await? else {
         return Ok(Existence::Gone);
     };
     // Another process may have completed the intent.
@@ -551,15 +535,15 @@ async fn complete_intent(
     {
         return Ok(Existence::Present);
     }
-    remove_from_inverses(&full_access, model, &found).await?;
+    remove_from_inverses(full_access.to(model), &found).await?;
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let step = "remove the intent record";
-    if update_metadata(&full_access, model, step, filter, unset_intent()?).await? == 1 {
+    if update_metadata(full_access.to(model), step, filter, unset_intent()?).await? == 1 {
         return Ok(Existence::Present);
     }
     // A concurrent recovery has completed the intent, or rolls the insert back.
-    let found = find_unless_rolled_back(access, model, id, token).await?;
+    let found = find_unless_rolled_back(access, id, token).await?;
     Ok(found.map_or(Existence::Gone, |_| Existence::Present))
 }
 
@@ -571,14 +555,12 @@ fn unset_intent() -> Result<RawDocumentBuf> {
 /// Returns the state of a document that has an intent record, or had one. Returns `None` for a missing document, and for an
 /// insert that recovery rolls back: the tombstone has the token of the intent.
 async fn find_unless_rolled_back(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Option<StoredState>> {
     let found = find_state(
-        &access.with_full_visibility(),
-        model,
+        access.with_full_visibility().to(access.model),
         "read the intent record",
         &id_filter(id),
     )
@@ -587,32 +569,28 @@ async fn find_unless_rolled_back(
 }
 
 /// Aborts an intent, unless the write is already committed. The write requires an intent that is not aborted.
-async fn abort_intent(
-    access: &Access,
-    model: &'static Model,
-    id: &RawBson,
-    token: ObjectId,
-) -> Result<()> {
+async fn abort_intent(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) -> Result<()> {
     let full_access = access.with_full_visibility();
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, INTENT_COMMITTED, field_missing())?;
     let set = single_field_document("$set", single_field_document(INTENT_ABORTED, true)?)?;
-    update_metadata(&full_access, model, "abort the intent", filter, set).await?;
+    update_metadata(
+        full_access.to(access.model),
+        "abort the intent",
+        filter,
+        set,
+    )
+    .await?;
     Ok(())
 }
 
 /// Waits for a concurrent write, or recovers the document if the lease has expired.
-async fn wait_or_recover(
-    access: &Access,
-    model: &'static Model,
-    found: &StoredState,
-    attempt: u32,
-) -> Result<()> {
+async fn wait_or_recover(access: ModelAccess<'_>, found: &StoredState, attempt: u32) -> Result<()> {
     let id = &found.linked.id;
     if found.is_abandoned()
-        && let Some(_claim) = access.shared_state().recoveries.try_claim(model, id)
+        && let Some(_claim) = access.shared_state().recoveries.try_claim(access.model, id)
     {
-        return recover_document(access, model, id).await;
+        return recover_document(access, id).await;
     }
     retry::pause_before_retry("another write of the document is pending", attempt).await;
     Ok(())
@@ -623,13 +601,13 @@ async fn wait_or_recover(
 /// Recovery of a document can require recovery of further documents, in cycles too. Each recovery runs in a task of its own, so a
 /// long chain does not overflow the stack.
 pub(super) fn recover_document(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     id: &RawBson,
 ) -> BoxFuture<'static, Result<()>> {
     let (full_access, id) = (access.with_full_visibility(), id.clone());
     Box::pin(async move {
-        task::run_to_end(async move { recover_on_task(&full_access, model, &id).await }).await
+        task::run_to_end(async move { recover_on_task(full_access.to(access.model), &id).await })
+            .await
     })
 }
 
@@ -665,38 +643,36 @@ impl Drop for RecoveryClaim<'_> {
     }
 }
 
-async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
-    let Some(found) =
-        find_state(access, model, "read the pending document", &id_filter(id)).await?
-    else {
+async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
+    let Some(found) = find_state(access, "read the pending document", &id_filter(id)).await? else {
         return Ok(());
     };
     if let Some(tombstone) = &found.tombstone {
         let token = tombstone.token;
         if tombstone.root.is_some() {
-            match resolve_tombstone(access, model, &found).await? {
-                TombstoneState::Live => return release_cascaded(access, model, id, token).await,
+            match resolve_tombstone(access, &found).await? {
+                TombstoneState::Live => return release_cascaded(access, id, token).await,
                 TombstoneState::Provisional => return Ok(()),
                 TombstoneState::Final => {
-                    finalize_tombstone(access, model, id, token).await?;
+                    finalize_tombstone(access, id, token).await?;
                 }
             }
         } else if tombstone.is_provisional {
-            match decide_delete(access, model, id, token).await {
+            match decide_delete(access, id, token).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Restricted => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        apply_delete_rules(access, model, id, token).await?;
+        apply_delete_rules(access, id, token).await?;
         let delete = DeleteOperation {
-            collection: model.collection.into(),
+            collection: access.model.collection.into(),
             filter: tombstone_filter(id, token)?,
             multi: false,
             origin: Stage::REFERENCES.step("delete the document with the tombstone"),
         };
-        return access.delete(model, delete).await.map(drop);
+        return access.delete(access.model, delete).await.map(drop);
     }
     let Some(intent) = &found.intent else {
         let mut filter = id_filter(id);
@@ -704,7 +680,6 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
         let unset = single_field_document(RECORD, "")?;
         update_metadata(
             access,
-            model,
             "remove the expired lease",
             filter,
             single_field_document("$unset", unset)?,
@@ -714,12 +689,12 @@ async fn recover_on_task(access: &Access, model: &'static Model, id: &RawBson) -
     };
     if intent.is_of_insert() {
         // The inserting process may have died before all inverse entries were added.
-        return match complete_insert(access, model, id, intent.token).await {
+        return match complete_insert(access, id, intent.token).await {
             Err(error) if !is_reference_error(&error) => Err(error),
             _ => Ok(()),
         };
     }
-    abort_intent(access, model, id, intent.token).await?;
-    complete_intent(access, model, id, intent.token).await?;
+    abort_intent(access, id, intent.token).await?;
+    complete_intent(access, id, intent.token).await?;
     Ok(())
 }

@@ -399,7 +399,7 @@ pub(super) async fn bulk_item(
     access: &Access,
     (model, mut update): (&'static Model, UpdateOperation),
 ) -> Result<BulkItem> {
-    narrow_filter(access, model, &mut update.filter, false).await?;
+    narrow_filter(access.to(model), &mut update.filter, false).await?;
     Ok(BulkItem {
         write: BulkOperation::Update(update),
         unmatched: Unmatched::Ignore,
@@ -447,7 +447,7 @@ impl InverseEntry {
         let filter = id_filter(&self.target);
         let find = find_matching(model.collection, &filter)
             .with_origin(Stage::REFERENCES.step("read the target"));
-        let found = read_linked(access, model, find).await?;
+        let found = read_linked(access.to(model), find).await?;
         let target = match found.first() {
             Some(target) if target.tombstone == TombstoneState::Live => target,
             // The other delete may still be rolled back.

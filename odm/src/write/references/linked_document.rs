@@ -14,7 +14,7 @@ use crate::{
         ids::{HasId, OrderedId},
     },
     schema::{InverseLink, LinkField, Model, upgrade::read_upgraded},
-    session::access::Access,
+    session::access::ModelAccess,
     write::maintainer::DeletedDocument,
 };
 
@@ -133,27 +133,26 @@ pub(super) fn ids_in(value: RawBsonRef<'_>) -> Vec<RawBson> {
 ///
 /// A model with an upgrade function is read completely: the function may need every field.
 pub(super) async fn read_link_fields(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     mut find: FindOperation,
     path_of: fn(&LinkField) -> &'static str,
 ) -> Result<Vec<RawDocumentBuf>> {
+    let model = access.model;
     if model.upgrade.is_none() {
         find.projection = Some(link_projection(model, path_of)?);
     }
-    read_upgraded(access, model, find).await
+    read_upgraded(&access, model, find).await
 }
 
 /// Reads documents as [`LinkedDocument`]s.
 pub(super) async fn read_linked(
-    access: &Access,
-    model: &Model,
+    access: ModelAccess<'_>,
     find: FindOperation,
 ) -> Result<Vec<LinkedDocument>> {
-    let found = read_link_fields(access, model, find, |side| side.stored).await?;
+    let found = read_link_fields(access, find, |side| side.stored).await?;
     found
         .iter()
-        .map(|raw| LinkedDocument::from_stored(model, raw))
+        .map(|raw| LinkedDocument::from_stored(access.model, raw))
         .collect()
 }
 

@@ -20,7 +20,7 @@ use crate::{
         max_tail_elements,
     },
     schema::{InverseLink, LinkField, Model, OverflowField, ReferenceLink},
-    session::access::Access,
+    session::access::{Access, ModelAccess},
     write::{maintainer::run_follow_up, narrow_filter},
 };
 
@@ -35,13 +35,12 @@ pub(super) struct OverflowInverse {
 ///
 /// Returns `None` while pending work changes the spilled elements.
 pub(crate) async fn ids_of_side(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     side: &LinkField,
     raw: &RawDocument,
 ) -> Result<Option<Vec<RawBson>>> {
     let resident = || Ok(Some(ids_at(raw, side.stored)));
-    let Some(inverse) = OverflowInverse::of_side(model, side) else {
+    let Some(inverse) = OverflowInverse::of_side(full_access.model, side) else {
         return resident();
     };
     if !ArrayState::has_manifest(inverse.field, raw) {
@@ -52,7 +51,7 @@ pub(crate) async fn ids_of_side(
         return Ok(None);
     }
     let id = RawBson::try_from(array_state.id).map_err(error::from_bson)?;
-    inverse.all_elements(full_access, &id).await.map(Some)
+    inverse.all_elements(&full_access, &id).await.map(Some)
 }
 
 /// Identifies the content of a spilled inverse: every change of the elements changes the state.
@@ -220,8 +219,8 @@ impl OverflowInverse {
         };
         for batch in batches {
             let mut update = self.change_update(filter.clone(), change, batch, new_version)?;
-            narrow_filter(access, self.model, &mut update.filter, false).await?;
-            let outcome = run_follow_up(access, self.model, update).await;
+            narrow_filter(access.to(self.model), &mut update.filter, false).await?;
+            let outcome = run_follow_up(access.to(self.model), update).await;
             if outcome.map_err(error::naming_model(self.model))?.matched == 0 {
                 return Ok(false);
             }
@@ -250,7 +249,7 @@ impl OverflowInverse {
             upsert: false,
             origin: Stage::REFERENCES.step("write the inverse"),
         };
-        let outcome = run_follow_up(access, self.model, update).await;
+        let outcome = run_follow_up(access.to(self.model), update).await;
         Ok(outcome.map_err(error::naming_model(self.model))?.matched == 1)
     }
 

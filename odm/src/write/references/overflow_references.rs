@@ -37,7 +37,10 @@ use crate::{
     model::ids::{OrderedId, id_array, id_batches, ids_filter, one_of},
     overflow::{ArrayReader, ArrayState, element_search::owners_with_element},
     schema::{Model, OverflowField, ReferenceLink},
-    session::{access::Access, soft_delete::Visibility},
+    session::{
+        access::{Access, ModelAccess},
+        soft_delete::Visibility,
+    },
     write::{
         WriteOperation, WriteOutcome,
         maintainer::{ElementUpdate, Strategy},
@@ -94,7 +97,8 @@ pub(super) async fn write_references(update: ElementUpdate<'_>) -> Result<Option
             return Err(intent_too_large(rule.model, rule.link, MAX_INTENT_BYTES));
         }
         let run_write = |write| (update.run)(cx.clone().with_intent(), write);
-        return intent::change_with_intent(access, rule.model, write, &referrer, run_write).await;
+        return intent::change_with_intent(access.to(rule.model), write, &referrer, run_write)
+            .await;
     }
     let (run, referrer, elements) = (update.run, &referrer, &elements);
     let run_transaction = |access: Access| async move {
@@ -153,14 +157,13 @@ where
 
 /// Loads the spilled references of documents that a delete removes, where a target has an inverse.
 pub(super) async fn load_spilled_targets(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     documents: &mut Cow<'_, [LinkedDocument]>,
 ) -> Result<()> {
-    let rules = DeleteRule::declared_by(model);
+    let rules = DeleteRule::declared_by(full_access.model);
     for rule in rules.filter(|rule| rule.overflow_array().is_some() && rule.inverse.is_some()) {
         for document in documents.to_mut() {
-            let targets = rule.overflow_targets(full_access, &document.id).await?;
+            let targets = rule.overflow_targets(&full_access, &document.id).await?;
             let targets = targets
                 .iter()
                 .map(OrderedId::to_value)
@@ -306,8 +309,13 @@ impl DeleteRule {
             are_among(&field.work_path(BLOCK)),
         ];
         let in_chunk = are_among(field.elements);
-        let referrers =
-            owners_with_element(access, self.model, field, &places, &in_chunk, max_referrers);
+        let referrers = owners_with_element(
+            access.to(self.model),
+            field,
+            &places,
+            &in_chunk,
+            max_referrers,
+        );
         let referrers = referrers.await?;
         if referrers.is_empty() {
             return Ok(resident);
@@ -409,7 +417,7 @@ impl DeleteRule {
                 .map(Some);
         };
         let id = Bson::try_from(referrer.clone()).map_err(error::from_bson)?;
-        let Some(array_state) = ArrayState::read_by_id(access, self.model, field, &id).await?
+        let Some(array_state) = ArrayState::read_by_id(access.to(self.model), field, &id).await?
         else {
             return Ok(None);
         };

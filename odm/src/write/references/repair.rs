@@ -21,8 +21,8 @@ use crate::{
     language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::INVERSE_VERSION,
     model::ids::{OrderedId, contains_id, id_array},
-    schema::{InverseLink, Model},
-    session::access::{Access, find_matching},
+    schema::InverseLink,
+    session::access::{Access, ModelAccess, find_matching},
     write::{
         WriteOperation,
         maintainer::{Next, WriteContext},
@@ -75,11 +75,11 @@ async fn sync_inverse(
     let target_model = (rule.link.link_field.model)();
     let (Some(inverse), Some(target_document)) = (
         rule.inverse,
-        read_by_id(full_access, target_model, target).await?,
+        read_by_id(full_access.to(target_model), target).await?,
     ) else {
         return Ok(false);
     };
-    let is_referenced = match read_by_id(full_access, rule.model, referrer).await? {
+    let is_referenced = match read_by_id(full_access.to(rule.model), referrer).await? {
         Some(_) if rule.overflow_array().is_some() => {
             let target = BTreeSet::from([OrderedId::from_id(target)]);
             !rule
@@ -127,7 +127,7 @@ async fn detach_missing(
     referrer: &RawBson,
     missing: &RawBson,
 ) -> Result<bool> {
-    if read_by_id(full_access, (rule.link.link_field.model)(), missing)
+    if read_by_id(full_access.to((rule.link.link_field.model)()), missing)
         .await?
         .is_some()
     {
@@ -142,22 +142,22 @@ async fn detach_missing(
     };
     add_conditions(&mut filter, unchanged)?;
     if rule.is_cascading() {
-        narrow_filter(full_access, rule.model, &mut filter, false).await?;
+        narrow_filter(full_access.to(rule.model), &mut filter, false).await?;
         let cascade = WriteOperation::Delete(rule.cascade_delete(filter));
-        let cx = WriteContext::of_follow_up(full_access, rule.model);
+        let cx = WriteContext::of_follow_up(full_access.to(rule.model));
         let outcome = run_write(cx, cascade, Next::after_references()).await?;
         return Ok(outcome.matched > 0);
     }
     if rule.overflow_array().is_some() {
-        narrow_filter(full_access, rule.model, &mut filter, false).await?;
+        narrow_filter(full_access.to(rule.model), &mut filter, false).await?;
         return Ok(rule
             .detach_matching(full_access, filter, [missing], DetachIntent::None)
             .await?
             > 0);
     }
     let mut detach = rule.detach_update(full_access, filter, [missing])?;
-    narrow_filter(full_access, rule.model, &mut detach.write.filter, false).await?;
-    let mut cx = WriteContext::of_follow_up(full_access, rule.model);
+    narrow_filter(full_access.to(rule.model), &mut detach.write.filter, false).await?;
+    let mut cx = WriteContext::of_follow_up(full_access.to(rule.model));
     cx.conditional_record = detach.record;
     let outcome = run_write(cx, detach.write.into(), Next::after_references()).await?;
     for run_in_background in detach.follow_ups {
@@ -168,23 +168,22 @@ async fn detach_missing(
 
 /// Removes duplicates from an inverse. The first occurrence of each id stays.
 pub(crate) async fn remove_duplicates(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     inverse: &InverseLink,
     id: &RawBson,
 ) -> Result<bool> {
     let path = inverse.link_field.stored;
-    let Some(found) = read_by_id(full_access, model, id).await? else {
+    let Some(found) = read_by_id(full_access, id).await? else {
         return Ok(false);
     };
     let all_elements;
-    let overflow_inverse = OverflowInverse::of_inverse(model, inverse);
+    let overflow_inverse = OverflowInverse::of_inverse(full_access.model, inverse);
     let inverse_ids = match &overflow_inverse {
         Some(overflow_inverse) => {
-            all_elements = overflow_inverse.all_elements(full_access, id).await?;
+            all_elements = overflow_inverse.all_elements(&full_access, id).await?;
             &all_elements
         }
-        None => found.referrers_in(model, inverse),
+        None => found.referrers_in(full_access.model, inverse),
     };
     let mut seen = BTreeSet::new();
     let unique_ids: Vec<_> = inverse_ids
@@ -196,7 +195,12 @@ pub(crate) async fn remove_duplicates(
     }
     if let Some(overflow_inverse) = overflow_inverse {
         return overflow_inverse
-            .replace_elements(full_access, id, found.inverse_version.as_ref(), &unique_ids)
+            .replace_elements(
+                &full_access,
+                id,
+                found.inverse_version.as_ref(),
+                &unique_ids,
+            )
             .await;
     }
     let mut filter = id_filter(id);
@@ -205,7 +209,6 @@ pub(crate) async fn remove_duplicates(
     append_field(&mut set, INVERSE_VERSION, ObjectId::new())?;
     Ok(update_metadata(
         full_access,
-        model,
         "repair the inverse",
         filter,
         single_field_document("$set", set)?,
@@ -214,13 +217,9 @@ pub(crate) async fn remove_duplicates(
         == 1)
 }
 
-async fn read_by_id(
-    full_access: &Access,
-    model: &Model,
-    id: &RawBson,
-) -> Result<Option<LinkedDocument>> {
-    let find = find_matching(model.collection, &id_filter(id))
+async fn read_by_id(full_access: ModelAccess<'_>, id: &RawBson) -> Result<Option<LinkedDocument>> {
+    let find = find_matching(full_access.model.collection, &id_filter(id))
         .with_origin(Stage::REFERENCES.step("read the document to repair"))
         .with_limit(1);
-    Ok(read_linked(full_access, model, find).await?.pop())
+    Ok(read_linked(full_access, find).await?.pop())
 }

@@ -12,8 +12,7 @@ use crate::{
         BoxFuture,
         operation::{DocumentChange, UpdateOperation},
     },
-    schema::Model,
-    session::access::Access,
+    session::access::{Access, ModelAccess},
 };
 
 /// Writes the upgraded form of an outdated document, unless a concurrent write changed the document. Guards new targets and
@@ -23,21 +22,20 @@ use crate::{
 ///
 /// [`Unsupported`](crate::ErrorKind::Unsupported) if references change on a standalone server.
 pub(crate) fn upgrade_document<'a>(
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     raw: &'a RawDocument,
     update: UpdateOperation,
 ) -> BoxFuture<'a, Result<bool>> {
     // Boxed because the write can recurse: an inverse may be in an outdated document of another model.
-    Box::pin(write_upgraded(access, model, raw, update))
+    Box::pin(write_upgraded(access, raw, update))
 }
 
 async fn write_upgraded(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     raw: &RawDocument,
     update: UpdateOperation,
 ) -> Result<bool> {
+    let model = access.model;
     let DocumentChange::Replacement(upgraded) = &update.change else {
         return Ok(false);
     };
@@ -61,7 +59,7 @@ async fn write_upgraded(
             let in_scope = access.in_scope_of(model, before.scope.as_ref());
             let (before, after) = ([before], [after]);
             let kind = ReferenceWrite::Upgrade;
-            update_inverses(&in_scope, model, &before, &after, kind)
+            update_inverses(in_scope.to(model), &before, &after, kind)
                 .await
                 .map_err(|error| access.fail_transaction(error))?;
             Ok(true)

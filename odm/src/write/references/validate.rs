@@ -11,7 +11,7 @@ use crate::{
     metadata::references::TombstoneState,
     model::decode,
     schema::{InverseLink, Model, ReferenceLink},
-    session::access::Access,
+    session::access::ModelAccess,
 };
 
 /// The error of a reference to a missing document.
@@ -117,11 +117,11 @@ pub(super) fn too_much_contention(model: &Model, id: &RawBson) -> Error {
 /// Returns an error if a document would become another variant although references with delete rules point to the current
 /// variant. These references would dangle.
 pub(crate) fn ensure_same_variant(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     stored: &RawDocument,
 ) -> Result<(), Error> {
-    let rule = rules_targeting(access, model).find(|rule| {
+    let model = access.model;
+    let rule = rules_targeting(access).find(|rule| {
         let tag = (rule.link.link_field.model)().tag;
         let is_stored = |(field, value)| stored.get_str(field).is_ok_and(|tag| tag == value);
         rule.link.on_delete.requires_target() && tag.is_some_and(is_stored)

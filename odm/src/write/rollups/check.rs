@@ -16,7 +16,7 @@ use crate::{
     model::{ids::OrderedId, stored::parse_fields},
     pending::record::PendingKind,
     schema::{Model, RollupKind, upgrade},
-    session::access::Access,
+    session::access::ModelAccess,
     write::metadata_update::{parse_document, to_raw_document},
 };
 
@@ -34,12 +34,11 @@ pub(crate) struct WrongCount {
 
 /// Returns the rollups in a batch that differ from the contributions of the children, unless pending work will update the rollup.
 pub(crate) async fn find_wrong_rollups(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<WrongCount>> {
     let mut wrong = Vec::new();
-    if !is_parent_model(model) {
+    if !is_parent_model(access.model) {
         return Ok(wrong);
     }
     let mut parents = BTreeMap::new();
@@ -50,10 +49,10 @@ pub(crate) async fn find_wrong_rollups(
             parents.insert(OrderedId::from_bson(&id)?, (batch_position, id, document));
         }
     }
-    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {
+    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), access.model) {
         let ids: Vec<_> = parents.values().map(|(_, id, _)| id.clone()).collect();
         let ContributionSums { sums, pending } =
-            sum_contributions(access, child_model, &group, ids).await?;
+            sum_contributions(access.to(child_model), &group, ids).await?;
         for (batch_position, _, document) in parents.values() {
             let parent = ParentIdentity::of_document(&group, document);
             let key = &parent.to_key()?;
@@ -74,7 +73,9 @@ pub(crate) async fn find_wrong_rollups(
                     RollupKind::Latest { .. } => {
                         let parent = (position, &parent);
                         let filter = Document::new();
-                        Bson::Array(read_latest(access, child_model, &group, parent, filter).await?)
+                        Bson::Array(
+                            read_latest(access.to(child_model), &group, parent, filter).await?,
+                        )
                     }
                 };
                 if actual != expected {
@@ -101,44 +102,38 @@ struct ContributionSums {
 }
 
 async fn sum_contributions(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     parent_ids: Vec<Bson>,
 ) -> Result<ContributionSums> {
+    let child_model = access.model;
     let mut contributions = ContributionSums::default();
     let filter = group.children_condition(&doc! { "$in": parent_ids });
     let fields = child_fields(child_model, std::slice::from_ref(group));
-    for_each_document(
-        access,
-        child_model,
-        &to_raw_document(&filter)?,
-        None,
-        &mut |raw| {
-            let current = upgrade::upgrade_for_read(child_model, raw)?;
-            let document = parse_fields(&current, &fields)?;
-            let is_pending = has_pending(raw, PendingKind::ROLLUP)?
-                || has_pending(raw, PendingKind::REFERENCES)?;
-            for contribution in group.contributions_of(child_model, &document)? {
-                let parent_id = contribution.parent_id.clone();
-                let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;
-                add_values(
-                    contributions.sums.entry(parent.clone()).or_default(),
-                    &contribution.values,
-                );
-                if is_pending {
-                    contributions.pending.insert(parent);
-                }
-            }
+    for_each_document(access, &to_raw_document(&filter)?, None, &mut |raw| {
+        let current = upgrade::upgrade_for_read(child_model, raw)?;
+        let document = parse_fields(&current, &fields)?;
+        let is_pending =
+            has_pending(raw, PendingKind::ROLLUP)? || has_pending(raw, PendingKind::REFERENCES)?;
+        for contribution in group.contributions_of(child_model, &document)? {
+            let parent_id = contribution.parent_id.clone();
+            let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;
+            add_values(
+                contributions.sums.entry(parent.clone()).or_default(),
+                &contribution.values,
+            );
             if is_pending {
-                for recorded in group.recorded_contributions(&document) {
-                    let parent = ParentIdentity::of_child(group, &document, recorded.parent_id);
-                    contributions.pending.insert(parent.to_key()?);
-                }
+                contributions.pending.insert(parent);
             }
-            Ok(())
-        },
-    )
+        }
+        if is_pending {
+            for recorded in group.recorded_contributions(&document) {
+                let parent = ParentIdentity::of_child(group, &document, recorded.parent_id);
+                contributions.pending.insert(parent.to_key()?);
+            }
+        }
+        Ok(())
+    })
     .await?;
     Ok(contributions)
 }

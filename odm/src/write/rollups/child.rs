@@ -18,7 +18,7 @@ use crate::{
     },
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade::read_upgraded},
-    session::access::{Access, find_matching},
+    session::access::{ModelAccess, find_matching},
     write::metadata_update::{MetadataUpdate, apply_updates, to_raw_document},
 };
 
@@ -98,14 +98,14 @@ impl ChildState {
 
     /// Returns the children that a filter matches.
     pub(super) async fn read_matching(
-        access: &Access,
-        model: &Model,
+        access: ModelAccess<'_>,
         groups: &[RollupGroup],
         filter: &RawDocument,
     ) -> Result<Vec<Self>> {
+        let model = access.model;
         let find = find_matching(model.collection, filter)
             .with_origin(Stage::ROLLUPS.step("read the children"));
-        let documents = read_upgraded(access, model, find).await?;
+        let documents = read_upgraded(&access, model, find).await?;
         Self::from_raws(model, groups, &documents)
     }
 
@@ -234,8 +234,7 @@ pub(super) fn deltas_by_parent(
 ///
 /// With `revalidation`, the same write also removes the pending revalidation with this token.
 pub(super) async fn record_contributions(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[RollupGroup],
     children: &[&ChildState],
     parent_exists: impl Fn(usize, &ParentKey) -> bool,
@@ -323,5 +322,5 @@ pub(super) async fn record_contributions(
         ))
     });
     let changes = changes.collect::<Result<_>>()?;
-    Ok(apply_updates(access, model, changes).await? == count)
+    Ok(apply_updates(access, changes).await? == count)
 }

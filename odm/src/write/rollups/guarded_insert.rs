@@ -23,8 +23,7 @@ use crate::{
     metadata::rollup::ROLLUP_VERSION,
     model::ids::{OrderedId, ids_filter},
     pending::record::PendingToken,
-    schema::Model,
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
     write::{
         maintainer::Revalidation,
         metadata_update::{
@@ -136,11 +135,11 @@ impl GuardedInsert {
     /// contributions may be applied by then.
     pub(super) async fn apply_contributions(
         self,
-        access: &Access,
-        model: &'static Model,
+        access: ModelAccess<'_>,
         groups: &[RollupGroup],
         children: &[ChildState],
     ) -> Result<bool> {
+        let model = access.model;
         let write_id = ObjectId::new();
         let mut applied = Vec::new();
         for (position, (group, version_guards)) in
@@ -150,7 +149,6 @@ impl GuardedInsert {
             for (key, parent_deltas) in deltas_by_parent(children, position)? {
                 let mut update = parent_update::build_update(
                     access,
-                    model,
                     group,
                     &parent_deltas.parent,
                     None,
@@ -182,14 +180,13 @@ impl GuardedInsert {
                 ));
             }
             let count = changes.len() as u64;
-            if apply_updates(access, group.parent_model, changes).await? < count {
+            if apply_updates(access.to(group.parent_model), changes).await? < count {
                 return Ok(false);
             }
         }
         let children: Vec<_> = children.iter().collect();
         if !record_contributions(
             access,
-            model,
             groups,
             &children,
             |_, _| true,
@@ -200,7 +197,7 @@ impl GuardedInsert {
         {
             return Ok(false);
         }
-        remove_applied(access, applied).await?;
+        remove_applied(&access, applied).await?;
         Ok(true)
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     },
     model::ids::OrderedId,
     schema::{Model, Rollup, RollupKind, upgrade::read_upgraded},
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
     write::metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
 };
 
@@ -28,8 +28,7 @@ use crate::{
 ///
 /// `current` is the stored parent. `None` if the parent has no contribution of the children.
 pub(super) async fn build_update(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     parent: &ParentIdentity,
     current: Option<&Document>,
@@ -72,8 +71,7 @@ pub(super) async fn build_update(
                     LatestChange::ReadAgain => {
                         set.insert(
                             rollup.stored,
-                            read_recorded_latest(access, child_model, group, position, parent)
-                                .await?,
+                            read_recorded_latest(access, group, position, parent).await?,
                         );
                     }
                 }
@@ -208,8 +206,7 @@ fn find_entry<'h>(entries: &'h [Bson], id: &Bson) -> Result<Option<&'h Document>
 /// On a standalone server, the list has only children that recorded this parent. A child without the record can leave the parent
 /// without a notice to the parent.
 pub(super) async fn read_recorded_latest(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     position: usize,
     parent: &ParentIdentity,
@@ -219,17 +216,17 @@ pub(super) async fn read_recorded_latest(
         let id = parent.id.clone();
         filter.insert(group.recorded_parents_path(), doc! { "$eq": id });
     }
-    read_latest(access, child_model, group, (position, parent), filter).await
+    read_latest(access, group, (position, parent), filter).await
 }
 
 /// Returns the latest-N list of a parent, from the children that meet a condition.
 pub(super) async fn read_latest(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     (position, parent): (usize, &ParentIdentity),
     mut filter: Document,
 ) -> Result<Vec<Bson>> {
+    let child_model = access.model;
     let Some(rollup) = group.rollups.get(position) else {
         return Ok(Vec::new());
     };
@@ -246,7 +243,7 @@ pub(super) async fn read_latest(
         .with_sort(to_raw_document(&sort)?)
         .with_limit(max as u64);
     let mut entries = Vec::new();
-    for raw in read_upgraded(access, child_model, find).await? {
+    for raw in read_upgraded(&access, child_model, find).await? {
         let contributions = group.contributions_of(child_model, &parse_document(&raw)?)?;
         let excerpt = contributions.into_iter().find_map(|mut contribution| {
             let excerpt = contribution.excerpts.get_mut(position)?;

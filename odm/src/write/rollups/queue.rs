@@ -29,7 +29,7 @@ use crate::{
     },
     schema::Model,
     session::{
-        access::{Access, find_matching},
+        access::{Access, ModelAccess, find_matching},
         task, trace,
     },
     write::metadata_update::{parse_document, to_raw_document},
@@ -53,11 +53,11 @@ impl RollupQueues {
 }
 
 /// Whether a worker applies contributions of a model at the moment. New writes then join the queue.
-pub(super) fn is_busy(access: &Access, model: &Model) -> bool {
+pub(super) fn is_busy(access: ModelAccess<'_>) -> bool {
     access
         .shared_state()
         .waiting_rollups
-        .queue_for(model)
+        .queue_for(access.model)
         .turn
         .try_lock()
         .is_err()
@@ -70,8 +70,11 @@ impl RollupQueue {
 }
 
 /// Applies the contributions of a write together with all waiting writes. After a failure the work stays pending.
-pub(super) async fn apply_queued(access: &Access, model: &'static Model, token: PendingToken) {
-    let queue = access.shared_state().waiting_rollups.queue_for(model);
+pub(super) async fn apply_queued(access: ModelAccess<'_>, token: PendingToken) {
+    let queue = access
+        .shared_state()
+        .waiting_rollups
+        .queue_for(access.model);
     queue.with_waiting(|waiting| waiting.push(token));
     let _turn = queue.turn.lock().await;
     let pending = queue.with_waiting(std::mem::take);
@@ -88,22 +91,19 @@ pub(super) async fn apply_queued(access: &Access, model: &'static Model, token: 
             PendingKind::ROLLUP.lease_path(): { "$in": lease_ends },
             PendingKind::ROLLUP.token_path(): { "$in": tokens },
         };
-        apply_matching(access, model, to_raw_document(&filter)?).await
+        apply_matching(access, to_raw_document(&filter)?).await
     };
     if let Err(error) = work.await {
-        trace::log_still_pending("rollup update", Some(model), &error);
+        trace::log_still_pending("rollup update", Some(access.model), &error);
     }
 }
 
 /// Applies the contributions of the documents that a filter matches.
-pub(super) async fn apply_matching(
-    access: &Access,
-    model: &'static Model,
-    filter: RawDocumentBuf,
-) -> Result<()> {
+pub(super) async fn apply_matching(access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<()> {
+    let model = access.model;
     let full_access = access.with_full_visibility();
     if !full_access.has_transactions() {
-        return standalone::apply_contributions(&full_access, model, filter).await;
+        return standalone::apply_contributions(full_access.to(model), filter).await;
     }
     let find = find_matching(model.collection, &filter)
         .with_origin(Stage::ROLLUPS.step("read the children"))
@@ -116,25 +116,25 @@ pub(super) async fn apply_matching(
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
     let mut rejected = RejectedChildren::default();
     for batch in id_batches(&ids, MAX_CHILDREN_PER_BATCH) {
-        Box::pin(apply_batch(&full_access, model, batch, &mut rejected)).await?;
+        Box::pin(apply_batch(full_access.to(model), batch, &mut rejected)).await?;
     }
-    rejected.record_rejections(&full_access, model).await
+    rejected.record_rejections(full_access.to(model)).await
 }
 
 /// Applies contributions in a transaction. Children of a rejecting parent are excluded and stay pending.
 async fn apply_batch(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     ids: &[RawBson],
     rejected: &mut RejectedChildren,
 ) -> Result<()> {
+    let model = full_access.model;
     let mut remaining = parse_document(&ids_filter(ids))?;
     let mut excluded = Vec::new();
     loop {
         let filter = to_raw_document(&remaining)?;
         let work = |access: Access| {
             let filter = filter.clone();
-            async move { transactional::apply_contributions(&access, model, filter, false).await }
+            async move { transactional::apply_contributions(access.to(model), filter, false).await }
         };
         let error = match full_access.run_transactional(work).await {
             Err(error) if full_access.transaction_scope().is_none() && is_rejection(&error) => {
@@ -149,7 +149,7 @@ async fn apply_batch(
                     let mut condition = group.children_condition(&doc! { "$eq": id.clone() });
                     // A child of another scope with the same reference does not belong to this parent.
                     if let Some(parent) =
-                        parent_update::read_parent_in_any_scope(full_access, &group, id).await?
+                        parent_update::read_parent_in_any_scope(&full_access, &group, id).await?
                     {
                         condition.extend(
                             ParentIdentity::of_document(&group, &parent).scope_condition(&group),
@@ -190,7 +190,7 @@ pub(super) fn apply_matching_boxed(
     model: &'static Model,
     filter: RawDocumentBuf,
 ) -> BoxFuture<'static, Result<()>> {
-    Box::pin(async move { apply_matching(&access, model, filter).await })
+    Box::pin(async move { apply_matching(access.to(model), filter).await })
 }
 
 /// Runs work after the surrounding transaction, or in a task of its own.

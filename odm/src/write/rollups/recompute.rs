@@ -25,9 +25,9 @@ use crate::{
         blocked::{self, Rejection, is_rejection},
         record::PendingKind,
     },
-    schema::{Model, RollupKind, upgrade},
+    schema::{RollupKind, upgrade},
     session::{
-        access::{Access, find_matching},
+        access::{ModelAccess, find_matching},
         retry,
     },
     write::metadata_update::{
@@ -42,14 +42,13 @@ use crate::{
 /// writer that is about to subtract has read the rollup version already. A new parent without children therefore also increments
 /// the version, so that the late write of that writer fails.
 pub(super) async fn recompute_new_parents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     token: PendingToken,
     initial_version: i64,
 ) -> Result<()> {
-    let ids = parent_ids(access, model, token.token_filter(PendingKind::RECOMPUTE)?).await?;
+    let ids = parent_ids(access, token.token_filter(PendingKind::RECOMPUTE)?).await?;
     let mut has_children = false;
-    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), model) {
+    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), access.model) {
         let filter = group.children_condition(&doc! { "$in": ids.clone() });
         let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
             .with_origin(Stage::ROLLUPS.step("look for earlier children"))
@@ -63,7 +62,6 @@ pub(super) async fn recompute_new_parents(
         let update = doc! { "$unset": { PendingKind::RECOMPUTE.record_path(): "" }, "$inc": { ROLLUP_VERSION: 1_i64 } };
         let updated = apply_update(
             access,
-            model,
             MetadataUpdate::new(
                 Stage::ROLLUPS.step("confirm the new parents"),
                 to_raw_document(&filter)?,
@@ -76,54 +74,45 @@ pub(super) async fn recompute_new_parents(
         }
     }
     let mut blocked = None;
-    for id in parent_ids(access, model, token.token_filter(PendingKind::RECOMPUTE)?).await? {
-        blocked = blocked.or(recompute_or_record(access, model, &id).await?);
+    for id in parent_ids(access, token.token_filter(PendingKind::RECOMPUTE)?).await? {
+        blocked = blocked.or(recompute_or_record(access, &id).await?);
     }
     // A blocked parent has another lease now and keeps the pending work.
-    clear_pending(access, model, PendingKind::RECOMPUTE, token).await?;
+    clear_pending(access, PendingKind::RECOMPUTE, token).await?;
     blocked.map_or(Ok(()), Err)
 }
 
 /// Recomputes the rollups of a parent. Returns the error of a parent that rejects the update; the parent gets a record of the
 /// rejection.
-async fn recompute_or_record(
-    access: &Access,
-    model: &'static Model,
-    id: &Bson,
-) -> Result<Option<Error>> {
-    match recompute_parent(access, model, id).await {
+async fn recompute_or_record(access: ModelAccess<'_>, id: &Bson) -> Result<Option<Error>> {
+    match recompute_parent(access, id).await {
         Err(error) if is_rejection(&error) => {
-            let rejections = Rejection::from_error(&error, model, id);
+            let rejections = Rejection::from_error(&error, access.model, id);
             blocked::record_rejections(
                 access,
-                model,
                 PendingKind::RECOMPUTE,
                 id_filter(&to_raw_value(id)?),
                 &rejections,
             )
             .await?;
-            Ok(Some(blocked::blocked_error(model, &rejections)))
+            Ok(Some(blocked::blocked_error(access.model, &rejections)))
         }
         result => result.map(|_| None),
     }
 }
 
 /// Recomputes the rollups of abandoned parents. A failure does not stop the remaining parents.
-pub(super) async fn recompute_abandoned(
-    access: &Access,
-    model: &'static Model,
-    ids: &[RawBson],
-) -> Result<()> {
+pub(super) async fn recompute_abandoned(access: ModelAccess<'_>, ids: &[RawBson]) -> Result<()> {
     let mut first_error = None;
     for id in ids {
-        let find = find_matching(model.collection, &id_filter(id))
+        let find = find_matching(access.model.collection, &id_filter(id))
             .with_origin(Stage::ROLLUPS.step("read the parent"))
             .with_projection(single_field_document(
                 PendingKind::RECOMPUTE.record_path(),
                 1,
             )?)
             .with_limit(1);
-        let parents = access.find_all(model, find).await?;
+        let parents = access.find_all(access.model, find).await?;
         let pending = parents
             .first()
             .map(|raw| PendingToken::from_stored(raw, PendingKind::RECOMPUTE))
@@ -132,8 +121,8 @@ pub(super) async fn recompute_abandoned(
             continue;
         };
         let id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
-        match recompute_or_record(access, model, &id).await {
-            Ok(None) => drop(clear_pending(access, model, PendingKind::RECOMPUTE, pending).await?),
+        match recompute_or_record(access, &id).await {
+            Ok(None) => drop(clear_pending(access, PendingKind::RECOMPUTE, pending).await?),
             Err(error) if error.kind() == ErrorKind::Connection => return Err(error),
             Ok(Some(error)) | Err(error) => drop(first_error.get_or_insert(error)),
         }
@@ -142,11 +131,11 @@ pub(super) async fn recompute_abandoned(
 }
 
 /// Returns the ids of the parents that a filter matches.
-async fn parent_ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
-    let find = find_matching(model.collection, &filter)
+async fn parent_ids(access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
+    let find = find_matching(access.model.collection, &filter)
         .with_origin(Stage::ROLLUPS.step("read the parents"))
         .with_projection(single_field_document("_id", 1)?);
-    let parents = access.find_all(model, find).await?;
+    let parents = access.find_all(access.model, find).await?;
     let ids = parents.iter().map(|raw| {
         Ok(parse_document(raw)?
             .get("_id")
@@ -161,19 +150,16 @@ async fn parent_ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> R
 /// First, each child with an outdated record applies the contribution, as after a write. This includes children that moved to
 /// another parent: a worker may have found no parent here, and would remove the record without updating this parent. Then the
 /// recorded contributions are summed. The sum is written only if the rollup version is unchanged.
-pub(crate) async fn recompute_parent(
-    access: &Access,
-    model: &'static Model,
-    id: &Bson,
-) -> Result<bool> {
+pub(crate) async fn recompute_parent(access: ModelAccess<'_>, id: &Bson) -> Result<bool> {
     let full_access = access.with_full_visibility();
     let mut is_changed = false;
-    for (child_model, group) in rollup_groups_of_parent(full_access.schema_models(), model) {
+    for (child_model, group) in rollup_groups_of_parent(full_access.schema_models(), access.model) {
         // The scope of a missing parent is unknown: read all children that refer to the `_id`.
         let parent = parent_update::read_parent_in_any_scope(&full_access, &group, id).await?;
         let parent = parent.map(|parent| ParentIdentity::of_document(&group, &parent));
         let same_scope = parent.map_or_else(Document::new, |parent| parent.scope_condition(&group));
-        let outdated = outdated_children(&full_access, child_model, &group, id, same_scope).await?;
+        let outdated =
+            outdated_children(full_access.to(child_model), &group, id, same_scope).await?;
         for batch in id_batches(&outdated, MAX_CHILDREN_PER_BATCH) {
             let filter = doc! { "_id": { "$in": batch } };
             // Keep existing tokens: the writers of these children wait for their own tokens.
@@ -181,8 +167,7 @@ pub(crate) async fn recompute_parent(
             unmarked.insert(PendingKind::ROLLUP.lease_path(), doc! { "$exists": false });
             let update = doc! { "$set": { PendingKind::ROLLUP.record_path(): PendingToken::with_new_lease(access.lease()).to_document() } };
             apply_update(
-                &full_access,
-                child_model,
+                full_access.to(child_model),
                 MetadataUpdate::new(
                     Stage::ROLLUPS.step("mark the outdated children"),
                     to_raw_document(&unmarked)?,
@@ -190,7 +175,8 @@ pub(crate) async fn recompute_parent(
                 ),
             )
             .await?;
-            match queue::apply_matching(&full_access, child_model, to_raw_document(&filter)?).await
+            match queue::apply_matching(full_access.to(child_model), to_raw_document(&filter)?)
+                .await
             {
                 // Children with another rejecting parent stay pending.
                 Err(error) if error.kind() == ErrorKind::StillPending => {}
@@ -198,26 +184,26 @@ pub(crate) async fn recompute_parent(
             }
             is_changed = true;
         }
-        is_changed |= write_recorded_sums(&full_access, child_model, &group, id).await?;
+        is_changed |= write_recorded_sums(full_access.to(child_model), &group, id).await?;
     }
     Ok(is_changed)
 }
 
 /// Returns the children of a parent, and children that moved away, whose record differs from the current contributions.
 async fn outdated_children(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     id: &Bson,
     same_scope: Document,
 ) -> Result<Vec<Bson>> {
+    let child_model = access.model;
     let groups = rollup_groups(access.schema_models(), child_model);
     let fields = child_fields(child_model, &groups);
     let mut outdated = Vec::new();
     let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
     filter.extend(same_scope);
     let filter = to_raw_document(&filter)?;
-    for_each_document(access, child_model, &filter, None, &mut |raw| {
+    for_each_document(access, &filter, None, &mut |raw| {
         let current = upgrade::upgrade_for_read(child_model, raw)?;
         let child = parse_fields(&current, &fields)?;
         let child = ChildState::from_document(child_model, &groups, &child)?;
@@ -232,14 +218,14 @@ async fn outdated_children(
 
 /// Writes the sums of the recorded contributions into a parent. Returns whether a rollup changed.
 async fn write_recorded_sums(
-    access: &Access,
-    child_model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     id: &Bson,
 ) -> Result<bool> {
+    let child_model = access.model;
     let parent_key = OrderedId::from_bson(id)?;
     for attempt in 1..=MAX_UPDATE_ATTEMPTS {
-        let Some(current) = parent_update::read_parent_in_any_scope(access, group, id).await?
+        let Some(current) = parent_update::read_parent_in_any_scope(&access, group, id).await?
         else {
             return Ok(false);
         };
@@ -250,7 +236,7 @@ async fn write_recorded_sums(
         let applied = applied_values(&current, group, child_model)?;
         let mut sums = RollupSums::new();
         let projection = to_raw_document(&doc! { CONTRIBUTIONS: 1 })?;
-        for_each_document(access, child_model, &filter, Some(projection), &mut |raw| {
+        for_each_document(access, &filter, Some(projection), &mut |raw| {
             let document = parse_document(raw)?;
             let child_id = document.get("_id").map(to_raw_value).transpose()?;
             let applied_of_child = child_id
@@ -273,14 +259,7 @@ async fn write_recorded_sums(
                     sum.map_err(|error| error.with_id(id.clone()))?.into()
                 }
                 RollupKind::Latest { .. } => Bson::Array(
-                    parent_update::read_recorded_latest(
-                        access,
-                        child_model,
-                        group,
-                        position,
-                        &parent,
-                    )
-                    .await?,
+                    parent_update::read_recorded_latest(access, group, position, &parent).await?,
                 ),
             };
             if current.get(rollup.stored) != Some(&expected) {
@@ -300,7 +279,7 @@ async fn write_recorded_sums(
             to_raw_document(&filter)?,
             update,
         );
-        let updated = apply_update(access, group.parent_model, guarded_update).await;
+        let updated = apply_update(access.to(group.parent_model), guarded_update).await;
         if updated.map_err(|error| error.with_id(id.clone()))? > 0 {
             return Ok(is_changed);
         }
@@ -321,12 +300,12 @@ pub(super) fn add_values(sums: &mut RollupSums, values: &Document) {
 
 /// Calls `visit` for each document that a filter matches, batch by batch.
 pub(super) async fn for_each_document(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: &RawDocumentBuf,
     projection: Option<RawDocumentBuf>,
     visit: &mut (impl FnMut(&RawDocument) -> Result<()> + Send),
 ) -> Result<()> {
+    let model = access.model;
     let find = find_matching(model.collection, filter)
         .with_origin(Stage::ROLLUPS.step("read the children"))
         .with_projection(projection);

@@ -28,7 +28,10 @@ use crate::{
         record::PendingKind,
     },
     schema::Model,
-    session::{access::Access, retry},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+    },
     write::metadata_update::{
         MetadataUpdate, apply_update, apply_updates, to_raw_document, to_raw_value,
     },
@@ -36,15 +39,14 @@ use crate::{
 
 /// Applies the contributions of the children that a filter matches, in batches.
 pub(super) async fn apply_contributions(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: RawDocumentBuf,
 ) -> Result<()> {
-    let groups = rollup_groups(access.schema_models(), model);
-    let children = ChildState::read_matching(access, model, &groups, &filter).await?;
+    let groups = rollup_groups(access.schema_models(), access.model);
+    let children = ChildState::read_matching(access, &groups, &filter).await?;
     let mut blocked = None;
     for batch in id_batches(&children, MAX_CHILDREN_PER_BATCH) {
-        match apply_batch(access, model, &groups, batch.to_vec()).await {
+        match apply_batch(access, &groups, batch.to_vec()).await {
             // The work of this batch stays pending.
             Err(error) if matches!(error.kind(), ErrorKind::StillPending | ErrorKind::Conflict) => {
                 blocked.get_or_insert(error);
@@ -56,17 +58,17 @@ pub(super) async fn apply_contributions(
 }
 
 async fn apply_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[RollupGroup],
     mut children: Vec<ChildState>,
 ) -> Result<()> {
+    let model = access.model;
     let ids: Vec<_> = children.iter().map(|child| child.id.clone()).collect();
     let filter = doc! { "_id": { "$in": ids } };
     // Announce a new parent in the child before the parent is updated. Otherwise nobody would find the parent again after a
     // crash.
     let mut attempt = 0;
-    while announce_parents(access, model, groups, &children).await? > 0 {
+    while announce_parents(access, groups, &children).await? > 0 {
         attempt += 1;
         if attempt > MAX_UPDATE_ATTEMPTS {
             let message = "too much contention on the references of the children: the rollup update stays pending, and `db.run_pending()` completes it";
@@ -75,8 +77,7 @@ async fn apply_batch(
                 message,
             )));
         }
-        children =
-            ChildState::read_matching(access, model, groups, &to_raw_document(&filter)?).await?;
+        children = ChildState::read_matching(access, groups, &to_raw_document(&filter)?).await?;
     }
     let mut found_parents = BTreeMap::new();
     let (mut applied, mut changed) = (Vec::new(), BTreeSet::new());
@@ -89,7 +90,7 @@ async fn apply_batch(
                 .map(|delta| delta.child_id.clone())
                 .collect();
             let outcome =
-                apply_at_parent(access, model, groups, position, &parent_deltas.parent, &ids).await;
+                apply_at_parent(access, groups, position, &parent_deltas.parent, &ids).await;
             let outcome = match outcome {
                 // Apply the contributions of these children to the remaining parents, and continue with the remaining children.
                 Err(error) if is_rejection(&error) => {
@@ -127,21 +128,13 @@ async fn apply_batch(
         let exists = found_parents.get(&(group, parent.clone()));
         exists.copied().unwrap_or(true)
     };
-    let all_recorded = record_contributions(
-        access,
-        model,
-        groups,
-        &unchanged,
-        parent_exists,
-        false,
-        None,
-    )
-    .await?;
+    let all_recorded =
+        record_contributions(access, groups, &unchanged, parent_exists, false, None).await?;
     // The entries of changed children stay in the parent until the children record the contributions.
     if all_recorded && changed.is_empty() {
-        remove_applied(access, applied).await?;
+        remove_applied(&access, applied).await?;
     }
-    rejections.record_rejections(access, model).await
+    rejections.record_rejections(access).await
 }
 
 /// Children with a parent that rejects the rollup update.
@@ -160,11 +153,7 @@ impl RejectedChildren {
     /// # Errors
     ///
     /// [`StillPending`](ErrorKind::StillPending) if there are rejections.
-    pub(super) async fn record_rejections(
-        self,
-        access: &Access,
-        model: &'static Model,
-    ) -> Result<()> {
+    pub(super) async fn record_rejections(self, access: ModelAccess<'_>) -> Result<()> {
         // Children with the same rejections share one write.
         let mut by_rejections: Vec<(&[Rejection], Vec<RawBson>)> = Vec::new();
         for (id, rejections) in self.0.values() {
@@ -179,14 +168,14 @@ impl RejectedChildren {
         for (rejections, ids) in &by_rejections {
             let filter = ids_filter(ids);
             let kind = PendingKind::ROLLUP;
-            blocked::record_rejections(access, model, kind, filter, rejections).await?;
+            blocked::record_rejections(access, kind, filter, rejections).await?;
         }
         let all_rejections = by_rejections
             .iter()
             .flat_map(|(rejections, _)| rejections.iter());
         match by_rejections.is_empty() {
             true => Ok(()),
-            false => Err(blocked::blocked_error(model, all_rejections)),
+            false => Err(blocked::blocked_error(access.model, all_rejections)),
         }
     }
 }
@@ -204,7 +193,7 @@ pub(super) async fn remove_applied(
             filter,
             AppliedContribution::pull_write_entries(write_id),
         );
-        apply_update(access, parent_model, removal).await?;
+        apply_update(access.to(parent_model), removal).await?;
     }
     Ok(())
 }
@@ -230,8 +219,7 @@ fn is_unchanged(
 /// Records new parents in the children before the parents are updated, with an empty contribution. Returns the number of children
 /// that needed the record.
 async fn announce_parents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[RollupGroup],
     children: &[ChildState],
 ) -> Result<usize> {
@@ -266,7 +254,7 @@ async fn announce_parents(
         ));
     }
     let count = changes.len();
-    apply_updates(access, model, changes).await?;
+    apply_updates(access, changes).await?;
     Ok(count)
 }
 
@@ -361,8 +349,7 @@ pub(super) fn version_guard_for(rollup_version: Option<&Bson>) -> Document {
 ///
 /// [`Conflict`](ErrorKind::Conflict) if concurrent writes win every attempt.
 async fn apply_at_parent(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[RollupGroup],
     position: usize,
     parent: &ParentIdentity,
@@ -371,7 +358,7 @@ async fn apply_at_parent(
     let Some(group) = groups.get(position) else {
         return Ok(None);
     };
-    let group_key = group.group_key(model);
+    let group_key = group.group_key(access.model);
     let parent_key = OrderedId::from_bson(&parent.id)?;
     let mut requested = BTreeSet::new();
     for id in ids {
@@ -380,7 +367,7 @@ async fn apply_at_parent(
     for attempt in 1..=MAX_UPDATE_ATTEMPTS {
         // Read the rollup version before the children. If the version is unchanged at the write, the children were read after
         // every earlier change.
-        let Some(current) = parent_update::read_parent(access, group, parent).await? else {
+        let Some(current) = parent_update::read_parent(&access, group, parent).await? else {
             return Ok(None);
         };
         let all_applied = ParsedMetadata::of(&current).applied_contributions();
@@ -392,7 +379,7 @@ async fn apply_at_parent(
         let child_ids: Vec<_> = child_ids.chain(ids).cloned().collect();
         let filter = doc! { "_id": { "$in": child_ids } };
         let children =
-            ChildState::read_matching(access, model, groups, &to_raw_document(&filter)?).await?;
+            ChildState::read_matching(access, groups, &to_raw_document(&filter)?).await?;
         let write_id = ObjectId::new();
         let (mut deltas, mut kept) = (Vec::new(), Vec::new());
         kept.extend(
@@ -444,8 +431,7 @@ async fn apply_at_parent(
             }
         }
         let mut update =
-            parent_update::build_update(access, model, group, parent, Some(&current), &deltas)
-                .await?;
+            parent_update::build_update(access, group, parent, Some(&current), &deltas).await?;
         match (kept.is_empty(), all_applied.is_empty()) {
             (true, true) => {}
             (true, false) => change_applied(&mut update, "$unset", ""),
@@ -458,7 +444,7 @@ async fn apply_at_parent(
             to_raw_document(&filter)?,
             update,
         );
-        if apply_update(access, group.parent_model, guarded_update).await? > 0 {
+        if apply_update(access.to(group.parent_model), guarded_update).await? > 0 {
             return Ok(Some((write_id, children)));
         }
         retry::pause_before_retry("the parent has changed since the read", attempt).await;

@@ -29,7 +29,7 @@ use crate::{
     pending::record::PendingKind,
     schema::Model,
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition, find_matching},
         retry,
     },
     write::{
@@ -53,7 +53,7 @@ pub(super) async fn insert_with_parents(
     let full_access = access.with_full_visibility();
     let documents = write.documents_to_insert().unwrap_or_default();
     let children = ChildState::from_raws(model, groups, documents)?;
-    let found_parents = update_parents(&full_access, model, groups, &children).await;
+    let found_parents = update_parents(full_access.to(model), groups, &children).await;
     let found_parents = found_parents.map_err(|error| access.fail_transaction(error))?;
     let token = PendingToken::with_new_lease(access.lease());
     let mut all_parents_exist = true;
@@ -87,7 +87,7 @@ pub(super) async fn insert_with_parents(
             "a parent is missing: its rollups are updated after the commit",
         );
         // The missing parents may be inserted concurrently: try again after the commit.
-        super::apply_in_background(access, model, token);
+        super::apply_in_background(access.to(model), token);
     }
     Ok(outcome)
 }
@@ -103,22 +103,21 @@ fn is_found(found_parents: &FoundParents, group: usize, parent: &ParentKey) -> b
 /// Applies the contributions of the children that a filter matches. `includes_write` means that the transaction also contains the
 /// write of the children.
 pub(super) async fn apply_contributions(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     filter: RawDocumentBuf,
     includes_write: bool,
 ) -> Result<()> {
+    let model = access.model;
     let full_access = access.with_full_visibility();
     let groups = super::rollup_groups(full_access.schema_models(), model);
-    let children = ChildState::read_matching(&full_access, model, &groups, &filter).await?;
-    let found_parents = update_parents(&full_access, model, &groups, &children).await?;
+    let children = ChildState::read_matching(full_access.to(model), &groups, &filter).await?;
+    let found_parents = update_parents(full_access.to(model), &groups, &children).await?;
     let all_parents_exist = found_parents.values().all(|exists| *exists);
     let children: Vec<_> = children.iter().collect();
     // A missing parent may be inserted concurrently, so the children are processed again after the commit.
     let parent_exists = |group, parent: &ParentKey| is_found(&found_parents, group, parent);
     record_contributions(
-        &full_access,
-        model,
+        full_access.to(model),
         &groups,
         &children,
         parent_exists,
@@ -136,7 +135,7 @@ pub(super) async fn apply_contributions(
             .map(|child| to_raw_value(&child.id))
             .collect::<Result<_>>()?;
         let id_filter = ids_filter(&ids);
-        queue::run_in_background(access, move |access| {
+        queue::run_in_background(&access, move |access| {
             queue::apply_matching_boxed(access, model, id_filter)
         });
     }
@@ -145,15 +144,14 @@ pub(super) async fn apply_contributions(
 
 /// Updates the parents of some children. Returns whether each parent exists.
 pub(super) async fn update_parents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     groups: &[RollupGroup],
     children: &[ChildState],
 ) -> Result<FoundParents> {
     let mut found_parents = FoundParents::new();
     for (position, group) in groups.iter().enumerate() {
         for (key, parent_deltas) in deltas_by_parent(children, position)? {
-            if let Some(exists) = update_parent(access, model, group, &parent_deltas).await? {
+            if let Some(exists) = update_parent(access, group, &parent_deltas).await? {
                 found_parents.insert((position, key), exists);
             }
         }
@@ -163,8 +161,7 @@ pub(super) async fn update_parents(
 
 /// Updates a parent. Returns whether the parent exists, or `None` if the parent does not change.
 async fn update_parent(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     group: &RollupGroup,
     parent_deltas: &ParentDeltas<'_>,
 ) -> Result<Option<bool>> {
@@ -172,14 +169,13 @@ async fn update_parent(
     let is_new = deltas.iter().all(|delta| delta.is_new);
     let may_change_list = group.has_latest() && !is_new;
     let current = match may_change_list {
-        true => match parent_update::read_parent(access, group, parent).await? {
+        true => match parent_update::read_parent(&access, group, parent).await? {
             None => return Ok(Some(false)),
             current => current,
         },
         false => None,
     };
-    let update =
-        parent_update::build_update(access, model, group, parent, current.as_ref(), deltas).await;
+    let update = parent_update::build_update(access, group, parent, current.as_ref(), deltas).await;
     let update = update.map_err(|error| error.with_id(parent.id.clone()))?;
     // With a latest-N list, write the rollup version even without another change. A concurrent worker may be reading the list
     // again with an old value of the child, and must conflict with this write.
@@ -193,7 +189,7 @@ async fn update_parent(
         parent.to_raw_filter(group)?,
         update,
     );
-    let updated = apply_update(access, group.parent_model, change).await;
+    let updated = apply_update(access.to(group.parent_model), change).await;
     let updated = updated.map_err(|error| error.with_id(parent.id.clone()))?;
     Ok(Some(updated > 0))
 }
@@ -233,10 +229,10 @@ pub(super) async fn delete_with_parents(
     }
     let work = async {
         let full_access = access.with_full_visibility();
-        let deleted = super::read_deleted_children(&full_access, model, &ids).await?;
+        let deleted = super::read_deleted_children(full_access.to(model), &ids).await?;
         let outcome = next.run(cx, write).await?;
         if let Some(deleted) = deleted {
-            let missing = subtract_deleted_children(&full_access, model, deleted).await?;
+            let missing = subtract_deleted_children(full_access.to(model), deleted).await?;
             // A transaction of the caller cannot be rolled back here.
             if max_documents.is_some() && !missing.0.is_empty() {
                 is_parent_missing.store(true, Ordering::Relaxed);
@@ -284,9 +280,9 @@ impl MissingParents {
         if self.0.is_empty() {
             return;
         }
-        queue::run_in_background(access, async move |access| {
+        queue::run_in_background(&access, async move |access| {
             for (parent_model, id) in &self.0 {
-                recompute_parent(&access, parent_model, id).await?;
+                recompute_parent(access.to(parent_model), id).await?;
             }
             Ok(())
         });

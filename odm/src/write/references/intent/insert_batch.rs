@@ -29,7 +29,11 @@ use crate::{
     metadata::references::{INTENT_TOKEN, INVERSE_VERSION, tombstone},
     model::ids::{OrderedId, id_batches, ids_filter, one_of},
     schema::Model,
-    session::{access::Access, retry, soft_delete::Visibility},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+        soft_delete::Visibility,
+    },
 };
 
 /// The maximum number and size of the documents in a batch. The steps of a batch must end within the lease of the intent records.
@@ -71,15 +75,15 @@ struct InsertedDocument {
 ///
 /// The error counts the documents of the batch that stay stored.
 pub(super) async fn insert_batch(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     documents: &[RawDocumentBuf],
 ) -> Result<()> {
+    let model = access.model;
     let (mut inserted, mut raws) = (Vec::new(), Vec::new());
     for raw in documents {
         let id = LinkedDocument::from_stored(model, raw)?.id;
         let token = ObjectId::new();
-        raws.push(with_insert_intent(access, model, raw, token)?);
+        raws.push(with_insert_intent(access, raw, token)?);
         inserted.push(InsertedDocument { id, token });
     }
     let write = InsertOperation {
@@ -93,21 +97,17 @@ pub(super) async fn insert_batch(
         inserted.truncate(error.inserted().unwrap_or_default());
     }
     if !model.links().is_empty() && !inserted.is_empty() {
-        complete_batch(access, model, &inserted).await?;
+        complete_batch(access, &inserted).await?;
     }
     refused.map_or(Ok(()), Err)
 }
 
 /// Adds the inserted documents to the inverses of their targets, and removes the intent records.
-async fn complete_batch(
-    access: &Access,
-    model: &'static Model,
-    inserted: &[InsertedDocument],
-) -> Result<()> {
-    let unshared = match add_to_inverses_together(access, model, inserted).await {
+async fn complete_batch(access: ModelAccess<'_>, inserted: &[InsertedDocument]) -> Result<()> {
+    let unshared = match add_to_inverses_together(access, inserted).await {
         Ok(unshared) => unshared,
         Err(error) => {
-            abort_inserts(access, model, inserted).await;
+            abort_inserts(access, inserted).await;
             return Err(error.with_inserted(0));
         }
     };
@@ -115,11 +115,11 @@ async fn complete_batch(
     let mut rejected = None;
     for &position in &unshared {
         let document = &inserted[position];
-        match complete_insert(access, model, &document.id, document.token).await {
+        match complete_insert(access, &document.id, document.token).await {
             Ok(Existence::Present) => {}
             Ok(Existence::Gone) => drop(gone.get_or_insert(position)),
             Err(error) => {
-                abort_inserts(access, model, &inserted[position + 1..]).await;
+                abort_inserts(access, &inserted[position + 1..]).await;
                 rejected = Some((position, error));
                 break;
             }
@@ -130,12 +130,12 @@ async fn complete_batch(
         .map_or(inserted.len(), |(position, _)| *position);
     let shared = (0..end).filter(|position| !unshared.contains(position));
     let shared: Vec<_> = shared.collect();
-    if let Some(position) = remove_intents(access, model, inserted, &shared).await? {
+    if let Some(position) = remove_intents(access, inserted, &shared).await? {
         gone = Some(gone.map_or(position, |gone: usize| gone.min(position)));
     }
     match (gone, rejected) {
         (Some(position), _) => {
-            Err(insert_abandoned(model, &inserted[position].id).with_inserted(position))
+            Err(insert_abandoned(access.model, &inserted[position].id).with_inserted(position))
         }
         (None, Some((position, error))) => Err(error.with_inserted(position)),
         (None, None) => Ok(()),
@@ -143,19 +143,18 @@ async fn complete_batch(
 }
 
 /// Rolls inserts back after an error, the last document first. Recovery rolls back the inserts that this function could not.
-async fn abort_inserts(access: &Access, model: &'static Model, inserted: &[InsertedDocument]) {
+async fn abort_inserts(access: ModelAccess<'_>, inserted: &[InsertedDocument]) {
     for document in inserted.iter().rev() {
-        if let Err(error) = abort_insert(access, model, &document.id, document.token).await {
+        if let Err(error) = abort_insert(access, &document.id, document.token).await {
             let reason = format_args!("the rollback of an insert stays pending: {error}");
-            retry::log_fallback(model, reason);
+            retry::log_fallback(access.model, reason);
         }
     }
 }
 
 /// Removes the intent records of documents that are in all inverses. Returns the first document that does not exist any more.
 async fn remove_intents(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     inserted: &[InsertedDocument],
     positions: &[usize],
 ) -> Result<Option<usize>> {
@@ -172,7 +171,8 @@ async fn remove_intents(
     append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let full_access = access.with_full_visibility();
     let step = "remove the intent records";
-    let removed = update_metadata(&full_access, model, step, filter, unset_intent()?).await?;
+    let removed =
+        update_metadata(full_access.to(access.model), step, filter, unset_intent()?).await?;
     if removed == positions.len() as u64 {
         return Ok(None);
     }
@@ -180,7 +180,7 @@ async fn remove_intents(
     let mut gone = None;
     for &position in positions {
         let document = &inserted[position];
-        if complete_intent(access, model, &document.id, document.token).await? == Existence::Gone {
+        if complete_intent(access, &document.id, document.token).await? == Existence::Gone {
             gone.get_or_insert(position);
         }
     }
@@ -191,11 +191,11 @@ async fn remove_intents(
 ///
 /// Returns the positions of the documents for which a step is missing.
 async fn add_to_inverses_together(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     inserted: &[InsertedDocument],
 ) -> Result<BTreeSet<usize>> {
-    let records = find_records(access, model, inserted).await?;
+    let model = access.model;
+    let records = find_records(access, inserted).await?;
     let mut unshared: BTreeSet<_> = (0..inserted.len())
         .filter(|position| !records.contains_key(position))
         .collect();
@@ -219,12 +219,12 @@ async fn add_to_inverses_together(
         for targets in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
             // The versions of the inverses are read before the references. Otherwise a change between the reads would go
             // unnoticed.
-            let mut found = find_targets(&target_access, target_model, targets).await?;
+            let mut found = find_targets(target_access.to(target_model), targets).await?;
             found.retain(|_, target| target.is_live());
             let of_missing = targets.iter().filter(|target| !found.contains_key(target));
             unshared.extend(of_missing.flat_map(|target| &referrers[target]));
             if let Some(inverse) = rule.inverse {
-                let current = find_records(access, model, inserted).await?;
+                let current = find_records(access, inserted).await?;
                 let mut additions = Vec::new();
                 for (id, target) in &found {
                     let positions = &referrers[id];
@@ -283,10 +283,10 @@ async fn write_additions(
 
 /// Returns the documents that still have the intent record of the insert, by position.
 async fn find_records(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     inserted: &[InsertedDocument],
 ) -> Result<BTreeMap<usize, StoredState>> {
+    let model = access.model;
     let positions = inserted.iter().enumerate();
     let positions: BTreeMap<_, _> = positions
         .map(|(position, document)| (OrderedId::from_id(&document.id), position))
@@ -294,7 +294,7 @@ async fn find_records(
     let full_access = access.with_full_visibility();
     let ids = inserted.iter().map(|document| &document.id);
     let filter = ids_filter(ids);
-    let found = find_states(&full_access, model, "read the intent records", filter).await?;
+    let found = find_states(full_access.to(model), "read the intent records", filter).await?;
     let records = found.into_iter().filter_map(|found| {
         let position = *positions.get(&OrderedId::from_id(&found.linked.id))?;
         let intent = found.intent.as_ref()?;

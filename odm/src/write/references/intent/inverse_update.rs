@@ -23,8 +23,12 @@ use crate::{
     metadata::references::{INVERSE_VERSION, tombstone},
     model::ids::{OrderedId, contains_id, id_array, id_batches, ids_filter},
     pending::{lease::renew_lease, record::PendingKind},
-    schema::{InverseLink, Model, ReferenceLink},
-    session::{access::Access, retry, soft_delete::Visibility},
+    schema::{InverseLink, ReferenceLink},
+    session::{
+        access::{Access, ModelAccess},
+        retry,
+        soft_delete::Visibility,
+    },
     write::maintainer::MAINTAINERS,
 };
 
@@ -38,11 +42,11 @@ const TARGETS_PER_RENEWAL: usize = 100;
 /// [`Dangling`](crate::ErrorKind::Dangling), [`TooManyElements`](crate::ErrorKind::TooManyElements) or
 /// [`AlreadyLinked`](crate::ErrorKind::AlreadyLinked) for an invalid reference.
 pub(super) async fn add_to_inverses(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     found: &StoredState,
     token: ObjectId,
 ) -> Result<()> {
+    let model = access.model;
     // A recovery sees all scopes. The target must be visible in the scope of the referrer.
     let access = access.in_scope_of(model, found.linked.scope.as_ref());
     let access = &access.with_visibility(Visibility::Present);
@@ -67,7 +71,7 @@ pub(super) async fn add_to_inverses(
         }
         for (position, target) in new_targets.iter().enumerate() {
             if position > 0 && position % TARGETS_PER_RENEWAL == 0 {
-                renew_intent(access, model, referrer, token).await?;
+                renew_intent(access.to(model), referrer, token).await?;
             }
             match rule.inverse {
                 Some(inverse) => update_inverse(access, &rule, inverse, referrer, target).await?,
@@ -89,9 +93,9 @@ async fn unconfirmed_targets(
     let mut unconfirmed = Vec::new();
     for (position, batch) in id_batches(targets, MAX_LINK_QUERY_DOCUMENTS).enumerate() {
         if position > 0 {
-            renew_intent(access, rule.model, referrer, token).await?;
+            renew_intent(access.to(rule.model), referrer, token).await?;
         }
-        let live = find_targets(access, model, batch).await?;
+        let live = find_targets(access.to(model), batch).await?;
         let live = live.into_iter().filter(|(_, found)| found.is_live());
         let live: BTreeSet<_> = live.map(|(id, _)| id).collect();
         unconfirmed.extend(batch.iter().filter(|id| !live.contains(id)).cloned());
@@ -101,14 +105,13 @@ async fn unconfirmed_targets(
 
 /// Returns the targets that exist, by id, in one query.
 pub(super) async fn find_targets(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     targets: &[OrderedId],
 ) -> Result<BTreeMap<OrderedId, StoredState>> {
     let ids = targets.iter().map(OrderedId::to_value);
     let ids = ids.collect::<Result<Vec<_>>>()?;
     let filter = ids_filter(&ids);
-    let found = find_states(access, model, "read the targets", filter).await?;
+    let found = find_states(access, "read the targets", filter).await?;
     let by_id = found.into_iter();
     Ok(by_id
         .map(|found| (OrderedId::from_id(&found.linked.id), found))
@@ -120,16 +123,18 @@ pub(super) async fn find_targets(
 /// # Errors
 ///
 /// [`Conflict`](crate::ErrorKind::Conflict) if a recovery took over the intent.
-async fn renew_intent(
-    access: &Access,
-    model: &'static Model,
-    referrer: &RawBson,
-    token: ObjectId,
-) -> Result<()> {
+async fn renew_intent(access: ModelAccess<'_>, referrer: &RawBson, token: ObjectId) -> Result<()> {
     let full_access = access.with_full_visibility();
     let (kind, filter) = (PendingKind::REFERENCES, intent_filter(referrer, token)?);
-    match renew_lease(&full_access, model, kind, Stage::REFERENCES, filter).await? {
-        0 => Err(too_much_contention(model, referrer)),
+    match renew_lease(
+        full_access.to(access.model),
+        kind,
+        Stage::REFERENCES,
+        filter,
+    )
+    .await?
+    {
+        0 => Err(too_much_contention(access.model, referrer)),
         _ => Ok(()),
     }
 }
@@ -144,7 +149,7 @@ async fn ensure_live(
     let model = (rule.link.link_field.model)();
     let id = target.to_value()?;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
-        match find_state(access, model, "read the target", &id_filter(&id)).await? {
+        match find_state(access.to(model), "read the target", &id_filter(&id)).await? {
             Some(found) if found.is_undecided() && !references_itself(rule, referrer, target) => {
                 wait_until_decided(access, rule.link, &found, attempt).await?;
             }
@@ -171,7 +176,7 @@ async fn wait_until_decided(
     attempt: u32,
 ) -> Result<()> {
     if found.has_provisional_tombstone() {
-        return wait_or_recover(access, (link.link_field.model)(), found, attempt).await;
+        return wait_or_recover(access.to((link.link_field.model)()), found, attempt).await;
     }
     if found.is_abandoned() {
         return Err(missing_target(link, &found.linked.id));
@@ -182,10 +187,10 @@ async fn wait_until_decided(
 
 /// Removes a document from the inverses of targets that the document no longer references.
 pub(super) async fn remove_from_inverses(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     found: &StoredState,
 ) -> Result<()> {
+    let model = access.model;
     // A rejected reference may point into another scope. The inverse there must stay unchanged.
     let access = &access.in_scope_of(model, found.linked.scope.as_ref());
     let referrer = &found.linked.id;
@@ -258,15 +263,13 @@ async fn update_inverse(
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         // Read the inverse version before the reference. Otherwise a change between the reads would go unnoticed.
         let target_state = find_state(
-            access,
-            target_model,
+            access.to(target_model),
             "read the target",
             &id_filter(&target_id),
         )
         .await?;
         let referrer = find_state(
-            &access.with_full_visibility(),
-            model,
+            access.with_full_visibility().to(model),
             "read the intent record",
             &id_filter(referrer_id),
         )
@@ -358,7 +361,8 @@ async fn update_inverse(
             (true, true, _) | (false, false, _) => {}
         }
         append_field(&mut change, "$set", set)?;
-        if update_metadata(access, target_model, "write the inverse", filter, change).await? == 1 {
+        if update_metadata(access.to(target_model), "write the inverse", filter, change).await? == 1
+        {
             return Ok(());
         }
         retry::pause_before_retry("the target has changed since the read", attempt).await;
@@ -375,8 +379,7 @@ pub(in super::super) async fn sync_inverse(
     target: &RawBson,
 ) -> Result<bool> {
     let referrer_state = find_state(
-        full_access,
-        rule.model,
+        full_access.to(rule.model),
         "read the referrer",
         &id_filter(referrer),
     )
@@ -384,7 +387,7 @@ pub(in super::super) async fn sync_inverse(
     let referrer_state = referrer_state.as_ref();
     if let Some(referrer_state) = referrer_state.filter(|referrer_state| referrer_state.is_in_use())
     {
-        wait_or_recover(full_access, rule.model, referrer_state, 1).await?;
+        wait_or_recover(full_access.to(rule.model), referrer_state, 1).await?;
     }
     update_inverse(
         full_access,

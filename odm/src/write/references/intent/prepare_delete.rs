@@ -39,7 +39,7 @@ use crate::{
     model::ids::{OrderedId, id_batches, ids_filter, none_of, one_of},
     pending::{lease::renew_lease, record::PendingKind},
     schema::Model,
-    session::access::{Access, add_condition, find_matching},
+    session::access::{Access, ModelAccess, add_condition, find_matching},
     write::{maintainer::mark_tombstone, narrow_filter},
 };
 
@@ -48,15 +48,18 @@ use crate::{
 const MAX_TOMBSTONE_ATTEMPTS: u32 = 7;
 
 /// Whether a delete needs a provisional tombstone. Without cascades, the complete inverses of the document alone may decide.
-pub(super) fn needs_provisional_tombstone(full_access: &Access, model: &'static Model) -> bool {
-    let cascade_models = cascade_models(full_access, model);
+pub(super) fn needs_provisional_tombstone(full_access: ModelAccess<'_>) -> bool {
+    let model = full_access.model;
+    let cascade_models = cascade_models(full_access);
     let cascades_to_root_model = cascade_models.values().any(|candidate| {
-        let mut cascades = rules_targeting(full_access, candidate).filter(DeleteRule::is_cascading);
+        let mut cascades =
+            rules_targeting(full_access.to(candidate)).filter(DeleteRule::is_cascading);
         cascades.any(|rule| rule.model.collection == model.collection)
     });
     let mut models = cascade_models.values();
     models.any(|candidate| {
-        let mut rules = rules_targeting(full_access, candidate).filter(DeleteRule::is_restricting);
+        let mut rules =
+            rules_targeting(full_access.to(candidate)).filter(DeleteRule::is_restricting);
         // The root is the only deleted document of the model: complete inverses of the root list all restricting referrers.
         let is_root_alone = candidate.collection == model.collection && !cascades_to_root_model;
         rules.any(|rule| {
@@ -68,34 +71,33 @@ pub(super) fn needs_provisional_tombstone(full_access: &Access, model: &'static 
 }
 
 /// Whether a `restrict` rule may forbid the delete of a document or of a cascaded document.
-pub(super) fn may_be_restricted(full_access: &Access, model: &'static Model) -> bool {
-    let cascade_models = cascade_models(full_access, model);
+pub(super) fn may_be_restricted(full_access: ModelAccess<'_>) -> bool {
+    let cascade_models = cascade_models(full_access);
     let mut rules = cascade_models
         .values()
-        .flat_map(|candidate| rules_targeting(full_access, candidate));
+        .flat_map(|candidate| rules_targeting(full_access.to(candidate)));
     rules.any(|rule| rule.is_restricting())
 }
 
 /// Whether a document of a multi-document delete may restrict the delete of another document of the same delete.
-pub(super) fn may_restrict_each_other(full_access: &Access, model: &'static Model) -> bool {
-    let cascade_models = cascade_models(full_access, model);
+pub(super) fn may_restrict_each_other(full_access: ModelAccess<'_>) -> bool {
+    let cascade_models = cascade_models(full_access);
     let mut models = cascade_models.values();
     models.any(|candidate| {
-        let mut rules = rules_targeting(full_access, candidate).filter(DeleteRule::is_restricting);
+        let mut rules =
+            rules_targeting(full_access.to(candidate)).filter(DeleteRule::is_restricting);
         rules.any(|rule| cascade_models.contains_key(rule.model.collection))
     })
 }
 
 /// Returns the models to which a delete may cascade, including the model itself.
-fn cascade_models(
-    full_access: &Access,
-    model: &'static Model,
-) -> BTreeMap<&'static str, &'static Model> {
+fn cascade_models(full_access: ModelAccess<'_>) -> BTreeMap<&'static str, &'static Model> {
+    let model = full_access.model;
     let mut models = BTreeMap::new();
     let mut queue = vec![model];
     while let Some(model) = queue.pop() {
         if models.insert(model.collection, model).is_none() {
-            let cascades = rules_targeting(full_access, model).filter(DeleteRule::is_cascading);
+            let cascades = rules_targeting(full_access).filter(DeleteRule::is_cascading);
             queue.extend(cascades.map(|rule| rule.model));
         }
     }
@@ -104,10 +106,10 @@ fn cascade_models(
 
 /// Whether cascaded documents of a model need a tombstone: such documents can restrict a delete, or delete rules target the
 /// model.
-fn needs_tombstone(full_access: &Access, model: &'static Model) -> bool {
-    let mut links = model.links().iter();
+fn needs_tombstone(full_access: ModelAccess<'_>) -> bool {
+    let mut links = full_access.model.links().iter();
     links.any(|link| link.on_delete.is_restricting())
-        || rules_targeting(full_access, model).next().is_some()
+        || rules_targeting(full_access).next().is_some()
 }
 
 /// Decides a delete: makes the tombstone of the root final, or removes all tombstones if a remaining referrer restricts the
@@ -119,15 +121,14 @@ fn needs_tombstone(full_access: &Access, model: &'static Model) -> bool {
 ///
 /// [`Restricted`](crate::ErrorKind::Restricted) if a remaining referrer restricts the delete.
 pub(super) async fn decide_delete(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<bool> {
+    let _model = full_access.model;
     let mut delete_set = DeleteSet::new(false);
     let decision = UndecidedDelete {
         full_access,
-        model,
         id,
         token,
     };
@@ -145,10 +146,9 @@ pub(super) async fn decide_delete(
     }
     Ok(update_metadata(
         full_access,
-        model,
         "finalize the tombstone",
         tombstone_filter(id, token)?,
-        finalize_change(full_access, model)?,
+        finalize_change(full_access)?,
     )
     .await?
         == 1)
@@ -172,13 +172,10 @@ pub(super) fn cascade_tombstone(
 }
 
 /// Returns the update that makes a tombstone final.
-pub(super) fn finalize_change(
-    full_access: &Access,
-    model: &'static Model,
-) -> Result<RawDocumentBuf> {
+pub(super) fn finalize_change(full_access: ModelAccess<'_>) -> Result<RawDocumentBuf> {
     let mut change = single_field_document("$unset", tombstone::unset_provisional()?)?;
     let mut set = RawDocumentBuf::new();
-    mark_tombstone(full_access, model, &mut set)?;
+    mark_tombstone(full_access, &mut set)?;
     if !set.is_empty() {
         append_field(&mut change, "$set", set)?;
     }
@@ -187,21 +184,17 @@ pub(super) fn finalize_change(
 
 /// Removes the provisional tombstone of a cascaded document whose delete was rolled back.
 pub(super) async fn release_cascaded(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<()> {
     let provisional = provisional_tombstone_filter(id, token)?;
-    remove_tombstones(full_access, model, provisional)
-        .await
-        .map(drop)
+    remove_tombstones(full_access, provisional).await.map(drop)
 }
 
 /// An undecided delete, identified by the root and the token of the tombstones.
 struct UndecidedDelete<'d> {
-    full_access: &'d Access,
-    model: &'static Model,
+    full_access: ModelAccess<'d>,
     id: &'d RawBson,
     token: ObjectId,
 }
@@ -213,8 +206,7 @@ impl UndecidedDelete<'_> {
     async fn collect_with_tombstones(&self, delete_set: &mut DeleteSet) -> Result<bool> {
         let full_access = self.full_access;
         let Some(root) = find_state(
-            full_access,
-            self.model,
+            full_access.to(self.full_access.model),
             "read the tombstone",
             &tombstone_filter(self.id, self.token)?,
         )
@@ -222,17 +214,19 @@ impl UndecidedDelete<'_> {
         else {
             return Ok(false);
         };
-        let mut queue = vec![(self.model, vec![root.linked])];
+        let mut queue = vec![(self.full_access.model, vec![root.linked])];
         while let Some((model, documents)) = queue.pop() {
             let added = delete_set.add_documents(model, documents);
-            let cascades = rules_targeting(full_access, model).filter(|rule| rule.is_cascading());
+            let cascades =
+                rules_targeting(full_access.to(model)).filter(|rule| rule.is_cascading());
             let cascades: Vec<_> = cascades
-                .filter(|rule| needs_tombstone(full_access, rule.model))
+                .filter(|rule| needs_tombstone(full_access.to(rule.model)))
                 .collect();
             for batch in id_batches(&added, MAX_LINK_QUERY_DOCUMENTS) {
                 for rule in &cascades {
                     // All referrers at once: a document without a tombstone would escape the decision.
-                    let Some(filter) = rule.referrer_filter(full_access, batch, None).await? else {
+                    let Some(filter) = rule.referrer_filter(&full_access, batch, None).await?
+                    else {
                         continue;
                     };
                     let awaited = self.awaited_filter(rule, batch).await?;
@@ -241,7 +235,7 @@ impl UndecidedDelete<'_> {
                     add_condition(&mut tombstoned, tombstone::TOKEN, equal_to(self.token))?;
                     let find = find_matching(rule.model.collection, &tombstoned)
                         .with_origin(Stage::REFERENCES.step("read the cascaded documents"));
-                    let referrers = read_linked(full_access, rule.model, find).await?;
+                    let referrers = read_linked(full_access.to(rule.model), find).await?;
                     queue.push((
                         rule.model,
                         self.keep_referrers(rule, referrers, batch).await?,
@@ -279,13 +273,14 @@ impl UndecidedDelete<'_> {
         let mut referrers = Vec::new();
         for document in documents {
             match rule
-                .overflow_targets(self.full_access, &document.id)
+                .overflow_targets(&self.full_access, &document.id)
                 .await?
                 .is_disjoint(&targets)
             {
                 false => referrers.push(document),
                 true => {
-                    release_cascaded(self.full_access, rule.model, &document.id, self.token).await?
+                    release_cascaded(self.full_access.to(rule.model), &document.id, self.token)
+                        .await?
                 }
             }
         }
@@ -299,7 +294,7 @@ impl UndecidedDelete<'_> {
         documents: &[LinkedDocument],
     ) -> Result<RawDocumentBuf> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
-        let mut awaited = referrer_or_intent_filter(self.full_access, rule, &ids, None).await?;
+        let mut awaited = referrer_or_intent_filter(&self.full_access, rule, &ids, None).await?;
         if rule.complete_inverse.is_some() {
             let inverse_ids = rule.referrers_in_inverses(documents);
             let inverse_ids = inverse_ids
@@ -333,19 +328,17 @@ impl UndecidedDelete<'_> {
         for attempt in 1..=MAX_TOMBSTONE_ATTEMPTS {
             let tombstone = single_field_document(
                 "$set",
-                cascade_tombstone(full_access, self.model, self.id, self.token)?,
+                cascade_tombstone(&full_access, self.full_access.model, self.id, self.token)?,
             )?;
             update_metadata(
-                full_access,
-                rule.model,
+                full_access.to(rule.model),
                 "write the tombstones",
                 idle.clone(),
                 tombstone,
             )
             .await?;
             let Some(other) = find_state(
-                full_access,
-                rule.model,
+                full_access.to(rule.model),
                 "look for another write",
                 &concurrent,
             )
@@ -354,10 +347,16 @@ impl UndecidedDelete<'_> {
                 // Renew the lease, so that waiting processes do not recover this delete.
                 let (kind, stage) = (PendingKind::REFERENCES, Stage::REFERENCES);
                 let root_filter = tombstone_filter(self.id, self.token)?;
-                renew_lease(full_access, self.model, kind, stage, root_filter).await?;
+                renew_lease(
+                    full_access.to(self.full_access.model),
+                    kind,
+                    stage,
+                    root_filter,
+                )
+                .await?;
                 return Ok(true);
             };
-            wait_or_recover(full_access, rule.model, &other, attempt).await?;
+            wait_or_recover(full_access.to(rule.model), &other, attempt).await?;
         }
         Ok(false)
     }
@@ -366,7 +365,7 @@ impl UndecidedDelete<'_> {
     async fn ensure_unrestricted(&self, delete_set: &DeleteSet) -> Result<()> {
         for part in delete_set.by_model() {
             for rule in
-                rules_targeting(self.full_access, part.model).filter(DeleteRule::is_restricting)
+                rules_targeting(self.full_access.to(part.model)).filter(DeleteRule::is_restricting)
             {
                 if rule.complete_inverse.is_some() {
                     delete_set.ensure_no_inverse_entry(&rule, &part.documents)?;
@@ -397,8 +396,12 @@ impl UndecidedDelete<'_> {
                     }
                     filter => filter?,
                 };
-                referrer = find_state(self.full_access, rule.model, "look for a referrer", &filter)
-                    .await?;
+                referrer = find_state(
+                    self.full_access.to(rule.model),
+                    "look for a referrer",
+                    &filter,
+                )
+                .await?;
             }
         }
         let Some(referrer) = referrer else {
@@ -407,7 +410,7 @@ impl UndecidedDelete<'_> {
         let mut targets = referrer.possible_targets(rule.model, rule.link_index);
         targets.append(
             &mut rule
-                .overflow_targets(self.full_access, &referrer.linked.id)
+                .overflow_targets(&self.full_access, &referrer.linked.id)
                 .await?,
         );
         let mut candidates = documents.iter();
@@ -428,7 +431,9 @@ impl UndecidedDelete<'_> {
         )
         .with_origin(Stage::REFERENCES.step("look for a referrer"))
         .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
-        let referrers = read_linked(self.full_access, rule.model, find).await?.len();
+        let referrers = read_linked(self.full_access.to(rule.model), find)
+            .await?
+            .len();
         Err(delete_restricted(
             rule,
             &document.id,
@@ -445,7 +450,7 @@ impl UndecidedDelete<'_> {
     ) -> Result<RawDocumentBuf> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
         let mut filter =
-            referrer_or_intent_filter(self.full_access, rule, &ids, max_referrers).await?;
+            referrer_or_intent_filter(&self.full_access, rule, &ids, max_referrers).await?;
         add_condition(
             &mut filter,
             tombstone::TOKEN,
@@ -458,7 +463,7 @@ impl UndecidedDelete<'_> {
     /// Rolls the delete back: removes all tombstones. The tombstone of the root goes first, because the root decides.
     async fn roll_back(&self, delete_set: &DeleteSet) -> Result<()> {
         let root_filter = provisional_tombstone_filter(self.id, self.token)?;
-        if !remove_tombstones(self.full_access, self.model, root_filter).await? {
+        if !remove_tombstones(self.full_access, root_filter).await? {
             return Ok(());
         }
         for part in delete_set.by_model() {
@@ -467,7 +472,7 @@ impl UndecidedDelete<'_> {
                 let mut filter = ids_filter(ids);
                 append_field(&mut filter, tombstone::TOKEN, equal_to(self.token))?;
                 append_field(&mut filter, tombstone::PROVISIONAL, field_present())?;
-                remove_tombstones(self.full_access, part.model, filter).await?;
+                remove_tombstones(self.full_access.to(part.model), filter).await?;
             }
         }
         Ok(())
@@ -475,15 +480,10 @@ impl UndecidedDelete<'_> {
 }
 
 /// Removes the tombstones of all documents that match a filter. Returns whether a document matched.
-async fn remove_tombstones(
-    full_access: &Access,
-    model: &'static Model,
-    filter: RawDocumentBuf,
-) -> Result<bool> {
+async fn remove_tombstones(full_access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<bool> {
     let unset = single_field_document(RECORD, "")?;
     Ok(update_metadata(
         full_access,
-        model,
         "remove the tombstones",
         filter,
         single_field_document("$unset", unset)?,
@@ -503,7 +503,7 @@ pub(super) async fn referrer_or_intent_filter(
     let mut current = rule
         .references_filter(full_access, ids, max_referrers)
         .await?;
-    narrow_filter(full_access, rule.model, &mut current, false).await?;
+    narrow_filter(full_access.to(rule.model), &mut current, false).await?;
     let mut intended = single_field_document(LEASE, field_present())?;
     append_field(
         &mut intended,
@@ -518,10 +518,10 @@ pub(super) async fn referrer_or_intent_filter(
 
 /// Returns the state of a document with a cascaded tombstone. Recovers the root first, if the delete is undecided and abandoned.
 pub(super) async fn resolve_tombstone(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     found: &StoredState,
 ) -> Result<TombstoneState> {
+    let model = full_access.model;
     let Some(Tombstone {
         token,
         root: Some(DeleteRoot { collection, id }),
@@ -533,8 +533,7 @@ pub(super) async fn resolve_tombstone(
     let mut models = full_access.schema_models().iter();
     if let Some(root_model) = models.find(|model| model.collection == collection)
         && let Some(root) = find_state(
-            full_access,
-            root_model,
+            full_access.to(root_model),
             "read the root of the cascade",
             &id_filter(id),
         )
@@ -543,7 +542,7 @@ pub(super) async fn resolve_tombstone(
     {
         if root.has_provisional_tombstone() {
             if root.is_abandoned() {
-                recover_document(full_access, root_model, id).await?;
+                recover_document(full_access.to(root_model), id).await?;
             }
             return Ok(TombstoneState::Provisional);
         }
@@ -558,11 +557,14 @@ pub(super) async fn resolve_tombstone(
     for rule in DeleteRule::declared_by(model).filter(DeleteRule::is_cascading) {
         let target_model = (rule.link.link_field.model)();
         let mut targets = found.linked.targets_of(rule.link_index);
-        targets.append(&mut rule.overflow_targets(full_access, &found.linked.id).await?);
+        targets.append(
+            &mut rule
+                .overflow_targets(&full_access, &found.linked.id)
+                .await?,
+        );
         for target in targets {
             let target = find_state(
-                full_access,
-                target_model,
+                full_access.to(target_model),
                 "read the target",
                 &id_filter(&target.to_value()?),
             )

@@ -23,7 +23,7 @@ use crate::{
     model::ids::{OrderedId, id_array},
     pending::{blocked::is_blocked, record::PendingKind},
     schema::{LinkField, LinkStep, Model, ReferenceLink},
-    session::access::{Access, add_condition, find_matching},
+    session::access::{ModelAccess, add_condition, find_matching},
 };
 
 /// A document with the state of unfinished work.
@@ -41,42 +41,35 @@ pub(super) struct StoredState {
 
 /// Returns the first document that matches a filter.
 pub(super) async fn find_state(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     step: &'static str,
     filter: &RawDocument,
 ) -> Result<Option<StoredState>> {
-    let find = find_matching(model.collection, filter)
+    let find = find_matching(access.model.collection, filter)
         .with_origin(Stage::REFERENCES.step(step))
         .with_limit(1);
-    Ok(read_states(access, model, find).await?.pop())
+    Ok(read_states(access, find).await?.pop())
 }
 
 /// Returns all documents that match a filter.
 pub(super) async fn find_states(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     step: &'static str,
     filter: RawDocumentBuf,
 ) -> Result<Vec<StoredState>> {
     read_states(
         access,
-        model,
-        find_matching(model.collection, &filter).with_origin(Stage::REFERENCES.step(step)),
+        find_matching(access.model.collection, &filter).with_origin(Stage::REFERENCES.step(step)),
     )
     .await
 }
 
-async fn read_states(
-    access: &Access,
-    model: &'static Model,
-    find: FindOperation,
-) -> Result<Vec<StoredState>> {
+async fn read_states(access: ModelAccess<'_>, find: FindOperation) -> Result<Vec<StoredState>> {
     // References in an embedded struct are compared with the complete top-level field.
-    let found = read_link_fields(access, model, find, LinkField::root_field).await?;
+    let found = read_link_fields(access, find, LinkField::root_field).await?;
     found
         .iter()
-        .map(|raw| StoredState::from_stored(model, raw))
+        .map(|raw| StoredState::from_stored(access.model, raw))
         .collect()
 }
 

@@ -40,7 +40,7 @@ use crate::{
     },
     schema::{InverseLink, Model},
     session::{
-        access::{Access, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition, find_matching},
         retry, task,
     },
     write::{
@@ -56,29 +56,29 @@ use crate::{
 ///
 /// Returns `None` if the document is missing or does not match the filter of the write.
 pub(super) async fn delete_document(
-    access: &Access,
-    model: &'static Model,
+    access: ModelAccess<'_>,
     write: &WriteOperation,
     id: &RawBson,
 ) -> Result<Option<WriteOutcome>> {
+    let model = access.model;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         let mut write = write.clone();
         let mut filter = filter_for_document(&write, id)?;
-        let Some(found) = find_state(access, model, "read the document", &filter).await? else {
+        let Some(found) = find_state(access, "read the document", &filter).await? else {
             return Ok(None);
         };
         if found.is_in_use() {
-            wait_or_recover(access, model, &found, attempt).await?;
+            wait_or_recover(access, &found, attempt).await?;
             continue;
         }
         let full_access = access.with_full_visibility();
         add_idle_condition(&mut filter)?;
-        let is_provisional = prepare_delete::needs_provisional_tombstone(&full_access, model);
+        let is_provisional = prepare_delete::needs_provisional_tombstone(full_access.to(model));
         if !is_provisional {
             // Complete inverses in the document list all restricting referrers.
             let mut delete_set = DeleteSet::new(false);
             let documents = delete_set.add_documents(model, vec![found.linked.clone()]);
-            for rule in rules_targeting(&full_access, model).filter(DeleteRule::is_restricting) {
+            for rule in rules_targeting(full_access.to(model)).filter(DeleteRule::is_restricting) {
                 delete_set.ensure_no_inverse_entry(&rule, &documents)?;
                 if let Some(inverse) = rule.complete_inverse {
                     let inverse_ids = found.linked.referrers_in(model, inverse);
@@ -97,11 +97,10 @@ pub(super) async fn delete_document(
         };
         append_field(&mut set, LEASE, access.lease().new_end())?;
         if !is_provisional {
-            mark_tombstone(&full_access, model, &mut set)?;
+            mark_tombstone(full_access.to(model), &mut set)?;
         }
         if update_metadata(
             access,
-            model,
             "write the tombstone",
             filter,
             single_field_document("$set", set)?,
@@ -112,17 +111,17 @@ pub(super) async fn delete_document(
             retry::pause_before_retry("the document has changed since the read", attempt).await;
             continue;
         }
-        if is_provisional && !decide_delete(&full_access, model, id, token).await? {
+        if is_provisional && !decide_delete(full_access.to(model), id, token).await? {
             // A longer pause lets the writers that wait for this delete proceed.
             retry::pause_before_retry("another write blocks the delete", attempt.saturating_add(5))
                 .await;
             continue;
         }
-        apply_delete_rules(&full_access, model, id, token).await?;
+        apply_delete_rules(full_access.to(model), id, token).await?;
         if let Some(write_filter) = write.filter_mut() {
             *write_filter = tombstone_filter(id, token)?;
         }
-        return write.send(access, model).await.map(Some);
+        return write.send(access).await.map(Some);
     }
     Err(too_much_contention(model, id))
 }
@@ -144,14 +143,13 @@ fn no_other_entries_filter(inverse: &InverseLink, entries: &[RawBson]) -> Result
 /// The error of the first rejecting document, after the change of all other documents. The document with the tombstone stays
 /// pending.
 pub(super) async fn apply_delete_rules(
-    full_access: &Access,
-    model: &'static Model,
+    full_access: ModelAccess<'_>,
     id: &RawBson,
     token: ObjectId,
 ) -> Result<()> {
+    let model = full_access.model;
     let deletion = DecidedDelete {
         full_access,
-        model,
         id,
         token,
     };
@@ -165,7 +163,7 @@ pub(super) async fn apply_delete_rules(
         };
         let (mut outcome, mut is_progress) = (DetachOutcome::AlreadyDetached, false);
         let mut rejected = None;
-        for rule in rules_targeting(full_access, model).filter(DeleteRule::affects_referrers) {
+        for rule in rules_targeting(full_access).filter(DeleteRule::affects_referrers) {
             let inverse_ids = rule
                 .complete_inverse
                 .map(|inverse| found.linked.referrers_in(model, inverse));
@@ -178,7 +176,7 @@ pub(super) async fn apply_delete_rules(
             }
             let referrers = match inverse_ids {
                 Some(inverse_ids) => inverse_ids.to_vec(),
-                None => find_some_referrers(full_access, &rule, id).await?,
+                None => find_some_referrers(&full_access, &rule, id).await?,
             };
             for referrer in &referrers {
                 match deletion.detach_referrer(&rule, referrer, attempt).await {
@@ -194,16 +192,16 @@ pub(super) async fn apply_delete_rules(
         match outcome {
             DetachOutcome::AlreadyDetached => {
                 let deleted = std::slice::from_ref(&found.linked);
-                clear_deleted(full_access, model, deleted, version).await?;
+                clear_deleted(full_access, deleted, version).await?;
                 for kind in MAINTAINERS {
-                    kind.finish_tombstone(full_access, model, id).await?;
+                    kind.finish_tombstone(full_access, id).await?;
                 }
                 // The references are known only as long as the document and its parts exist.
-                remove_from_inverses(full_access, model, &found).await?;
+                remove_from_inverses(full_access, &found).await?;
                 // The filter names the tombstone: a new document may have the same `_id` by then.
                 let tombstoned = tombstone_filter(id, token)?;
                 for kind in MAINTAINERS {
-                    kind.delete_parts(full_access, model, &tombstoned).await?;
+                    kind.delete_parts(full_access, &tombstoned).await?;
                 }
                 return Ok(());
             }
@@ -213,14 +211,7 @@ pub(super) async fn apply_delete_rules(
         }
         // Renew the lease, so that waiting processes do not recover this delete.
         let (kind, stage) = (PendingKind::REFERENCES, Stage::REFERENCES);
-        renew_lease(
-            full_access,
-            model,
-            kind,
-            stage,
-            tombstone_filter(id, token)?,
-        )
-        .await?;
+        renew_lease(full_access, kind, stage, tombstone_filter(id, token)?).await?;
     }
     Err(too_much_contention(model, id))
 }
@@ -232,8 +223,7 @@ pub(super) async fn apply_delete_rules(
 /// referrer. While the tombstone exists, a reference to the `_id` is a reference to the deleted document. The intent record keeps
 /// the referrer unchanged until the change is done or a recovery aborts the intent.
 struct DecidedDelete<'d> {
-    full_access: &'d Access,
-    model: &'static Model,
+    full_access: ModelAccess<'d>,
     id: &'d RawBson,
     token: ObjectId,
 }
@@ -253,13 +243,7 @@ impl DecidedDelete<'_> {
     /// Returns the document, if the document has the tombstone of this delete.
     async fn find_document(&self) -> Result<Option<StoredState>> {
         let tombstoned = tombstone_filter(self.id, self.token)?;
-        find_state(
-            self.full_access,
-            self.model,
-            "read the tombstone",
-            &tombstoned,
-        )
-        .await
+        find_state(self.full_access, "read the tombstone", &tombstoned).await
     }
 
     /// Returns the condition that a document references the deleted document and has no unfinished work.
@@ -270,11 +254,11 @@ impl DecidedDelete<'_> {
     ) -> Result<RawDocumentBuf> {
         add_conditions(
             &mut filter,
-            rule.references_filter(self.full_access, &[self.id], MAX_REFERRERS_PER_FILTER)
+            rule.references_filter(&self.full_access, &[self.id], MAX_REFERRERS_PER_FILTER)
                 .await?,
         )?;
         add_idle_condition(&mut filter)?;
-        narrow_filter(self.full_access, rule.model, &mut filter, false).await?;
+        narrow_filter(self.full_access.to(rule.model), &mut filter, false).await?;
         Ok(filter)
     }
 
@@ -282,7 +266,7 @@ impl DecidedDelete<'_> {
     /// referrer has follow-up work. Returns whether the batch contained referrers.
     async fn detach_batch(&self, rule: &DeleteRule, referrers: Option<&[RawBson]>) -> Result<bool> {
         let full_access = self.full_access;
-        if rule.is_cascading() && has_follow_up(full_access, rule.model) {
+        if rule.is_cascading() && has_follow_up(full_access.to(rule.model)) {
             return Ok(false);
         }
         let referrers = match referrers {
@@ -296,8 +280,7 @@ impl DecidedDelete<'_> {
         append_field(&mut intent, LEASE, lease_end)?;
         let filter = self.idle_referrer_filter(rule, referrers).await?;
         let count = update_metadata(
-            full_access,
-            rule.model,
+            full_access.to(rule.model),
             "claim the referrers",
             filter,
             single_field_document("$set", intent)?,
@@ -322,8 +305,7 @@ impl DecidedDelete<'_> {
         // referrers.
         if !outcome.as_ref().is_ok_and(|detached| *detached == count) {
             update_metadata(
-                full_access,
-                rule.model,
+                full_access.to(rule.model),
                 "release the referrers",
                 claimed,
                 single_field_document("$unset", release)?,
@@ -344,7 +326,7 @@ impl DecidedDelete<'_> {
         }
         if !rule.is_cascading() {
             return rule
-                .detach_matching(full_access, claimed, [self.id], DetachIntent::Recorded)
+                .detach_matching(&full_access, claimed, [self.id], DetachIntent::Recorded)
                 .await;
         }
         let delete = DeleteOperation {
@@ -393,8 +375,7 @@ impl DecidedDelete<'_> {
     ) -> Result<DetachOutcome> {
         let (full_access, model, token) = (self.full_access, rule.model, self.token);
         let Some(found) = find_state(
-            full_access,
-            model,
+            full_access.to(model),
             "read the referrer",
             &id_filter(referrer),
         )
@@ -404,7 +385,7 @@ impl DecidedDelete<'_> {
         };
         let mut targets = found.possible_targets(model, rule.link_index);
         if !found.has_final_tombstone() {
-            targets.append(&mut rule.overflow_targets(full_access, referrer).await?);
+            targets.append(&mut rule.overflow_targets(&full_access, referrer).await?);
         }
         if !targets.contains(&OrderedId::from_id(self.id)) {
             return Ok(DetachOutcome::AlreadyDetached);
@@ -413,29 +394,35 @@ impl DecidedDelete<'_> {
             return self.delete_cascaded(model, referrer, false, attempt).await;
         }
         if found.is_in_use() {
-            wait_or_recover(full_access, model, &found, attempt).await?;
+            wait_or_recover(full_access.to(model), &found, attempt).await?;
             return Ok(DetachOutcome::Retry);
         }
         if rule.is_cascading() {
             let idle = self.idle_referrer_filter(rule, id_filter(referrer)).await?;
             let tombstone = single_field_document(
                 "$set",
-                cascade_tombstone(full_access, self.model, self.id, token)?,
+                cascade_tombstone(&full_access, self.full_access.model, self.id, token)?,
             )?;
-            if update_metadata(full_access, model, "write the tombstones", idle, tombstone).await?
+            if update_metadata(
+                full_access.to(model),
+                "write the tombstones",
+                idle,
+                tombstone,
+            )
+            .await?
                 == 1
             {
                 // The filter cannot check spilled references.
                 if rule.overflow_array().is_some()
                     && !rule
-                        .overflow_targets(full_access, referrer)
+                        .overflow_targets(&full_access, referrer)
                         .await?
                         .contains(&OrderedId::from_id(self.id))
                 {
-                    release_cascaded(full_access, model, referrer, token).await?;
+                    release_cascaded(full_access.to(model), referrer, token).await?;
                     return Ok(DetachOutcome::Retry);
                 }
-                let needs_decision = prepare_delete::may_be_restricted(full_access, model);
+                let needs_decision = prepare_delete::may_be_restricted(full_access.to(model));
                 return self
                     .delete_cascaded(model, referrer, needs_decision, attempt)
                     .await;
@@ -458,12 +445,12 @@ impl DecidedDelete<'_> {
     ) -> Result<DetachOutcome> {
         let (full_access, token) = (self.full_access, self.token);
         if self.find_document().await?.is_none() {
-            release_cascaded(full_access, model, id, token).await?;
+            release_cascaded(full_access.to(model), id, token).await?;
             return Ok(DetachOutcome::Retry);
         }
         let is_final = match needs_decision {
-            true => decide_delete(full_access, model, id, token).await?,
-            false => finalize_tombstone(full_access, model, id, token).await?,
+            true => decide_delete(full_access.to(model), id, token).await?,
+            false => finalize_tombstone(full_access.to(model), id, token).await?,
         };
         if !is_final {
             // A longer pause lets the writers that wait for this delete proceed.
@@ -476,7 +463,7 @@ impl DecidedDelete<'_> {
         }
         // A task of its own: a deep cascade must not overflow the stack.
         let deletion = task::run_to_end(run_cascaded_delete(
-            full_access.clone(),
+            Access::clone(&full_access),
             model,
             id.clone(),
             token,
@@ -487,11 +474,12 @@ impl DecidedDelete<'_> {
 }
 
 /// Whether the delete of documents of a model has follow-up work.
-fn has_follow_up(full_access: &Access, model: &'static Model) -> bool {
-    let mut links = model.links().iter();
+fn has_follow_up(full_access: ModelAccess<'_>) -> bool {
+    let mut links = full_access.model.links().iter();
     links.any(|link| link.find_inverse().is_some())
-        || rules_targeting(full_access, model).next().is_some()
-        || DeleteFollowUp::of_model(full_access.schema_models(), model) != DeleteFollowUp::None
+        || rules_targeting(full_access).next().is_some()
+        || DeleteFollowUp::of_model(full_access.schema_models(), full_access.model)
+            != DeleteFollowUp::None
 }
 
 /// Deletes a cascaded document with a final tombstone.
@@ -502,7 +490,7 @@ fn run_cascaded_delete(
     token: ObjectId,
 ) -> BoxFuture<'static, Result<()>> {
     Box::pin(async move {
-        apply_delete_rules(&full_access, model, &id, token).await?;
+        apply_delete_rules(full_access.to(model), &id, token).await?;
         let delete = DeleteOperation {
             collection: model.collection.into(),
             filter: tombstone_filter(&id, token)?,
@@ -530,7 +518,7 @@ async fn find_some_referrers(
         let find = find_matching(rule.model.collection, &filter)
             .with_origin(Stage::REFERENCES.step("read the referrers"))
             .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
-        let referrers = read_linked(full_access, rule.model, find).await?;
+        let referrers = read_linked(full_access.to(rule.model), find).await?;
         if !referrers.is_empty() {
             return Ok(referrers.into_iter().map(|document| document.id).collect());
         }
