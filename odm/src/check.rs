@@ -520,10 +520,11 @@ async fn find_by_ids(
             keys.push(*id);
         }
         let filter = single_field_document("_id", single_field_document("$in", keys)?)?;
-        let find = find_matching(access.model.collection, &filter)
+        let find = access
+            .find_matching(&filter)
             .with_origin(Stage::CHECKS.step("read the documents"))
             .with_projection(projection.clone());
-        findings.extend(access.find_all(access.model, find).await?);
+        findings.extend(access.find_all(find).await?);
     }
     Ok(findings)
 }

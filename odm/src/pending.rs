@@ -368,10 +368,9 @@ impl PendingSummary {
         kind: PendingKind,
         target: Option<&RawDocumentBuf>,
     ) -> Result<u64> {
-        let model = access.model;
         let mut filter = target.cloned().unwrap_or_default();
         add_condition(&mut filter, &kind.lease_path(), field_present())?;
-        let count = access.count(model, count_matching(model, &filter)).await?;
+        let count = access.count(count_matching(access.model, &filter)).await?;
         if count == 0 {
             return Ok(0);
         }
@@ -379,13 +378,14 @@ impl PendingSummary {
         for path in kind.token_paths() {
             append_field(&mut projection, &path, 1)?;
         }
-        let find = find_matching(model.collection, &filter)
+        let find = access
+            .find_matching(&filter)
             .with_origin(Stage::PENDING.step("read the earliest lease"))
             .with_projection(projection)
             .with_sort(single_field_document(&kind.lease_path(), 1)?)
             .with_limit(1);
-        let documents = access.find_all(model, find).await?;
-        let naming_model = error::naming_model(model);
+        let documents = access.find_all(find).await?;
+        let naming_model = error::naming_model(access.model);
         let first = documents.first();
         let lease_end = first.map(|raw| kind.lease_end(raw)).transpose();
         let lease_end = lease_end.map_err(&naming_model)?.flatten();
@@ -408,7 +408,6 @@ impl PendingSummary {
         kind: PendingKind,
         target: Option<&RawDocumentBuf>,
     ) -> Result<()> {
-        let model = access.model;
         let mut filter = blocked_filter(kind)?;
         if let Some(target) = target {
             filter = and_filters(filter, target)?;
@@ -419,17 +418,17 @@ impl PendingSummary {
             sort: Some(single_field_document(&kind.lease_path(), -1)?),
             limit: Some(MAX_REPORTED_REJECTIONS as u64),
             options: Stage::PENDING.step("read the rejections").into(),
-            ..find_matching(model.collection, &filter)
+            ..find_matching(access.model.collection, &filter)
         };
-        let documents = access.find_all(model, find).await?;
+        let documents = access.find_all(find).await?;
         self.blocked += match documents.len() {
             MAX_REPORTED_REJECTIONS.. => {
-                access.count(model, count_matching(model, &filter)).await?
+                access.count(count_matching(access.model, &filter)).await?
             }
             count => count as u64,
         };
         for raw in &documents {
-            let record = blocked_record(raw, kind).map_err(error::naming_model(model))?;
+            let record = blocked_record(raw, kind).map_err(error::naming_model(access.model))?;
             let Some(record) = record else {
                 continue;
             };
@@ -452,21 +451,21 @@ impl PendingSummary {
         access: ModelAccess<'_>,
         target: Option<&RawDocumentBuf>,
     ) -> Result<()> {
-        let model = access.model;
         let kind = PendingKind::FAN_OUT;
         let mut filter = target.cloned().unwrap_or_default();
         for path in [kind.lease_path(), kind.field_path(SINCE)] {
             add_condition(&mut filter, &path, field_present())?;
         }
-        let find = find_matching(model.collection, &filter)
+        let find = access
+            .find_matching(&filter)
             .with_origin(Stage::PENDING.step("read the running fan-out"))
             .with_projection(single_field_document(kind.record_path(), 1)?);
-        for raw in access.find_all(model, find).await? {
+        for raw in access.find_all(find).await? {
             let start_time = kind.pending_since(&raw);
-            let start_time = start_time.map_err(error::naming_model(model))?;
+            let start_time = start_time.map_err(error::naming_model(access.model))?;
             self.add_start(start_time.map(DateTime::to_system_time));
             let updated = kind.record_field(&raw, UPDATED);
-            let updated = updated.map_err(error::naming_model(model))?;
+            let updated = updated.map_err(error::naming_model(access.model))?;
             let updated = updated.and_then(RawBsonRef::as_i64).unwrap_or_default();
             self.copied += u64::try_from(updated).unwrap_or_default();
         }

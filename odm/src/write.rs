@@ -64,7 +64,7 @@ use crate::{
     },
     schema::{MissingUniqueIndexes, Model, upgrade},
     session::{
-        access::{Access, ModelAccess, add_condition, find_matching},
+        access::{Access, ModelAccess, add_condition},
         transaction_scope,
     },
 };
@@ -176,7 +176,7 @@ impl WriteRequest {
             }
             let affects_at_most_one = write.affects_at_most_one();
             if let Some(filter) = write.filter_mut() {
-                narrow_filter(access.to(model), filter, affects_at_most_one).await?;
+                narrow_write_filter(access.to(model), filter, affects_at_most_one).await?;
             }
             let metrics = access.clone();
             let run = run_stages(WriteContext::new(access, model, sources), write);
@@ -205,23 +205,27 @@ fn run_stages(cx: WriteContext, write: WriteOperation) -> BoxFuture<'static, Res
     }
 }
 
-/// Narrows a filter to the model, the scope and the current version of documents. A write of a single document must contain the
-/// shard key.
-async fn narrow_filter(
+/// Narrows the filter of a write, as [`narrow_filter`]. A write of a single document must contain the shard key.
+async fn narrow_write_filter(
     access: ModelAccess<'_>,
     filter: &mut RawDocumentBuf,
     affects_at_most_one: bool,
 ) -> Result<()> {
-    let model = access.model;
     if affects_at_most_one {
         shard_routing::ensure_shard_key(access, filter)?;
     }
+    narrow_filter(access, filter).await
+}
+
+/// Narrows a filter to the model, the scope and the current version of documents.
+async fn narrow_filter(access: ModelAccess<'_>, filter: &mut RawDocumentBuf) -> Result<()> {
+    let model = access.model;
     upgrade::upgrade_before_write(&access, model, filter).await?;
     if let Some((path, condition)) = upgrade::current_version_condition(model)? {
         add_condition(filter, path, condition)?;
     }
     access.restrict_filter(model, filter)?;
-    let find = || Ok(find_matching(model.collection, filter));
+    let find = || Ok(access.find_matching(filter));
     access.log_plan(model, find).await;
     Ok(())
 }

@@ -87,15 +87,14 @@ pub(crate) async fn find_backfills(
 
 /// Records the current declaration of a model: all documents match the declaration.
 pub(crate) async fn record_declared(access: ModelAccess<'_>) -> Result<()> {
-    let model = access.model;
-    let fields = declarations(model);
+    let fields = declarations(access.model);
     if fields.is_empty() {
         return Ok(());
     }
     let set = doc! { "$set": set_declarations(fields) };
     let update = UpdateOperation {
         collection: SCHEMA.into(),
-        filter: single_field_document("_id", model.name)?,
+        filter: single_field_document("_id", access.model.name)?,
         change: DocumentChange::operators(
             RawDocumentBuf::try_from(&set).map_err(error::from_bson)?,
         ),
@@ -103,5 +102,5 @@ pub(crate) async fn record_declared(access: ModelAccess<'_>) -> Result<()> {
         upsert: true,
         origin: Stage::CHECKS.step("record the declarations"),
     };
-    access.update(model, update).await.map(drop)
+    access.update(update).await.map(drop)
 }

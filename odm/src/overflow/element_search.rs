@@ -22,7 +22,7 @@ use crate::{
         stored::{parse_document, to_raw_document},
     },
     schema::OverflowField,
-    session::access::{Access, ModelAccess, find_matching},
+    session::access::{Access, ModelAccess},
 };
 
 /// The maximum number of document ids in a condition.
@@ -79,15 +79,15 @@ pub(crate) async fn owners_with_element(
     elements: &FilterNode,
     limit: Option<usize>,
 ) -> Result<Vec<RawBson>> {
-    let model = access.model;
     let mut ids: Vec<RawBson> = Vec::new();
     for condition in conditions {
-        let filter = query::to_raw(condition).map_err(error::naming_model(model))?;
-        let find = find_matching(model.collection, &filter)
+        let filter = query::to_raw(condition).map_err(error::naming_model(access.model))?;
+        let find = access
+            .find_matching(&filter)
             .with_origin(Stage::ARRAYS.step("read the owners"))
             .with_projection(to_raw_document(&doc! { "_id": 1 })?)
             .with_limit(limit.map(|limit| limit as u64));
-        let documents = access.find_all(model, find).await?;
+        let documents = access.find_all(find).await?;
         let found_ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
         ids.extend(found_ids.map(RawBson::from));
     }
@@ -117,7 +117,7 @@ pub(crate) async fn owners_with_element(
             "{} documents have a matching spilled element (max {MAX_IDS_PER_CONDITION}): narrow the condition, or pull elements first",
             ids.len()
         );
-        return Err(error::naming_model(model)(
+        return Err(error::naming_model(access.model)(
             Error::new(ErrorKind::Unsupported, message).with_path(field.field),
         ));
     }
@@ -166,7 +166,6 @@ async fn read_states(
     field: &'static OverflowField,
     ids: &[&OrderedId],
 ) -> Result<Vec<ArrayState>> {
-    let model = access.model;
     let ids = ids.iter().map(|id| {
         let id = id.to_value()?;
         Bson::try_from(id).map_err(error::from_bson)
@@ -176,13 +175,11 @@ async fn read_states(
     for name in CHUNK_REFERENCES {
         projection.insert(field.manifest_path(name), 1);
     }
-    let find = find_matching(
-        model.collection,
-        &to_raw_document(&doc! { "_id": { "$in": ids } })?,
-    )
-    .with_origin(Stage::ARRAYS.step("read the manifests"))
-    .with_projection(to_raw_document(&projection)?);
-    let found = access.find_all(model, find).await?;
+    let find = access
+        .find_matching(&to_raw_document(&doc! { "_id": { "$in": ids } })?)
+        .with_origin(Stage::ARRAYS.step("read the manifests"))
+        .with_projection(to_raw_document(&projection)?);
+    let found = access.find_all(find).await?;
     found
         .iter()
         .map(|raw| ArrayState::from_document(field, raw))

@@ -9,7 +9,7 @@ use crate::{
     metadata::{self, Metadata},
     model::stored::{parse_fields, to_raw_value, value_at},
     schema::{OverflowField, upgrade},
-    session::access::{ModelAccess, find_matching},
+    session::access::ModelAccess,
 };
 
 /// The state of an overflow array, as recorded in the owner document.
@@ -91,20 +91,20 @@ impl ArrayState {
         field: &OverflowField,
         filter: &RawDocument,
     ) -> Result<Option<Self>> {
-        let model = access.model;
         let mut projection = RawDocumentBuf::new();
         for name in ["_id", metadata::FIELD, field.stored, field.flag] {
             append_field(&mut projection, name, 1)?;
         }
-        let find = find_matching(model.collection, filter)
+        let find = access
+            .find_matching(filter)
             .with_origin(Stage::ARRAYS.step("read the manifest"))
-            .with_projection(model.upgrade.is_none().then_some(projection))
+            .with_projection(access.model.upgrade.is_none().then_some(projection))
             .with_limit(1);
-        let documents = access.find_all(model, find).await?;
+        let documents = access.find_all(find).await?;
         let Some(document) = documents.first() else {
             return Ok(None);
         };
-        let current = upgrade::upgrade_for_read(model, document)?;
+        let current = upgrade::upgrade_for_read(access.model, document)?;
         Self::from_document(field, &current).map(Some)
     }
 

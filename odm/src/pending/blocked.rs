@@ -19,7 +19,7 @@ use crate::{
     metadata::pending::{BLOCKED, BlockedRecord},
     model::decode,
     schema::Model,
-    session::access::{ModelAccess, add_condition, find_matching},
+    session::access::{ModelAccess, add_condition},
     write::{
         metadata_update::{
             MetadataUpdate, apply_update, apply_updates, parse_document, to_raw_document,
@@ -219,7 +219,8 @@ async fn write_records(
     add_condition(&mut pending_filter, &kind.lease_path(), field_present())?;
     let mut projection = single_field_document(&kind.lease_path(), 1)?;
     append_field(&mut projection, &blocked_path, 1)?;
-    let find = find_matching(model.collection, &pending_filter)
+    let find = access
+        .find_matching(&pending_filter)
         .with_origin(Stage::PENDING.step("read the blocked documents"))
         .with_projection(projection);
     let rejections: Vec<_> = rejections
@@ -228,7 +229,7 @@ async fn write_records(
         .cloned()
         .collect();
     let (mut with_record, mut without_record) = (Vec::new(), Vec::new());
-    for raw in access.find_all(model, find).await? {
+    for raw in access.find_all(find).await? {
         let (Some(id), Some(lease_end)) = (decode::stored_id(&raw), kind.lease_end(&raw)?) else {
             continue;
         };
@@ -301,28 +302,21 @@ pub(crate) fn blocked_filter(kind: PendingKind) -> Result<RawDocumentBuf> {
 
 /// Ends the leases of blocked work of a model, so that the next recovery tries again.
 pub(crate) async fn release_blocked(access: ModelAccess<'_>) -> Result<()> {
-    let _model = access.model;
     for (model, kind) in pending_kinds(access) {
-        let find = find_matching(model.collection, &blocked_filter(kind)?)
+        let (access, blocked) = (access.to(model), blocked_filter(kind)?);
+        let find = access
+            .find_matching(&blocked)
             .with_origin(Stage::PENDING.step("read the blocked documents"))
-            .with_projection(single_field_document("_id", 1)?)
             .with_limit(1);
-        if access.find_all(model, find).await?.is_empty() {
+        if access.find_ids(find).await?.is_empty() {
             continue;
         }
         let update = doc! {
             "$set": { kind.lease_path(): DateTime::now() },
             "$unset": { kind.field_path(BLOCKED): "" },
         };
-        apply_update(
-            access,
-            MetadataUpdate::new(
-                Stage::PENDING.step("release the blocked work"),
-                blocked_filter(kind)?,
-                update,
-            ),
-        )
-        .await?;
+        let origin = Stage::PENDING.step("release the blocked work");
+        apply_update(access, MetadataUpdate::new(origin, blocked, update)).await?;
     }
     Ok(())
 }

@@ -13,10 +13,7 @@ use crate::{
     backend::operation::Stage,
     error,
     language::query::{append_field, id_filter, single_field_document},
-    model::{
-        decode,
-        ids::{OrderedId, none_of},
-    },
+    model::ids::{OrderedId, none_of},
     schema::Model,
     session::access::{Access, find_matching},
 };
@@ -88,16 +85,14 @@ impl<'a> ExpiredWork<'a> {
         }
         let find = find_matching(self.model.collection, &filter)
             .with_origin(self.stage.step("read the abandoned work"))
-            .with_projection(single_field_document("_id", 1)?)
             .with_sort(single_field_document(&self.kind.lease_path(), 1)?)
             .with_limit(self.batch as u64);
-        let found = self.access.find_all(self.model, find).await?;
+        let found = self.access.to(self.model).find_ids(find).await?;
         if found.is_empty() {
             return Ok(None);
         }
-        let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
-        let (new, repeated): (Vec<_>, Vec<_>) = ids
-            .map(RawBson::from)
+        let (new, repeated): (Vec<_>, Vec<_>) = found
+            .into_iter()
             .partition(|id| self.seen.insert(OrderedId::from_id(id)));
         self.excluded.extend(repeated.iter().cloned());
         Ok(Some(ExpiredBatch { new, repeated }))

@@ -652,18 +652,6 @@ impl Access {
             .await
     }
 
-    /// Returns the ids of the documents that match a query.
-    pub(crate) async fn find_ids(
-        &self,
-        model: &Model,
-        find: FindOperation,
-    ) -> Result<Vec<RawBson>> {
-        let find = find.with_projection(rawdoc! { "_id": 1 });
-        let found = self.find_all(model, find).await?;
-        let ids = found.iter().filter_map(|raw| decode::owned_id(raw));
-        Ok(ids.collect())
-    }
-
     pub(crate) async fn find_each(
         &self,
         model: &Model,
@@ -901,6 +889,55 @@ impl Access {
             access: self,
             model,
         }
+    }
+}
+
+/// The operations on the documents of the model. As in [`Access`], the writes are no `async fn`.
+impl<'a> ModelAccess<'a> {
+    /// Returns the query for the documents that match a filter.
+    pub(crate) fn find_matching(self, filter: &RawDocument) -> FindOperation {
+        find_matching(self.model.collection, filter)
+    }
+
+    pub(crate) async fn find(self, find: FindOperation) -> Result<Box<dyn Cursor>> {
+        self.access.find(self.model, find).await
+    }
+
+    pub(crate) async fn find_all(self, find: FindOperation) -> Result<Vec<RawDocumentBuf>> {
+        self.access.find_all(self.model, find).await
+    }
+
+    /// Returns the ids of the documents that match a query.
+    pub(crate) async fn find_ids(self, find: FindOperation) -> Result<Vec<RawBson>> {
+        let find = find.with_projection(rawdoc! { "_id": 1 });
+        let found = self.find_all(find).await?;
+        let ids = found.iter().filter_map(|raw| decode::owned_id(raw));
+        Ok(ids.collect())
+    }
+
+    pub(crate) async fn count(self, count: CountOperation) -> Result<u64> {
+        self.access.count(self.model, count).await
+    }
+
+    pub(crate) fn insert(
+        self,
+        insert: InsertOperation,
+    ) -> impl Future<Output = Result<()>> + Send + 'a {
+        self.access.insert(self.model, insert)
+    }
+
+    pub(crate) fn update(
+        self,
+        update: UpdateOperation,
+    ) -> impl Future<Output = Result<UpdateResult>> + Send + 'a {
+        self.access.update(self.model, update)
+    }
+
+    pub(crate) fn delete(
+        self,
+        delete: DeleteOperation,
+    ) -> impl Future<Output = Result<DeleteResult>> + Send + 'a {
+        self.access.delete(self.model, delete)
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use fold::{FoldOutcome, fold_array};
 
 use super::{
     Footprint, WriteOperation, WriteOutcome,
-    maintainer::{DeleteFollowUp, Maintainer, Next, WriteContext},
+    maintainer::{DeleteFollowUp, Maintainer, WriteContext},
     metadata_update::to_raw_document,
 };
 use crate::{
@@ -94,15 +94,14 @@ impl Maintainer for Arrays {
         &'static self,
         cx: WriteContext,
         mut write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
         Box::pin(async move {
             match write.documents_to_insert() {
                 Some(documents) => {
                     insert::ensure_elements_fit(cx.model, documents)?;
-                    insert::run_insert(cx, write, next).await
+                    insert::run_insert(cx, write).await
                 }
-                None => update::run_update(cx, write, next).await,
+                None => update::run_update(cx, write).await,
             }
         })
     }
@@ -183,9 +182,8 @@ impl Maintainer for ArrayDeletes {
         &'static self,
         cx: WriteContext,
         write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
-        Box::pin(delete::delete_with_chunks(cx, write, next))
+        Box::pin(delete::delete_with_chunks(cx, write))
     }
 }
 
@@ -210,7 +208,6 @@ async fn complete_element_change(
     field: &'static OverflowField,
     id: &RawBson,
 ) -> Result<()> {
-    let _model = access.model;
     let id = Bson::try_from(id.clone()).map_err(crate::error::from_bson)?;
     let array = ArrayHandle::new(access, field, &id);
     for attempt in write_attempts() {
@@ -251,7 +248,6 @@ pub(crate) async fn spill_array(
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let _model = access.model;
     let array = ArrayHandle::new(access, field, id);
     rewrite::spill_or_sort(&array).await
 }

@@ -7,7 +7,7 @@ use super::{
     delete_mode::soft_delete,
     ensure_unique_indexes,
     maintainer::{Next, WriteContext},
-    narrow_filter, run_stages,
+    narrow_write_filter, run_stages,
 };
 use crate::{
     Error, Result,
@@ -76,10 +76,10 @@ impl BulkWriteEntry {
         match &mut self.item.write {
             operation::BulkOperation::Insert { .. } => {}
             operation::BulkOperation::Update(update) => {
-                narrow_filter(access.to(model), &mut update.filter, !update.multi).await?;
+                narrow_write_filter(access.to(model), &mut update.filter, !update.multi).await?;
             }
             operation::BulkOperation::Delete(delete) => {
-                narrow_filter(access.to(model), &mut delete.filter, !delete.multi).await?;
+                narrow_write_filter(access.to(model), &mut delete.filter, !delete.multi).await?;
             }
         }
         let footprint = match &self.item.write {

@@ -14,7 +14,7 @@ mod translate;
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocumentBuf};
 
 pub(crate) use check::{WrongComputedField, find_wrong_fields, recompute_fields};
 use translate::UpdateTree;
@@ -22,7 +22,7 @@ use translate::UpdateTree;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     footprint::recomputed_fields,
-    maintainer::{ConditionalRecord, Maintainer, Next, Strategy, WriteContext},
+    maintainer::{ConditionalRecord, Maintainer, Strategy, WriteContext},
     metadata_update::{parse_document, to_raw_document, to_raw_value},
 };
 use crate::{
@@ -33,9 +33,9 @@ use crate::{
     },
     error,
     language::query::{equal_to, single_field_document},
-    model::{decode, ids::one_of},
+    model::ids::one_of,
     schema::{ComputedField, Model},
-    session::access::{Access, ModelAccess, add_condition, find_matching},
+    session::access::{Access, ModelAccess},
 };
 
 /// The beginning of the message of an error that an expression raises.
@@ -66,9 +66,8 @@ impl Maintainer for ComputedFields {
         &'static self,
         cx: WriteContext,
         write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
-        Box::pin(run_write(cx, write, next))
+        Box::pin(run_write(cx, write))
     }
 
     fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
@@ -199,23 +198,19 @@ pub(super) fn try_as_one_update(
 }
 
 /// Runs an update together with the computation of changed fields.
-async fn run_write(
-    cx: WriteContext,
-    mut write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn run_write(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model, strategy) = (cx.access.clone(), cx.model, cx.strategy);
     let computed_update = match write.change_mut() {
         None => ComputedUpdate::Unchanged,
         Some(change) => plan_update(model, change, cx.conditional_record.as_ref())?,
     };
     let result = match computed_update {
-        ComputedUpdate::Unchanged => return next.run(cx, write).await,
+        ComputedUpdate::Unchanged => return cx.run_next(write).await,
         ComputedUpdate::Pipeline(stages) => {
             if let Some(change) = write.change_mut() {
                 *change = DocumentChange::Pipeline(stages);
             }
-            next.run(cx, write).await
+            cx.run_next(write).await
         }
         ComputedUpdate::TwoUpdates(_, field) if strategy != Strategy::Transactional => {
             Err(error::naming_model(model)(needs_transaction_error(field)))
@@ -240,25 +235,13 @@ async fn run_two_updates(
     mut write: WriteOperation,
     stages: Vec<RawDocumentBuf>,
 ) -> Result<WriteOutcome> {
-    let model = access.model;
-    let (sort, is_single) = (
-        write.sort_order().map(RawDocument::to_owned),
-        write.affects_at_most_one(),
-    );
-    let filter = write.filter().cloned().unwrap_or_default();
-    let find = find_matching(model.collection, &filter)
-        .with_origin(Stage::COMPUTED.step("read the ids"))
-        .with_projection(single_field_document("_id", 1)?)
-        .with_sort(sort)
-        .with_limit(is_single.then_some(1));
-    let documents = access.with_full_visibility().find_all(model, find).await?;
-    let ids = documents.iter().filter_map(|raw| decode::owned_id(raw));
-    let ids = one_of(&ids.collect::<Vec<_>>());
-    if let Some(filter) = write.filter_mut() {
-        add_condition(filter, "_id", ids.clone())?;
-    }
+    let find = write.find_affected(access.model, None);
+    let find = find.with_origin(Stage::COMPUTED.step("read the ids"));
+    let full_access = access.with_full_visibility();
+    let ids = one_of(&full_access.to(access.model).find_ids(find).await?);
+    write.add_condition("_id", ids.clone())?;
     let update = UpdateOperation {
-        collection: model.collection.into(),
+        collection: access.model.collection.into(),
         filter: single_field_document("_id", ids)?,
         change: DocumentChange::Pipeline(stages),
         multi: true,

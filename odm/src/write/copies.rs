@@ -49,9 +49,7 @@ pub(crate) use source::SourceCache;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     footprint::path_changes,
-    maintainer::{
-        DeleteFollowUp, DeletedDocument, Detach, Maintainer, Next, Revalidation, WriteContext,
-    },
+    maintainer::{DeleteFollowUp, DeletedDocument, Detach, Maintainer, Revalidation, WriteContext},
     metadata_update::{parse_document, to_raw_document},
     recovery,
     reference_scope::can_add_reference,
@@ -97,13 +95,12 @@ impl Maintainer for Copies {
         &'static self,
         mut cx: WriteContext,
         mut write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
         Box::pin(async move {
             let pending = prepare_write(&mut cx, &mut write).await?;
             match pending.is_empty() {
-                true => next.run(cx, write).await,
-                false => run_with_pending(cx, write, next, pending).await,
+                true => cx.run_next(write).await,
+                false => run_with_pending(cx, write, pending).await,
             }
         })
     }
@@ -129,13 +126,12 @@ impl Maintainer for Copies {
     }
 
     fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
-        let model = access.model;
         let mut kinds = Vec::new();
         if is_source(access) {
-            kinds.push((model, PendingKind::FAN_OUT));
+            kinds.push((access.model, PendingKind::FAN_OUT));
         }
-        if is_dependent(model) {
-            kinds.push((model, PendingKind::REVALIDATE));
+        if is_dependent(access.model) {
+            kinds.push((access.model, PendingKind::REVALIDATE));
         }
         kinds
     }
@@ -191,11 +187,10 @@ impl Maintainer for ElementSnapshots {
         &'static self,
         mut cx: WriteContext,
         mut write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
         Box::pin(async move {
             fill_elements(&mut cx, &mut write).await?;
-            next.run(cx, write).await
+            cx.run_next(write).await
         })
     }
 }
@@ -381,20 +376,19 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
 async fn run_with_pending(
     cx: WriteContext,
     write: WriteOperation,
-    next: Next,
     pending: PendingCopies,
 ) -> Result<WriteOutcome> {
     let (access, model) = (cx.access.clone(), cx.model);
     let mut transaction_result = None;
     if pending.starts_in_transaction() {
-        transaction_result = run_with_fan_out(&cx, &write, next, &pending).await;
+        transaction_result = run_with_fan_out(&cx, &write, &pending).await;
     }
     let sources = cx.revalidation.as_ref();
     let sources = sources.map(|revalidation| Arc::clone(&revalidation.sources));
     let (outcome, fan_out) = match transaction_result {
         Some(Ok((outcome, fan_out))) => (Ok(outcome), fan_out),
         Some(Err(error)) => (Err(error), FanOutProgress::NotStarted),
-        None => (next.run(cx, write).await, FanOutProgress::NotStarted),
+        None => (cx.run_next(write).await, FanOutProgress::NotStarted),
     };
     let is_confirmed = outcome
         .as_ref()
@@ -417,7 +411,6 @@ async fn run_with_pending(
 async fn run_with_fan_out(
     cx: &WriteContext,
     write: &WriteOperation,
-    next: Next,
     pending: &PendingCopies,
 ) -> Option<Result<(WriteOutcome, FanOutProgress)>> {
     let is_rejected = AtomicBool::new(false);
@@ -426,7 +419,7 @@ async fn run_with_fan_out(
         is_rejected.store(false, Ordering::Relaxed);
         async move {
             let model = cx.model;
-            let outcome = next.run(cx, write).await?;
+            let outcome = cx.run_next(write).await?;
             if access.transaction_scope().is_none() || outcome.matched == 0 {
                 return Ok((outcome, FanOutProgress::NotStarted));
             }

@@ -69,7 +69,6 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
         &'static self,
         cx: WriteContext,
         write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>>;
 
     /// Returns a path where an update may add a reference to a document in a scope of its own.
@@ -231,6 +230,8 @@ pub(super) struct WriteContext {
     /// Whether an intent record covers the references of the write.
     pub(super) has_intent: bool,
     pub(super) strategy: Strategy,
+    /// The stages after the current stage.
+    pub(super) next: Next,
 }
 
 impl WriteContext {
@@ -247,6 +248,7 @@ impl WriteContext {
             conditional_record: None,
             has_intent: false,
             strategy,
+            next: Next::all(),
         }
     }
 
@@ -255,12 +257,33 @@ impl WriteContext {
         Self::new(Access::clone(&access), access.model, SourceCache::default())
     }
 
+    /// Returns the context of a write of references by the reference stage itself.
+    pub(super) fn after_references(access: ModelAccess<'_>) -> Self {
+        Self {
+            next: Next::after_references(),
+            ..Self::of_follow_up(access)
+        }
+    }
+
     /// Returns the same context in a transaction.
     pub(super) fn with_access(&self, access: &Access) -> Self {
         Self {
             access: access.clone(),
             ..self.clone()
         }
+    }
+
+    /// Returns the access to the documents of the model.
+    pub(super) fn model_access(&self) -> ModelAccess<'_> {
+        self.access.to(self.model)
+    }
+
+    /// Runs a write through the stages after the current stage.
+    pub(super) fn run_next(
+        self,
+        write: WriteOperation,
+    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+        self.next.run(self, write)
     }
 
     /// Returns the context of a write that an intent record covers.
@@ -293,8 +316,8 @@ impl Next {
         Self(&MAINTAINERS)
     }
 
-    /// Returns the stages after the references: for a write of references by the reference stage itself.
-    pub(super) fn after_references() -> Self {
+    /// Returns the stages after the references.
+    fn after_references() -> Self {
         let mut stages = MAINTAINERS.as_slice();
         while let [stage, later @ ..] = stages {
             stages = later;
@@ -334,7 +357,13 @@ impl Next {
         while let [stage, later @ ..] = stages {
             stages = later;
             if stage.is_affected(&cx, &write.footprint()) {
-                return stage.run(cx, write, Self(stages));
+                return stage.run(
+                    WriteContext {
+                        next: Self(stages),
+                        ..cx
+                    },
+                    write,
+                );
             }
         }
         Box::pin(async move { write.send(cx.access.to(cx.model)).await })

@@ -40,7 +40,7 @@ impl MetadataUpdate {
     }
 
     async fn into_update(mut self, access: ModelAccess<'_>) -> Result<UpdateOperation> {
-        narrow_filter(access, &mut self.filter, false).await?;
+        narrow_filter(access, &mut self.filter).await?;
         let array_filters = self.array_filters.iter().map(to_raw_document);
         Ok(UpdateOperation {
             collection: access.model.collection.into(),
@@ -126,7 +126,7 @@ pub(crate) async fn apply_each(
 /// Applies an update of metadata. Returns the number of matched documents.
 pub(crate) async fn apply_update(access: ModelAccess<'_>, change: MetadataUpdate) -> Result<u64> {
     let update = change.into_update(access).await?;
-    Ok(access.update(access.model, update).await?.matched)
+    Ok(access.update(update).await?.matched)
 }
 
 /// Removes the records of a kind of pending work from the documents that a filter matches. Returns the number of documents.

@@ -58,7 +58,7 @@ use super::{
     Footprint, WriteOperation, WriteOutcome,
     maintainer::{
         AfterDelete, DeleteFollowUp, ElementUpdate, MAINTAINERS, MAX_TRANSACTION_DELETES,
-        Maintainer, Next, Strategy, WriteContext,
+        Maintainer, Strategy, WriteContext,
     },
     narrow_filter,
     recovery::retry_after_recovery,
@@ -109,9 +109,8 @@ impl Maintainer for References {
         &'static self,
         cx: WriteContext,
         write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
-        Box::pin(run_write(cx, write, next))
+        Box::pin(run_write(cx, write))
     }
 
     fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
@@ -177,19 +176,19 @@ impl Maintainer for References {
 }
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
-async fn run_write(cx: WriteContext, write: WriteOperation, next: Next) -> Result<WriteOutcome> {
+async fn run_write(cx: WriteContext, write: WriteOperation) -> Result<WriteOutcome> {
     match cx.strategy {
         Strategy::Transactional => {}
         Strategy::Standalone | Strategy::TwoPhase => {
-            return intent::run_standalone(&cx, write, next).await;
+            return intent::run_standalone(&cx, write).await;
         }
     }
     let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
-    let run = || Box::pin(run_in_transaction(&cx, &write, next));
+    let run = || Box::pin(run_in_transaction(&cx, &write));
     let outcome = retry_after_recovery(&cx.access, run).await;
     match outcome {
         Ok(Some(outcome)) => Ok(outcome),
-        Ok(None) => delete_in_batches(&cx, &write, next).await,
+        Ok(None) => delete_in_batches(&cx, &write).await,
         // All documents of an insert commit together, so a failure inserts zero documents.
         Err(error) if is_insert => Err(error.with_inserted(0)),
         Err(error) => Err(error),
@@ -201,7 +200,6 @@ async fn run_write(cx: WriteContext, write: WriteOperation, next: Next) -> Resul
 async fn run_in_transaction(
     cx: &WriteContext,
     write: &WriteOperation,
-    next: Next,
 ) -> Result<Option<WriteOutcome>> {
     let (access, model) = (&cx.access, cx.model);
     // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
@@ -212,7 +210,6 @@ async fn run_in_transaction(
         let transaction = TransactionalWrite {
             full_access: access.with_full_visibility(),
             cx: cx.with_access(&access),
-            next,
             max_documents: is_limited.then_some(MAX_TRANSACTION_DELETES),
             exceeds_limit: &is_too_large,
         };
@@ -231,11 +228,7 @@ async fn run_in_transaction(
 ///
 /// A batch with too many cascaded documents is split into single documents. A single document with too many cascaded documents is
 /// deleted in two phases, as without transactions.
-async fn delete_in_batches(
-    cx: &WriteContext,
-    write: &WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn delete_in_batches(cx: &WriteContext, write: &WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     let mut total = WriteOutcome::default();
     let mut filter = write.filter().cloned().unwrap_or_default();
@@ -260,16 +253,16 @@ async fn delete_in_batches(
         let found = read_linked(access.to(model), find).await?;
         let batch_ids: Vec<_> = document_ids(&found).collect();
         if let [_, _, ..] = batch_ids.as_slice()
-            && let Some(outcome) = run_in_transaction(cx, &pinned(&batch_ids)?, next).await?
+            && let Some(outcome) = run_in_transaction(cx, &pinned(&batch_ids)?).await?
         {
             total.add(outcome);
             continue;
         }
         for id in batch_ids {
             let single = pinned(&[id])?;
-            let outcome = match run_in_transaction(cx, &single, next).await? {
+            let outcome = match run_in_transaction(cx, &single).await? {
                 Some(outcome) => outcome,
-                None => intent::run_standalone(cx, single, next).await?,
+                None => intent::run_standalone(cx, single).await?,
             };
             total.add(outcome);
         }
@@ -293,8 +286,6 @@ enum ReferenceWrite {
 /// A write in a transaction, with the changes of inverses and the delete rules.
 struct TransactionalWrite<'r> {
     cx: WriteContext,
-    /// The stages after the references.
-    next: Next,
     /// Access to documents of all scopes, including soft-deleted documents: for follow-up writes.
     full_access: Access,
     /// The maximum number of documents in the delete set. `None` means no limit.
@@ -358,7 +349,7 @@ impl TransactionalWrite<'_> {
             modify.projection = Some(linked_document::link_projection(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let found = self.next.run(self.cx.clone(), modify.into()).await?;
+        let found = self.cx.clone().run_next(modify.into()).await?;
         let Some(raw) = found.document else {
             return Ok(Some(WriteOutcome::default()));
         };
@@ -376,7 +367,8 @@ impl TransactionalWrite<'_> {
         if references_changed {
             return Ok(Some(WriteOutcome::of_one(true)));
         }
-        let find = find_matching(model.collection, &ids_filter(document_ids(&before)))
+        let find = access
+            .find_matching(&ids_filter(document_ids(&before)))
             .with_origin(Stage::REFERENCES.step("read the stored references"))
             .with_projection(projection);
         let found = self.full_access.find_all(model, find).await?;
@@ -491,7 +483,7 @@ impl TransactionalWrite<'_> {
         let outcome = match kind {
             ReferenceWrite::Delete => self.delete_documents(access, write, &mut before).await?,
             ReferenceWrite::Insert | ReferenceWrite::Update | ReferenceWrite::Upgrade => {
-                self.next.run(self.cx.with_access(&access), write).await?
+                self.cx.with_access(&access).run_next(write).await?
             }
         };
         let before = before.as_ref();
@@ -501,7 +493,8 @@ impl TransactionalWrite<'_> {
             let filter = ids_filter(document_ids(before));
             after = read_linked(
                 full_access.to(model),
-                find_matching(model.collection, &filter)
+                access
+                    .find_matching(&filter)
                     .with_origin(Stage::REFERENCES.step("read the new references")),
             )
             .await?;
@@ -600,18 +593,17 @@ fn can_have_unfinished_work(access: ModelAccess<'_>) -> bool {
 
 /// Recovers abandoned work on the references of a model. A failure in one document does not stop the recovery of the rest.
 async fn recover_model(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
-    let model = access.model;
     if !can_have_unfinished_work(access) {
         // An earlier version of the model may have had links. Then the lease index of these links still exists.
-        let indexes = access.backend().list_indexes(model.collection).await;
-        let indexes = indexes.map_err(error::naming_model(model))?;
+        let indexes = access.backend().list_indexes(access.model.collection).await;
+        let indexes = indexes.map_err(error::naming_model(access.model))?;
         let mut keys = indexes.iter().flat_map(|index| &index.keys);
         if !keys.any(|(path, _)| path == LEASE) {
             return Ok(());
         }
     }
     let (kind, batch) = (PendingKind::REFERENCES, MAX_LINK_QUERY_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, model, kind, Stage::REFERENCES, batch);
+    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::REFERENCES, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             match intent::recover_document(access, &id).await {
@@ -719,7 +711,7 @@ async fn update_metadata(
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {
-    narrow_filter(access, &mut filter, false).await?;
+    narrow_filter(access, &mut filter).await?;
     let update = UpdateOperation {
         collection: access.model.collection.into(),
         filter,
@@ -728,5 +720,5 @@ async fn update_metadata(
         upsert: false,
         origin: Stage::REFERENCES.step(step),
     };
-    Ok(access.update(access.model, update).await?.matched)
+    Ok(access.update(update).await?.matched)
 }

@@ -43,7 +43,7 @@ use transactional::MissingParents;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     maintainer::{
-        AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Next, Strategy,
+        AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Strategy,
         WriteContext,
     },
     metadata_update::{remove_records, set_at},
@@ -101,9 +101,8 @@ impl Maintainer for Rollups {
         &'static self,
         cx: WriteContext,
         write: WriteOperation,
-        next: Next,
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
-        Box::pin(run_write(cx, write, next))
+        Box::pin(run_write(cx, write))
     }
 
     fn managed_paths(&self, model: &Model) -> Vec<String> {
@@ -127,13 +126,12 @@ impl Maintainer for Rollups {
     }
 
     fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
-        let model = access.model;
         let mut kinds = Vec::new();
         if is_child_model(access) {
-            kinds.push((model, PendingKind::ROLLUP));
+            kinds.push((access.model, PendingKind::ROLLUP));
         }
-        if is_parent_model(model) {
-            kinds.push((model, PendingKind::RECOMPUTE));
+        if is_parent_model(access.model) {
+            kinds.push((access.model, PendingKind::RECOMPUTE));
         }
         kinds
     }
@@ -323,22 +321,18 @@ fn mark_pending_on_delete(access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> 
 
 /// Runs a write and updates the rollups of the parents. The outcome says whether the update of the parents also shows that the copied
 /// sources did not change.
-async fn run_write(
-    cx: WriteContext,
-    mut write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn run_write(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (cx.access.clone(), cx.model);
     let new_parents = initialize_parents(access.to(model), &mut write)?;
     let groups = rollup_groups(access.schema_models(), model);
     let result = if groups.is_empty() {
-        next.run(cx, write).await
+        cx.run_next(write).await
     } else if write.documents_to_insert().is_some() {
-        insert_children(cx, &groups, write, next).await
+        insert_children(cx, &groups, write).await
     } else if write.change().is_some() {
-        update_children(cx, write, next).await
+        update_children(cx, write).await
     } else {
-        delete_children(cx, write, next).await
+        delete_children(cx, write).await
     };
     // Outside of a transaction, a failed insert may have stored some of the documents.
     let is_stored = result.is_ok() || access.transaction_scope().is_none();
@@ -396,7 +390,6 @@ async fn insert_children(
     cx: WriteContext,
     groups: &[RollupGroup],
     write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access.clone(), cx.model);
     // While other children are applied in batches, a transaction would end in a conflict. Insert without the parents instead.
@@ -406,7 +399,7 @@ async fn insert_children(
     if updates_directly && is_transactional {
         let work = |access: Access| {
             let (cx, write) = (cx.with_access(&access), write.clone());
-            async move { transactional::insert_with_parents(cx, groups, write, next).await }
+            async move { transactional::insert_with_parents(cx, groups, write).await }
         };
         let result = access
             .run_with_attempts(TransactionAttempts::Single, work)
@@ -452,7 +445,7 @@ async fn insert_children(
         }
         false => None,
     };
-    let mut result = next.run(cx, write).await;
+    let mut result = cx.run_next(write).await;
     if let (Ok(outcome), Some(guarded_insert)) = (&mut result, guarded_insert) {
         let confirms_sources = guarded_insert.confirms_sources();
         let applied = guarded_insert
@@ -479,28 +472,24 @@ async fn insert_children(
 }
 
 /// Updates children and applies the changed contributions.
-async fn update_children(
-    cx: WriteContext,
-    mut write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn update_children(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
         return Err(replacement_error());
     };
     let Some(token) = mark_pending_if_changed(access.to(model), update)? else {
-        return next.run(cx, write).await;
+        return cx.run_next(write).await;
     };
     if cx.strategy != Strategy::Transactional {
         let access = access.clone();
-        let result = next.run(cx, write).await;
+        let result = cx.run_next(write).await;
         queue::apply_queued(access.to(model), token).await;
         return result;
     }
     let work = |access: Access| {
         let (cx, write) = (cx.with_access(&access), write.clone());
         async move {
-            let outcome = next.run(cx, write).await?;
+            let outcome = cx.run_next(write).await?;
             if outcome.matched > 0 {
                 let applied = transactional::apply_contributions(
                     access.to(model),
@@ -517,15 +506,11 @@ async fn update_children(
 }
 
 /// Deletes children and subtracts the contributions from the parents.
-async fn delete_children(
-    cx: WriteContext,
-    write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn delete_children(cx: WriteContext, write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     // A delete with cascades or references tells this stage which documents are deleted.
-    if next.deletes_referenced(&cx) {
-        return next.run(cx, write).await;
+    if cx.next.deletes_referenced(&cx) {
+        return cx.run_next(write).await;
     }
     let mut outcome = WriteOutcome::default();
     loop {
@@ -537,9 +522,7 @@ async fn delete_children(
         let work = |access: Access| {
             let (cx, write) = (cx.with_access(&access), write.clone());
             let is_parent_missing = &is_parent_missing;
-            async move {
-                transactional::delete_with_parents(cx, write, next, limit, is_parent_missing).await
-            }
+            async move { transactional::delete_with_parents(cx, write, limit, is_parent_missing).await }
         };
         match access.run_transactional(work).await {
             // A missing parent may be inserted concurrently. Delete with tombstones instead, so that the recompute of the parent
@@ -550,7 +533,7 @@ async fn delete_children(
                     strategy: Strategy::TwoPhase,
                     ..cx
                 };
-                outcome.add(next.run(cx, write).await?);
+                outcome.add(cx.run_next(write).await?);
                 return Ok(outcome);
             }
             Ok((batch_outcome, is_complete)) => {

@@ -6,11 +6,11 @@ use super::{Footprint, add_managed_fields};
 use crate::{
     Result,
     backend::operation::{
-        DeleteOperation, DocumentChange, FindAndModify, FindAndModifyKind, InsertOperation,
-        UpdateOperation,
+        DeleteOperation, DocumentChange, FindAndModify, FindAndModifyKind, FindOperation,
+        InsertOperation, UpdateOperation,
     },
     schema::{Model, upgrade},
-    session::access::ModelAccess,
+    session::access::{ModelAccess, add_condition, find_matching},
 };
 
 /// A single backend operation that writes documents of one model.
@@ -70,17 +70,11 @@ impl WriteOperation {
     ///
     /// The other managed fields of an insert are set earlier, when the document is built.
     pub(super) fn with_managed_fields(mut self, model: &Model) -> Result<Self> {
-        match &mut self {
-            Self::Insert(insert) => {
-                for document in &mut insert.documents {
-                    upgrade::add_version(model, document)?;
-                }
-            }
-            Self::Update(_) | Self::FindAndModify(_) | Self::Delete(_) => {
-                if let Some(change) = self.change_mut() {
-                    add_managed_fields(change, model)?;
-                }
-            }
+        for document in self.documents_to_insert().into_iter().flatten() {
+            upgrade::add_version(model, document)?;
+        }
+        if let Some(change) = self.change_mut() {
+            add_managed_fields(change, model)?;
         }
         Ok(self)
     }
@@ -126,6 +120,28 @@ impl WriteOperation {
             Self::FindAndModify(modify) => Some(&mut modify.filter),
             Self::Delete(delete) => Some(&mut delete.filter),
         }
+    }
+
+    /// Adds a condition on a field to the filter of the operation.
+    pub(super) fn add_condition(&mut self, field: &str, condition: RawDocumentBuf) -> Result<()> {
+        match self.filter_mut() {
+            Some(filter) => add_condition(filter, field, condition),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the query for the documents that the operation affects. `limit` is the maximum number of documents for an operation
+    /// on many documents.
+    pub(super) fn find_affected(&self, model: &Model, limit: Option<usize>) -> FindOperation {
+        let limit = if self.affects_at_most_one() {
+            Some(1)
+        } else {
+            limit
+        };
+        let filter = self.filter().cloned().unwrap_or_default();
+        find_matching(model.collection, &filter)
+            .with_sort(self.sort_order().map(RawDocument::to_owned))
+            .with_limit(limit.map(|limit| limit as u64))
     }
 
     /// Returns the order that selects a document among several matches. `None` if any match will do.
@@ -214,39 +230,27 @@ impl WriteOperation {
 
     /// Sends the operation to the backend.
     pub(super) async fn send(self, access: ModelAccess<'_>) -> Result<WriteOutcome> {
-        let model = access.model;
-        Ok(match self {
+        let (matched, modified, document) = match self {
             Self::Insert(insert) => {
                 let inserted = insert.documents.len() as u64;
-                access.insert(model, insert).await?;
-                WriteOutcome {
-                    matched: inserted,
-                    ..WriteOutcome::default()
-                }
+                access.insert(insert).await?;
+                (inserted, 0, None)
             }
             Self::Update(update) => {
-                let updated = access.update(model, update).await?;
-                WriteOutcome {
-                    matched: updated.matched,
-                    modified: updated.modified,
-                    ..WriteOutcome::default()
-                }
+                let updated = access.update(update).await?;
+                (updated.matched, updated.modified, None)
             }
             Self::FindAndModify(modify) => {
-                let document = access.find_and_modify(model, modify).await?;
-                WriteOutcome {
-                    matched: document.is_some().into(),
-                    document,
-                    ..WriteOutcome::default()
-                }
+                let document = access.find_and_modify(access.model, modify).await?;
+                (document.is_some().into(), 0, document)
             }
-            Self::Delete(delete) => {
-                let deleted = access.delete(model, delete).await?;
-                WriteOutcome {
-                    matched: deleted.deleted,
-                    ..WriteOutcome::default()
-                }
-            }
+            Self::Delete(delete) => (access.delete(delete).await?.deleted, 0, None),
+        };
+        Ok(WriteOutcome {
+            matched,
+            modified,
+            document,
+            confirms_sources: false,
         })
     }
 
@@ -258,7 +262,7 @@ impl WriteOperation {
     ) -> Result<WriteOutcome> {
         if !self.returns_new_document() {
             let outcome = self.send(access).await?;
-            access.update(access.model, second).await?;
+            access.update(second).await?;
             return Ok(outcome);
         }
         // The returned document must show both updates.
@@ -273,7 +277,7 @@ impl WriteOperation {
                 upsert: false,
                 origin: modify.origin,
             };
-            if access.update(access.model, first).await?.matched == 0 {
+            if access.update(first).await?.matched == 0 {
                 return Ok(WriteOutcome::default());
             }
         }

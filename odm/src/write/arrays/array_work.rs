@@ -149,7 +149,7 @@ impl<'a> ArrayHandle<'a> {
             field.manifest_path(COUNT): number(COUNT),
         };
         let mut filter = self.id_filter(condition)?;
-        narrow_filter(self.access, &mut filter, false).await?;
+        narrow_filter(self.access, &mut filter).await?;
         let modify = FindAndModify {
             collection: self.access.model.collection.into(),
             filter,
@@ -441,7 +441,7 @@ impl<'a> ArrayHandle<'a> {
         condition.insert(first, doc! { "$exists": false });
         condition.insert(field.manifest_path(NEXT), doc! { "$not": { "$gt": 0 } });
         let mut filter = self.id_filter(condition)?;
-        narrow_filter(self.access, &mut filter, false).await?;
+        narrow_filter(self.access, &mut filter).await?;
         let unless_empty = |name: &str| {
             let value = format!("${name}");
             let is_empty = doc! { "$eq": [&value, {}] };
@@ -459,7 +459,7 @@ impl<'a> ArrayHandle<'a> {
             upsert: false,
             origin: Stage::ARRAYS.step("remove the manifest"),
         };
-        Ok(self.access.update(self.access.model, update).await?.matched > 0)
+        Ok(self.access.update(update).await?.matched > 0)
     }
 
     /// Returns whether the server rejected a write for good. In a transaction the answer is false: the abort undoes the whole

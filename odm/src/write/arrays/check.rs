@@ -156,7 +156,7 @@ async fn read_chunk_numbers(
     let find = find_matching(field.chunks.collection, &to_raw_document(filter)?)
         .with_origin(Stage::ARRAYS.step("read the chunk numbers"))
         .with_projection(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?);
-    let chunks = access.find_all(field.chunks, find).await?;
+    let chunks = access.to(field.chunks).find_all(find).await?;
     let numbers = chunks
         .iter()
         .map(|raw| Ok(integer_or_zero(parse_document(raw)?.get(field.seq))));
@@ -168,7 +168,6 @@ pub(crate) async fn find_orphan_chunks(
     access: ModelAccess<'_>,
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
-    let _model = access.model;
     let find = find_matching(
         field.chunks.collection,
         &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
@@ -178,7 +177,7 @@ pub(crate) async fn find_orphan_chunks(
         &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
     )?)
     .with_sort(to_raw_document(&doc! { field.owner: 1 })?);
-    let mut cursor = access.find(field.chunks, find).await?;
+    let mut cursor = access.to(field.chunks).find(find).await?;
     let mut orphans = Vec::new();
     let mut last_owner: Option<(Bson, Option<ArrayState>)> = None;
     loop {
@@ -233,7 +232,6 @@ async fn is_still_orphan(
     id: &Bson,
     chunk: &Document,
 ) -> Result<bool> {
-    let _model = access.model;
     let confirmed =
         doc! { "_id": { "$eq": chunk.get("_id").cloned() }, PROVISIONAL: { "$exists": false } };
     if super::array_work::count_chunks(&access, field, &confirmed).await? == 0 {
@@ -249,7 +247,6 @@ pub(crate) async fn repair_array(
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<bool> {
-    let _model = access.model;
     let array = ArrayHandle::new(access, field, id);
     let mut is_repaired = false;
     for attempt in super::array_work::write_attempts() {
@@ -316,7 +313,7 @@ pub(crate) async fn delete_orphan(
     let confirmed = doc! { "_id": { "$eq": id.clone() }, PROVISIONAL: { "$exists": false } };
     let find = find_matching(field.chunks.collection, &to_raw_document(&confirmed)?)
         .with_origin(Stage::ARRAYS.step("read the orphan chunk"));
-    let found = access.find_all(field.chunks, find).await?;
+    let found = access.to(field.chunks).find_all(find).await?;
     let Some(chunk) = found.first().map(|raw| parse_document(raw)).transpose()? else {
         return Ok(false);
     };

@@ -23,7 +23,7 @@ use crate::{
     session::access::{Access, ModelAccess, add_condition, find_matching},
     write::{
         WriteOperation, WriteOutcome, WriteRequest,
-        maintainer::{Next, WriteContext},
+        maintainer::WriteContext,
         metadata_update::{parse_document, to_raw_document, to_raw_value},
     },
 };
@@ -33,7 +33,6 @@ use crate::{
 pub(super) async fn delete_with_chunks(
     cx: WriteContext,
     write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     if access.transaction_scope().is_none()
@@ -46,7 +45,7 @@ pub(super) async fn delete_with_chunks(
                 add_condition(filter, field.manifest, field_missing())?;
             }
         }
-        let done = next.run(cx.clone(), without_manifest).await?;
+        let done = cx.clone().run_next(without_manifest).await?;
         if done.matched > 0 {
             return Ok(done);
         }
@@ -54,7 +53,7 @@ pub(super) async fn delete_with_chunks(
     let work = |access: Access| {
         let (cx, write) = (cx.with_access(&access), write.clone());
         async move {
-            let done = delete_transactional(cx, write, next).await;
+            let done = delete_transactional(cx, write).await;
             done.map_err(|error| access.fail_transaction(error))
         }
     };
@@ -62,11 +61,7 @@ pub(super) async fn delete_with_chunks(
 }
 
 /// Deletes the chunks, and then the documents.
-async fn delete_transactional(
-    cx: WriteContext,
-    mut write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn delete_transactional(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     let filter = write.filter().cloned().unwrap_or_default();
     let mut find = find_matching(model.collection, &filter)
@@ -95,7 +90,7 @@ async fn delete_transactional(
             add_condition(filter, "_id", one_of(&ids))?;
         }
     }
-    next.run(cx, write).await
+    cx.run_next(write).await
 }
 
 /// Deletes the chunks of all documents that match the filter. For a document with a tombstone, the filter names the tombstone: a
@@ -109,7 +104,8 @@ pub(super) async fn delete_chunks_of_matching(
         return Ok(());
     }
     let unrestricted = access.with_full_visibility();
-    let find = find_matching(model.collection, filter)
+    let find = access
+        .find_matching(filter)
         .with_origin(Stage::ARRAYS.step("read the documents to delete"))
         .with_projection(chunk_projection(model)?);
     let found = unrestricted.find_all(model, find).await?;

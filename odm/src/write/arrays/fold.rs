@@ -48,7 +48,6 @@ pub(crate) async fn fold_array(
     field: &'static OverflowField,
     id: &Bson,
 ) -> Result<FoldOutcome> {
-    let _model = access.model;
     let array = ArrayHandle::new(access, field, id);
     let mut cache = ChunkCache::default();
     for attempt in write_attempts() {
@@ -114,7 +113,7 @@ impl ChunkCache {
                     return Ok(None);
                 }
                 let find = chunks::find_in_order(array.field, &filter)?;
-                for raw in array.access.find_all(array.field.chunks, find).await? {
+                for raw in array.access.to(array.field.chunks).find_all(find).await? {
                     let chunk = metadata_update::parse_document(&raw)?;
                     self.elements
                         .extend(array_or_empty(chunk.get(array.field.elements)));

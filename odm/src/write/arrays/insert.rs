@@ -22,7 +22,7 @@ use crate::{
     session::access::{Access, ModelAccess},
     write::{
         WriteOperation, WriteOutcome,
-        maintainer::{MAINTAINERS, Next, Strategy, WriteContext},
+        maintainer::{MAINTAINERS, Strategy, WriteContext},
         metadata_update::{parse_document, set_at, to_raw_document},
         recovery,
     },
@@ -99,20 +99,19 @@ struct InsertedSpill {
 pub(super) async fn run_insert(
     cx: WriteContext,
     mut write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     sort_arrays(model, &mut write)?;
     let is_spilling = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
     if !write.documents_to_insert().is_some_and(is_spilling) {
-        return next.run(cx, write).await;
+        return cx.run_next(write).await;
     }
     let has_own_transaction =
         access.transaction_scope().is_none() && cx.strategy == Strategy::Transactional;
     let work = |access: Access| {
         let (cx, write) = (cx.with_access(&access), write.clone());
         async move {
-            let done = Box::pin(insert_with_chunks(cx, write, next)).await;
+            let done = Box::pin(insert_with_chunks(cx, write)).await;
             done.map_err(|error| access.fail_transaction(error))
         }
     };
@@ -144,11 +143,7 @@ fn sort_arrays(model: &'static Model, write: &mut WriteOperation) -> Result<()> 
 }
 
 /// Inserts the chunks, and then the documents.
-async fn insert_with_chunks(
-    cx: WriteContext,
-    mut write: WriteOperation,
-    next: Next,
-) -> Result<WriteOutcome> {
+async fn insert_with_chunks(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access.clone(), cx.model);
     let unrestricted = access.with_full_visibility();
     let mut spilled_arrays = Vec::new();
@@ -166,7 +161,7 @@ async fn insert_with_chunks(
             .insert_staged(&unrestricted, array.field, &array.chunks, None)
             .await?;
     }
-    let done = next.run(cx, write).await;
+    let done = cx.run_next(write).await;
     if access.transaction_scope().is_some() {
         let done = done?;
         // The documents may hold references among each other, so the elements follow after the insert. Without transactions, the
@@ -274,7 +269,6 @@ impl InsertedSpill {
     /// Makes the chunks permanent, or deletes the chunks if the document was not inserted. Returns false if recovery has
     /// abandoned the insert, because the insert took too long. A document that was deleted otherwise counts as inserted.
     async fn confirm_inserted(&self, access: ModelAccess<'_>, is_inserted: bool) -> Result<bool> {
-        let _model = access.model;
         let array = ArrayHandle::new(access, self.field, &self.owner);
         let owner = array.read_state().await?;
         let is_published = owner

@@ -41,9 +41,8 @@ async fn recover_work(
     field: &'static OverflowField,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let model = access.model;
     let (kind, batch) = (PendingKind::overflow_array(field), RECOVERY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, model, kind, Stage::ARRAYS, batch);
+    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             let owner = Bson::try_from(id.clone()).map_err(error::from_bson)?;
@@ -104,7 +103,6 @@ async fn confirm_or_delete(
     field: &'static OverflowField,
     chunk: &Document,
 ) -> Result<bool> {
-    let _model = access.model;
     let id = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
     let metadata = ChunkMetadata::of(chunk);
     let array = ArrayHandle::new(access, field, &id);

@@ -88,7 +88,7 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
     let mut spilled = Vec::new();
     if let Some(filter) = live_chunks_filter(field, &frozen) {
         let find = chunks::find_in_order(field, &filter)?;
-        let mut cursor = array.access.find(field.chunks, find).await?;
+        let mut cursor = array.access.to(field.chunks).find(find).await?;
         let mut renewed_at = Instant::now();
         loop {
             let batch = cursor

@@ -17,7 +17,7 @@ mod publish;
 mod push;
 mod replace;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc};
 use tracing::Instrument;
 
 use super::{
@@ -31,17 +31,14 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, operation::Stage},
-    language::query::{equal_to, single_field_document},
+    error,
+    language::query::{append_field, equal_to},
     metadata::references::tombstone,
-    model::decode,
     schema::OverflowField,
-    session::{
-        access::{Access, ModelAccess, find_matching},
-        retry, task,
-    },
+    session::{access::Access, retry, task},
     write::{
         WriteOperation, WriteOutcome,
-        maintainer::{ElementUpdate, MAINTAINERS, Next, WriteContext},
+        maintainer::{ElementUpdate, MAINTAINERS, WriteContext},
         metadata_update::{parse_document, to_raw_document},
         recovery,
     },
@@ -51,10 +48,9 @@ use crate::{
 pub(super) async fn run_update(
     cx: WriteContext,
     mut write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let Some(change) = write.change_mut() else {
-        return next.run(cx, write).await;
+        return cx.run_next(write).await;
     };
     let model = cx.model;
     let footprint = ArrayFootprint::parse_first(model, change)?;
@@ -63,46 +59,57 @@ pub(super) async fn run_update(
         .filter()
         .is_none_or(|filter| pinned_id(filter).is_some())
     {
-        return ArrayUpdate::new(cx, write, next, footprint)
+        return ArrayUpdate::new(cx, write, footprint)
             .run_with_dependents()
             .await;
     }
     // Select the document before the update, so that its capacity does not decide which document is the first.
     for attempt in write_attempts() {
-        let ids = matching_ids(cx.access.to(model), &write, affects_one).await?;
+        let find = write.find_affected(model, None);
+        let find = find.with_origin(Stage::ARRAYS.step("read the ids"));
+        let ids = cx.model_access().find_ids(find).await?;
         let is_unmatched = ids.is_empty();
         let mut sum = WriteOutcome::default();
         for id in ids {
             let mut write = write.clone();
-            if let Some(filter) = write.filter_mut() {
-                let id = bson::RawBson::try_from(id).map_err(crate::error::from_bson)?;
-                let mut original_filter = bson::RawArrayBuf::new();
-                original_filter.push(std::mem::take(filter));
-                crate::language::query::append_field(filter, "_id", equal_to(id))?;
-                crate::language::query::append_field(filter, "$and", original_filter)?;
-            }
-            let update = ArrayUpdate::new(cx.clone(), write, next, footprint.clone());
+            pin_filter(&mut write, Some(id), None)?;
+            let update = ArrayUpdate::new(cx.clone(), write, footprint.clone());
             sum.add(update.run_with_dependents().await?);
         }
         if is_unmatched || !affects_one || sum.matched > 0 {
             return Ok(sum);
         }
         // The document no longer matches. Select the first document again.
-        retry::pause_before_retry(
-            "the first matching document has changed since the read",
-            attempt,
-        )
-        .await;
+        let reason = "the first matching document has changed since the read";
+        retry::pause_before_retry(reason, attempt).await;
     }
     let message = "too much contention: other writes changed the first matching document during every attempt; retry";
-    Err(crate::error::naming_model(model)(Error::new(
-        ErrorKind::Conflict,
-        message,
-    )))
+    let error = Error::new(ErrorKind::Conflict, message);
+    Err(error::naming_model(model)(error))
+}
+
+/// Adds a condition to the filter of a write. The `_id` stays at the top level, because every stage looks there.
+fn pin_filter(
+    write: &mut WriteOperation,
+    id: Option<RawBson>,
+    condition: Option<RawDocumentBuf>,
+) -> Result<()> {
+    let Some(filter) = write.filter_mut() else {
+        return Ok(());
+    };
+    let mut conditions = RawArrayBuf::new();
+    conditions.push(std::mem::take(filter));
+    condition
+        .into_iter()
+        .for_each(|condition| conditions.push(condition));
+    if let Some(id) = id {
+        append_field(filter, "_id", equal_to(id))?;
+    }
+    append_field(filter, "$and", conditions)
 }
 
 /// Returns the id of the document if a filter names a single document.
-fn pinned_id(filter: &RawDocument) -> Option<bson::RawBson> {
+fn pinned_id(filter: &RawDocument) -> Option<RawBson> {
     let id_condition = filter.get_document("_id").ok();
     let id_condition = id_condition.and_then(|id| id.get("$eq").ok().flatten());
     id_condition.map(Into::into).or_else(|| {
@@ -112,30 +119,10 @@ fn pinned_id(filter: &RawDocument) -> Option<bson::RawBson> {
     })
 }
 
-/// Returns the ids of the documents that a write matches.
-async fn matching_ids(
-    access: ModelAccess<'_>,
-    write: &WriteOperation,
-    affects_one: bool,
-) -> Result<Vec<Bson>> {
-    let sort = write.sort_order().map(RawDocument::to_owned);
-    let filter = write.filter().cloned().unwrap_or_default();
-    let find = find_matching(access.model.collection, &filter)
-        .with_origin(Stage::ARRAYS.step("read the ids"))
-        .with_projection(single_field_document("_id", 1)?)
-        .with_sort(sort)
-        .with_limit(affects_one.then_some(1));
-    let found = access.find_all(access.model, find).await?;
-    let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
-    let ids = ids.map(|id| Bson::try_from(id).map_err(crate::error::from_bson));
-    ids.collect()
-}
-
 /// An update of overflow arrays in one document.
+#[derive(Clone)]
 struct ArrayUpdate {
     cx: WriteContext,
-    /// The stages after the arrays.
-    next: Next,
     /// An access to all documents: of every scope, and soft-deleted.
     unrestricted: Access,
     field: &'static OverflowField,
@@ -146,11 +133,10 @@ struct ArrayUpdate {
 }
 
 impl ArrayUpdate {
-    fn new(cx: WriteContext, write: WriteOperation, next: Next, footprint: ArrayFootprint) -> Self {
+    fn new(cx: WriteContext, write: WriteOperation, footprint: ArrayFootprint) -> Self {
         Self {
             unrestricted: cx.access.with_full_visibility(),
             cx,
-            next,
             field: footprint.field,
             write,
             footprint,
@@ -162,24 +148,23 @@ impl ArrayUpdate {
     fn for_next_array(
         cx: WriteContext,
         mut write: WriteOperation,
-        next: Next,
         handled: Vec<&'static OverflowField>,
     ) -> Result<Option<Self>> {
         let Some(change) = write.change_mut() else {
             return Ok(None);
         };
         let footprint = ArrayFootprint::parse_except(cx.model, change, &handled)?;
-        let update = Self::new(cx, write, next, footprint);
+        let update = Self::new(cx, write, footprint);
         Ok(Some(Self { handled, ..update }))
     }
 
     /// Runs an operation on this array as an update of the next array.
     fn run_next_array(&self, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
-        let (cx, next) = (self.cx.clone(), self.next);
+        let cx = self.cx.clone();
         let mut handled = self.handled.clone();
         handled.push(self.field);
         let next = async move {
-            match Self::for_next_array(cx, write, next, handled)? {
+            match Self::for_next_array(cx, write, handled)? {
                 Some(next) => next.run_with_dependents().await,
                 None => Ok(WriteOutcome::default()),
             }
@@ -204,9 +189,9 @@ impl ArrayUpdate {
             return Ok(WriteOutcome::default());
         };
         let run_change = |cx: WriteContext, write: WriteOperation| -> BoxFuture<'static, _> {
-            let (next, handled) = (self.next, self.handled.clone());
+            let handled = self.handled.clone();
             Box::pin(async move {
-                match Self::for_next_array(cx, write, next, handled)? {
+                match Self::for_next_array(cx, write, handled)? {
                     Some(update) => update.run_change().await,
                     None => Ok(WriteOutcome::default()),
                 }
@@ -255,12 +240,8 @@ impl ArrayUpdate {
     fn with_access(&self, access: &Access) -> Self {
         Self {
             cx: self.cx.with_access(access),
-            next: self.next,
             unrestricted: access.with_full_visibility(),
-            field: self.field,
-            write: self.write.clone(),
-            footprint: self.footprint.clone(),
-            handled: self.handled.clone(),
+            ..self.clone()
         }
     }
 
@@ -306,23 +287,14 @@ impl ArrayUpdate {
     ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
         Box::pin(async move {
             let mut write = self.write.clone();
-            if let Some(filter) = write.filter_mut() {
-                let id = pinned_id(filter);
-                let mut conditions = bson::RawArrayBuf::new();
-                conditions.push(std::mem::take(filter));
-                conditions.push(to_raw_document(&condition)?);
-                // Keep the `_id` at the top level, because every stage looks there.
-                if let Some(id) = id {
-                    crate::language::query::append_field(filter, "_id", equal_to(id))?;
-                }
-                crate::language::query::append_field(filter, "$and", conditions)?;
-            }
+            let id = pinned_id(&self.write_filter());
+            pin_filter(&mut write, id, Some(to_raw_document(&condition)?))?;
             if let Some(change) = write.change_mut() {
                 *change = self.footprint.with_operators(operators)?;
             }
             let done = match self.footprint.changes_more_arrays() {
                 true => self.run_next_array(write).await?,
-                false => self.next.run(self.cx.clone(), write).await?,
+                false => self.cx.clone().run_next(write).await?,
             };
             Ok((done.matched > 0).then_some(done))
         })
@@ -351,7 +323,7 @@ impl ArrayUpdate {
     /// Returns the id of the document.
     fn document_id(&self) -> Result<Bson> {
         match pinned_id(&self.write_filter()) {
-            Some(id) => Bson::try_from(id).map_err(crate::error::from_bson),
+            Some(id) => Bson::try_from(id).map_err(error::from_bson),
             None => Err(self.contention_error()),
         }
     }

@@ -79,7 +79,7 @@ pub(crate) async fn recompute_fields(
     let fields: Vec<_> = model.computed.iter().map(|field| field.stored).collect();
     let mut filter = id_filter(document);
     add_condition(&mut filter, path, equality_condition(actual)?)?;
-    narrow_filter(access, &mut filter, false).await?;
+    narrow_filter(access, &mut filter).await?;
     let update = UpdateOperation {
         collection: model.collection.into(),
         filter,
@@ -88,7 +88,7 @@ pub(crate) async fn recompute_fields(
         upsert: false,
         origin: Stage::COMPUTED.step("compute again"),
     };
-    let result = access.update(model, update).await;
+    let result = access.update(update).await;
     let result =
         result.map_err(|error| error::naming_model(model)(super::expression_error(error)))?;
     Ok(result.modified > 0)

@@ -34,10 +34,7 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::CopyMode,
-    session::{
-        access::{ModelAccess, find_matching},
-        retry, transaction_scope,
-    },
+    session::{access::ModelAccess, retry, transaction_scope},
     write::{
         footprint::put_operator,
         maintainer::DeletedDocument,
@@ -222,7 +219,7 @@ async fn count_dependents(
         limit: Some(limit as u64 + 1),
         options: Stage::COPIES.step("count the dependents").into(),
     };
-    let count = access.count(dependent_model, operation).await?;
+    let count = access.count(operation).await?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
@@ -235,16 +232,13 @@ async fn update_in_batches(
     (lease, budget): (&mut FanOutLease<'_>, &mut FanOutBudget),
     rejected: &mut RejectionList,
 ) -> Result<bool> {
-    let dependent_model = access.model;
     let update = CopyUpdate::for_all_dependents(group, source)?;
     let writes_are_serial = access.writes_are_serial();
-    let find = find_matching(
-        dependent_model.collection,
-        &to_raw_document(&update.stale_filter(group)?)?,
-    )
-    .with_origin(Stage::COPIES.step("read a batch of dependents"))
-    .with_projection(single_field_document("_id", 1)?)
-    .with_limit(writes_are_serial.then_some(MAX_READ_DOCUMENTS));
+    let find = access
+        .find_matching(&to_raw_document(&update.stale_filter(group)?)?)
+        .with_origin(Stage::COPIES.step("read a batch of dependents"))
+        .with_projection(single_field_document("_id", 1)?)
+        .with_limit(writes_are_serial.then_some(MAX_READ_DOCUMENTS));
     let mut stale = StaleDependents {
         access,
         find,
@@ -316,14 +310,14 @@ impl StaleDependents<'_> {
         let documents = match (&mut self.progress, self.find.limit) {
             (ReadProgress::Finished, _) => return Ok(Vec::new()),
             (ReadProgress::NotStarted, Some(limit)) => {
-                let documents = access.find_all(dependent_model, self.find.clone()).await?;
+                let documents = access.find_all(self.find.clone()).await?;
                 if (documents.len() as u64) < limit {
                     self.progress = ReadProgress::Finished;
                 }
                 documents
             }
             (ReadProgress::NotStarted, None) => {
-                let cursor = access.find(dependent_model, self.find.clone()).await?;
+                let cursor = access.find(self.find.clone()).await?;
                 self.progress = ReadProgress::Open(cursor);
                 return Box::pin(self.next_ids()).await;
             }
@@ -520,13 +514,11 @@ async fn write_copies_individually(
     rejected: &mut RejectionList,
 ) -> Result<()> {
     let dependent_model = access.model;
-    let find = find_matching(
-        dependent_model.collection,
-        &to_raw_document(&update.stale_filter(group)?)?,
-    )
-    .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"))
-    .with_projection(single_field_document("_id", 1)?);
-    let documents = access.find_all(dependent_model, find).await?;
+    let find = access
+        .find_matching(&to_raw_document(&update.stale_filter(group)?)?)
+        .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"))
+        .with_projection(single_field_document("_id", 1)?);
+    let documents = access.find_all(find).await?;
     let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
     let ids: Vec<_> = ids.map(RawBson::from).collect();
     for batch in ids.chunks(MAX_COPY_BATCH_DOCUMENTS) {

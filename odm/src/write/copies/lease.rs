@@ -19,7 +19,7 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::{Model, upgrade::read_upgraded},
-    session::access::{Access, ModelAccess, find_matching},
+    session::access::{Access, ModelAccess},
     write::metadata_update::{MetadataUpdate, apply_update, apply_updates, remove_records},
 };
 
@@ -94,7 +94,8 @@ pub(super) async fn read_pending_fan_outs(
     let model = access.model;
     let groups: Vec<_> = dependent_groups(access.schema_models(), model).collect();
     let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
-    let find = find_matching(model.collection, &filter)
+    let find = access
+        .find_matching(&filter)
         .with_origin(Stage::COPIES.step("read the pending fan-outs"))
         .with_projection(source_projection(model, &groups)?)
         .with_limit(limit.map(|limit| limit as u64));

@@ -25,7 +25,7 @@ use crate::{
         blocked::{self, Rejection, RejectionList},
         record::{PendingKind, PendingToken},
     },
-    session::access::{ModelAccess, find_matching},
+    session::access::ModelAccess,
     write::{
         maintainer::CopiedSource,
         metadata_update::{remove_records, to_raw_value},
@@ -95,12 +95,13 @@ pub(super) async fn revalidate_batch(
     for root in roots {
         append_field(&mut projection, root, 1)?;
     }
-    let find = find_matching(model.collection, filter)
+    let find = access
+        .find_matching(filter)
         .with_origin(Stage::COPIES.step("read the copies to revalidate"))
         .with_projection(projection)
         .with_limit(MAX_COPY_BATCH_DOCUMENTS as u64 + 1);
     let deleted_source = SourceState::deleted_at(first_version());
-    let mut dependents = access.find_all(model, find).await?;
+    let mut dependents = access.find_all(find).await?;
     let has_more = dependents.len() > MAX_COPY_BATCH_DOCUMENTS;
     dependents.truncate(MAX_COPY_BATCH_DOCUMENTS);
     let mut source_ids = Vec::new();

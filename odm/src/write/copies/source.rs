@@ -22,7 +22,7 @@ use crate::{
     },
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
-    session::access::{Access, ModelAccess, find_matching},
+    session::access::{Access, ModelAccess},
     write::maintainer::CopiedSource,
 };
 
@@ -197,21 +197,21 @@ async fn read_sources(
     ids: &BTreeSet<OrderedId>,
     reads_current_copies: bool,
 ) -> Result<BTreeMap<OrderedId, SourceState>> {
-    let model = access.model;
-    let needs_refresh = reads_current_copies && model.copies.has_filled();
+    let needs_refresh = reads_current_copies && access.model.copies.has_filled();
     let ids = ids
         .iter()
         .map(OrderedId::to_value)
         .collect::<Result<Vec<_>>>()?;
     let mut sources = BTreeMap::new();
     for batch in id_batches(&ids, MAX_SOURCES_PER_QUERY) {
-        let find = find_matching(model.collection, &ids_filter(batch))
+        let find = access
+            .find_matching(&ids_filter(batch))
             .with_origin(Stage::COPIES.step("read the sources"))
             .with_projection(match needs_refresh {
                 true => None,
-                false => source_projection(model, groups)?,
+                false => source_projection(access.model, groups)?,
             });
-        let mut documents = read_upgraded(&access, model, find).await?;
+        let mut documents = read_upgraded(&access, access.model, find).await?;
         if needs_refresh {
             refresh_copies(access, &mut documents).await?;
         }

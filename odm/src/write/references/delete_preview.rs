@@ -66,7 +66,8 @@ pub(crate) async fn preview_delete(
     let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<OrderedId>)>::new();
     let mut consequences = DeletePreview::default();
     let mut delete_set = DeleteSet::new(true);
-    let find = find_matching(model.collection, &filter)
+    let find = access
+        .find_matching(&filter)
         .with_origin(Stage::REFERENCES.step("read the documents to delete"));
     let roots = read_linked(access, find).await?;
     delete_set

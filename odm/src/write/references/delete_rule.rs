@@ -176,7 +176,7 @@ impl DeleteRule {
             record,
             follow_ups,
         } = self.detach_update(access, filter, deleted)?;
-        let mut cx = WriteContext::of_follow_up(access.to(self.model));
+        let mut cx = WriteContext::after_references(access.to(self.model));
         cx.conditional_record = record;
         if intent == DetachIntent::Recorded {
             cx = cx.with_intent();
@@ -193,13 +193,12 @@ impl DeleteRule {
 
     /// Updates all documents without spilled elements by a single command, and each document with spilled elements separately.
     async fn run_detach(&self, cx: WriteContext, mut write: UpdateOperation) -> Result<u64> {
-        let next = Next::after_references();
         let Some(field) = self.overflow_array() else {
-            return Ok(next.run(cx, write.into()).await?.matched);
+            return Ok(cx.run_next(write.into()).await?.matched);
         };
         let mut resident_write = write.clone();
         add_condition(&mut resident_write.filter, field.manifest, field_missing())?;
-        let resident = next.run(cx.clone(), resident_write.into()).await?;
+        let resident = cx.clone().run_next(resident_write.into()).await?;
         add_condition(&mut write.filter, field.manifest, field_present())?;
         let spilled = Next::all().run(cx, write.into()).await?;
         Ok(resident.matched + spilled.matched)
@@ -263,7 +262,7 @@ pub(super) async fn detach_referrers(
         let Some(mut filter) = rule.referrer_filter(&access, deleted, None).await? else {
             continue;
         };
-        narrow_filter(access.to(rule.model), &mut filter, false).await?;
+        narrow_filter(access.to(rule.model), &mut filter).await?;
         let deleted_ids = deleted.iter().map(|document| &document.id);
         rule.detach_matching(&access, filter, deleted_ids, DetachIntent::None)
             .await?;

@@ -106,11 +106,11 @@ impl DeleteSet {
             if added.is_empty() {
                 continue;
             }
-            for rule in rules_targeting(access).filter(DeleteRule::is_cascading) {
+            for rule in rules_targeting(access.to(model)).filter(DeleteRule::is_cascading) {
                 let Some(mut filter) = rule.referrer_filter(&access, &added, None).await? else {
                     continue;
                 };
-                narrow_filter(access.to(rule.model), &mut filter, false).await?;
+                narrow_filter(access.to(rule.model), &mut filter).await?;
                 let find = find_matching(rule.model.collection, &filter)
                     .with_origin(Stage::REFERENCES.step("read the referrers"))
                     .with_limit(capacity.map(|capacity| capacity as u64 + 1));
@@ -240,7 +240,7 @@ impl DeleteSet {
             add_condition(&mut filter, "_id", none_of(deleted_ids))?;
         }
         exclude_final_tombstones(&mut filter)?;
-        narrow_filter(access.to(rule.model), &mut filter, false).await?;
+        narrow_filter(access.to(rule.model), &mut filter).await?;
         Ok(Some(filter))
     }
 

@@ -76,7 +76,7 @@ use crate::{
     write::{
         Footprint, WriteOperation, WriteOutcome,
         footprint::{Operator, path_changes, with_operator},
-        maintainer::{Next, WriteContext, mark_tombstone},
+        maintainer::{WriteContext, mark_tombstone},
     },
 };
 
@@ -87,7 +87,6 @@ const MAX_CONFLICT_ATTEMPTS: u32 = 100;
 pub(super) async fn run_standalone(
     cx: &WriteContext,
     write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     if let Footprint::Inserts(documents) = write.footprint() {
@@ -126,7 +125,7 @@ pub(super) async fn run_standalone(
             let outcome = match is_delete {
                 true => delete_document(access.to(model), &write, &document.id).await,
                 false => {
-                    let run_write = |write| next.run(cx.clone().with_intent(), write);
+                    let run_write = |write| cx.clone().with_intent().run_next(write);
                     change_with_intent(access.to(model), &write, &document.id, run_write).await
                 }
             };
@@ -189,7 +188,7 @@ async fn insert_with_intent(access: ModelAccess<'_>, raw: &RawDocument) -> Resul
         ordered: true,
         origin: Stage::REFERENCES.step("insert with an intent record"),
     };
-    access.insert(model, write).await?;
+    access.insert(write).await?;
     if model.links().is_empty() {
         return Ok(());
     }
@@ -434,7 +433,8 @@ async fn moved_values(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    let find = find_matching(model.collection, &id_filter(id))
+    let find = access
+        .find_matching(&id_filter(id))
         .with_origin(Stage::REFERENCES.step("read the renamed fields"));
     let found = access.with_full_visibility().find_all(model, find).await?;
     let values = sources.into_iter().map(|source| {
@@ -672,7 +672,7 @@ async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
             multi: false,
             origin: Stage::REFERENCES.step("delete the document with the tombstone"),
         };
-        return access.delete(access.model, delete).await.map(drop);
+        return access.delete(delete).await.map(drop);
     }
     let Some(intent) = &found.intent else {
         let mut filter = id_filter(id);

@@ -399,7 +399,7 @@ pub(super) async fn bulk_item(
     access: &Access,
     (model, mut update): (&'static Model, UpdateOperation),
 ) -> Result<BulkItem> {
-    narrow_filter(access.to(model), &mut update.filter, false).await?;
+    narrow_filter(access.to(model), &mut update.filter).await?;
     Ok(BulkItem {
         write: BulkOperation::Update(update),
         unmatched: Unmatched::Ignore,

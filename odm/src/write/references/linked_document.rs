@@ -137,11 +137,10 @@ pub(super) async fn read_link_fields(
     mut find: FindOperation,
     path_of: fn(&LinkField) -> &'static str,
 ) -> Result<Vec<RawDocumentBuf>> {
-    let model = access.model;
-    if model.upgrade.is_none() {
-        find.projection = Some(link_projection(model, path_of)?);
+    if access.model.upgrade.is_none() {
+        find.projection = Some(link_projection(access.model, path_of)?);
     }
-    read_upgraded(&access, model, find).await
+    read_upgraded(&access, access.model, find).await
 }
 
 /// Reads documents as [`LinkedDocument`]s.

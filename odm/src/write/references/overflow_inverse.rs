@@ -219,7 +219,7 @@ impl OverflowInverse {
         };
         for batch in batches {
             let mut update = self.change_update(filter.clone(), change, batch, new_version)?;
-            narrow_filter(access.to(self.model), &mut update.filter, false).await?;
+            narrow_filter(access.to(self.model), &mut update.filter).await?;
             let outcome = run_follow_up(access.to(self.model), update).await;
             if outcome.map_err(error::naming_model(self.model))?.matched == 0 {
                 return Ok(false);

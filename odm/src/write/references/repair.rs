@@ -22,12 +22,8 @@ use crate::{
     metadata::references::INVERSE_VERSION,
     model::ids::{OrderedId, contains_id, id_array},
     schema::InverseLink,
-    session::access::{Access, ModelAccess, find_matching},
-    write::{
-        WriteOperation,
-        maintainer::{Next, WriteContext},
-        narrow_filter,
-    },
+    session::access::{Access, ModelAccess},
+    write::{WriteOperation, maintainer::WriteContext, narrow_filter},
 };
 
 /// A repair of a reference or an inverse.
@@ -142,24 +138,24 @@ async fn detach_missing(
     };
     add_conditions(&mut filter, unchanged)?;
     if rule.is_cascading() {
-        narrow_filter(full_access.to(rule.model), &mut filter, false).await?;
+        narrow_filter(full_access.to(rule.model), &mut filter).await?;
         let cascade = WriteOperation::Delete(rule.cascade_delete(filter));
-        let cx = WriteContext::of_follow_up(full_access.to(rule.model));
-        let outcome = run_write(cx, cascade, Next::after_references()).await?;
+        let cx = WriteContext::after_references(full_access.to(rule.model));
+        let outcome = run_write(cx, cascade).await?;
         return Ok(outcome.matched > 0);
     }
     if rule.overflow_array().is_some() {
-        narrow_filter(full_access.to(rule.model), &mut filter, false).await?;
+        narrow_filter(full_access.to(rule.model), &mut filter).await?;
         return Ok(rule
             .detach_matching(full_access, filter, [missing], DetachIntent::None)
             .await?
             > 0);
     }
     let mut detach = rule.detach_update(full_access, filter, [missing])?;
-    narrow_filter(full_access.to(rule.model), &mut detach.write.filter, false).await?;
-    let mut cx = WriteContext::of_follow_up(full_access.to(rule.model));
+    narrow_filter(full_access.to(rule.model), &mut detach.write.filter).await?;
+    let mut cx = WriteContext::after_references(full_access.to(rule.model));
     cx.conditional_record = detach.record;
-    let outcome = run_write(cx, detach.write.into(), Next::after_references()).await?;
+    let outcome = run_write(cx, detach.write.into()).await?;
     for run_in_background in detach.follow_ups {
         run_in_background(full_access);
     }
@@ -218,7 +214,8 @@ pub(crate) async fn remove_duplicates(
 }
 
 async fn read_by_id(full_access: ModelAccess<'_>, id: &RawBson) -> Result<Option<LinkedDocument>> {
-    let find = find_matching(full_access.model.collection, &id_filter(id))
+    let find = full_access
+        .find_matching(&id_filter(id))
         .with_origin(Stage::REFERENCES.step("read the document to repair"))
         .with_limit(1);
     Ok(read_linked(full_access, find).await?.pop())

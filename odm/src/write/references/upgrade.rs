@@ -45,7 +45,7 @@ async fn write_upgraded(
     let Some((_, link)) =
         links.find(|(link, _)| before.targets_of(*link) != after.targets_of(*link))
     else {
-        return Ok(access.update(model, update).await?.matched > 0);
+        return Ok(access.update(update).await?.matched > 0);
     };
     if !access.has_transactions() {
         return Err(upgrade_needs_transaction(model, link, &before.id));

@@ -18,7 +18,7 @@ use crate::{
     },
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade::read_upgraded},
-    session::access::{ModelAccess, find_matching},
+    session::access::ModelAccess,
     write::metadata_update::{MetadataUpdate, apply_updates, to_raw_document},
 };
 
@@ -102,11 +102,11 @@ impl ChildState {
         groups: &[RollupGroup],
         filter: &RawDocument,
     ) -> Result<Vec<Self>> {
-        let model = access.model;
-        let find = find_matching(model.collection, filter)
+        let find = access
+            .find_matching(filter)
             .with_origin(Stage::ROLLUPS.step("read the children"));
-        let documents = read_upgraded(&access, model, find).await?;
-        Self::from_raws(model, groups, &documents)
+        let documents = read_upgraded(&access, access.model, find).await?;
+        Self::from_raws(access.model, groups, &documents)
     }
 
     /// Returns the condition that the contributions did not change since the read: every change of a contribution also changes

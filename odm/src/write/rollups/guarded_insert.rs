@@ -139,7 +139,6 @@ impl GuardedInsert {
         groups: &[RollupGroup],
         children: &[ChildState],
     ) -> Result<bool> {
-        let model = access.model;
         let write_id = ObjectId::new();
         let mut applied = Vec::new();
         for (position, (group, version_guards)) in
@@ -157,7 +156,7 @@ impl GuardedInsert {
                 .await?;
                 if push_applied(
                     write_id,
-                    &group.group_key(model),
+                    &group.group_key(access.model),
                     &parent_deltas.deltas,
                     &mut update,
                 ) {
@@ -172,7 +171,10 @@ impl GuardedInsert {
                     return Ok(false);
                 };
                 filter.extend(version_guard.clone());
-                filter.extend(none_applied(&group.group_key(model), &parent_deltas.deltas));
+                filter.extend(none_applied(
+                    &group.group_key(access.model),
+                    &parent_deltas.deltas,
+                ));
                 changes.push(MetadataUpdate::new(
                     Stage::ROLLUPS.step("update the parents"),
                     to_raw_document(&filter)?,

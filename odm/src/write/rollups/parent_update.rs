@@ -238,7 +238,8 @@ pub(super) async fn read_latest(
     filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
     filter.extend(parent.scope_condition(group));
     filter.extend(condition);
-    let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
+    let find = access
+        .find_matching(&to_raw_document(&filter)?)
         .with_origin(Stage::ROLLUPS.step("read the latest children"))
         .with_sort(to_raw_document(&sort)?)
         .with_limit(max as u64);

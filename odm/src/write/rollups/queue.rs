@@ -18,18 +18,14 @@ use super::{
 use crate::{
     Result,
     backend::{BoxFuture, operation::Stage},
-    language::query::single_field_document,
-    model::{
-        decode,
-        ids::{id_batches, ids_filter},
-    },
+    model::ids::{id_batches, ids_filter},
     pending::{
         blocked::{Rejection, is_rejection},
         record::PendingKind,
     },
     schema::Model,
     session::{
-        access::{Access, ModelAccess, find_matching},
+        access::{Access, ModelAccess},
         task, trace,
     },
     write::metadata_update::{parse_document, to_raw_document},
@@ -105,15 +101,10 @@ pub(super) async fn apply_matching(access: ModelAccess<'_>, filter: RawDocumentB
     if !full_access.has_transactions() {
         return standalone::apply_contributions(full_access.to(model), filter).await;
     }
-    let find = find_matching(model.collection, &filter)
-        .with_origin(Stage::ROLLUPS.step("read the children"))
-        .with_projection(single_field_document("_id", 1)?);
-    let documents = full_access.find_all(model, find).await?;
-    let ids: Vec<_> = documents
-        .iter()
-        .filter_map(|raw| decode::stored_id(raw))
-        .collect();
-    let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+    let find = access
+        .find_matching(&filter)
+        .with_origin(Stage::ROLLUPS.step("read the children"));
+    let ids = full_access.to(model).find_ids(find).await?;
     let mut rejected = RejectedChildren::default();
     for batch in id_batches(&ids, MAX_CHILDREN_PER_BATCH) {
         Box::pin(apply_batch(full_access.to(model), batch, &mut rejected)).await?;
@@ -159,24 +150,22 @@ async fn apply_batch(
                 }
             }
         }
-        let find = find_matching(
-            model.collection,
-            &to_raw_document(&doc! { "$and": [remaining.clone(), { "$or": conditions.clone() }] })?,
-        )
-        .with_origin(Stage::ROLLUPS.step("read the children"))
-        .with_projection(single_field_document("_id", 1)?);
+        let of_parents = doc! { "$and": [remaining.clone(), { "$or": conditions.clone() }] };
+        let find = full_access
+            .find_matching(&to_raw_document(&of_parents)?)
+            .with_origin(Stage::ROLLUPS.step("read the children"));
         let children = match conditions.is_empty() {
             true => Vec::new(),
-            false => full_access.find_all(model, find).await?,
+            false => full_access.find_ids(find).await?,
         };
         // The error does not come from a parent of these children, so the transaction would fail again.
         let Some(id) = error.id().filter(|_| !children.is_empty()) else {
             return Err(error);
         };
-        let rejection = Rejection::from_error(&error, model, id);
-        for child_id in children.iter().filter_map(|raw| decode::stored_id(raw)) {
-            for rejection in &rejection {
-                rejected.add_rejection(child_id.into(), rejection);
+        let rejections = Rejection::from_error(&error, model, id);
+        for child_id in children {
+            for rejection in &rejections {
+                rejected.add_rejection(child_id.clone(), rejection);
             }
         }
         excluded.extend(conditions);

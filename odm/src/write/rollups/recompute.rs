@@ -52,9 +52,8 @@ pub(super) async fn recompute_new_parents(
         let filter = group.children_condition(&doc! { "$in": ids.clone() });
         let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
             .with_origin(Stage::ROLLUPS.step("look for earlier children"))
-            .with_projection(single_field_document("_id", 1)?)
             .with_limit(1);
-        has_children |= !access.find_all(child_model, find).await?.is_empty();
+        has_children |= !access.to(child_model).find_ids(find).await?.is_empty();
     }
     if !has_children {
         let mut filter = parse_document(&token.token_filter(PendingKind::RECOMPUTE)?)?;
@@ -105,14 +104,15 @@ async fn recompute_or_record(access: ModelAccess<'_>, id: &Bson) -> Result<Optio
 pub(super) async fn recompute_abandoned(access: ModelAccess<'_>, ids: &[RawBson]) -> Result<()> {
     let mut first_error = None;
     for id in ids {
-        let find = find_matching(access.model.collection, &id_filter(id))
+        let find = access
+            .find_matching(&id_filter(id))
             .with_origin(Stage::ROLLUPS.step("read the parent"))
             .with_projection(single_field_document(
                 PendingKind::RECOMPUTE.record_path(),
                 1,
             )?)
             .with_limit(1);
-        let parents = access.find_all(access.model, find).await?;
+        let parents = access.find_all(find).await?;
         let pending = parents
             .first()
             .map(|raw| PendingToken::from_stored(raw, PendingKind::RECOMPUTE))
@@ -132,10 +132,11 @@ pub(super) async fn recompute_abandoned(access: ModelAccess<'_>, ids: &[RawBson]
 
 /// Returns the ids of the parents that a filter matches.
 async fn parent_ids(access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
-    let find = find_matching(access.model.collection, &filter)
+    let find = access
+        .find_matching(&filter)
         .with_origin(Stage::ROLLUPS.step("read the parents"))
         .with_projection(single_field_document("_id", 1)?);
-    let parents = access.find_all(access.model, find).await?;
+    let parents = access.find_all(find).await?;
     let ids = parents.iter().map(|raw| {
         Ok(parse_document(raw)?
             .get("_id")
@@ -305,16 +306,16 @@ pub(super) async fn for_each_document(
     projection: Option<RawDocumentBuf>,
     visit: &mut (impl FnMut(&RawDocument) -> Result<()> + Send),
 ) -> Result<()> {
-    let model = access.model;
-    let find = find_matching(model.collection, filter)
+    let find = access
+        .find_matching(filter)
         .with_origin(Stage::ROLLUPS.step("read the children"))
         .with_projection(projection);
-    let mut cursor = access.find(model, find).await?;
+    let mut cursor = access.find(find).await?;
     loop {
         let batch = cursor
             .next_batch()
             .await
-            .map_err(error::naming_model(model))?;
+            .map_err(error::naming_model(access.model))?;
         if batch.is_empty() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawDocumentBuf};
 
 use super::{
     PendingToken,
@@ -19,22 +19,20 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,
-    language::query::single_field_document,
     metadata,
     model::{
-        decode,
         ids::{ids_filter, one_of},
         stored::edit_fields,
     },
     pending::record::PendingKind,
     schema::Model,
     session::{
-        access::{Access, ModelAccess, add_condition, find_matching},
+        access::{Access, ModelAccess},
         retry,
     },
     write::{
         WriteOperation, WriteOutcome,
-        maintainer::{Next, WriteContext},
+        maintainer::WriteContext,
         metadata_update::{MetadataUpdate, apply_update, set_at, to_raw_value},
     },
 };
@@ -47,7 +45,6 @@ pub(super) async fn insert_with_parents(
     cx: WriteContext,
     groups: &[RollupGroup],
     mut write: WriteOperation,
-    next: Next,
 ) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access.clone(), cx.model);
     let full_access = access.with_full_visibility();
@@ -79,7 +76,7 @@ pub(super) async fn insert_with_parents(
             Ok(())
         })?;
     }
-    let outcome = next.run(cx, write).await;
+    let outcome = cx.run_next(write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;
     if !all_parents_exist {
         retry::log_fallback(
@@ -202,35 +199,21 @@ async fn update_parent(
 pub(super) async fn delete_with_parents(
     cx: WriteContext,
     mut write: WriteOperation,
-    next: Next,
     max_documents: Option<usize>,
     is_parent_missing: &AtomicBool,
 ) -> Result<(WriteOutcome, bool)> {
     let (access, model) = (&cx.access.clone(), cx.model);
     let is_single = write.affects_at_most_one();
-    let sort = write.sort_order().map(RawDocument::to_owned);
-    let limit = if is_single { Some(1) } else { max_documents };
-    let filter = write.filter().cloned().unwrap_or_default();
-    let find = find_matching(model.collection, &filter)
-        .with_origin(Stage::ROLLUPS.step("read the children to delete"))
-        .with_projection(single_field_document("_id", 1)?)
-        .with_sort(sort)
-        .with_limit(limit.map(|limit| limit as u64));
-    let documents = access.find_all(model, find).await?;
-    let ids: Vec<_> = documents
-        .iter()
-        .filter_map(|raw| decode::stored_id(raw))
-        .collect();
-    let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+    let find = write.find_affected(model, max_documents);
+    let find = find.with_origin(Stage::ROLLUPS.step("read the children to delete"));
+    let ids = access.to(model).find_ids(find).await?;
     let is_complete =
         is_single || max_documents.is_none_or(|max_documents| ids.len() < max_documents);
-    if let Some(filter) = write.filter_mut() {
-        add_condition(filter, "_id", one_of(&ids))?;
-    }
+    write.add_condition("_id", one_of(&ids))?;
     let work = async {
         let full_access = access.with_full_visibility();
         let deleted = super::read_deleted_children(full_access.to(model), &ids).await?;
-        let outcome = next.run(cx, write).await?;
+        let outcome = cx.run_next(write).await?;
         if let Some(deleted) = deleted {
             let missing = subtract_deleted_children(full_access.to(model), deleted).await?;
             // A transaction of the caller cannot be rolled back here.

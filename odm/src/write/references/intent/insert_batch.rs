@@ -92,7 +92,7 @@ pub(super) async fn insert_batch(
         ordered: true,
         origin: Stage::REFERENCES.step("insert with intent records"),
     };
-    let refused = access.insert(model, write).await.err();
+    let refused = access.insert(write).await.err();
     if let Some(error) = &refused {
         inserted.truncate(error.inserted().unwrap_or_default());
     }

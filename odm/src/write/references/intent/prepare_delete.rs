@@ -97,7 +97,8 @@ fn cascade_models(full_access: ModelAccess<'_>) -> BTreeMap<&'static str, &'stat
     let mut queue = vec![model];
     while let Some(model) = queue.pop() {
         if models.insert(model.collection, model).is_none() {
-            let cascades = rules_targeting(full_access).filter(DeleteRule::is_cascading);
+            let targeting = rules_targeting(full_access.to(model));
+            let cascades = targeting.filter(DeleteRule::is_cascading);
             queue.extend(cascades.map(|rule| rule.model));
         }
     }
@@ -125,7 +126,6 @@ pub(super) async fn decide_delete(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<bool> {
-    let _model = full_access.model;
     let mut delete_set = DeleteSet::new(false);
     let decision = UndecidedDelete {
         full_access,
@@ -503,7 +503,7 @@ pub(super) async fn referrer_or_intent_filter(
     let mut current = rule
         .references_filter(full_access, ids, max_referrers)
         .await?;
-    narrow_filter(full_access.to(rule.model), &mut current, false).await?;
+    narrow_filter(full_access.to(rule.model), &mut current).await?;
     let mut intended = single_field_document(LEASE, field_present())?;
     append_field(
         &mut intended,

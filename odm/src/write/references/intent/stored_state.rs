@@ -23,7 +23,7 @@ use crate::{
     model::ids::{OrderedId, id_array},
     pending::{blocked::is_blocked, record::PendingKind},
     schema::{LinkField, LinkStep, Model, ReferenceLink},
-    session::access::{ModelAccess, add_condition, find_matching},
+    session::access::{ModelAccess, add_condition},
 };
 
 /// A document with the state of unfinished work.
@@ -45,7 +45,8 @@ pub(super) async fn find_state(
     step: &'static str,
     filter: &RawDocument,
 ) -> Result<Option<StoredState>> {
-    let find = find_matching(access.model.collection, filter)
+    let find = access
+        .find_matching(filter)
         .with_origin(Stage::REFERENCES.step(step))
         .with_limit(1);
     Ok(read_states(access, find).await?.pop())
@@ -59,7 +60,9 @@ pub(super) async fn find_states(
 ) -> Result<Vec<StoredState>> {
     read_states(
         access,
-        find_matching(access.model.collection, &filter).with_origin(Stage::REFERENCES.step(step)),
+        access
+            .find_matching(&filter)
+            .with_origin(Stage::REFERENCES.step(step)),
     )
     .await
 }

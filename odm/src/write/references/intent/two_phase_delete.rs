@@ -29,10 +29,7 @@ use crate::{
     },
     language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, RECORD, tombstone},
-    model::{
-        decode,
-        ids::{OrderedId, id_array, ids_filter, none_of},
-    },
+    model::ids::{OrderedId, id_array, ids_filter, none_of},
     pending::{
         blocked::{RejectionList, is_blocking, is_rejection},
         lease::renew_lease,
@@ -258,7 +255,7 @@ impl DecidedDelete<'_> {
                 .await?,
         )?;
         add_idle_condition(&mut filter)?;
-        narrow_filter(self.full_access.to(rule.model), &mut filter, false).await?;
+        narrow_filter(self.full_access.to(rule.model), &mut filter).await?;
         Ok(filter)
     }
 
@@ -335,7 +332,7 @@ impl DecidedDelete<'_> {
             multi: true,
             origin: Stage::REFERENCES.step("delete the claimed referrers"),
         };
-        Ok(full_access.delete(rule.model, delete).await?.deleted)
+        Ok(full_access.to(rule.model).delete(delete).await?.deleted)
     }
 
     /// Detaches each claimed referrer separately, after a document rejected the change of the batch.
@@ -344,20 +341,17 @@ impl DecidedDelete<'_> {
     ///
     /// The error of the rejecting documents, after the attempt on all.
     async fn detach_each(&self, rule: &DeleteRule, claimed: &RawDocument) -> Result<u64> {
-        let model = rule.model;
-        let find = find_matching(model.collection, claimed)
-            .with_origin(Stage::REFERENCES.step("read the claimed referrers"))
-            .with_projection(single_field_document("_id", 1)?);
+        let referrers = self.full_access.to(rule.model);
+        let find = referrers
+            .find_matching(claimed)
+            .with_origin(Stage::REFERENCES.step("read the claimed referrers"));
         let (mut detached, mut rejected) = (0, RejectionList::default());
-        for raw in self.full_access.find_all(model, find).await? {
-            let Some(id) = decode::stored_id(&raw) else {
-                continue;
-            };
+        for id in referrers.find_ids(find).await? {
             let mut single = claimed.to_owned();
-            add_condition(&mut single, "_id", equal_to(id))?;
+            add_condition(&mut single, "_id", equal_to(id.clone()))?;
             match self.detach_claimed(rule, single).await {
                 Err(error) if is_rejection(&error) => {
-                    rejected.add_rejection(None, model, id.into(), error)?;
+                    rejected.add_rejection(None, rule.model, id, error)?;
                 }
                 outcome => detached += outcome?,
             }
