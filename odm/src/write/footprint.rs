@@ -358,6 +358,14 @@ pub(crate) fn put_operator(
     }
 }
 
+/// Adds all operators of another update, or replaces the operands of the same paths.
+pub(crate) fn merge_update(update: &mut Document, other: &Document) {
+    for change in parsed_changes(other) {
+        let operand = change.operand.clone();
+        put_operator(update, change.operator_name, change.path, operand);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bson::{bson, doc};

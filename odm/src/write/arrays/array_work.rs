@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     MAX_WRITE_ATTEMPTS,
-    chunks::{self, ChunkBatch, generation_filter, live_chunks_filter},
+    chunks::{self, ChunkBatch, generation_filter, live_chunks_filter, staged_chunks_filter},
     footprint::changed_chunks_filter,
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, ElementChange, Manifest},
     order::ArrayOrder,
@@ -23,7 +23,7 @@ use crate::{
         self,
         overflow::{
             APPLIED_VERSION, BLOCK, BOUND, CHUNK_ID_TOKEN, COUNT, GENERATION, KIND, NEXT, OVERFLOW,
-            PROVISIONAL, PROVISIONAL_INSTANCE, PROVISIONAL_TOKEN, TAIL, VERSION,
+            PROVISIONAL_INSTANCE, TAIL, VERSION,
         },
         pending::{LEASE, TOKEN},
         references::tombstone,
@@ -34,8 +34,10 @@ use crate::{
         retry,
     },
     write::{
-        footprint::put_operator,
-        metadata_update::{self, to_raw_document, to_raw_value},
+        footprint::{merge_update, put_operator},
+        metadata_update::{
+            MetadataUpdate, apply_update, parse_document, to_raw_document, to_raw_value,
+        },
         narrow_filter,
     },
 };
@@ -76,21 +78,14 @@ impl<'a> ArrayHandle<'a> {
     /// Updates the document if the condition holds. Returns whether the document was updated.
     pub(super) async fn update_owner(&self, condition: Document, update: Document) -> Result<bool> {
         let filter = self.id_filter(condition)?;
-        let done = metadata_update::apply_update(
-            self.access,
-            metadata_update::MetadataUpdate::new(
-                Stage::ARRAYS.step("update the owner"),
-                filter,
-                update,
-            ),
-        )
-        .await?;
-        Ok(done > 0)
+        let origin = Stage::ARRAYS.step("update the owner");
+        let update = MetadataUpdate::new(origin, filter, update);
+        Ok(apply_update(self.access, update).await? > 0)
     }
 
     /// Returns the filter for the document with this id, if the document meets the condition.
     fn id_filter(&self, condition: Document) -> Result<RawDocumentBuf> {
-        let mut filter = metadata_update::parse_document(&id_filter(&to_raw_value(self.id)?))?;
+        let mut filter = parse_document(&id_filter(&to_raw_value(self.id)?))?;
         filter.extend(condition);
         to_raw_document(&filter)
     }
@@ -216,6 +211,18 @@ impl<'a> ArrayHandle<'a> {
         }
     }
 
+    /// Completes the work with this token. Returns false if another writer has done so.
+    pub(super) async fn complete_own_work(&self, token: ObjectId) -> Result<bool> {
+        match self
+            .read_state()
+            .await?
+            .filter(|owner| owner.has_work(token))
+        {
+            Some(owner) => self.complete_work(owner).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Completes pending work. If the server rejects an element change, the work ends with an error: a retry would be rejected
     /// too, and would block all later writes.
     pub(super) async fn complete_work(&self, owner: ArrayState) -> Result<()> {
@@ -223,16 +230,11 @@ impl<'a> ArrayHandle<'a> {
         let change = change.map(|work| (work.token, live_chunks_filter(self.field, &owner)));
         match (self.run_work(owner).await, change) {
             (Err(error), Some((token, filter))) if self.is_rejection(&error) => {
-                let mut end_work = doc! { "$unset": { self.field.pending_change: "" } };
+                let mut end_work = self.end_of_work();
                 // The change may have removed some elements already.
                 if let Some(filter) = filter {
                     let count = chunks::count_elements(&self.access, self.field, &filter).await?;
-                    put_operator(
-                        &mut end_work,
-                        "$set",
-                        &self.field.manifest_path(COUNT),
-                        count,
-                    );
+                    end_work.insert("$set", doc! { self.field.manifest_path(COUNT): count });
                 }
                 self.update_owner(self.work_filter(token), end_work).await?;
                 Err(self.rejection_error(&error))
@@ -304,22 +306,15 @@ impl<'a> ArrayHandle<'a> {
         };
         // A late process may insert a chunk again that a delete of the document has removed. Confirm the chunk only if the work was
         // still pending, so that the instance is older than a delete.
-        let is_completed = self
-            .update_owner(self.work_filter(work.token), update)
-            .await?;
+        let condition = self.work_filter(work.token);
+        let is_completed = self.update_owner(condition, update).await?;
         if let (true, Some(instance)) = (is_completed, instance) {
             let mut filter = generation_filter(field, self.id, generation);
             filter.insert(CHUNK_ID_TOKEN, doc! { "$eq": work.token });
             filter.insert(PROVISIONAL_INSTANCE, doc! { "$eq": instance });
-            self.confirm_chunks(filter).await?;
+            chunks::confirm_chunks(&access, field, &filter).await?;
         }
         Ok(())
-    }
-
-    /// Confirms chunks: removes the provisional mark.
-    async fn confirm_chunks(&self, filter: Document) -> Result<u64> {
-        let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-        chunks::update_chunks(&self.access, self.field, &filter, &confirm, &[]).await
     }
 
     /// Applies an element change to the chunks that have not received it yet.
@@ -333,7 +328,7 @@ impl<'a> ArrayHandle<'a> {
     ) -> Result<()> {
         let field = self.field;
         let chunks = live_chunks_filter(field, owner);
-        let mut update = doc! { "$unset": { field.pending_change: "" } };
+        let mut update = self.end_of_work();
         if let Some(chunks) = chunks {
             let mut filter = chunks.clone();
             let is_applied = doc! { APPLIED_VERSION: { "$gte": manifest.version } };
@@ -347,12 +342,11 @@ impl<'a> ArrayHandle<'a> {
             chunks::update_chunks(&self.access, field, &filter, &operators, &array_filters).await?;
             if changes_count {
                 let count = chunks::count_elements(&self.access, field, &chunks).await?;
-                put_operator(&mut update, "$set", &field.manifest_path(COUNT), count);
+                update.insert("$set", doc! { field.manifest_path(COUNT): count });
             }
         }
-        self.update_owner(self.work_filter(work.token), update)
-            .await?;
-        Ok(())
+        let condition = self.work_filter(work.token);
+        self.update_owner(condition, update).await.map(drop)
     }
 
     /// Deletes chunks that were being filled. No process has read the chunks yet.
@@ -361,9 +355,8 @@ impl<'a> ArrayHandle<'a> {
         let mut condition = self.work_filter(work.token);
         condition.insert(field.work_path(KIND), ArrayWorkKind::Stage.name());
         let is_reclaimed = if work.block.is_empty() {
-            let end_work = doc! { "$unset": { field.pending_change: "" } };
             self.remove_manifest(condition.clone(), manifest).await?
-                || self.update_owner(condition, end_work).await?
+                || self.update_owner(condition, self.end_of_work()).await?
         } else {
             let spill = ArrayWork {
                 block: work.block.clone(),
@@ -376,11 +369,8 @@ impl<'a> ArrayHandle<'a> {
         if !is_reclaimed {
             return Ok(());
         }
-        let filter = doc! {
-            field.owner: { "$eq": self.id.clone() },
-            PROVISIONAL_TOKEN: { "$eq": work.token },
-        };
-        chunks::delete_chunks(&self.access, field, &filter).await?;
+        let staged = staged_chunks_filter(field, self.id, work.token);
+        chunks::delete_chunks(&self.access, field, &staged).await?;
         Ok(())
     }
 
@@ -393,9 +383,8 @@ impl<'a> ArrayHandle<'a> {
         expected_chunks: Option<i64>,
     ) -> Result<()> {
         let (access, field) = (self.access, self.field);
-        let mut filter = doc! { field.owner: { "$eq": self.id.clone() } };
-        filter.insert(PROVISIONAL_TOKEN, doc! { "$eq": work.token });
-        self.confirm_chunks(filter).await?;
+        let staged = staged_chunks_filter(field, self.id, work.token);
+        chunks::confirm_chunks(&access, field, &staged).await?;
         // Confirmed chunks are not reclaimed, so the count is reliable from here on.
         if let (Some(expected_chunks), Some(generation)) = (expected_chunks, manifest.generation) {
             let filter = generation_filter(field, &owner.id, generation);
@@ -403,32 +392,34 @@ impl<'a> ArrayHandle<'a> {
                 return super::delete::delete_incomplete_insert(self, work.token).await;
             }
         }
-        if let Some(generation) = work.swept_generation {
-            let filter = generation_filter(field, self.id, generation);
-            chunks::delete_chunks(&access, field, &filter).await?;
-        }
-        let end_work = doc! { "$unset": { field.pending_change: "" } };
-        self.update_owner(self.work_filter(work.token), end_work)
-            .await?;
-        Ok(())
+        self.sweep_generation(work).await?;
+        let condition = self.work_filter(work.token);
+        let is_ended = self.update_owner(condition, self.end_of_work()).await;
+        is_ended.map(drop)
     }
 
     /// Deletes the chunks of an array without spilled elements.
     async fn complete_sweep(&self, work: &ArrayWork) -> Result<()> {
-        let (access, field) = (self.access, self.field);
-        if let Some(generation) = work.swept_generation {
-            let filter = generation_filter(field, self.id, generation);
-            chunks::delete_chunks(&access, field, &filter).await?;
-        }
-        if !self
-            .remove_manifest(self.work_filter(work.token), &Manifest::default())
-            .await?
-        {
-            let end_work = doc! { "$unset": { field.pending_change: "" } };
-            self.update_owner(self.work_filter(work.token), end_work)
-                .await?;
+        self.sweep_generation(work).await?;
+        let (condition, empty) = (self.work_filter(work.token), Manifest::default());
+        if !self.remove_manifest(condition.clone(), &empty).await? {
+            self.update_owner(condition, self.end_of_work()).await?;
         }
         Ok(())
+    }
+
+    /// Deletes the chunks of the generation that the work has made obsolete.
+    async fn sweep_generation(&self, work: &ArrayWork) -> Result<()> {
+        if let Some(generation) = work.swept_generation {
+            let filter = generation_filter(self.field, self.id, generation);
+            chunks::delete_chunks(&self.access, self.field, &filter).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the update that ends pending work.
+    fn end_of_work(&self) -> Document {
+        doc! { "$unset": { self.field.pending_change: "" } }
     }
 
     /// Removes the manifest of an array without spilled elements. Returns whether the manifest was removed.
@@ -528,6 +519,16 @@ impl ArrayWork {
         }
     }
 
+    /// Creates the work after the publication of chunks that this work has filled.
+    pub(super) fn published(&self, access: &Access, swept: Option<ObjectId>) -> Self {
+        let expected_chunks = None;
+        Self {
+            token: self.token,
+            swept_generation: swept,
+            ..Self::new(access, ArrayWorkKind::Published { expected_chunks })
+        }
+    }
+
     /// Returns whether chunks are being filled.
     pub(super) fn is_staging(&self) -> bool {
         matches!(self.kind, ArrayWorkKind::Stage)
@@ -553,6 +554,11 @@ impl ArrayState {
     }
 }
 
+/// Waits before the next attempt, after a concurrent write has changed the array.
+pub(super) async fn pause_after_change(attempt: u32) {
+    retry::pause_before_retry("the array has changed since the read", attempt).await;
+}
+
 /// Returns the attempt numbers for writes to a contended array.
 pub(super) fn write_attempts() -> std::ops::RangeInclusive<u32> {
     1..=MAX_WRITE_ATTEMPTS
@@ -566,23 +572,19 @@ pub(super) fn put_all_resident(
     operators: &mut Document,
 ) -> Result<()> {
     if let Some(order) = ArrayOrder::from_field(field) {
-        put_operator(
-            operators,
-            "$set",
-            &field.manifest_path(BOUND),
-            order.bound_between(elements, &[]),
-        );
+        let bound = order.bound_between(elements, &[]);
+        put_operator(operators, "$set", &field.manifest_path(BOUND), bound);
     }
-    put_operator(operators, "$set", field.pending_change, work.to_document()?);
-    put_operator(
-        operators,
-        "$set",
-        &field.manifest_path(TAIL),
-        Vec::<Bson>::new(),
-    );
-    put_operator(operators, "$set", &field.manifest_path(NEXT), 0_i64);
-    put_operator(operators, "$set", &field.manifest_path(COUNT), 0_i64);
-    put_operator(operators, "$unset", &field.manifest_path(GENERATION), "");
-    put_operator(operators, "$inc", &field.manifest_path(VERSION), 1_i64);
+    let remaining = doc! {
+        "$set": {
+            field.pending_change: work.to_document()?,
+            field.manifest_path(TAIL): [],
+            field.manifest_path(NEXT): 0_i64,
+            field.manifest_path(COUNT): 0_i64,
+        },
+        "$unset": { field.manifest_path(GENERATION): "" },
+        "$inc": { field.manifest_path(VERSION): 1_i64 },
+    };
+    merge_update(operators, &remaining);
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::{
     language::query::{append_field, equal_to, single_field_document},
     metadata::{
         self,
-        overflow::{ChunkMetadata, abandoned_insert_id, chunk_id},
+        overflow::{ChunkMetadata, PROVISIONAL, PROVISIONAL_TOKEN, abandoned_insert_id, chunk_id},
     },
     pending::record::PendingKind,
     schema::OverflowField,
@@ -263,6 +263,26 @@ pub(super) async fn update_chunks(
         origin: Stage::ARRAYS.step("update the chunks"),
     };
     Ok(access.update(field.chunks, update).await?.matched)
+}
+
+/// Confirms the chunks that match the filter: removes the provisional mark.
+pub(super) async fn confirm_chunks(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<()> {
+    let confirm = doc! { "$unset": { PROVISIONAL: "" } };
+    let confirmed = update_chunks(access, field, filter, &confirm, &[]).await;
+    confirmed.map(drop)
+}
+
+/// Returns the filter for the chunks of an owner that the write with this token has filled.
+pub(super) fn staged_chunks_filter(
+    field: &OverflowField,
+    owner: &Bson,
+    token: ObjectId,
+) -> Document {
+    doc! { field.owner: { "$eq": owner.clone() }, PROVISIONAL_TOKEN: { "$eq": token } }
 }
 
 /// Deletes the chunks that match the filter.

@@ -15,7 +15,7 @@ use crate::{
     },
     language::query::{field_missing, id_filter},
     metadata::{
-        overflow::{GENERATION, PROVISIONAL_TOKEN, WORK_HEAD},
+        overflow::{GENERATION, WORK_HEAD},
         pending::TOKEN,
     },
     model::{decode, ids::one_of},
@@ -140,10 +140,7 @@ async fn delete_chunks_of(access: ModelAccess<'_>, documents: &[RawDocumentBuf])
             }
             // Staged chunks have a generation that the manifest does not name yet.
             if let Some(work) = work {
-                let filter = doc! {
-                    field.owner: { "$eq": owner.id.clone() },
-                    PROVISIONAL_TOKEN: { "$eq": work.token },
-                };
+                let filter = chunks::staged_chunks_filter(field, &owner.id, work.token);
                 chunks::delete_chunks(&access, field, &filter).await?;
             }
         }

@@ -4,7 +4,7 @@ use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
     ArrayHandle,
-    array_work::{count_chunks, put_all_resident, write_attempts},
+    array_work::{count_chunks, pause_after_change, put_all_resident, write_attempts},
     capacity::{resident_unchanged, version_unchanged},
     chunks,
     manifest::{
@@ -17,7 +17,7 @@ use crate::{
     Result,
     metadata::overflow::TAIL,
     schema::OverflowField,
-    session::{access::ModelAccess, retry},
+    session::access::ModelAccess,
     write::{footprint::put_operator, metadata_update},
 };
 
@@ -70,7 +70,7 @@ pub(crate) async fn fold_array(
             let can_refill = field.order.is_some() && has_room_for_more(field, &owner)?;
             let needs_rewrite = can_refill || is_mostly_empty(&array, &owner, manifest).await?;
             if needs_rewrite && !super::rewrite::rewrite_chunks(&array, &owner).await? {
-                retry::pause_before_retry("the array has changed since the read", attempt).await;
+                pause_after_change(attempt).await;
                 continue;
             }
             return Ok(FoldOutcome::TooLong);
@@ -78,7 +78,7 @@ pub(crate) async fn fold_array(
         if write_folded(&array, &owner, manifest, elements).await? {
             return Ok(FoldOutcome::Folded);
         }
-        retry::pause_before_retry("the array has changed since the read", attempt).await;
+        pause_after_change(attempt).await;
     }
     Err(array.contention_error())
 }
@@ -183,12 +183,6 @@ async fn write_folded(
     if !array.update_owner(condition, update).await? {
         return Ok(false);
     }
-    if let Some(owner) = array
-        .read_state()
-        .await?
-        .filter(|owner| owner.has_work(work.token))
-    {
-        array.complete_work(owner).await?;
-    }
+    array.complete_own_work(work.token).await?;
     Ok(true)
 }

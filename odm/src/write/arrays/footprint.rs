@@ -16,8 +16,8 @@ use crate::{
     schema::{Model, OverflowField},
     write::{
         footprint::{
-            AddedElements, Operator, PathChange, parsed_changes, path_changes, put_operator,
-            update_touches,
+            AddedElements, Operator, PathChange, merge_update, parsed_changes, path_changes,
+            put_operator, update_touches,
         },
         metadata_update::{field_names_of, parse_document, paths_overlap, to_raw_document},
     },
@@ -178,9 +178,8 @@ impl ArrayFootprint {
     /// Returns the whole update, with these operators for the array.
     pub(super) fn with_operators(&self, operators: &[&Document]) -> Result<DocumentChange> {
         let mut update = self.other_operators.clone();
-        for change in operators.iter().copied().flat_map(parsed_changes) {
-            let (operator, operand) = (change.operator_name, change.operand.clone());
-            put_operator(&mut update, operator, change.path, operand);
+        for operators in operators {
+            merge_update(&mut update, operators);
         }
         let array_filters = self.array_filters.iter().map(to_raw_document);
         Ok(DocumentChange::Operators {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result, error,
-    metadata::overflow::{CHUNK_ID_TOKEN, PROVISIONAL, PROVISIONAL_TOKEN},
+    metadata::overflow::CHUNK_ID_TOKEN,
     model::stored::{edit_fields, parse_fields},
     schema::{Model, OverflowField},
     session::access::{Access, ModelAccess},
@@ -277,10 +277,7 @@ impl InsertedSpill {
         // With this token the document of this insert exists, even if the insert of another document failed.
         let Some(owner) = owner.filter(|owner| owner.has_work(self.token)) else {
             if !is_inserted {
-                let filter = doc! {
-                    self.field.owner: { "$eq": self.owner.clone() },
-                    PROVISIONAL_TOKEN: { "$eq": self.token },
-                };
+                let filter = chunks::staged_chunks_filter(self.field, &self.owner, self.token);
                 chunks::delete_chunks(&access, self.field, &filter).await?;
             }
             return Ok(is_published || self.is_not_abandoned(&array).await?);
@@ -302,8 +299,7 @@ impl InsertedSpill {
                 return self.is_not_abandoned(&array).await;
             }
             chunks.insert(CHUNK_ID_TOKEN, doc! { "$eq": self.token });
-            let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-            chunks::update_chunks(&access, self.field, &chunks, &confirm, &[]).await?;
+            chunks::confirm_chunks(&access, self.field, &chunks).await?;
         }
         Ok(true)
     }
@@ -333,12 +329,8 @@ impl ChunkBatch<'_> {
     /// Confirms the chunks, and inserts the missing ones again. Returns whether some were missing.
     async fn confirm_and_fill(&self, access: &Access, spilled: &InsertedSpill) -> Result<bool> {
         let field = spilled.field;
-        let filter = doc! {
-            field.owner: { "$eq": spilled.owner.clone() },
-            PROVISIONAL_TOKEN: { "$eq": spilled.token },
-        };
-        let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-        chunks::update_chunks(access, field, &filter, &confirm, &[]).await?;
+        let filter = chunks::staged_chunks_filter(field, &spilled.owner, spilled.token);
+        chunks::confirm_chunks(access, field, &filter).await?;
         let chunks = generation_filter(field, &spilled.owner, spilled.generation);
         if count_chunks(access, field, &chunks).await? == spilled.chunks.len() as i64 {
             return Ok(false);

@@ -11,7 +11,7 @@ use crate::{
     Result,
     backend::operation::Stage,
     error,
-    metadata::overflow::{ChunkMetadata, PROVISIONAL, PROVISIONAL_INSTANCE, PROVISIONAL_LEASE},
+    metadata::overflow::{ChunkMetadata, PROVISIONAL_INSTANCE, PROVISIONAL_LEASE},
     pending::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
@@ -135,8 +135,7 @@ async fn confirm_or_delete(
             && seq < manifest.next_seq
     });
     if is_adopted {
-        let confirm = doc! { "$unset": { PROVISIONAL: "" } };
-        chunks::update_chunks(&access, field, &chunk_filter, &confirm, &[]).await?;
+        chunks::confirm_chunks(&access, field, &chunk_filter).await?;
     } else {
         chunks::delete_chunks(&access, field, &chunk_filter).await?;
     }

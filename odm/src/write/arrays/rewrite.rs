@@ -4,17 +4,16 @@ use bson::{Bson, doc, oid::ObjectId};
 use tokio::time::Instant;
 
 use super::{
-    array_work::{ArrayHandle, write_attempts},
+    array_work::{ArrayHandle, pause_after_change, write_attempts},
     capacity::{can_stay_resident, count_fitting, resident_unchanged, version_unchanged},
     chunks::{self, ChunkBatch, live_chunks_filter, split_into_chunks},
-    manifest::{ArrayState, ArrayWork, ArrayWorkKind, array_or_empty},
+    manifest::{ArrayState, ArrayWorkKind, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
 };
 use crate::{
     Result, error,
     metadata::overflow::{BOUND, COUNT, GENERATION, NEXT},
     schema::OverflowField,
-    session::retry,
     write::metadata_update::parse_document,
 };
 
@@ -41,7 +40,7 @@ pub(crate) async fn spill_or_sort(array: &ArrayHandle<'_>) -> Result<bool> {
         if is_changed {
             return Ok(true);
         }
-        retry::pause_before_retry("the array has changed since the read", attempt).await;
+        pause_after_change(attempt).await;
     }
     Err(array.contention_error())
 }
@@ -138,13 +137,8 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
     batch
         .insert_staged(&array.access, field, &parts, Some(array))
         .await?;
-    let published = ArrayWork {
-        token: work.token,
-        swept_generation: frozen.manifest.and_then(|manifest| manifest.generation),
-        ..array.new_work(ArrayWorkKind::Published {
-            expected_chunks: None,
-        })
-    };
+    let swept = frozen.manifest.and_then(|manifest| manifest.generation);
+    let published = work.published(&array.access, swept);
     let mut set = doc! {
         field.stored: resident,
         field.pending_change: published.to_document()?,
@@ -158,12 +152,6 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
     let done = array
         .update_owner(array.work_filter(work.token), doc! { "$set": set })
         .await?;
-    if let Some(owner) = array
-        .read_state()
-        .await?
-        .filter(|owner| owner.has_work(work.token))
-    {
-        array.complete_work(owner).await?;
-    }
+    array.complete_own_work(work.token).await?;
     Ok(done)
 }

@@ -213,26 +213,26 @@ impl ArrayUpdate {
         let order = ArrayOrder::from_field(self.field);
         match &self.footprint.change {
             ArrayChange::Push(values) => match &order {
-                Some(order) => self.push_in_order(order, values).await,
-                None => self.push_elements(values).await,
+                Some(order) => Box::pin(self.push_in_order(order, values)).await,
+                None => Box::pin(self.push_elements(values)).await,
             },
-            ArrayChange::AddToSet(values) => match &order {
-                Some(order) => {
-                    self.add_in_order(order, &add_to_set::distinct_values(values)?)
-                        .await
+            ArrayChange::AddToSet(values) => {
+                let values = add_to_set::distinct_values(values)?;
+                match &order {
+                    Some(order) => Box::pin(self.add_in_order(order, &values)).await,
+                    None => Box::pin(self.add_to_set(&values)).await,
                 }
-                None => self.add_to_set(&add_to_set::distinct_values(values)?).await,
-            },
+            }
             ArrayChange::Replace(values) => {
                 let mut values = values.clone();
                 sort_if_ordered(self.field, &mut values);
-                self.replace_elements(&values).await
+                Box::pin(self.replace_elements(&values)).await
             }
             ArrayChange::Each {
                 operators,
                 changes_count,
                 growth,
-            } => self.change_each(operators, *changes_count, *growth).await,
+            } => Box::pin(self.change_each(operators, *changes_count, *growth)).await,
         }
     }
 
@@ -338,16 +338,20 @@ impl ArrayUpdate {
                 let update = self.with_access(&access);
                 async move {
                     let done = match change {
-                        MultiStepChange::Push(values) => update.push_staged(values, false).await,
-                        MultiStepChange::Add(values) => update.push_staged(values, true).await,
+                        MultiStepChange::Push(values) => {
+                            Box::pin(update.push_staged(values, false)).await
+                        }
+                        MultiStepChange::Add(values) => {
+                            Box::pin(update.push_staged(values, true)).await
+                        }
                         MultiStepChange::Replace(values, resident_count) => {
                             let done = update.replace_multi_step(values, *resident_count);
-                            done.await.map(Some)
+                            Box::pin(done).await.map(Some)
                         }
                         MultiStepChange::Each(operators, changes_count, growth) => {
                             let done =
                                 update.change_each_multi_step(operators, *changes_count, *growth);
-                            done.await.map(Some)
+                            Box::pin(done).await.map(Some)
                         }
                     };
                     done.map_err(|error| access.fail_transaction(error))

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     Result,
-    backend::BoxFuture,
     metadata::overflow::TAIL,
     overflow::ElementSet,
     session::retry,
@@ -33,88 +32,82 @@ pub(super) fn distinct_values(values: &[Bson]) -> Result<Vec<Bson>> {
 
 impl ArrayUpdate {
     /// Adds the values that the array does not have.
-    pub(super) fn add_to_set<'a>(
-        &'a self,
-        values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<WriteOutcome>> {
-        Box::pin(async move {
-            let field = self.field;
-            if let Some(has_room) = resident_room(self.field, values)? {
-                let mut condition = self.nothing_spilled();
-                condition.extend(has_room);
-                let add = doc! { "$addToSet": { field.stored: { "$each": values.to_vec() } } };
-                if let Some(done) = self.try_write(condition, &[&add]).await? {
-                    return Ok(done);
+    pub(super) async fn add_to_set(&self, values: &[Bson]) -> Result<WriteOutcome> {
+        let field = self.field;
+        if let Some(has_room) = resident_room(self.field, values)? {
+            let mut condition = self.nothing_spilled();
+            condition.extend(has_room);
+            let add = doc! { "$addToSet": { field.stored: { "$each": values.to_vec() } } };
+            if let Some(done) = self.try_write(condition, &[&add]).await? {
+                return Ok(done);
+            }
+        }
+        for attempt in write_attempts() {
+            let Some(owner) = self.read_idle_state().await? else {
+                return Ok(WriteOutcome::default());
+            };
+            let id = owner.id.clone();
+            let array = self.array_handle(&id);
+            let missing = self.missing_values(&owner, values).await?;
+            if !self.fits_single_step(&owner, &missing)? {
+                match self.add_multi_step(values).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
                 }
             }
-            for attempt in write_attempts() {
-                let Some(owner) = self.read_idle_state().await? else {
-                    return Ok(WriteOutcome::default());
-                };
-                let id = owner.id.clone();
-                let array = self.array_handle(&id);
-                let missing = self.missing_values(&owner, values).await?;
-                if !self.fits_single_step(&owner, &missing)? {
-                    match self.add_multi_step(values).await? {
-                        Some(done) => return Ok(done),
-                        None => continue,
+            let done = match &owner.manifest {
+                _ if missing.is_empty() => {
+                    // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
+                    let no_change = doc! { "$pullAll": { field.stored: [] } };
+                    let mut condition = self.unchanged_since_read(owner.manifest.as_ref());
+                    if owner.manifest.is_none() {
+                        condition.extend(self.presence_unchanged(values, &missing)?);
                     }
+                    self.try_write(condition, &[&no_change]).await?
                 }
-                let done = match &owner.manifest {
-                    _ if missing.is_empty() => {
-                        // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
-                        let no_change = doc! { "$pullAll": { field.stored: [] } };
-                        let mut condition = self.unchanged_since_read(owner.manifest.as_ref());
-                        if owner.manifest.is_none() {
-                            condition.extend(self.presence_unchanged(values, &missing)?);
-                        }
-                        self.try_write(condition, &[&no_change]).await?
-                    }
-                    None => {
-                        let presence = self.presence_unchanged(values, &missing)?;
-                        match self.push_split(&owner, &missing, presence.clone()).await? {
-                            Some(done) => Some(done),
-                            None => {
-                                let push = doc! { "$push": { field.stored: { "$each": missing.clone() } } };
-                                let mut condition = presence;
-                                condition.extend(self.nothing_spilled());
-                                match resident_room(self.field, &missing)? {
-                                    Some(has_room) => {
-                                        let all_conditions = doc! { "$and": [condition, has_room] };
-                                        self.try_write(all_conditions, &[&push]).await?
-                                    }
-                                    None => None,
+                None => {
+                    let presence = self.presence_unchanged(values, &missing)?;
+                    match self.push_split(&owner, &missing, presence.clone()).await? {
+                        Some(done) => Some(done),
+                        None => {
+                            let push =
+                                doc! { "$push": { field.stored: { "$each": missing.clone() } } };
+                            let mut condition = presence;
+                            condition.extend(self.nothing_spilled());
+                            match resident_room(self.field, &missing)? {
+                                Some(has_room) => {
+                                    let all_conditions = doc! { "$and": [condition, has_room] };
+                                    self.try_write(all_conditions, &[&push]).await?
                                 }
+                                None => None,
                             }
                         }
                     }
-                    Some(manifest) if !has_room_in_tail(field, manifest, &missing)? => {
-                        array.spill_tail(&owner).await?;
-                        None
+                }
+                Some(manifest) if !has_room_in_tail(field, manifest, &missing)? => {
+                    array.spill_tail(&owner).await?;
+                    None
+                }
+                Some(manifest) => match self.tail_push(&missing)? {
+                    None => None,
+                    Some((has_room, push)) => {
+                        let mut condition = self.unchanged_since_read(Some(manifest));
+                        condition.insert(field.stored, doc! { "$nin": missing.clone() });
+                        let not_in_tail =
+                            doc! { field.manifest_path(TAIL): { "$nin": missing.clone() } };
+                        let all_conditions = doc! { "$and": [condition, not_in_tail, has_room] };
+                        self.try_write(all_conditions, &[&push]).await?
                     }
-                    Some(manifest) => match self.tail_push(&missing)? {
-                        None => None,
-                        Some((has_room, push)) => {
-                            let mut condition = self.unchanged_since_read(Some(manifest));
-                            condition.insert(field.stored, doc! { "$nin": missing.clone() });
-                            let not_in_tail =
-                                doc! { field.manifest_path(TAIL): { "$nin": missing.clone() } };
-                            let all_conditions =
-                                doc! { "$and": [condition, not_in_tail, has_room] };
-                            self.try_write(all_conditions, &[&push]).await?
-                        }
-                    },
-                };
-                if let Some(done) = done {
-                    return Ok(done);
-                }
-                if attempt > 1 {
-                    retry::pause_before_retry("no form of the push matched the array", attempt)
-                        .await;
-                }
+                },
+            };
+            if let Some(done) = done {
+                return Ok(done);
             }
-            Err(self.contention_error())
-        })
+            if attempt > 1 {
+                retry::pause_before_retry("no form of the push matched the array", attempt).await;
+            }
+        }
+        Err(self.contention_error())
     }
 
     /// Returns the condition that an array without spilled elements still has the present values and still lacks the missing

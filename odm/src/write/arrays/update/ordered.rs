@@ -16,11 +16,13 @@ use super::{
 };
 use crate::{
     Result,
-    backend::BoxFuture,
     metadata::overflow::{BOUND, KIND, TAIL},
     schema::OverflowField,
     session::retry,
-    write::{WriteOutcome, footprint::put_operator},
+    write::{
+        WriteOutcome,
+        footprint::{merge_update, put_operator},
+    },
 };
 
 /// The places of pushed elements in a sorted array.
@@ -76,92 +78,88 @@ impl Placement {
 
 impl ArrayUpdate {
     /// Pushes elements in sort order.
-    pub(super) fn push_in_order<'a>(
-        &'a self,
-        order: &'a ArrayOrder,
-        values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<WriteOutcome>> {
-        Box::pin(async move {
-            let pushed = self.push_resident(order, values, doc! {}).await?;
-            if let Some(done) = pushed {
+    pub(super) async fn push_in_order(
+        &self,
+        order: &ArrayOrder,
+        values: &[Bson],
+    ) -> Result<WriteOutcome> {
+        let pushed = self.push_resident(order, values, doc! {}).await?;
+        if let Some(done) = pushed {
+            return Ok(done);
+        }
+        for attempt in write_attempts() {
+            let Some(owner) = self.read_ordered_state(attempt).await? else {
+                return Ok(WriteOutcome::default());
+            };
+            let placement = Placement::place_values(order, self.field, &owner, values)?;
+            if self.tail_push(&placement.spilled)?.is_none() {
+                return self.push_multi_step(values).await;
+            }
+            let done = self.apply_placement(order, &owner, placement, attempt, Vec::new());
+            if let Some(done) = done.await? {
                 return Ok(done);
             }
-            for attempt in write_attempts() {
-                let Some(owner) = self.read_ordered_state(attempt).await? else {
-                    return Ok(WriteOutcome::default());
-                };
-                let placement = Placement::place_values(order, self.field, &owner, values)?;
-                if self.tail_push(&placement.spilled)?.is_none() {
-                    return self.push_multi_step(values).await;
-                }
-                let done = self.apply_placement(order, &owner, placement, attempt, Vec::new());
-                if let Some(done) = done.await? {
-                    return Ok(done);
-                }
-            }
-            Err(self.contention_error())
-        })
+        }
+        Err(self.contention_error())
     }
 
     /// Pushes the elements that the array does not have, in sort order.
-    pub(super) fn add_in_order<'a>(
-        &'a self,
-        order: &'a ArrayOrder,
-        values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<WriteOutcome>> {
-        Box::pin(async move {
-            let field = self.field;
-            let all_missing = doc! { field.stored: { "$nin": values.to_vec() } };
-            if let Some(done) = self.push_resident(order, values, all_missing).await? {
+    pub(super) async fn add_in_order(
+        &self,
+        order: &ArrayOrder,
+        values: &[Bson],
+    ) -> Result<WriteOutcome> {
+        let field = self.field;
+        let all_missing = doc! { field.stored: { "$nin": values.to_vec() } };
+        if let Some(done) = self.push_resident(order, values, all_missing).await? {
+            return Ok(done);
+        }
+        for attempt in write_attempts() {
+            let Some(owner) = self.read_ordered_state(attempt).await? else {
+                return Ok(WriteOutcome::default());
+            };
+            if owner.pending_work().is_some() {
+                self.array_handle(&owner.id.clone())
+                    .complete_or_wait(owner, attempt)
+                    .await?;
+                continue;
+            }
+            let missing = self.missing_values(&owner, values).await?;
+            let unchanged = self.unchanged_since_read(owner.manifest.as_ref());
+            let done = if missing.is_empty() {
+                // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
+                let no_change = doc! { "$pullAll": { field.stored: [] } };
+                let mut condition = unchanged;
+                if owner.manifest.is_none() {
+                    condition.extend(self.presence_unchanged(values, &missing)?);
+                }
+                self.try_write(condition, &[&no_change]).await?
+            } else {
+                let placement = Placement::place_values(order, field, &owner, &missing)?;
+                if self.tail_push(&placement.spilled)?.is_none() {
+                    match self.add_multi_step(values).await? {
+                        Some(done) => return Ok(done),
+                        None => continue,
+                    }
+                }
+                let not_in = doc! { "$nin": missing.clone() };
+                let resident = match owner.manifest {
+                    Some(_) => doc! { field.stored: not_in.clone() },
+                    None => self.presence_unchanged(values, &missing)?,
+                };
+                let conditions = vec![
+                    unchanged,
+                    resident,
+                    doc! { field.manifest_path(TAIL): not_in },
+                ];
+                self.apply_placement(order, &owner, placement, attempt, conditions)
+                    .await?
+            };
+            if let Some(done) = done {
                 return Ok(done);
             }
-            for attempt in write_attempts() {
-                let Some(owner) = self.read_ordered_state(attempt).await? else {
-                    return Ok(WriteOutcome::default());
-                };
-                if owner.pending_work().is_some() {
-                    self.array_handle(&owner.id.clone())
-                        .complete_or_wait(owner, attempt)
-                        .await?;
-                    continue;
-                }
-                let missing = self.missing_values(&owner, values).await?;
-                let unchanged = self.unchanged_since_read(owner.manifest.as_ref());
-                let done = if missing.is_empty() {
-                    // A pull of no values leaves the array unchanged. The write still runs for the rest of the update.
-                    let no_change = doc! { "$pullAll": { field.stored: [] } };
-                    let mut condition = unchanged;
-                    if owner.manifest.is_none() {
-                        condition.extend(self.presence_unchanged(values, &missing)?);
-                    }
-                    self.try_write(condition, &[&no_change]).await?
-                } else {
-                    let placement = Placement::place_values(order, field, &owner, &missing)?;
-                    if self.tail_push(&placement.spilled)?.is_none() {
-                        match self.add_multi_step(values).await? {
-                            Some(done) => return Ok(done),
-                            None => continue,
-                        }
-                    }
-                    let not_in = doc! { "$nin": missing.clone() };
-                    let resident = match owner.manifest {
-                        Some(_) => doc! { field.stored: not_in.clone() },
-                        None => self.presence_unchanged(values, &missing)?,
-                    };
-                    let conditions = vec![
-                        unchanged,
-                        resident,
-                        doc! { field.manifest_path(TAIL): not_in },
-                    ];
-                    self.apply_placement(order, &owner, placement, attempt, conditions)
-                        .await?
-                };
-                if let Some(done) = done {
-                    return Ok(done);
-                }
-            }
-            Err(self.contention_error())
-        })
+        }
+        Err(self.contention_error())
     }
 
     /// Returns the pushed elements that go to the tail, and the displaced old elements.
@@ -271,19 +269,10 @@ impl ArrayUpdate {
             && let Some((has_room, push)) = self.tail_push(&placement.spilled)?
         {
             conditions.push(has_room);
-            for (operator, fields) in &push {
-                for (path, value) in fields.as_document().into_iter().flatten() {
-                    put_operator(&mut operators, operator, path, value.clone());
-                }
-            }
+            merge_update(&mut operators, &push);
         }
         if let Some(bound) = placement.bound {
-            put_operator(
-                &mut operators,
-                "$set",
-                &self.field.manifest_path(BOUND),
-                bound,
-            );
+            put_operator(&mut operators, "$set", &field.manifest_path(BOUND), bound);
         }
         self.try_write(doc! { "$and": conditions }, &[&operators])
             .await

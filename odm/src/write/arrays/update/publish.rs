@@ -1,19 +1,19 @@
 //! Publication of staged chunks.
 
-use bson::{Bson, Document, oid::ObjectId};
+use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
     super::{
         ArrayHandle,
         chunks::{ChunkBatch, split_into_chunks},
-        manifest::{ArrayWork, ArrayWorkKind},
+        manifest::ArrayWork,
     },
     ArrayUpdate,
 };
 use crate::{
     ErrorKind, Result,
     metadata::overflow::{COUNT, GENERATION, NEXT},
-    write::{WriteOutcome, footprint::put_operator},
+    write::{WriteOutcome, footprint::merge_update},
 };
 
 /// The place of staged chunks in an array.
@@ -49,54 +49,26 @@ impl ArrayUpdate {
         batch
             .insert_staged(&self.unrestricted, field, &parts, Some(array))
             .await?;
-        let published = ArrayWork {
-            token: work.token,
-            swept_generation: target.swept_generation,
-            ..ArrayWork::new(
-                &self.cx.access,
-                ArrayWorkKind::Published {
-                    expected_chunks: None,
-                },
-            )
-        };
-        put_operator(
-            &mut operators,
-            "$set",
-            field.pending_change,
-            published.to_document()?,
-        );
-        put_operator(&mut operators, "$set", field.flag, true);
-        put_operator(
-            &mut operators,
-            "$set",
-            &field.manifest_path(GENERATION),
-            target.generation,
-        );
-        put_operator(
-            &mut operators,
-            "$set",
-            &field.manifest_path(COUNT),
-            target.count,
-        );
-        let next = target.first_seq + parts.len() as i64;
-        put_operator(&mut operators, "$set", &field.manifest_path(NEXT), next);
+        let published = work.published(&self.cx.access, target.swept_generation);
+        let publish = doc! { "$set": {
+            field.pending_change: published.to_document()?,
+            field.flag: true,
+            field.manifest_path(GENERATION): target.generation,
+            field.manifest_path(COUNT): target.count,
+            field.manifest_path(NEXT): target.first_seq + parts.len() as i64,
+        } };
+        merge_update(&mut operators, &publish);
         let is_conditional = !condition.is_empty();
         condition.extend(array.work_filter(work.token));
         match self.try_write(condition, &[&operators]).await {
             Ok(Some(done)) => {
-                if let Some(owner) = array
-                    .read_state()
-                    .await?
-                    .filter(|owner| owner.has_work(work.token))
-                {
-                    array.complete_work(owner).await?;
-                }
+                array.complete_own_work(work.token).await?;
                 Ok(Some(done))
             }
             // The document no longer matches, or another writer has reclaimed the chunks.
             Ok(None) => {
-                let is_no_match =
-                    self.reclaim_unpublished(array, work.token).await? && !is_conditional;
+                // Other processes reclaim chunks that were not published.
+                let is_no_match = array.complete_own_work(work.token).await? && !is_conditional;
                 Ok(is_no_match.then(WriteOutcome::default))
             }
             Err(error) => {
@@ -105,27 +77,10 @@ impl ArrayUpdate {
                 if error.kind() != ErrorKind::Connection
                     && self.cx.access.transaction_scope().is_none()
                 {
-                    let _ = self.reclaim_unpublished(array, work.token).await;
+                    let _ = array.complete_own_work(work.token).await;
                 }
                 Err(error)
             }
         }
-    }
-
-    /// Reclaims chunks that were not published. Returns false if another writer has done so.
-    pub(super) async fn reclaim_unpublished(
-        &self,
-        array: &ArrayHandle<'_>,
-        token: ObjectId,
-    ) -> Result<bool> {
-        let Some(owner) = array
-            .read_state()
-            .await?
-            .filter(|owner| owner.has_work(token))
-        else {
-            return Ok(false);
-        };
-        array.complete_work(owner).await?;
-        Ok(true)
     }
 }

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
     super::{
-        array_work::write_attempts,
+        array_work::{pause_after_change, write_attempts},
         capacity::{
             count_fitting, has_room_in_tail, no_room_condition, resident_room, resident_unchanged,
             room_condition,
@@ -20,7 +20,6 @@ use super::{
 };
 use crate::{
     Result,
-    backend::BoxFuture,
     metadata::overflow::TAIL,
     overflow::ElementSet,
     session::retry,
@@ -47,69 +46,61 @@ impl ArrayUpdate {
     }
 
     /// Pushes values to the end of the array.
-    pub(super) fn push_elements<'a>(
-        &'a self,
-        values: &'a [Bson],
-    ) -> BoxFuture<'a, Result<WriteOutcome>> {
-        Box::pin(async move {
-            let field = self.field;
-            let mut nothing_spilled = true;
-            for attempt in write_attempts() {
-                if let Some(has_room) =
-                    resident_room(self.field, values)?.filter(|_| nothing_spilled)
-                {
-                    let mut condition = self.nothing_spilled();
-                    condition.extend(has_room);
-                    let push = doc! { "$push": { field.stored: { "$each": values.to_vec() } } };
-                    if let Some(done) = self.try_write(condition, &[&push]).await? {
-                        return Ok(done);
-                    }
-                }
-                let Some((has_room, push)) = self.tail_push(values)? else {
-                    return self.push_multi_step(values).await;
-                };
-                let is_full = match values.first() {
-                    Some(first) => {
-                        no_room_condition(field, field.max_resident.saturating_sub(1), first)?
-                    }
-                    None => doc! {},
-                };
-                let has_manifest = doc! { field.manifest: { "$exists": true } };
-                let condition = doc! { "$and": [{ "$or": [has_manifest, is_full] }, has_room] };
+    pub(super) async fn push_elements(&self, values: &[Bson]) -> Result<WriteOutcome> {
+        let field = self.field;
+        let mut nothing_spilled = true;
+        for attempt in write_attempts() {
+            if let Some(has_room) = resident_room(self.field, values)?.filter(|_| nothing_spilled) {
+                let mut condition = self.nothing_spilled();
+                condition.extend(has_room);
+                let push = doc! { "$push": { field.stored: { "$each": values.to_vec() } } };
                 if let Some(done) = self.try_write(condition, &[&push]).await? {
                     return Ok(done);
                 }
-                let Some(owner) = self.read_state().await? else {
-                    return Ok(WriteOutcome::default());
-                };
-                nothing_spilled = owner.manifest.is_none();
-                match &owner.manifest {
-                    // Some of the values still fit into the document.
-                    None => {
-                        let split = self.push_split(&owner, values, doc! {}).await?;
-                        if let Some(done) = split {
-                            return Ok(done);
-                        }
-                    }
-                    Some(manifest) if manifest.work.is_some() => {
-                        let array = self.array_handle(&owner.id);
-                        let is_full = !has_room_in_tail(field, manifest, values)?;
-                        if is_full {
-                            array.complete_or_wait(owner.clone(), attempt).await?;
-                        }
-                    }
-                    Some(manifest) if !has_room_in_tail(field, manifest, values)? => {
-                        self.array_handle(&owner.id).spill_tail(&owner).await?;
-                    }
-                    Some(_) => {}
-                }
-                if attempt > 3 {
-                    retry::pause_before_retry("no form of the push matched the array", attempt)
-                        .await;
-                }
             }
-            Err(self.contention_error())
-        })
+            let Some((has_room, push)) = self.tail_push(values)? else {
+                return self.push_multi_step(values).await;
+            };
+            let is_full = match values.first() {
+                Some(first) => {
+                    no_room_condition(field, field.max_resident.saturating_sub(1), first)?
+                }
+                None => doc! {},
+            };
+            let has_manifest = doc! { field.manifest: { "$exists": true } };
+            let condition = doc! { "$and": [{ "$or": [has_manifest, is_full] }, has_room] };
+            if let Some(done) = self.try_write(condition, &[&push]).await? {
+                return Ok(done);
+            }
+            let Some(owner) = self.read_state().await? else {
+                return Ok(WriteOutcome::default());
+            };
+            nothing_spilled = owner.manifest.is_none();
+            match &owner.manifest {
+                // Some of the values still fit into the document.
+                None => {
+                    let split = self.push_split(&owner, values, doc! {}).await?;
+                    if let Some(done) = split {
+                        return Ok(done);
+                    }
+                }
+                Some(manifest) if manifest.work.is_some() => {
+                    let array = self.array_handle(&owner.id);
+                    let is_full = !has_room_in_tail(field, manifest, values)?;
+                    if is_full {
+                        array.complete_or_wait(owner.clone(), attempt).await?;
+                    }
+                }
+                Some(manifest) if !has_room_in_tail(field, manifest, values)? => {
+                    self.array_handle(&owner.id).spill_tail(&owner).await?;
+                }
+                Some(_) => {}
+            }
+            if attempt > 3 {
+                retry::pause_before_retry("no form of the push matched the array", attempt).await;
+            }
+        }
+        Err(self.contention_error())
     }
 
     /// Pushes as many values as fit into the document, and the rest to the tail, of an array without spilled elements.
@@ -180,96 +171,91 @@ impl ArrayUpdate {
 
     /// Pushes the values by chunks that are filled before. With `to_set`, pushes only values that the array does not have, and returns
     /// `None` if a single step is enough.
-    pub(super) fn push_staged<'a>(
-        &'a self,
-        values: &'a [Bson],
+    pub(super) async fn push_staged(
+        &self,
+        values: &[Bson],
         to_set: bool,
-    ) -> BoxFuture<'a, Result<Option<WriteOutcome>>> {
-        Box::pin(async move {
-            let field = self.field;
-            for attempt in write_attempts() {
-                let Some(owner) = self.read_idle_state().await? else {
-                    return Ok(Some(WriteOutcome::default()));
-                };
-                let id = owner.id.clone();
-                let array = self.array_handle(&id);
-                if !rewrite::is_resident_sorted(field, &owner) {
-                    rewrite::spill_or_sort(&array).await?;
-                    continue;
+    ) -> Result<Option<WriteOutcome>> {
+        let field = self.field;
+        for attempt in write_attempts() {
+            let Some(owner) = self.read_idle_state().await? else {
+                return Ok(Some(WriteOutcome::default()));
+            };
+            let id = owner.id.clone();
+            let array = self.array_handle(&id);
+            if !rewrite::is_resident_sorted(field, &owner) {
+                rewrite::spill_or_sort(&array).await?;
+                continue;
+            }
+            let nothing_spilled = owner.manifest.is_none();
+            let mut values = values.to_vec();
+            if to_set {
+                let missing = self.missing_values(&owner, &values).await?;
+                if self.fits_single_step(&owner, &missing)? {
+                    return Ok(None);
                 }
-                let nothing_spilled = owner.manifest.is_none();
-                let mut values = values.to_vec();
-                if to_set {
-                    let missing = self.missing_values(&owner, &values).await?;
-                    if self.fits_single_step(&owner, &missing)? {
-                        return Ok(None);
-                    }
-                    // An array without spilled elements has no version. The missing values may change before the work is recorded, so
-                    // keep all values until then.
-                    if !nothing_spilled {
-                        values = missing;
-                    }
-                }
-                let work = ArrayWork::new(&self.cx.access, ArrayWorkKind::Stage);
-                let condition = self.unchanged_since_read(owner.manifest.as_ref());
-                let Some(frozen) = array.begin_work(condition, &work, true).await? else {
-                    retry::pause_before_retry("the array has changed since the read", attempt)
-                        .await;
-                    continue;
-                };
-                let Some((manifest, block)) = frozen.manifest.as_ref().and_then(|manifest| {
-                    let block = manifest.work.as_ref()?.block.clone();
-                    Some((manifest, block))
-                }) else {
-                    return Err(self.contention_error());
-                };
-                let mut unchanged_tail = Document::new();
-                if to_set {
-                    // Values may have been pushed since the read. Spilled elements cannot have changed.
-                    let unchunked =
-                        ElementSet::from_elements(frozen.resident.iter().chain(&block))?;
-                    values = unchunked.filter_missing(values)?;
-                    let are_few = chunks::split_for_requests(&values)?.len() <= 1;
-                    let tail = field.manifest_path(TAIL);
-                    let (tail, condition) = match are_few {
-                        true => (tail, doc! { "$nin": values.clone() }),
-                        // The values are too many for one condition. Require an empty tail instead.
-                        false => (format!("{tail}.0"), doc! { "$exists": false }),
-                    };
-                    unchanged_tail.insert(tail, condition);
-                }
-                let (operators, spilled) = match ArrayOrder::from_field(field) {
-                    Some(order) => {
-                        self.stage_ordered_push(&order, &frozen.resident, manifest, &values)?
-                    }
-                    None => self.stage_push(&frozen.resident, nothing_spilled, &values)?,
-                };
-                if to_set && spilled.is_empty() {
-                    // A single step is enough by now.
-                    self.reclaim_unpublished(&array, work.token).await?;
-                    continue;
-                }
-                let elements: Vec<_> = block.into_iter().chain(spilled).collect();
-                let count = elements.len() as i64;
-                let target = PublishTarget {
-                    generation: manifest.generation.unwrap_or_else(ObjectId::new),
-                    first_seq: manifest.next_seq,
-                    count: manifest.count + count,
-                    swept_generation: None,
-                };
-                match self
-                    .publish_chunks(&array, &work, target, elements, operators, unchanged_tail)
-                    .await?
-                {
-                    Some(done) => return Ok(Some(done)),
-                    None => {
-                        retry::pause_before_retry("the pending change was taken over", attempt)
-                            .await
-                    }
+                // An array without spilled elements has no version. The missing values may change before the work is recorded, so
+                // keep all values until then.
+                if !nothing_spilled {
+                    values = missing;
                 }
             }
-            Err(self.contention_error())
-        })
+            let work = ArrayWork::new(&self.cx.access, ArrayWorkKind::Stage);
+            let condition = self.unchanged_since_read(owner.manifest.as_ref());
+            let Some(frozen) = array.begin_work(condition, &work, true).await? else {
+                pause_after_change(attempt).await;
+                continue;
+            };
+            let Some((manifest, block)) = frozen.manifest.as_ref().and_then(|manifest| {
+                let block = manifest.work.as_ref()?.block.clone();
+                Some((manifest, block))
+            }) else {
+                return Err(self.contention_error());
+            };
+            let mut unchanged_tail = Document::new();
+            if to_set {
+                // Values may have been pushed since the read. Spilled elements cannot have changed.
+                let unchunked = ElementSet::from_elements(frozen.resident.iter().chain(&block))?;
+                values = unchunked.filter_missing(values)?;
+                let are_few = chunks::split_for_requests(&values)?.len() <= 1;
+                let tail = field.manifest_path(TAIL);
+                let (tail, condition) = match are_few {
+                    true => (tail, doc! { "$nin": values.clone() }),
+                    // The values are too many for one condition. Require an empty tail instead.
+                    false => (format!("{tail}.0"), doc! { "$exists": false }),
+                };
+                unchanged_tail.insert(tail, condition);
+            }
+            let (operators, spilled) = match ArrayOrder::from_field(field) {
+                Some(order) => {
+                    self.stage_ordered_push(&order, &frozen.resident, manifest, &values)?
+                }
+                None => self.stage_push(&frozen.resident, nothing_spilled, &values)?,
+            };
+            if to_set && spilled.is_empty() {
+                // A single step is enough by now.
+                array.complete_own_work(work.token).await?;
+                continue;
+            }
+            let elements: Vec<_> = block.into_iter().chain(spilled).collect();
+            let count = elements.len() as i64;
+            let target = PublishTarget {
+                generation: manifest.generation.unwrap_or_else(ObjectId::new),
+                first_seq: manifest.next_seq,
+                count: manifest.count + count,
+                swept_generation: None,
+            };
+            match self
+                .publish_chunks(&array, &work, target, elements, operators, unchanged_tail)
+                .await?
+            {
+                Some(done) => return Ok(Some(done)),
+                None => {
+                    retry::pause_before_retry("the pending change was taken over", attempt).await
+                }
+            }
+        }
+        Err(self.contention_error())
     }
 
     /// Returns the operators for the owner document, and the elements that go to chunks.
