@@ -54,7 +54,7 @@ use crate::{
     },
     pending::{expired::RecoveryReport, record::PendingKind},
     schema::{Model, OverflowField},
-    session::access::{Access, ModelAccess},
+    session::access::ModelAccess,
     write::footprint::update_touches,
 };
 
@@ -86,8 +86,18 @@ impl Maintainer for Arrays {
         }
     }
 
-    fn reasons(&self, _access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-        array_reasons(_access.model, footprint)
+    fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        let is_affected = |field: &&OverflowField| match footprint {
+            Footprint::Inserts(documents) => insert::needs_rearranging(access.model, documents),
+            Footprint::Changes(change) => {
+                let update = change.update();
+                update.is_some_and(|update| update_touches(update, field.stored))
+            }
+            Footprint::Removes => true,
+        };
+        let fields = access.model.overflows.iter().filter(is_affected);
+        let reason = |field: &OverflowField| format!("`{}` is an overflow array", field.stored);
+        fields.map(reason).collect()
     }
 
     fn run(
@@ -116,7 +126,20 @@ impl Maintainer for Arrays {
         _models: &[&'static Model],
         declared: &mut Vec<(&'static Model, Vec<Index>)>,
     ) {
-        add_overflow_indexes(declared);
+        let mut chunk_indexes = Vec::new();
+        for (model, indexes) in &mut *declared {
+            for field in model.overflows {
+                indexes.push(Index::sparse_on(
+                    PendingKind::overflow_array(field).lease_path(),
+                ));
+                let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
+                let in_order = [field.owner, CHUNK_GENERATION, field.seq].map(ascending);
+                let provisional = Index::sparse_on(PROVISIONAL_LEASE);
+                let indexes_of_chunks = vec![Index::new(in_order.to_vec()), provisional];
+                chunk_indexes.push((field.chunks, indexes_of_chunks));
+            }
+        }
+        declared.extend(chunk_indexes);
     }
 
     fn pending_kinds(&self, _access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
@@ -157,11 +180,26 @@ impl Maintainer for Arrays {
 
     fn complete_element_change<'a>(
         &'a self,
-        access: &'a Access,
-        (model, field): (&'static Model, &'static OverflowField),
+        access: ModelAccess<'a>,
+        field: &'static OverflowField,
         id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(complete_element_change(access.to(model), field, id))
+        Box::pin(async move {
+            let id = Bson::try_from(id.clone()).map_err(crate::error::from_bson)?;
+            let array = ArrayHandle::new(access, field, &id);
+            for attempt in write_attempts() {
+                let owner = array.read_state().await?;
+                match owner.filter(|owner| {
+                    owner
+                        .pending_work()
+                        .is_some_and(ArrayWork::is_element_change)
+                }) {
+                    None => return Ok(()),
+                    Some(owner) => array.complete_or_wait(owner, attempt).await?,
+                }
+            }
+            Err(array.contention_error())
+        })
     }
 }
 
@@ -185,61 +223,6 @@ impl Maintainer for ArrayDeletes {
     ) -> BoxFuture<'static, Result<WriteOutcome>> {
         Box::pin(delete::delete_with_chunks(cx, write))
     }
-}
-
-/// Returns why a write needs more than one operation for overflow arrays.
-fn array_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
-    let is_affected = |field: &&OverflowField| match footprint {
-        Footprint::Inserts(documents) => insert::needs_rearranging(model, documents),
-        Footprint::Changes(change) => {
-            let update = change.update();
-            update.is_some_and(|update| update_touches(update, field.stored))
-        }
-        Footprint::Removes => true,
-    };
-    let fields = model.overflows.iter().filter(is_affected);
-    let reason = |field: &OverflowField| format!("`{}` is an overflow array", field.stored);
-    fields.map(reason).collect()
-}
-
-/// Completes a pending element change, so that spilled elements agree with the resident ones.
-async fn complete_element_change(
-    access: ModelAccess<'_>,
-    field: &'static OverflowField,
-    id: &RawBson,
-) -> Result<()> {
-    let id = Bson::try_from(id.clone()).map_err(crate::error::from_bson)?;
-    let array = ArrayHandle::new(access, field, &id);
-    for attempt in write_attempts() {
-        let owner = array.read_state().await?;
-        match owner.filter(|owner| {
-            owner
-                .pending_work()
-                .is_some_and(ArrayWork::is_element_change)
-        }) {
-            None => return Ok(()),
-            Some(owner) => array.complete_or_wait(owner, attempt).await?,
-        }
-    }
-    Err(array.contention_error())
-}
-
-/// Adds the indexes for the pending work of arrays, and the indexes of the chunk collections.
-fn add_overflow_indexes(declared: &mut Vec<(&'static Model, Vec<Index>)>) {
-    let mut chunk_indexes = Vec::new();
-    for (model, indexes) in &mut *declared {
-        for field in model.overflows {
-            indexes.push(Index::sparse_on(
-                PendingKind::overflow_array(field).lease_path(),
-            ));
-            let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
-            let in_order = [field.owner, CHUNK_GENERATION, field.seq].map(ascending);
-            let provisional = Index::sparse_on(PROVISIONAL_LEASE);
-            let indexes_of_chunks = vec![Index::new(in_order.to_vec()), provisional];
-            chunk_indexes.push((field.chunks, indexes_of_chunks));
-        }
-    }
-    declared.extend(chunk_indexes);
 }
 
 /// Spills the surplus elements of an array that has too many resident elements. Returns whether the array had surplus elements.

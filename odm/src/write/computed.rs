@@ -58,8 +58,16 @@ impl Maintainer for ComputedFields {
         is_change && !(cx.model.computed.is_empty() && cx.conditional_record.is_none())
     }
 
-    fn reasons(&self, _access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-        computed_reasons(_access.model, footprint)
+    fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
+        let Footprint::Changes(change) = footprint else {
+            // An insert computes the fields in this process, and a delete computes none.
+            return Vec::new();
+        };
+        let changed = change
+            .update()
+            .map(|update| recomputed_fields(access.model, update));
+        let reason = |field| format!("`{field}` is computed from a changed field");
+        changed.into_iter().flatten().map(reason).collect()
     }
 
     fn run(
@@ -77,19 +85,6 @@ impl Maintainer for ComputedFields {
             .map(|field| (field.stored.to_owned(), description(field)))
             .collect()
     }
-}
-
-/// Returns why a write computes fields: the computed fields with a changed input.
-fn computed_reasons(model: &Model, footprint: &Footprint<'_>) -> Vec<String> {
-    let Footprint::Changes(change) = footprint else {
-        // An insert computes the fields in this process, and a delete computes none.
-        return Vec::new();
-    };
-    let changed = change
-        .update()
-        .map(|update| recomputed_fields(model, update));
-    let reason = |field| format!("`{field}` is computed from a changed field");
-    changed.into_iter().flatten().map(reason).collect()
 }
 
 /// Returns the pipeline stages that compute these fields. A field that depends on another computed field is in a later stage.

@@ -88,7 +88,48 @@ impl Maintainer for Copies {
     }
 
     fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-        copy_reasons(access, footprint)
+        let model = access.model;
+        let groups = copy_groups(model);
+        let fills = |group: &layout::CopyGroup| {
+            let names = group
+                .fields
+                .iter()
+                .map(|field| group.field_path(field.stored));
+            let names = names.collect::<Vec<_>>().join("`, `");
+            let source = (group.source_model)().collection;
+            format!("`{}` fills `{names}` from {source}", group.reference_path())
+        };
+        match footprint {
+            Footprint::Inserts(_) => groups.iter().map(fills).collect(),
+            Footprint::Changes(change) => {
+                let Some(update) = change.update() else {
+                    return Vec::new();
+                };
+                let is_filled = |group: &&layout::CopyGroup| {
+                    path_changes(update).any(|change| group.overlaps(change))
+                };
+                let mut reasons: Vec<_> = groups.iter().filter(is_filled).map(fills).collect();
+                let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
+                let changed = pending::changed_copies(model, &dependents, update);
+                reasons.extend(changed.map(|(dependent, group, field)| {
+                    let copy = group.field_path(field.stored);
+                    format!(
+                        "`{}` is copied to `{copy}` of {}",
+                        field.source_path, dependent.collection
+                    )
+                }));
+                reasons
+            }
+            Footprint::Removes => {
+                let dependents = dependent_groups(access.schema_models(), model);
+                let cleared = dependents.filter(|(_, group)| group.is_clearing());
+                let reasons = cleared.map(|(dependent, group)| {
+                    let (reference, dependents) = (group.reference_path(), dependent.collection);
+                    format!("the copies beside `{reference}` of {dependents} become null")
+                });
+                reasons.collect()
+            }
+        }
     }
 
     fn run(
@@ -106,7 +147,14 @@ impl Maintainer for Copies {
     }
 
     fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
-        path_of_new_reference(model, update)
+        let groups = copy_groups(model);
+        let found = path_changes(update).find(|change| {
+            let mut groups = groups.iter();
+            groups.any(|group| {
+                group.overlaps(*change) && can_add_reference(model, (group.source_model)(), change)
+            })
+        });
+        found.map(|change| change.path.to_owned())
     }
 
     fn managed_paths(&self, model: &Model) -> Vec<String> {
@@ -114,7 +162,18 @@ impl Maintainer for Copies {
     }
 
     fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
-        declared_copies(model)
+        let mut descriptions = BTreeMap::new();
+        for group in copy_groups(model) {
+            for field in group.fan_out_fields() {
+                let source = (group.source_model)().collection;
+                let description = format!(
+                    "copy of {source}.{} by {}",
+                    field.source_path, group.reference
+                );
+                descriptions.insert(group.field_path(field.stored), description);
+            }
+        }
+        descriptions
     }
 
     fn add_indexes(
@@ -145,7 +204,7 @@ impl Maintainer for Copies {
     }
 
     fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
-        match has_clearing_dependents(models, model) {
+        match dependent_groups(models, model).any(|(_, group)| group.is_clearing()) {
             true => DeleteFollowUp::OnReferrers,
             false => DeleteFollowUp::None,
         }
@@ -165,7 +224,23 @@ impl Maintainer for Copies {
         access: ModelAccess<'_>,
         change: &mut DocumentChange,
     ) -> Result<Detach> {
-        clear_detached_copies(access, change)
+        let model = access.model;
+        let mut detach = Detach::default();
+        let (DocumentChange::Operators { update, .. }, true) = (change, model.copies.has_filled())
+        else {
+            return Ok(detach);
+        };
+        fill::null_copies(model, update)?;
+        let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
+        if let Some((fan_out, record)) = pending::add_pending_fan_out(access, &dependents, update)?
+        {
+            let pending = PendingCopies::of_fan_out(fan_out.0, fan_out.1);
+            detach.conditional_record = Some(record);
+            detach.follow_up = Some(Box::new(move |access| {
+                pending.run_in_background(access.to(model));
+            }));
+        }
+        Ok(detach)
     }
 }
 
@@ -207,18 +282,6 @@ pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) ->
     path_changes(update).any(|change| groups.iter().any(|group| group.overlaps(change)))
 }
 
-/// Returns a path at which an update can store a copied reference between models with a shared scope.
-fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
-    let groups = copy_groups(model);
-    let found = path_changes(update).find(|change| {
-        let mut groups = groups.iter();
-        groups.any(|group| {
-            group.overlaps(*change) && can_add_reference(model, (group.source_model)(), change)
-        })
-    });
-    found.map(|change| change.path.to_owned())
-}
-
 /// Whether documents of a model have copies that need revalidation.
 fn is_dependent(model: &Model) -> bool {
     model.copies.has_filled()
@@ -227,32 +290,11 @@ fn is_dependent(model: &Model) -> bool {
             .any(layout::CopyGroup::has_fan_out)
 }
 
-/// Returns the copies of a model by path, each with a description of the source field.
-fn declared_copies(model: &Model) -> BTreeMap<String, String> {
-    let mut descriptions = BTreeMap::new();
-    for group in copy_groups(model) {
-        for field in group.fan_out_fields() {
-            let source = (group.source_model)().collection;
-            let description = format!(
-                "copy of {source}.{} by {}",
-                field.source_path, group.reference
-            );
-            descriptions.insert(group.field_path(field.stored), description);
-        }
-    }
-    descriptions
-}
-
 /// Whether other models copy from this model.
 fn is_source(access: ModelAccess<'_>) -> bool {
     layout::dependent_models(access.schema_models(), access.model)
         .next()
         .is_some()
-}
-
-/// Whether a delete of documents of this model sets copies in other models to null.
-fn has_clearing_dependents(models: &[&'static Model], model: &'static Model) -> bool {
-    dependent_groups(models, model).any(|(_, group)| group.is_clearing())
 }
 
 /// Returns the path of a copy in `model` that a delete of the source document sets to null.
@@ -264,52 +306,6 @@ pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
         let cleared = fields.find(|field| field.clears)?;
         Some(group.field_path(cleared.stored))
     })
-}
-
-/// Returns why a write affects copies: the references whose copies the write fills, and the copied fields that change.
-fn copy_reasons(access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-    let model = access.model;
-    let groups = copy_groups(model);
-    let fills = |group: &layout::CopyGroup| {
-        let names = group
-            .fields
-            .iter()
-            .map(|field| group.field_path(field.stored));
-        let names = names.collect::<Vec<_>>().join("`, `");
-        let source = (group.source_model)().collection;
-        format!("`{}` fills `{names}` from {source}", group.reference_path())
-    };
-    match footprint {
-        Footprint::Inserts(_) => groups.iter().map(fills).collect(),
-        Footprint::Changes(change) => {
-            let Some(update) = change.update() else {
-                return Vec::new();
-            };
-            let is_filled = |group: &&layout::CopyGroup| {
-                path_changes(update).any(|change| group.overlaps(change))
-            };
-            let mut reasons: Vec<_> = groups.iter().filter(is_filled).map(fills).collect();
-            let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-            let changed = pending::changed_copies(model, &dependents, update);
-            reasons.extend(changed.map(|(dependent, group, field)| {
-                let copy = group.field_path(field.stored);
-                format!(
-                    "`{}` is copied to `{copy}` of {}",
-                    field.source_path, dependent.collection
-                )
-            }));
-            reasons
-        }
-        Footprint::Removes => {
-            let dependents = dependent_groups(access.schema_models(), model);
-            let cleared = dependents.filter(|(_, group)| group.is_clearing());
-            let reasons = cleared.map(|(dependent, group)| {
-                let (reference, dependents) = (group.reference_path(), dependent.collection);
-                format!("the copies beside `{reference}` of {dependents} become null")
-            });
-            reasons.collect()
-        }
-    }
 }
 
 /// Fills new elements of overflow arrays, before the write decides between the owner document and chunk documents.
@@ -439,24 +435,4 @@ async fn run_with_fan_out(
         return None;
     }
     Some(result)
-}
-
-/// Sets the copies beside a reference to null when an update removes the reference.
-fn clear_detached_copies(access: ModelAccess<'_>, change: &mut DocumentChange) -> Result<Detach> {
-    let model = access.model;
-    let mut detach = Detach::default();
-    let (DocumentChange::Operators { update, .. }, true) = (change, model.copies.has_filled())
-    else {
-        return Ok(detach);
-    };
-    fill::null_copies(model, update)?;
-    let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-    if let Some((fan_out, record)) = pending::add_pending_fan_out(access, &dependents, update)? {
-        let pending = PendingCopies::of_fan_out(fan_out.0, fan_out.1);
-        detach.conditional_record = Some(record);
-        detach.follow_up = Some(Box::new(move |access| {
-            pending.run_in_background(access.to(model));
-        }));
-    }
-    Ok(detach)
 }

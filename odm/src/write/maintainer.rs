@@ -208,8 +208,8 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Completes a pending change of elements in the document, so that all elements agree.
     fn complete_element_change<'a>(
         &'a self,
-        _access: &'a Access,
-        _array: (&'static Model, &'static OverflowField),
+        _access: ModelAccess<'a>,
+        _array: &'static OverflowField,
         _id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))

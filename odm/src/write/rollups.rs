@@ -94,7 +94,31 @@ impl Maintainer for Rollups {
     }
 
     fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-        rollup_reasons(access, footprint)
+        let model = access.model;
+        let groups = rollup_groups(access.schema_models(), model).into_iter();
+        let affected = groups.filter(|group| match footprint {
+            Footprint::Inserts(_) | Footprint::Removes => true,
+            Footprint::Changes(change) => {
+                let update = change.update();
+                update.is_none_or(|update| group.is_changed_by(model, update))
+            }
+        });
+        let mut reasons: Vec<_> = affected
+            .map(|group| {
+                let names = group.rollups.iter().map(|rollup| rollup.stored);
+                let names = names.collect::<Vec<_>>().join("`, `");
+                let parents = group.parent_model.collection;
+                format!("`{}` leads to `{names}` of {parents}", group.reference)
+            })
+            .collect();
+        if is_parent_model(model) && matches!(footprint, Footprint::Inserts(_)) {
+            let names = model.rollups.iter().map(|rollup| rollup.stored);
+            let names = names.collect::<Vec<_>>().join("`, `");
+            reasons.push(format!(
+                "`{names}` of the new documents must count existing children"
+            ));
+        }
+        reasons
     }
 
     fn run(
@@ -122,7 +146,32 @@ impl Maintainer for Rollups {
         models: &[&'static Model],
         declared: &mut Vec<(&'static Model, Vec<Index>)>,
     ) {
-        add_rollup_indexes(models, declared);
+        for (model, indexes) in declared {
+            let groups = rollup_groups(models, model);
+            for group in &groups {
+                Index::declare_on(group.reference.clone(), indexes);
+                for rollup in &group.rollups {
+                    let sort_field = match rollup.kind {
+                        RollupKind::Count | RollupKind::Sum(_) => continue,
+                        RollupKind::Latest { by, .. } => by().to_string(),
+                    };
+                    let list_index = Index::new(vec![
+                        (group.reference.clone(), Direction::Ascending),
+                        (sort_field, Direction::Descending),
+                        ("_id".to_owned(), Direction::Descending),
+                    ]);
+                    if !indexes.iter().any(|index| index.serves_as(&list_index)) {
+                        indexes.push(list_index);
+                    }
+                }
+            }
+            if !groups.is_empty() {
+                indexes.push(Index::sparse_on(PendingKind::ROLLUP.lease_path()));
+            }
+            if is_parent_model(model) {
+                indexes.push(Index::sparse_on(PendingKind::RECOMPUTE.lease_path()));
+            }
+        }
     }
 
     fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
@@ -174,7 +223,14 @@ impl Maintainer for Rollups {
     }
 
     fn mark_tombstone(&self, access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
-        mark_pending_on_delete(access, set)
+        match is_child_model(access) {
+            true => append_field(
+                set,
+                PendingKind::ROLLUP.record_path(),
+                PendingToken::with_new_lease(access.lease()).to_raw()?,
+            ),
+            false => Ok(()),
+        }
     }
 
     fn finish_tombstone<'a>(
@@ -182,7 +238,12 @@ impl Maintainer for Rollups {
         full_access: ModelAccess<'a>,
         id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(subtract_deleted_child(full_access, id))
+        Box::pin(async move {
+            match is_child_model(full_access) {
+                true => queue::apply_matching(full_access, id_filter(id)).await,
+                false => Ok(()),
+            }
+        })
     }
 
     fn extend_detach(
@@ -220,68 +281,9 @@ fn describe_rollup(rollup: &Rollup) -> String {
     format!("{value} of {source} when {conditions:?}")
 }
 
-/// Adds the indexes that find children and pending work to the declared indexes.
-fn add_rollup_indexes(models: &[&'static Model], declared: &mut [(&'static Model, Vec<Index>)]) {
-    for (model, indexes) in declared {
-        let groups = rollup_groups(models, model);
-        for group in &groups {
-            Index::declare_on(group.reference.clone(), indexes);
-            for rollup in &group.rollups {
-                let sort_field = match rollup.kind {
-                    RollupKind::Count | RollupKind::Sum(_) => continue,
-                    RollupKind::Latest { by, .. } => by().to_string(),
-                };
-                let list_index = Index::new(vec![
-                    (group.reference.clone(), Direction::Ascending),
-                    (sort_field, Direction::Descending),
-                    ("_id".to_owned(), Direction::Descending),
-                ]);
-                if !indexes.iter().any(|index| index.serves_as(&list_index)) {
-                    indexes.push(list_index);
-                }
-            }
-        }
-        if !groups.is_empty() {
-            indexes.push(Index::sparse_on(PendingKind::ROLLUP.lease_path()));
-        }
-        if is_parent_model(model) {
-            indexes.push(Index::sparse_on(PendingKind::RECOMPUTE.lease_path()));
-        }
-    }
-}
-
 /// Whether documents of a model are children: another model has rollups of this model.
 fn is_child_model(access: ModelAccess<'_>) -> bool {
     !rollup_groups(access.schema_models(), access.model).is_empty()
-}
-
-/// Returns why a write affects rollups: the rollups of parents that may change.
-fn rollup_reasons(access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
-    let model = access.model;
-    let groups = rollup_groups(access.schema_models(), model).into_iter();
-    let affected = groups.filter(|group| match footprint {
-        Footprint::Inserts(_) | Footprint::Removes => true,
-        Footprint::Changes(change) => {
-            let update = change.update();
-            update.is_none_or(|update| group.is_changed_by(model, update))
-        }
-    });
-    let mut reasons: Vec<_> = affected
-        .map(|group| {
-            let names = group.rollups.iter().map(|rollup| rollup.stored);
-            let names = names.collect::<Vec<_>>().join("`, `");
-            let parents = group.parent_model.collection;
-            format!("`{}` leads to `{names}` of {parents}", group.reference)
-        })
-        .collect();
-    if is_parent_model(model) && matches!(footprint, Footprint::Inserts(_)) {
-        let names = model.rollups.iter().map(|rollup| rollup.stored);
-        let names = names.collect::<Vec<_>>().join("`, `");
-        reasons.push(format!(
-            "`{names}` of the new documents must count existing children"
-        ));
-    }
-    reasons
 }
 
 /// Records pending work in an update that can change the contributions of the documents. Returns the token.
@@ -304,19 +306,6 @@ fn mark_pending_if_changed(
         token.to_raw()?,
     )?;
     Ok(Some(token))
-}
-
-/// Records pending work together with a tombstone. The new token invalidates a concurrent worker that still applies the
-/// contributions from before the delete.
-fn mark_pending_on_delete(access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
-    match is_child_model(access) {
-        true => append_field(
-            set,
-            PendingKind::ROLLUP.record_path(),
-            PendingToken::with_new_lease(access.lease()).to_raw()?,
-        ),
-        false => Ok(()),
-    }
 }
 
 /// Runs a write and updates the rollups of the parents. The outcome says whether the update of the parents also shows that the copied
@@ -578,14 +567,6 @@ async fn subtract_deleted_children(
     let DeletedChildren { groups, children } = deleted;
     let found_parents = transactional::update_parents(access, &groups, &children).await?;
     MissingParents::find_missing(&found_parents, &groups, &children)
-}
-
-/// Subtracts the contributions of a document with a tombstone, before the document is deleted.
-async fn subtract_deleted_child(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
-    match is_child_model(access) {
-        true => queue::apply_matching(access, id_filter(id)).await,
-        false => Ok(()),
-    }
 }
 
 /// Applies the contributions of a write in the background: the caller does not wait.

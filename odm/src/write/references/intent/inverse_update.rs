@@ -210,7 +210,7 @@ pub(super) async fn remove_from_inverses(
             } else {
                 // Pending changes of the overflow array come first.
                 for kind in MAINTAINERS {
-                    kind.complete_element_change(access, (model, field), referrer)
+                    kind.complete_element_change(access.to(model), field, referrer)
                         .await?;
                 }
                 current.append(&mut rule.referenced_among(access, referrer, &candidates).await?);
