@@ -30,7 +30,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{WrongCount, find_wrong_rollups};
 use child::ChildState;
@@ -46,7 +46,7 @@ use super::{
         AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Strategy,
         WriteContext,
     },
-    metadata_update::{remove_records, set_at},
+    metadata_update::{MetadataUpdate, remove_records, set_at, to_raw_document},
     recovery,
     version_clock::first_version,
 };
@@ -100,7 +100,7 @@ impl Maintainer for Rollups {
             Footprint::Inserts(_) | Footprint::Removes => true,
             Footprint::Changes(change) => {
                 let update = change.update();
-                update.is_none_or(|update| group.is_changed_by(model, update))
+                update.is_none_or(|update| group.is_changed_by(update))
             }
         });
         let mut reasons: Vec<_> = affected
@@ -292,10 +292,7 @@ fn mark_pending_if_changed(
     update: &mut RawDocumentBuf,
 ) -> Result<Option<PendingToken>> {
     let groups = rollup_groups(access.schema_models(), access.model);
-    if !groups
-        .iter()
-        .any(|group| group.is_changed_by(access.model, update))
-    {
+    if !groups.iter().any(|group| group.is_changed_by(update)) {
         return Ok(None);
     }
     let token = PendingToken::with_new_lease(access.lease());
@@ -409,11 +406,11 @@ async fn insert_children(
     }
     let mut write = write;
     let token = PendingToken::with_new_lease(access.lease());
-    let (mut children, fields) = (Vec::new(), child_fields(model, groups));
+    let (mut children, fields) = (Vec::new(), child_fields(groups));
     for raw in write.documents_to_insert().into_iter().flatten() {
         edit_fields(raw, &fields, |document| {
             for group in groups {
-                let contributions = group.contributions_of(model, document)?;
+                let contributions = group.contributions_of(document)?;
                 let record = contributions
                     .iter()
                     .map(|contribution| contribution.to_record(false))
@@ -422,7 +419,7 @@ async fn insert_children(
             }
             let pending_path = PendingKind::ROLLUP.record_path();
             set_at(document, pending_path, token.to_document());
-            children.push(ChildState::from_document(model, groups, document)?);
+            children.push(ChildState::from_document(groups, document)?);
             Ok(())
         })?;
     }
@@ -627,6 +624,20 @@ fn still_pending_error(model: &Model, kind: PendingKind, id: &RawBson) -> Error 
 /// Whether a document has pending work of a kind.
 fn has_pending(raw: &RawDocument, kind: PendingKind) -> Result<bool> {
     Ok(kind.lease_end(raw)?.is_some())
+}
+
+/// Returns an update of the metadata of rollups in the documents that a filter matches.
+fn rollup_update(
+    step: &'static str,
+    filter: &Document,
+    update: Document,
+) -> Result<MetadataUpdate> {
+    let filter = to_raw_document(filter)?;
+    Ok(MetadataUpdate::new(
+        Stage::ROLLUPS.step(step),
+        filter,
+        update,
+    ))
 }
 
 /// Removes the pending work of one token from documents.

@@ -49,10 +49,10 @@ pub(crate) async fn find_wrong_rollups(
             parents.insert(OrderedId::from_bson(&id)?, (batch_position, id, document));
         }
     }
-    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), access.model) {
+    for group in rollup_groups_of_parent(access.schema_models(), access.model) {
         let ids: Vec<_> = parents.values().map(|(_, id, _)| id.clone()).collect();
         let ContributionSums { sums, pending } =
-            sum_contributions(access.to(child_model), &group, ids).await?;
+            sum_contributions(access.to(group.child_model), &group, ids).await?;
         for (batch_position, _, document) in parents.values() {
             let parent = ParentIdentity::of_document(&group, document);
             let key = &parent.to_key()?;
@@ -74,7 +74,8 @@ pub(crate) async fn find_wrong_rollups(
                         let parent = (position, &parent);
                         let filter = Document::new();
                         Bson::Array(
-                            read_latest(access.to(child_model), &group, parent, filter).await?,
+                            read_latest(access.to(group.child_model), &group, parent, filter)
+                                .await?,
                         )
                     }
                 };
@@ -82,7 +83,7 @@ pub(crate) async fn find_wrong_rollups(
                     wrong.push(WrongCount {
                         batch_position: *batch_position,
                         path: rollup.stored,
-                        child_model,
+                        child_model: group.child_model,
                         actual,
                         expected,
                     });
@@ -106,16 +107,15 @@ async fn sum_contributions(
     group: &RollupGroup,
     parent_ids: Vec<Bson>,
 ) -> Result<ContributionSums> {
-    let child_model = access.model;
     let mut contributions = ContributionSums::default();
     let filter = group.children_condition(&doc! { "$in": parent_ids });
-    let fields = child_fields(child_model, std::slice::from_ref(group));
+    let fields = child_fields(std::slice::from_ref(group));
     for_each_document(access, &to_raw_document(&filter)?, None, &mut |raw| {
-        let current = upgrade::upgrade_for_read(child_model, raw)?;
+        let current = upgrade::upgrade_for_read(access.model, raw)?;
         let document = parse_fields(&current, &fields)?;
         let is_pending =
             has_pending(raw, PendingKind::ROLLUP)? || has_pending(raw, PendingKind::REFERENCES)?;
-        for contribution in group.contributions_of(child_model, &document)? {
+        for contribution in group.contributions_of(&document)? {
             let parent_id = contribution.parent_id.clone();
             let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;
             add_values(

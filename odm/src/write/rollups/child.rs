@@ -7,6 +7,7 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 use super::{
     contribution::{Contribution, RollupGroup, child_fields},
     parent::{ParentIdentity, ParentKey},
+    rollup_update,
 };
 use crate::{
     Result,
@@ -17,9 +18,9 @@ use crate::{
         stored::parse_fields,
     },
     pending::record::{PendingKind, PendingToken},
-    schema::{Model, upgrade::read_upgraded},
+    schema::upgrade::read_upgraded,
     session::access::ModelAccess,
-    write::metadata_update::{MetadataUpdate, apply_updates, to_raw_document},
+    write::metadata_update::apply_updates,
 };
 
 /// A child document with the current and the recorded contributions.
@@ -62,25 +63,15 @@ pub(super) struct ParentDeltas<'m> {
 
 impl ChildState {
     /// Reads the children of several documents.
-    pub(super) fn from_raws(
-        model: &Model,
-        groups: &[RollupGroup],
-        raws: &[RawDocumentBuf],
-    ) -> Result<Vec<Self>> {
-        let fields = child_fields(model, groups);
+    pub(super) fn from_raws(groups: &[RollupGroup], raws: &[RawDocumentBuf]) -> Result<Vec<Self>> {
+        let fields = child_fields(groups);
         raws.iter()
-            .map(|raw| Self::from_document(model, groups, &parse_fields(raw, &fields)?))
+            .map(|raw| Self::from_document(groups, &parse_fields(raw, &fields)?))
             .collect()
     }
 
-    pub(super) fn from_document(
-        model: &Model,
-        groups: &[RollupGroup],
-        document: &Document,
-    ) -> Result<Self> {
-        let contributions = groups
-            .iter()
-            .map(|group| group.contributions_of(model, document));
+    pub(super) fn from_document(groups: &[RollupGroup], document: &Document) -> Result<Self> {
+        let contributions = groups.iter().map(|group| group.contributions_of(document));
         let recorded = groups
             .iter()
             .map(|group| group.recorded_contributions(document));
@@ -106,7 +97,7 @@ impl ChildState {
             .find_matching(filter)
             .with_origin(Stage::ROLLUPS.step("read the children"));
         let documents = read_upgraded(&access, access.model, find).await?;
-        Self::from_raws(access.model, groups, &documents)
+        Self::from_raws(groups, &documents)
     }
 
     /// Returns the condition that the contributions did not change since the read: every change of a contribution also changes
@@ -315,11 +306,7 @@ pub(super) async fn record_contributions(
         count += ids.len() as u64;
         let mut filter = doc! { "_id": { "$in": ids } };
         filter.extend(condition);
-        Ok(MetadataUpdate::new(
-            Stage::ROLLUPS.step("record the contributions"),
-            to_raw_document(&filter)?,
-            update,
-        ))
+        rollup_update("record the contributions", &filter, update)
     });
     let changes = changes.collect::<Result<_>>()?;
     Ok(apply_updates(access, changes).await? == count)

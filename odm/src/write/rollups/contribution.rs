@@ -28,6 +28,7 @@ use crate::{
 pub(super) struct RollupGroup {
     /// The stored path of the reference in the children.
     pub(super) reference: String,
+    pub(super) child_model: &'static Model,
     pub(super) parent_model: &'static Model,
     /// The scope fields of both models, which must be equal for a child to contribute. `None` unless both models have a scope.
     pub(super) scope: Option<SharedScope>,
@@ -66,7 +67,10 @@ pub(super) fn is_parent_model(model: &Model) -> bool {
 }
 
 /// Returns the rollup groups that a child model contributes to.
-pub(super) fn rollup_groups(models: &[&'static Model], child_model: &Model) -> Vec<RollupGroup> {
+pub(super) fn rollup_groups(
+    models: &[&'static Model],
+    child_model: &'static Model,
+) -> Vec<RollupGroup> {
     let mut groups: Vec<RollupGroup> = Vec::new();
     for parent_model in models {
         for rollup in parent_model.rollups {
@@ -78,6 +82,7 @@ pub(super) fn rollup_groups(models: &[&'static Model], child_model: &Model) -> V
                 Some(group) => group.rollups.push(rollup),
                 None => groups.push(RollupGroup {
                     reference,
+                    child_model,
                     parent_model,
                     scope: SharedScope::of_models(child_model, parent_model),
                     rollups: vec![rollup],
@@ -88,34 +93,30 @@ pub(super) fn rollup_groups(models: &[&'static Model], child_model: &Model) -> V
     groups
 }
 
-/// Returns the child models of a parent model, with the rollup groups.
+/// Returns the rollup groups of a parent model.
 pub(super) fn rollup_groups_of_parent(
     models: &[&'static Model],
     parent_model: &'static Model,
-) -> Vec<(&'static Model, RollupGroup)> {
+) -> Vec<RollupGroup> {
     let mut child_models: Vec<&'static Model> = Vec::new();
     for rollup in parent_model.rollups {
-        if !child_models
-            .iter()
-            .any(|model| model.collection == rollup.collection)
-        {
+        let mut known = child_models.iter();
+        if !known.any(|model| model.collection == rollup.collection) {
             child_models.push((rollup.model)());
         }
     }
-    let groups = child_models.into_iter().flat_map(|child_model| {
-        let groups = rollup_groups(models, child_model).into_iter();
-        groups.map(move |group| (child_model, group))
-    });
+    let groups = child_models.into_iter();
+    let groups = groups.flat_map(|child_model| rollup_groups(models, child_model));
     groups
-        .filter(|(_, group)| group.parent_model.collection == parent_model.collection)
+        .filter(|group| group.parent_model.collection == parent_model.collection)
         .collect()
 }
 
 /// Returns the top-level fields of a child that all groups read: the `_id`, metadata, and the inputs of contributions.
-pub(super) fn child_fields(child_model: &Model, groups: &[RollupGroup]) -> Vec<String> {
+pub(super) fn child_fields(groups: &[RollupGroup]) -> Vec<String> {
     let mut fields = vec!["_id".to_owned(), metadata::FIELD.to_owned()];
     for group in groups {
-        fields.extend(group.input_fields(child_model));
+        fields.extend(group.input_fields());
     }
     fields.sort_unstable();
     fields.dedup();
@@ -124,8 +125,8 @@ pub(super) fn child_fields(child_model: &Model, groups: &[RollupGroup]) -> Vec<S
 
 impl RollupGroup {
     /// Returns the key of the group in the applied contributions of a parent.
-    pub(super) fn group_key(&self, child_model: &Model) -> String {
-        format!("{}.{}", child_model.collection, self.reference)
+    pub(super) fn group_key(&self) -> String {
+        format!("{}.{}", self.child_model.collection, self.reference)
     }
 
     pub(super) fn has_latest(&self) -> bool {
@@ -136,7 +137,7 @@ impl RollupGroup {
     }
 
     /// Whether an update can change the contributions of the documents.
-    pub(super) fn is_changed_by(&self, child_model: &Model, update: &RawDocument) -> bool {
+    pub(super) fn is_changed_by(&self, update: &RawDocument) -> bool {
         let is_written = |path: &str| update_touches(update, path);
         let depends_on_update = |rollup: &&Rollup| {
             let mut when = (rollup.when)().into_iter();
@@ -151,14 +152,14 @@ impl RollupGroup {
                 }
         };
         is_written(&self.reference)
-            || child_model.soft_delete.is_some_and(is_written)
+            || self.child_model.soft_delete.is_some_and(is_written)
             || self.rollups.iter().any(depends_on_update)
     }
 
     /// Returns the top-level fields of a child on which the contributions depend, except metadata.
-    fn input_fields(&self, child_model: &Model) -> Vec<String> {
+    fn input_fields(&self) -> Vec<String> {
         let scope = self.scope.map(|scope| scope.referrer);
-        let whole_fields = child_model.soft_delete.into_iter().chain(scope);
+        let whole_fields = self.child_model.soft_delete.into_iter().chain(scope);
         let mut paths: Vec<String> = whole_fields.map(ToOwned::to_owned).collect();
         paths.push(self.reference.clone());
         for rollup in &self.rollups {
@@ -181,12 +182,8 @@ impl RollupGroup {
     }
 
     /// Returns the contributions of a document, one for each parent.
-    pub(super) fn contributions_of(
-        &self,
-        child_model: &Model,
-        document: &Document,
-    ) -> Result<Vec<Contribution>> {
-        if is_deleted(child_model, document) {
+    pub(super) fn contributions_of(&self, document: &Document) -> Result<Vec<Contribution>> {
+        if is_deleted(self.child_model, document) {
             return Ok(Vec::new());
         }
         let targets = match value_at(document, &self.reference) {
@@ -269,17 +266,13 @@ impl RollupGroup {
     }
 
     /// Returns the query for a latest-N list without the condition on the reference: the filter and the sort order.
-    pub(super) fn latest_query(
-        &self,
-        child_model: &Model,
-        rollup: &Rollup,
-    ) -> Result<(Document, Document)> {
+    pub(super) fn latest_query(&self, rollup: &Rollup) -> Result<(Document, Document)> {
         let mut filter = Document::new();
         for (path, value) in (rollup.when)() {
             let value = Bson::try_from(value?).map_err(error::from_bson)?;
             filter.insert(path.to_string(), doc! { "$eq": value });
         }
-        if let Some(field) = child_model.soft_delete {
+        if let Some(field) = self.child_model.soft_delete {
             filter.insert(field, Bson::Null);
         }
         // A child with a provisional tombstone still exists: the delete can be rolled back.

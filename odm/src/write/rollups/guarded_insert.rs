@@ -14,7 +14,7 @@ use super::{
     child::{ChildState, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
     parent::{ParentIdentity, ParentKey},
-    parent_update,
+    parent_update, rollup_update,
     standalone::{none_applied, push_applied, remove_applied, version_guard, version_guard_for},
 };
 use crate::{
@@ -26,9 +26,7 @@ use crate::{
     session::access::{Access, ModelAccess, find_matching},
     write::{
         maintainer::Revalidation,
-        metadata_update::{
-            MetadataUpdate, apply_updates, parse_document, to_raw_document, to_raw_value,
-        },
+        metadata_update::{apply_updates, parse_document, to_raw_document, to_raw_value},
     },
 };
 
@@ -156,7 +154,7 @@ impl GuardedInsert {
                 .await?;
                 if push_applied(
                     write_id,
-                    &group.group_key(access.model),
+                    &group.group_key(),
                     &parent_deltas.deltas,
                     &mut update,
                 ) {
@@ -171,15 +169,8 @@ impl GuardedInsert {
                     return Ok(false);
                 };
                 filter.extend(version_guard.clone());
-                filter.extend(none_applied(
-                    &group.group_key(access.model),
-                    &parent_deltas.deltas,
-                ));
-                changes.push(MetadataUpdate::new(
-                    Stage::ROLLUPS.step("update the parents"),
-                    to_raw_document(&filter)?,
-                    update,
-                ));
+                filter.extend(none_applied(&group.group_key(), &parent_deltas.deltas));
+                changes.push(rollup_update("update the parents", &filter, update)?);
             }
             let count = changes.len() as u64;
             if apply_updates(access.to(group.parent_model), changes).await? < count {

@@ -226,7 +226,6 @@ pub(super) async fn read_latest(
     (position, parent): (usize, &ParentIdentity),
     mut filter: Document,
 ) -> Result<Vec<Bson>> {
-    let child_model = access.model;
     let Some(rollup) = group.rollups.get(position) else {
         return Ok(Vec::new());
     };
@@ -234,7 +233,7 @@ pub(super) async fn read_latest(
         RollupKind::Count | RollupKind::Sum(_) => return Ok(Vec::new()),
         RollupKind::Latest { max, .. } => max,
     };
-    let (condition, sort) = group.latest_query(child_model, rollup)?;
+    let (condition, sort) = group.latest_query(rollup)?;
     filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
     filter.extend(parent.scope_condition(group));
     filter.extend(condition);
@@ -244,8 +243,8 @@ pub(super) async fn read_latest(
         .with_sort(to_raw_document(&sort)?)
         .with_limit(max as u64);
     let mut entries = Vec::new();
-    for raw in read_upgraded(&access, child_model, find).await? {
-        let contributions = group.contributions_of(child_model, &parse_document(&raw)?)?;
+    for raw in read_upgraded(&access, access.model, find).await? {
+        let contributions = group.contributions_of(&parse_document(&raw)?)?;
         let excerpt = contributions.into_iter().find_map(|mut contribution| {
             let excerpt = contribution.excerpts.get_mut(position)?;
             excerpt.take()

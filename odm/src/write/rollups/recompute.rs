@@ -8,7 +8,7 @@ use super::{
     ChildState, MAX_CHILDREN_PER_BATCH, MAX_UPDATE_ATTEMPTS, PendingToken, clear_pending,
     contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
     parent::ParentIdentity,
-    parent_update, queue, rollup_groups,
+    parent_update, queue, rollup_groups, rollup_update,
     standalone::{applied_values, contention_error, version_guard},
 };
 use crate::{
@@ -30,9 +30,7 @@ use crate::{
         access::{ModelAccess, find_matching},
         retry,
     },
-    write::metadata_update::{
-        MetadataUpdate, apply_update, parse_document, to_raw_document, to_raw_value,
-    },
+    write::metadata_update::{apply_update, parse_document, to_raw_document, to_raw_value},
 };
 
 /// Recomputes the rollups of new parents. `initial_version` is the initial rollup version.
@@ -48,26 +46,20 @@ pub(super) async fn recompute_new_parents(
 ) -> Result<()> {
     let ids = parent_ids(access, token.token_filter(PendingKind::RECOMPUTE)?).await?;
     let mut has_children = false;
-    for (child_model, group) in rollup_groups_of_parent(access.schema_models(), access.model) {
+    for group in rollup_groups_of_parent(access.schema_models(), access.model) {
         let filter = group.children_condition(&doc! { "$in": ids.clone() });
-        let find = find_matching(child_model.collection, &to_raw_document(&filter)?)
+        let find = find_matching(group.child_model.collection, &to_raw_document(&filter)?)
             .with_origin(Stage::ROLLUPS.step("look for earlier children"))
             .with_limit(1);
-        has_children |= !access.to(child_model).find_ids(find).await?.is_empty();
+        let found = access.to(group.child_model).find_ids(find).await?;
+        has_children |= !found.is_empty();
     }
     if !has_children {
         let mut filter = parse_document(&token.token_filter(PendingKind::RECOMPUTE)?)?;
         filter.insert(ROLLUP_VERSION, doc! { "$eq": initial_version });
         let update = doc! { "$unset": { PendingKind::RECOMPUTE.record_path(): "" }, "$inc": { ROLLUP_VERSION: 1_i64 } };
-        let updated = apply_update(
-            access,
-            MetadataUpdate::new(
-                Stage::ROLLUPS.step("confirm the new parents"),
-                to_raw_document(&filter)?,
-                update,
-            ),
-        )
-        .await?;
+        let confirmation = rollup_update("confirm the new parents", &filter, update)?;
+        let updated = apply_update(access, confirmation).await?;
         if updated == ids.len() as u64 {
             return Ok(());
         }
@@ -154,38 +146,29 @@ async fn parent_ids(access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<V
 pub(crate) async fn recompute_parent(access: ModelAccess<'_>, id: &Bson) -> Result<bool> {
     let full_access = access.with_full_visibility();
     let mut is_changed = false;
-    for (child_model, group) in rollup_groups_of_parent(full_access.schema_models(), access.model) {
+    for group in rollup_groups_of_parent(full_access.schema_models(), access.model) {
+        let children = full_access.to(group.child_model);
         // The scope of a missing parent is unknown: read all children that refer to the `_id`.
         let parent = parent_update::read_parent_in_any_scope(&full_access, &group, id).await?;
         let parent = parent.map(|parent| ParentIdentity::of_document(&group, &parent));
         let same_scope = parent.map_or_else(Document::new, |parent| parent.scope_condition(&group));
-        let outdated =
-            outdated_children(full_access.to(child_model), &group, id, same_scope).await?;
+        let outdated = outdated_children(children, &group, id, same_scope).await?;
         for batch in id_batches(&outdated, MAX_CHILDREN_PER_BATCH) {
             let filter = doc! { "_id": { "$in": batch } };
             // Keep existing tokens: the writers of these children wait for their own tokens.
             let mut unmarked = filter.clone();
             unmarked.insert(PendingKind::ROLLUP.lease_path(), doc! { "$exists": false });
             let update = doc! { "$set": { PendingKind::ROLLUP.record_path(): PendingToken::with_new_lease(access.lease()).to_document() } };
-            apply_update(
-                full_access.to(child_model),
-                MetadataUpdate::new(
-                    Stage::ROLLUPS.step("mark the outdated children"),
-                    to_raw_document(&unmarked)?,
-                    update,
-                ),
-            )
-            .await?;
-            match queue::apply_matching(full_access.to(child_model), to_raw_document(&filter)?)
-                .await
-            {
+            let mark = rollup_update("mark the outdated children", &unmarked, update)?;
+            apply_update(children, mark).await?;
+            match queue::apply_matching(children, to_raw_document(&filter)?).await {
                 // Children with another rejecting parent stay pending.
                 Err(error) if error.kind() == ErrorKind::StillPending => {}
                 result => result?,
             }
             is_changed = true;
         }
-        is_changed |= write_recorded_sums(full_access.to(child_model), &group, id).await?;
+        is_changed |= write_recorded_sums(children, &group, id).await?;
     }
     Ok(is_changed)
 }
@@ -197,17 +180,16 @@ async fn outdated_children(
     id: &Bson,
     same_scope: Document,
 ) -> Result<Vec<Bson>> {
-    let child_model = access.model;
-    let groups = rollup_groups(access.schema_models(), child_model);
-    let fields = child_fields(child_model, &groups);
+    let groups = rollup_groups(access.schema_models(), access.model);
+    let fields = child_fields(&groups);
     let mut outdated = Vec::new();
     let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
     filter.extend(same_scope);
     let filter = to_raw_document(&filter)?;
     for_each_document(access, &filter, None, &mut |raw| {
-        let current = upgrade::upgrade_for_read(child_model, raw)?;
+        let current = upgrade::upgrade_for_read(access.model, raw)?;
         let child = parse_fields(&current, &fields)?;
-        let child = ChildState::from_document(child_model, &groups, &child)?;
+        let child = ChildState::from_document(&groups, &child)?;
         if !child.is_up_to_date() {
             outdated.push(child.id);
         }
@@ -223,7 +205,6 @@ async fn write_recorded_sums(
     group: &RollupGroup,
     id: &Bson,
 ) -> Result<bool> {
-    let child_model = access.model;
     let parent_key = OrderedId::from_bson(id)?;
     for attempt in 1..=MAX_UPDATE_ATTEMPTS {
         let Some(current) = parent_update::read_parent_in_any_scope(&access, group, id).await?
@@ -234,7 +215,7 @@ async fn write_recorded_sums(
         let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
         filter.extend(parent.scope_condition(group));
         let filter = to_raw_document(&filter)?;
-        let applied = applied_values(&current, group, child_model)?;
+        let applied = applied_values(&current, group)?;
         let mut sums = RollupSums::new();
         let projection = to_raw_document(&doc! { CONTRIBUTIONS: 1 })?;
         for_each_document(access, &filter, Some(projection), &mut |raw| {
@@ -275,11 +256,7 @@ async fn write_recorded_sums(
         if is_changed {
             update.insert("$set", set);
         }
-        let guarded_update = MetadataUpdate::new(
-            Stage::ROLLUPS.step("write the recomputed values"),
-            to_raw_document(&filter)?,
-            update,
-        );
+        let guarded_update = rollup_update("write the recomputed values", &filter, update)?;
         let updated = apply_update(access.to(group.parent_model), guarded_update).await;
         if updated.map_err(|error| error.with_id(id.clone()))? > 0 {
             return Ok(is_changed);

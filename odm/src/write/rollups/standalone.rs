@@ -9,7 +9,7 @@ use super::{
     child::{ChildState, ContributionDelta, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
     parent::{ParentIdentity, ParentKey},
-    parent_update, rollup_groups,
+    parent_update, rollup_groups, rollup_update,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -247,11 +247,11 @@ async fn announce_parents(
         }
         let mut filter = doc! { "_id": { "$eq": child.id.clone() } };
         filter.extend(child.unchanged_since_read());
-        changes.push(MetadataUpdate::new(
-            Stage::ROLLUPS.step("record the contributions"),
-            to_raw_document(&filter)?,
+        changes.push(rollup_update(
+            "record the contributions",
+            &filter,
             doc! { "$set": set },
-        ));
+        )?);
     }
     let count = changes.len();
     apply_updates(access, changes).await?;
@@ -297,11 +297,10 @@ pub(super) fn none_applied(group_key: &str, deltas: &[ContributionDelta<'_>]) ->
 pub(super) fn applied_values(
     parent: &Document,
     group: &RollupGroup,
-    child_model: &Model,
 ) -> Result<BTreeMap<OrderedId, Document>> {
     values_of_group(
         &ParsedMetadata::of(parent).applied_contributions(),
-        &group.group_key(child_model),
+        &group.group_key(),
     )
 }
 
@@ -358,7 +357,7 @@ async fn apply_at_parent(
     let Some(group) = groups.get(position) else {
         return Ok(None);
     };
-    let group_key = group.group_key(access.model);
+    let group_key = group.group_key();
     let parent_key = OrderedId::from_bson(&parent.id)?;
     let mut requested = BTreeSet::new();
     for id in ids {
@@ -439,11 +438,7 @@ async fn apply_at_parent(
         }
         let mut filter = parent.to_filter(group)?;
         filter.extend(version_guard(&current));
-        let guarded_update = MetadataUpdate::new(
-            Stage::ROLLUPS.step("update the parent"),
-            to_raw_document(&filter)?,
-            update,
-        );
+        let guarded_update = rollup_update("update the parent", &filter, update)?;
         if apply_update(access.to(group.parent_model), guarded_update).await? > 0 {
             return Ok(Some((write_id, children)));
         }

@@ -14,7 +14,7 @@ use super::{
     parent::ParentKey,
     parent_update, queue,
     recompute::recompute_parent,
-    subtract_deleted_children,
+    rollup_update, subtract_deleted_children,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -33,7 +33,7 @@ use crate::{
     write::{
         WriteOperation, WriteOutcome,
         maintainer::WriteContext,
-        metadata_update::{MetadataUpdate, apply_update, set_at, to_raw_value},
+        metadata_update::{apply_update, set_at, to_raw_value},
     },
 };
 
@@ -49,7 +49,7 @@ pub(super) async fn insert_with_parents(
     let (access, model) = (&cx.access.clone(), cx.model);
     let full_access = access.with_full_visibility();
     let documents = write.documents_to_insert().unwrap_or_default();
-    let children = ChildState::from_raws(model, groups, documents)?;
+    let children = ChildState::from_raws(groups, documents)?;
     let found_parents = update_parents(full_access.to(model), groups, &children).await;
     let found_parents = found_parents.map_err(|error| access.fail_transaction(error))?;
     let token = PendingToken::with_new_lease(access.lease());
@@ -181,11 +181,7 @@ async fn update_parent(
     if is_unchanged && !may_change_list {
         return Ok(None);
     }
-    let change = MetadataUpdate::new(
-        Stage::ROLLUPS.step("update the parent"),
-        parent.to_raw_filter(group)?,
-        update,
-    );
+    let change = rollup_update("update the parent", &parent.to_filter(group)?, update)?;
     let updated = apply_update(access.to(group.parent_model), change).await;
     let updated = updated.map_err(|error| error.with_id(parent.id.clone()))?;
     Ok(Some(updated > 0))
