@@ -34,7 +34,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 
 pub use delete_preview::DeletePreview;
 pub(crate) use delete_preview::preview_delete;
@@ -72,7 +72,7 @@ use crate::{
     },
     error,
     language::query::{append_field, field_missing, single_field_document},
-    metadata::references::{INVERSE_VERSION, LEASE, TombstoneState, tombstone},
+    metadata::references::{INVERSE_VERSION, LEASE, RECORD, TombstoneState, tombstone},
     model::ids::{OrderedId, id_batches, ids_filter, one_of},
     pending::{
         expired::{ExpiredWork, RecoveryReport},
@@ -662,19 +662,10 @@ async fn guard_targets(
             .collect::<Result<Vec<_>>>()?;
         let mut filter = ids_filter(&ids);
         append_field(&mut filter, tombstone::TOKEN, field_missing())?;
-        let change = single_field_document(
-            "$set",
-            single_field_document(INVERSE_VERSION, ObjectId::new())?,
-        )?;
-        if update_metadata(
-            access.to(model),
-            "guard the targets",
-            filter.clone(),
-            change,
-        )
-        .await?
-            == ids.len() as u64
-        {
+        let guard = single_field_document(INVERSE_VERSION, ObjectId::new())?;
+        let step = "guard the targets";
+        let guarded = set_metadata(access.to(model), step, filter.clone(), guard).await?;
+        if guarded == ids.len() as u64 {
             continue;
         }
         let filter = ids_filter(&ids);
@@ -704,7 +695,28 @@ async fn guard_targets(
     Ok(())
 }
 
-/// Updates metadata of documents. The version and the modification time of the documents stay the same.
+/// Sets metadata of the documents that a filter matches, as [`update_metadata`].
+async fn set_metadata(
+    access: ModelAccess<'_>,
+    step: &'static str,
+    filter: RawDocumentBuf,
+    fields: RawDocumentBuf,
+) -> Result<u64> {
+    update_metadata(access, step, filter, rawdoc! { "$set": fields }).await
+}
+
+/// Removes the lease, with the intent record or the tombstone, from the documents that a filter matches.
+async fn remove_record(
+    access: ModelAccess<'_>,
+    step: &'static str,
+    filter: RawDocumentBuf,
+) -> Result<u64> {
+    let record = single_field_document(RECORD, "")?;
+    update_metadata(access, step, filter, rawdoc! { "$unset": record }).await
+}
+
+/// Updates metadata of documents. The version and the modification time of the documents stay the same. Returns the number of
+/// documents.
 async fn update_metadata(
     access: ModelAccess<'_>,
     step: &'static str,

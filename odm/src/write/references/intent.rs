@@ -38,7 +38,7 @@ use prepare_delete::{
     decide_delete, finalize_change, may_restrict_each_other, release_cascaded, resolve_tombstone,
 };
 use stored_state::{
-    StoredState, add_idle_condition, find_state, ids_by_link, intent_filter,
+    StoredState, add_idle_condition, find_by_id, find_state, ids_by_link, intent_filter,
     provisional_tombstone_filter, tombstone_filter,
 };
 use two_phase_delete::{apply_delete_rules, delete_document};
@@ -47,7 +47,7 @@ use super::{
     MAX_LINK_QUERY_DOCUMENTS,
     footprint::ids_below_steps,
     linked_document::{LinkedDocument, read_linked},
-    overflow_references, update_metadata,
+    overflow_references, remove_record, set_metadata, update_metadata,
     validate::{insert_abandoned, is_reference_error, too_much_contention},
 };
 use crate::{
@@ -61,7 +61,7 @@ use crate::{
         self,
         references::{
             INTENT_ABORTED, INTENT_COMMITTED, INTENT_NEW, INTENT_OLD, INTENT_TOKEN,
-            INVERSE_VERSION, LEASE, RECORD, TombstoneState, tombstone,
+            INVERSE_VERSION, LEASE, TombstoneState, tombstone,
         },
     },
     model::{
@@ -232,8 +232,7 @@ async fn abort_insert(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) ->
     let mut set = tombstone::set_final(token)?;
     mark_tombstone(access, &mut set)?;
     let filter = intent_filter(id, token)?;
-    let set = single_field_document("$set", set)?;
-    if update_metadata(access, "abort the insert", filter, set).await? == 1 {
+    if set_metadata(access, "abort the insert", filter, set).await? == 1 {
         recover_document(access, id).await?;
         return Ok(Existence::Gone);
     }
@@ -310,15 +309,8 @@ where
         append_field(&mut intent, LEASE, access.lease().new_end())?;
         let mut unchanged = filter.clone();
         found.add_unchanged_condition(&mut unchanged)?;
-        if update_metadata(
-            access,
-            "record the intent",
-            unchanged,
-            single_field_document("$set", intent)?,
-        )
-        .await?
-            == 0
-        {
+        let recorded = set_metadata(access, "record the intent", unchanged, intent).await?;
+        if recorded == 0 {
             retry::pause_before_retry("the document has changed since the read", attempt).await;
             continue;
         }
@@ -336,7 +328,7 @@ where
             .await;
             continue;
         }
-        let additions = match find_state(access, "read the new references", &id_filter(id)).await? {
+        let additions = match find_by_id(access, "read the new references", id).await? {
             Some(found) => add_to_inverses(access, &found, token).await,
             None => return Ok(None),
         };
@@ -401,14 +393,7 @@ async fn record_spilled_references(
     overflow_references::ensure_intent_fits(access.model, &old_ids, new_ids)?;
     let mut set = single_field_document(INTENT_OLD, old_ids)?;
     append_field(&mut set, LEASE, access.lease().new_end())?;
-    Ok(update_metadata(
-        access,
-        "record the old references",
-        filter,
-        single_field_document("$set", set)?,
-    )
-    .await?
-        == 1)
+    Ok(set_metadata(access, "record the old references", filter, set).await? == 1)
 }
 
 /// Returns the filter of a write, restricted to a single document.
@@ -502,15 +487,12 @@ async fn finalize_tombstone(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<bool> {
-    let filter = provisional_tombstone_filter(id, token)?;
-    Ok(update_metadata(
-        access,
-        "finalize the tombstone",
-        filter,
+    let (filter, change) = (
+        provisional_tombstone_filter(id, token)?,
         finalize_change(access)?,
-    )
-    .await?
-        == 1)
+    );
+    let finalized = update_metadata(access, "finalize the tombstone", filter, change).await?;
+    Ok(finalized == 1)
 }
 
 /// Completes a committed or aborted intent: updates inverses, then removes the intent record.
@@ -539,17 +521,12 @@ async fn complete_intent(
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let step = "remove the intent record";
-    if update_metadata(full_access.to(model), step, filter, unset_intent()?).await? == 1 {
+    if remove_record(full_access.to(model), step, filter).await? == 1 {
         return Ok(Existence::Present);
     }
     // A concurrent recovery has completed the intent, or rolls the insert back.
     let found = find_unless_rolled_back(access, id, token).await?;
     Ok(found.map_or(Existence::Gone, |_| Existence::Present))
-}
-
-/// Returns the change that removes an intent record.
-fn unset_intent() -> Result<RawDocumentBuf> {
-    single_field_document("$unset", single_field_document(RECORD, "")?)
 }
 
 /// Returns the state of a document that has an intent record, or had one. Returns `None` for a missing document, and for an
@@ -559,10 +536,10 @@ async fn find_unless_rolled_back(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Option<StoredState>> {
-    let found = find_state(
+    let found = find_by_id(
         access.with_full_visibility().to(access.model),
         "read the intent record",
-        &id_filter(id),
+        id,
     )
     .await?;
     Ok(found.filter(|found| !found.has_tombstone_of(token)))
@@ -573,15 +550,14 @@ async fn abort_intent(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) ->
     let full_access = access.with_full_visibility();
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, INTENT_COMMITTED, field_missing())?;
-    let set = single_field_document("$set", single_field_document(INTENT_ABORTED, true)?)?;
-    update_metadata(
+    let set = single_field_document(INTENT_ABORTED, true)?;
+    let aborted = set_metadata(
         full_access.to(access.model),
         "abort the intent",
         filter,
         set,
-    )
-    .await?;
-    Ok(())
+    );
+    aborted.await.map(drop)
 }
 
 /// Waits for a concurrent write, or recovers the document if the lease has expired.
@@ -644,7 +620,7 @@ impl Drop for RecoveryClaim<'_> {
 }
 
 async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
-    let Some(found) = find_state(access, "read the pending document", &id_filter(id)).await? else {
+    let Some(found) = find_by_id(access, "read the pending document", id).await? else {
         return Ok(());
     };
     if let Some(tombstone) = &found.tombstone {
@@ -677,14 +653,7 @@ async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
     let Some(intent) = &found.intent else {
         let mut filter = id_filter(id);
         add_idle_condition(&mut filter)?;
-        let unset = single_field_document(RECORD, "")?;
-        update_metadata(
-            access,
-            "remove the expired lease",
-            filter,
-            single_field_document("$unset", unset)?,
-        )
-        .await?;
+        remove_record(access, "remove the expired lease", filter).await?;
         return Ok(());
     };
     if intent.is_of_insert() {

@@ -13,7 +13,7 @@ use super::{
     linked_document::{LinkedDocument, read_linked},
     overflow_inverse::{InverseChange, OverflowInverse},
     overflow_references::add_conditions,
-    run_write, update_metadata,
+    run_write, set_metadata,
 };
 use crate::{
     Result,
@@ -203,14 +203,7 @@ pub(crate) async fn remove_duplicates(
     append_field(&mut filter, path, equal_to(id_array(inverse_ids)))?;
     let mut set = single_field_document(path, id_array(unique_ids))?;
     append_field(&mut set, INVERSE_VERSION, ObjectId::new())?;
-    Ok(update_metadata(
-        full_access,
-        "repair the inverse",
-        filter,
-        single_field_document("$set", set)?,
-    )
-    .await?
-        == 1)
+    Ok(set_metadata(full_access, "repair the inverse", filter, set).await? == 1)
 }
 
 async fn read_by_id(full_access: ModelAccess<'_>, id: &RawBson) -> Result<Option<LinkedDocument>> {

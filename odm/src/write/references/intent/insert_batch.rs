@@ -14,13 +14,13 @@ use super::{
         inverse_batch::{InverseEntry, bulk_item},
         linked_document::LinkedDocument,
         overflow_inverse::OverflowInverse,
-        update_metadata,
+        remove_record,
         validate::{insert_abandoned, is_reference_error},
     },
     Existence, abort_insert, complete_insert, complete_intent,
     inverse_update::find_targets,
     stored_state::{StoredState, find_states},
-    unchanged_value, unset_intent, with_insert_intent,
+    unchanged_value, with_insert_intent,
 };
 use crate::{
     Result,
@@ -171,8 +171,7 @@ async fn remove_intents(
     append_field(&mut filter, tombstone::TOKEN, field_missing())?;
     let full_access = access.with_full_visibility();
     let step = "remove the intent records";
-    let removed =
-        update_metadata(full_access.to(access.model), step, filter, unset_intent()?).await?;
+    let removed = remove_record(full_access.to(access.model), step, filter).await?;
     if removed == positions.len() as u64 {
         return Ok(None);
     }

@@ -13,7 +13,7 @@ use super::{
         validate::{inverse_full, inverse_taken, missing_target, too_much_contention},
     },
     MAX_CONFLICT_ATTEMPTS,
-    stored_state::{StoredState, find_state, find_states, intent_filter},
+    stored_state::{StoredState, find_by_id, find_states, intent_filter},
     unchanged_value, wait_or_recover,
 };
 use crate::{
@@ -149,7 +149,7 @@ async fn ensure_live(
     let model = (rule.link.link_field.model)();
     let id = target.to_value()?;
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
-        match find_state(access.to(model), "read the target", &id_filter(&id)).await? {
+        match find_by_id(access.to(model), "read the target", &id).await? {
             Some(found) if found.is_undecided() && !references_itself(rule, referrer, target) => {
                 wait_until_decided(access, rule.link, &found, attempt).await?;
             }
@@ -262,16 +262,12 @@ async fn update_inverse(
     let (path, target_id) = (inverse.link_field.stored, target.to_value()?);
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         // Read the inverse version before the reference. Otherwise a change between the reads would go unnoticed.
-        let target_state = find_state(
-            access.to(target_model),
-            "read the target",
-            &id_filter(&target_id),
-        )
-        .await?;
-        let referrer = find_state(
+        let target_state =
+            find_by_id(access.to(target_model), "read the target", &target_id).await?;
+        let referrer = find_by_id(
             access.with_full_visibility().to(model),
             "read the intent record",
-            &id_filter(referrer_id),
+            referrer_id,
         )
         .await?;
         let is_referenced = match &referrer {
@@ -378,12 +374,8 @@ pub(in super::super) async fn sync_inverse(
     referrer: &RawBson,
     target: &RawBson,
 ) -> Result<bool> {
-    let referrer_state = find_state(
-        full_access.to(rule.model),
-        "read the referrer",
-        &id_filter(referrer),
-    )
-    .await?;
+    let referrer_state =
+        find_by_id(full_access.to(rule.model), "read the referrer", referrer).await?;
     let referrer_state = referrer_state.as_ref();
     if let Some(referrer_state) = referrer_state.filter(|referrer_state| referrer_state.is_in_use())
     {

@@ -19,21 +19,22 @@ use super::{
         exclude_final_tombstones,
         linked_document::{LinkedDocument, read_linked},
         overflow_references::MAX_REFERRERS_PER_FILTER,
-        update_metadata,
+        remove_record, set_metadata, update_metadata,
         validate::delete_restricted,
     },
     recover_document,
     stored_state::{
-        StoredState, add_idle_condition, find_state, provisional_tombstone_filter, tombstone_filter,
+        StoredState, add_idle_condition, find_by_id, find_state, provisional_tombstone_filter,
+        tombstone_filter,
     },
     wait_or_recover,
 };
 use crate::{
     Result,
     backend::operation::Stage,
-    language::query::{append_field, equal_to, field_present, id_filter, single_field_document},
+    language::query::{append_field, equal_to, field_present, single_field_document},
     metadata::references::{
-        LEASE, RECORD, TombstoneState, intended_ids_path,
+        LEASE, TombstoneState, intended_ids_path,
         tombstone::{self, DeleteRoot, Tombstone},
     },
     model::ids::{OrderedId, id_batches, ids_filter, none_of, one_of},
@@ -144,30 +145,25 @@ pub(super) async fn decide_delete(
         decision.roll_back(&delete_set).await?;
         return Err(error);
     }
-    Ok(update_metadata(
-        full_access,
-        "finalize the tombstone",
-        tombstone_filter(id, token)?,
-        finalize_change(full_access)?,
-    )
-    .await?
-        == 1)
+    let (filter, change) = (tombstone_filter(id, token)?, finalize_change(full_access)?);
+    let finalized = update_metadata(full_access, "finalize the tombstone", filter, change).await?;
+    Ok(finalized == 1)
 }
 
 /// Returns the operand of `$set` that writes the provisional tombstone of a cascaded document. The tombstone refers to the root,
 /// which decides.
 pub(super) fn cascade_tombstone(
-    access: &Access,
-    root_model: &Model,
+    root: ModelAccess<'_>,
     root_id: &RawBson,
     token: ObjectId,
 ) -> Result<RawDocumentBuf> {
+    let lease_end = root.lease().new_end();
     let root = DeleteRoot {
-        collection: root_model.collection.to_owned(),
+        collection: root.model.collection.to_owned(),
         id: root_id.clone(),
     };
     let mut set = tombstone::set_provisional(token, Some(&root))?;
-    append_field(&mut set, LEASE, access.lease().new_end())?;
+    append_field(&mut set, LEASE, lease_end)?;
     Ok(set)
 }
 
@@ -206,7 +202,7 @@ impl UndecidedDelete<'_> {
     async fn collect_with_tombstones(&self, delete_set: &mut DeleteSet) -> Result<bool> {
         let full_access = self.full_access;
         let Some(root) = find_state(
-            full_access.to(self.full_access.model),
+            full_access,
             "read the tombstone",
             &tombstone_filter(self.id, self.token)?,
         )
@@ -316,6 +312,7 @@ impl UndecidedDelete<'_> {
         awaited: RawDocumentBuf,
     ) -> Result<bool> {
         let full_access = self.full_access;
+        let referrers = full_access.to(rule.model);
         let mut concurrent = awaited;
         add_condition(
             &mut concurrent,
@@ -326,37 +323,18 @@ impl UndecidedDelete<'_> {
         let mut idle = filter.clone();
         add_idle_condition(&mut idle)?;
         for attempt in 1..=MAX_TOMBSTONE_ATTEMPTS {
-            let tombstone = single_field_document(
-                "$set",
-                cascade_tombstone(&full_access, self.full_access.model, self.id, self.token)?,
-            )?;
-            update_metadata(
-                full_access.to(rule.model),
-                "write the tombstones",
-                idle.clone(),
-                tombstone,
-            )
-            .await?;
-            let Some(other) = find_state(
-                full_access.to(rule.model),
-                "look for another write",
-                &concurrent,
-            )
-            .await?
-            else {
+            let tombstone = cascade_tombstone(full_access, self.id, self.token)?;
+            let step = "write the tombstones";
+            set_metadata(referrers, step, idle.clone(), tombstone).await?;
+            let step = "look for another write";
+            let Some(other) = find_state(referrers, step, &concurrent).await? else {
                 // Renew the lease, so that waiting processes do not recover this delete.
                 let (kind, stage) = (PendingKind::REFERENCES, Stage::REFERENCES);
                 let root_filter = tombstone_filter(self.id, self.token)?;
-                renew_lease(
-                    full_access.to(self.full_access.model),
-                    kind,
-                    stage,
-                    root_filter,
-                )
-                .await?;
+                renew_lease(full_access, kind, stage, root_filter).await?;
                 return Ok(true);
             };
-            wait_or_recover(full_access.to(rule.model), &other, attempt).await?;
+            wait_or_recover(referrers, &other, attempt).await?;
         }
         Ok(false)
     }
@@ -481,15 +459,7 @@ impl UndecidedDelete<'_> {
 
 /// Removes the tombstones of all documents that match a filter. Returns whether a document matched.
 async fn remove_tombstones(full_access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<bool> {
-    let unset = single_field_document(RECORD, "")?;
-    Ok(update_metadata(
-        full_access,
-        "remove the tombstones",
-        filter,
-        single_field_document("$unset", unset)?,
-    )
-    .await?
-        > 0)
+    Ok(remove_record(full_access, "remove the tombstones", filter).await? > 0)
 }
 
 /// Returns the condition that a document references any of the given ids, or intends to. `max_referrers` limits the number of named
@@ -532,10 +502,10 @@ pub(super) async fn resolve_tombstone(
     };
     let mut models = full_access.schema_models().iter();
     if let Some(root_model) = models.find(|model| model.collection == collection)
-        && let Some(root) = find_state(
+        && let Some(root) = find_by_id(
             full_access.to(root_model),
             "read the root of the cascade",
-            &id_filter(id),
+            id,
         )
         .await?
         && root.has_tombstone_of(*token)
@@ -563,10 +533,10 @@ pub(super) async fn resolve_tombstone(
                 .await?,
         );
         for target in targets {
-            let target = find_state(
+            let target = find_by_id(
                 full_access.to(target_model),
                 "read the target",
-                &id_filter(&target.to_value()?),
+                &target.to_value()?,
             )
             .await?;
             if target.is_some_and(|target| {

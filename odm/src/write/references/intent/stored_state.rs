@@ -52,6 +52,15 @@ pub(super) async fn find_state(
     Ok(read_states(access, find).await?.pop())
 }
 
+/// Returns the document with an id.
+pub(super) async fn find_by_id(
+    access: ModelAccess<'_>,
+    step: &'static str,
+    id: &RawBson,
+) -> Result<Option<StoredState>> {
+    find_state(access, step, &id_filter(id)).await
+}
+
 /// Returns all documents that match a filter.
 pub(super) async fn find_states(
     access: ModelAccess<'_>,

@@ -10,7 +10,7 @@ use super::{
         exclude_final_tombstones,
         linked_document::read_linked,
         overflow_references::{MAX_REFERRERS_PER_FILTER, add_conditions},
-        update_metadata,
+        remove_record, set_metadata,
         validate::too_much_contention,
     },
     MAX_CONFLICT_ATTEMPTS, filter_for_document, finalize_tombstone,
@@ -18,7 +18,7 @@ use super::{
     prepare_delete::{
         self, cascade_tombstone, decide_delete, referrer_or_intent_filter, release_cascaded,
     },
-    stored_state::{StoredState, add_idle_condition, find_state, tombstone_filter},
+    stored_state::{StoredState, add_idle_condition, find_by_id, find_state, tombstone_filter},
     wait_or_recover,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
         operation::{DeleteOperation, Stage},
     },
     language::query::{append_field, equal_to, id_filter, single_field_document},
-    metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, RECORD, tombstone},
+    metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, tombstone},
     model::ids::{OrderedId, id_array, ids_filter, none_of},
     pending::{
         blocked::{RejectionList, is_blocking, is_rejection},
@@ -96,15 +96,7 @@ pub(super) async fn delete_document(
         if !is_provisional {
             mark_tombstone(full_access.to(model), &mut set)?;
         }
-        if update_metadata(
-            access,
-            "write the tombstone",
-            filter,
-            single_field_document("$set", set)?,
-        )
-        .await?
-            == 0
-        {
+        if set_metadata(access, "write the tombstone", filter, set).await? == 0 {
             retry::pause_before_retry("the document has changed since the read", attempt).await;
             continue;
         }
@@ -276,11 +268,11 @@ impl DecidedDelete<'_> {
         append_field(&mut intent, INTENT_OLD, RawDocumentBuf::new())?;
         append_field(&mut intent, LEASE, lease_end)?;
         let filter = self.idle_referrer_filter(rule, referrers).await?;
-        let count = update_metadata(
+        let count = set_metadata(
             full_access.to(rule.model),
             "claim the referrers",
             filter,
-            single_field_document("$set", intent)?,
+            intent,
         )
         .await?;
         if count == 0 {
@@ -288,7 +280,6 @@ impl DecidedDelete<'_> {
         }
         let mut claimed = single_field_document(LEASE, equal_to(lease_end))?;
         append_field(&mut claimed, INTENT_TOKEN, equal_to(token))?;
-        let release = single_field_document(RECORD, "")?;
         let outcome = match self.find_document().await? {
             Some(_) => match self.detach_claimed(rule, claimed.clone()).await {
                 Err(error) if is_rejection(&error) => {
@@ -301,13 +292,7 @@ impl DecidedDelete<'_> {
         // A transaction elsewhere ignores the intent record, and may have changed the reference meanwhile. Release such
         // referrers.
         if !outcome.as_ref().is_ok_and(|detached| *detached == count) {
-            update_metadata(
-                full_access.to(rule.model),
-                "release the referrers",
-                claimed,
-                single_field_document("$unset", release)?,
-            )
-            .await?;
+            remove_record(full_access.to(rule.model), "release the referrers", claimed).await?;
         }
         outcome.map(|_| true)
     }
@@ -368,12 +353,7 @@ impl DecidedDelete<'_> {
         attempt: u32,
     ) -> Result<DetachOutcome> {
         let (full_access, model, token) = (self.full_access, rule.model, self.token);
-        let Some(found) = find_state(
-            full_access.to(model),
-            "read the referrer",
-            &id_filter(referrer),
-        )
-        .await?
+        let Some(found) = find_by_id(full_access.to(model), "read the referrer", referrer).await?
         else {
             return Ok(DetachOutcome::AlreadyDetached);
         };
@@ -393,19 +373,9 @@ impl DecidedDelete<'_> {
         }
         if rule.is_cascading() {
             let idle = self.idle_referrer_filter(rule, id_filter(referrer)).await?;
-            let tombstone = single_field_document(
-                "$set",
-                cascade_tombstone(&full_access, self.full_access.model, self.id, token)?,
-            )?;
-            if update_metadata(
-                full_access.to(model),
-                "write the tombstones",
-                idle,
-                tombstone,
-            )
-            .await?
-                == 1
-            {
+            let tombstone = cascade_tombstone(self.full_access, self.id, token)?;
+            let step = "write the tombstones";
+            if set_metadata(full_access.to(model), step, idle, tombstone).await? == 1 {
                 // The filter cannot check spilled references.
                 if rule.overflow_array().is_some()
                     && !rule
