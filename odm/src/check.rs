@@ -342,7 +342,7 @@ async fn check_references(
     access: &Access,
     check: ModelCheck,
     batch: &[RawDocumentBuf],
-) -> Result<(u64, Vec<(usize, Finding)>)> {
+) -> Result<(u64, BatchFindings)> {
     let (mut candidates, mut findings) = (Vec::new(), Vec::new());
     let mut count = 0;
     for (position, raw) in batch.iter().enumerate() {
@@ -506,6 +506,41 @@ async fn dangling_references(
             })
         })
         .collect())
+}
+
+/// Returns the findings that are still there when the documents are read again. A concurrent write may have changed the values.
+async fn confirm_findings<F>(
+    access: ModelAccess<'_>,
+    batch: &[RawDocumentBuf],
+    findings: BatchFindings,
+    find: impl FnOnce(Vec<RawDocumentBuf>) -> F,
+) -> Result<BatchFindings>
+where
+    F: Future<Output = Result<(Vec<RawDocumentBuf>, BatchFindings)>>,
+{
+    if findings.is_empty() {
+        return Ok(findings);
+    }
+    let mut positions: HashMap<ComparableId, usize> = HashMap::new();
+    let mut ids = Vec::new();
+    for (position, _) in &findings {
+        if let Some(id) = batch.get(*position).and_then(|raw| decode::stored_id(raw))
+            && positions.insert(comparable_id(id), *position).is_none()
+        {
+            ids.push(id);
+        }
+    }
+    let (current, mut confirmed) = find(find_by_ids(access, &ids, None).await?).await?;
+    for (position, _) in &mut confirmed {
+        let id = current
+            .get(*position)
+            .and_then(|raw| decode::stored_id(raw));
+        let position_before = id.and_then(|id| positions.get(&comparable_id(id)));
+        *position = position_before.copied().unwrap_or(usize::MAX);
+    }
+    let mut results = findings;
+    results.retain(|finding| confirmed.contains(finding));
+    Ok(results)
 }
 
 async fn find_by_ids(

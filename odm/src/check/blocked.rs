@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-use super::Finding;
+use super::{BatchFindings, Finding};
 use crate::{
     Result, pending::blocked::stored_rejections, session::access::ModelAccess, write::pending_kinds,
 };
@@ -11,7 +11,7 @@ use crate::{
 pub(super) fn check_batch(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let model = access.model;
     let pending = pending_kinds(access).into_iter();
     let kinds = pending.filter(|(owning_model, _)| owning_model.collection == model.collection);

@@ -1,49 +1,27 @@
 //! The check of copies and rollups: comparing copies with the sources, and rollups with the children.
 
-use std::collections::HashMap;
-
 use bson::RawDocumentBuf;
 
-use super::{ComparableId, Finding, comparable_id, find_by_ids};
-use crate::{Result, model::decode, session::access::ModelAccess, write};
+use super::{BatchFindings, Finding, confirm_findings};
+use crate::{Result, session::access::ModelAccess, write};
 
 /// Returns the copies and rollups in a batch with a wrong value.
 pub(super) async fn check_batch(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let findings = find_differences(access, batch).await?;
-    if findings.is_empty() {
-        return Ok(findings);
-    }
-    // A concurrent write may have changed the values: read the documents again.
-    let mut positions: HashMap<ComparableId, usize> = HashMap::new();
-    let mut ids = Vec::new();
-    for (position, _) in &findings {
-        if let Some(id) = batch.get(*position).and_then(|raw| decode::stored_id(raw))
-            && positions.insert(comparable_id(id), *position).is_none()
-        {
-            ids.push(id);
-        }
-    }
-    let current = find_by_ids(access, &ids, None).await?;
-    let mut confirmed = find_differences(access, &current).await?;
-    for (position, _) in &mut confirmed {
-        let id = current
-            .get(*position)
-            .and_then(|raw| decode::stored_id(raw));
-        let position_before = id.and_then(|id| positions.get(&comparable_id(id)));
-        *position = position_before.copied().unwrap_or(usize::MAX);
-    }
-    let mut results = findings;
-    results.retain(|finding| confirmed.contains(finding));
-    Ok(results)
+    let find = async |current: Vec<RawDocumentBuf>| {
+        let findings = find_differences(access, &current).await?;
+        Ok((current, findings))
+    };
+    confirm_findings(access, batch, findings, find).await
 }
 
 async fn find_differences(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let mut results = Vec::new();
     for copy in write::find_stale_copies(access, batch).await? {
         if let Some(raw) = batch.get(copy.batch_position) {

@@ -179,17 +179,27 @@ pub enum FindingKind {
 }
 
 impl Finding {
-    pub(super) fn of_dangling(model: &Model, raw: &RawDocument, referring: FoundReference) -> Self {
+    pub(super) fn new(
+        model: &Model,
+        raw: &RawDocument,
+        path: impl Into<String>,
+        kind: FindingKind,
+    ) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
             id: display_id(raw),
-            path: referring.path,
-            kind: FindingKind::Dangling {
-                to: referring.to.collection,
-                id: Bson::try_from(referring.id).unwrap_or(Bson::Null),
-            },
+            path: path.into(),
+            kind,
         }
+    }
+
+    pub(super) fn of_dangling(model: &Model, raw: &RawDocument, referring: FoundReference) -> Self {
+        let kind = FindingKind::Dangling {
+            to: referring.to.collection,
+            id: Bson::try_from(referring.id).unwrap_or(Bson::Null),
+        };
+        Self::new(model, raw, referring.path, kind)
     }
 
     /// Returns a finding about an id in a reference or an inverse.
@@ -201,90 +211,57 @@ impl Finding {
         kind: fn(&'static str, Bson) -> FindingKind,
     ) -> Self {
         let id = Bson::try_from(id).unwrap_or(Bson::Null);
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: side.stored.to_owned(),
-            kind: kind(side.collection, id),
-        }
+        Self::new(model, raw, side.stored, kind(side.collection, id))
     }
 
     pub(super) fn of_copy(model: &Model, raw: &RawDocument, copy: StaleCopy) -> Self {
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: copy.path,
-            kind: FindingKind::Stale {
-                from: copy.source.collection,
-                id: copy.id,
-                actual: Box::new(copy.actual),
-                expected: Box::new(copy.expected),
-            },
-        }
+        let kind = FindingKind::Stale {
+            from: copy.source.collection,
+            id: copy.id,
+            actual: Box::new(copy.actual),
+            expected: Box::new(copy.expected),
+        };
+        Self::new(model, raw, copy.path, kind)
     }
 
     pub(super) fn of_count(model: &Model, raw: &RawDocument, count: WrongCount) -> Self {
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: count.path.to_owned(),
-            kind: FindingKind::WrongCount {
-                of: count.child_model.collection,
-                actual: Box::new(count.actual),
-                expected: Box::new(count.expected),
-            },
-        }
+        let kind = FindingKind::WrongCount {
+            of: count.child_model.collection,
+            actual: Box::new(count.actual),
+            expected: Box::new(count.expected),
+        };
+        Self::new(model, raw, count.path, kind)
     }
 
     pub(super) fn of_computed(model: &Model, raw: &RawDocument, field: WrongComputedField) -> Self {
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: field.path.to_owned(),
-            kind: FindingKind::WrongComputedField {
-                actual: Box::new(field.actual),
-                expected: field.expected.map(Box::new),
-            },
-        }
+        let kind = FindingKind::WrongComputedField {
+            actual: Box::new(field.actual),
+            expected: field.expected.map(Box::new),
+        };
+        Self::new(model, raw, field.path, kind)
     }
 
     pub(super) fn of_blocked(
         model: &Model,
         raw: &RawDocument,
-        kind: PendingKind,
+        pending: PendingKind,
         rejection: Rejection,
     ) -> Self {
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: kind.lease_path(),
-            kind: FindingKind::Blocked {
-                by: rejection.collection,
-                id: rejection.id,
-                reason: rejection.reason,
-            },
-        }
+        let kind = FindingKind::Blocked {
+            by: rejection.collection,
+            id: rejection.id,
+            reason: rejection.reason,
+        };
+        Self::new(model, raw, pending.lease_path(), kind)
     }
 
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
-        Self {
-            model: model.name,
-            collection: model.collection,
-            id: display_id(raw),
-            path: error.path().unwrap_or_default().to_owned(),
-            kind: match error.kind() {
-                ErrorKind::TooManyElements | ErrorKind::Invalid => {
-                    FindingKind::OutOfBounds { message }
-                }
-                _ => FindingKind::Unreadable { message },
-            },
-        }
+        let kind = match error.kind() {
+            ErrorKind::TooManyElements | ErrorKind::Invalid => FindingKind::OutOfBounds { message },
+            _ => FindingKind::Unreadable { message },
+        };
+        Self::new(model, raw, error.path().unwrap_or_default(), kind)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::{ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
+use super::{BatchFindings, ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
 use crate::{
     Result,
     language::query::append_field,
@@ -36,7 +36,7 @@ pub(super) async fn check_batch(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
     spilled: &mut SpilledInverses,
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let model = access.model;
     let mut findings = Vec::new();
     let mut claims = Vec::new();

@@ -1,13 +1,12 @@
 //! The check of overflow arrays: spilled elements, chunk documents and manifests.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
-use super::{ComparableId, Finding, FindingKind, comparable_id, display_id, find_by_ids};
+use super::{BatchFindings, Finding, FindingKind, confirm_findings};
 use crate::{
     Result, error,
-    model::decode,
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
     schema::OverflowField,
     session::{access::ModelAccess, retry},
@@ -83,49 +82,24 @@ impl SpilledParts {
 pub(super) async fn check_batch(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let findings = find_misplaced(access, batch).await?;
-    if findings.is_empty() {
-        return Ok(findings);
-    }
-    // A concurrent write may have changed the array: read the documents again.
-    let mut positions: HashMap<ComparableId, usize> = HashMap::new();
-    let mut ids = Vec::new();
-    for (position, _) in &findings {
-        if let Some(id) = batch.get(*position).and_then(|raw| decode::stored_id(raw))
-            && positions.insert(comparable_id(id), *position).is_none()
-        {
-            ids.push(id);
-        }
-    }
-    let current = find_by_ids(access, &ids, None).await?;
-    let mut confirmed = find_misplaced(access, &current).await?;
-    for (position, _) in &mut confirmed {
-        let id = current
-            .get(*position)
-            .and_then(|raw| decode::stored_id(raw));
-        let position_before = id.and_then(|id| positions.get(&comparable_id(id)));
-        *position = position_before.copied().unwrap_or(usize::MAX);
-    }
-    let mut problems = findings;
-    problems.retain(|finding| confirmed.contains(finding));
-    Ok(problems)
+    let find = async |current: Vec<RawDocumentBuf>| {
+        let findings = find_misplaced(access, &current).await?;
+        Ok((current, findings))
+    };
+    confirm_findings(access, batch, findings, find).await
 }
 
 async fn find_misplaced(
     access: ModelAccess<'_>,
     batch: &[RawDocumentBuf],
-) -> Result<Vec<(usize, Finding)>> {
+) -> Result<BatchFindings> {
     let mut problems = Vec::new();
     for array_finding in write::check_arrays(access, batch).await? {
         if let Some(raw) = batch.get(array_finding.document) {
-            let finding = Finding {
-                model: access.model.name,
-                collection: access.model.collection,
-                id: display_id(raw),
-                path: array_finding.field.stored.to_owned(),
-                kind: fault_of(&array_finding),
-            };
+            let (path, kind) = (array_finding.field.stored, fault_of(&array_finding));
+            let finding = Finding::new(access.model, raw, path, kind);
             problems.push((array_finding.document, finding));
         }
     }

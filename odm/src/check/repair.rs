@@ -304,6 +304,10 @@ enum RepairMethod {
 }
 
 impl RepairAction {
+    fn new(remedy: Remedy, method: RepairMethod) -> Self {
+        Self { remedy, method }
+    }
+
     /// Returns the repair of a finding.
     ///
     /// # Errors
@@ -313,18 +317,9 @@ impl RepairAction {
         let raw =
             |id: &bson::Bson| RawBson::try_from(id.clone()).map_err(|error| error.to_string());
         let (target_model, target) = match &finding.kind {
-            FindingKind::Dangling {
-                to: target_model,
-                id,
-            }
-            | FindingKind::OneSided {
-                to: target_model,
-                id,
-            }
-            | FindingKind::DuplicateInverse {
-                to: target_model,
-                id,
-            } => (*target_model, raw(id)?),
+            FindingKind::Dangling { to, id }
+            | FindingKind::OneSided { to, id }
+            | FindingKind::DuplicateInverse { to, id } => (*to, raw(id)?),
             FindingKind::Stale { id, .. } => {
                 let method = RepairMethod::FillCopy {
                     model: model_of_collection(access, finding.collection)?,
@@ -332,10 +327,7 @@ impl RepairAction {
                     path: finding.path.clone(),
                     source: id.clone(),
                 };
-                return Ok(Self {
-                    remedy: Remedy::FillCopy,
-                    method,
-                });
+                return Ok(Self::new(Remedy::FillCopy, method));
             }
             FindingKind::WrongFlag { .. }
             | FindingKind::TooManyResident { .. }
@@ -351,20 +343,16 @@ impl RepairAction {
                 let mut owners =
                     arrays.filter(|(_, field)| field.chunks.collection == finding.collection);
                 let (model, field) = owners.next().ok_or_else(unknown_array_error)?;
-                return Ok(Self {
-                    remedy: Remedy::Delete,
-                    method: RepairMethod::DeleteOrphan(model, field, finding.id.clone()),
-                });
+                let method = RepairMethod::DeleteOrphan(model, field, finding.id.clone());
+                return Ok(Self::new(Remedy::Delete, method));
             }
             FindingKind::WrongCount { .. } => {
                 if let Some(action) = Self::rebuild_array(access, finding) {
                     return Ok(action);
                 }
                 let model = model_of_collection(access, finding.collection)?;
-                return Ok(Self {
-                    remedy: Remedy::RecomputeRollup,
-                    method: RepairMethod::RecomputeRollup(model, finding.id.clone()),
-                });
+                let method = RepairMethod::RecomputeRollup(model, finding.id.clone());
+                return Ok(Self::new(Remedy::RecomputeRollup, method));
             }
             FindingKind::WrongComputedField { expected: None, .. } => {
                 return Err(
@@ -378,10 +366,7 @@ impl RepairAction {
                     path: finding.path.clone(),
                     actual: (**actual).clone(),
                 };
-                return Ok(Self {
-                    remedy: Remedy::RecomputeField,
-                    method,
-                });
+                return Ok(Self::new(Remedy::RecomputeField, method));
             }
             FindingKind::Blocked { .. } => {
                 return Err(
@@ -399,25 +384,16 @@ impl RepairAction {
         if let Some(inverse) = inverses.find(|inverse| inverse.link_field.stored == field) {
             if matches!(finding.kind, FindingKind::DuplicateInverse { .. }) {
                 let method = RepairMethod::RemoveDuplicate(model, inverse, document);
-                return Ok(Self {
-                    remedy: Remedy::RemoveDuplicate,
-                    method,
-                });
+                return Ok(Self::new(Remedy::RemoveDuplicate, method));
             }
             let link = inverse
                 .find_reference()
                 .ok_or_else(|| missing_in_schema("reference"))?;
-            let method = RepairMethod::Link(
-                find_delete_rule(access, model_of_collection(access, target_model)?, link)?,
-                ReferenceRepair::SyncInverse {
-                    referrer: target,
-                    target: document,
-                },
-            );
-            return Ok(Self {
-                remedy: Remedy::RemoveFromInverse,
-                method,
-            });
+            let rule = find_delete_rule(access, model_of_collection(access, target_model)?, link)?;
+            let (referrer, target) = (target, document);
+            let method =
+                RepairMethod::Link(rule, ReferenceRepair::SyncInverse { referrer, target });
+            return Ok(Self::new(Remedy::RemoveFromInverse, method));
         }
         let mut links = model.links().iter();
         let link = links.find(|link| link.link_field.is_path_of_reference(&finding.path)).ok_or(
@@ -425,17 +401,10 @@ impl RepairAction {
         )?;
         let rule = find_delete_rule(access, model, link)?;
         if matches!(finding.kind, FindingKind::OneSided { .. }) {
-            let method = RepairMethod::Link(
-                rule,
-                ReferenceRepair::SyncInverse {
-                    referrer: document,
-                    target,
-                },
-            );
-            return Ok(Self {
-                remedy: Remedy::AddToInverse,
-                method,
-            });
+            let referrer = document;
+            let method =
+                RepairMethod::Link(rule, ReferenceRepair::SyncInverse { referrer, target });
+            return Ok(Self::new(Remedy::AddToInverse, method));
         }
         let remedy = match link.on_delete {
             OnDelete::Cascade => Remedy::Delete,
@@ -445,14 +414,9 @@ impl RepairAction {
                 return Err("the delete rule does not allow a missing target: insert the target again, or change or delete this document".to_owned());
             }
         };
-        let method = RepairMethod::Link(
-            rule,
-            ReferenceRepair::DetachMissing {
-                referrer: document,
-                target,
-            },
-        );
-        Ok(Self { remedy, method })
+        let referrer = document;
+        let method = RepairMethod::Link(rule, ReferenceRepair::DetachMissing { referrer, target });
+        Ok(Self::new(remedy, method))
     }
 
     /// Returns the repair of an overflow array. `None` if the path is not an overflow array.
