@@ -289,59 +289,22 @@ pub(crate) async fn read_pending_work(
             continue;
         }
         let filter = target.map(|(_, filter)| filter);
-        let mut summary = PendingSummary::default();
-        let [
-            mut fan_outs,
-            mut revalidations,
-            mut rollups,
-            mut recomputes,
-            mut references,
-            mut arrays,
-        ] = [0; 6];
+        let mut entry = ModelPendingWork::of_model(model);
         for (owner, kind) in write::pending_kinds(access.to(model)) {
-            let count = match kind {
-                PendingKind::FAN_OUT => &mut fan_outs,
-                PendingKind::REVALIDATE => &mut revalidations,
-                PendingKind::ROLLUP => &mut rollups,
-                PendingKind::RECOMPUTE => &mut recomputes,
-                PendingKind::REFERENCES => &mut references,
-                // The changes of arrays, and the chunks.
-                _ => &mut arrays,
-            };
-            *count += match (kind, filter) {
+            let owner = access.to(owner);
+            let count = match (kind, filter) {
                 (PendingKind::PROVISIONAL_CHUNK, Some(_)) => 0,
                 (PendingKind::PROVISIONAL_CHUNK, None) => {
                     let unfinished = write::unfinished_chunks_filter()?;
-                    summary
-                        .count_pending(access.to(owner), kind, Some(&unfinished))
-                        .await?
+                    entry.read_pending(owner, kind, Some(&unfinished)).await?
                 }
-                _ => {
-                    summary
-                        .count_pending(access.to(owner), kind, filter)
-                        .await?
-                }
+                _ => entry.read_pending(owner, kind, filter).await?,
             };
+            *entry.count_mut(kind) += count;
         }
-        if fan_outs > 0 {
-            summary
-                .add_fan_out_progress(access.to(model), filter)
-                .await?;
+        if entry.fan_outs > 0 {
+            entry.add_fan_out_progress(access.to(model), filter).await?;
         }
-        let entry = ModelPendingWork {
-            model: model.name,
-            fan_outs,
-            copied: summary.copied,
-            revalidations,
-            rollups,
-            recomputes,
-            references,
-            arrays,
-            age: age_since(summary.oldest),
-            blocked: summary.blocked,
-            rejections: summary.rejections,
-            is_overdue: summary.is_overdue,
-        };
         if entry.pending_count() > 0 {
             pending.models.push(entry);
         }
@@ -349,20 +312,39 @@ pub(crate) async fn read_pending_work(
     Ok(pending)
 }
 
-/// The pending work of all kinds of a model, without the counts.
-#[derive(Default)]
-struct PendingSummary {
-    /// The start of the oldest work.
-    oldest: Option<SystemTime>,
-    is_overdue: bool,
-    copied: u64,
-    blocked: u64,
-    rejections: Vec<Rejection>,
-}
+impl ModelPendingWork {
+    fn of_model(model: &Model) -> Self {
+        Self {
+            model: model.name,
+            fan_outs: 0,
+            copied: 0,
+            revalidations: 0,
+            rollups: 0,
+            recomputes: 0,
+            references: 0,
+            arrays: 0,
+            age: Duration::ZERO,
+            blocked: 0,
+            rejections: Vec::new(),
+            is_overdue: false,
+        }
+    }
 
-impl PendingSummary {
+    /// Returns the number of documents with pending work of a kind.
+    fn count_mut(&mut self, kind: PendingKind) -> &mut u64 {
+        match kind {
+            PendingKind::FAN_OUT => &mut self.fan_outs,
+            PendingKind::REVALIDATE => &mut self.revalidations,
+            PendingKind::ROLLUP => &mut self.rollups,
+            PendingKind::RECOMPUTE => &mut self.recomputes,
+            PendingKind::REFERENCES => &mut self.references,
+            // The changes of arrays, and the chunks.
+            _ => &mut self.arrays,
+        }
+    }
+
     /// Counts the documents with pending work of a kind, and adds the earliest lease and the rejections.
-    async fn count_pending(
+    async fn read_pending(
         &mut self,
         access: ModelAccess<'_>,
         kind: PendingKind,
@@ -392,13 +374,16 @@ impl PendingSummary {
         self.is_overdue |= lease_end.is_none_or(|lease_end| lease_end <= DateTime::now());
         let start_time = first.map(|raw| kind.recorded_at(raw)).transpose();
         let start_time = start_time.map_err(naming_model)?.flatten();
-        self.add_start(start_time.map(DateTime::to_system_time));
+        self.add_start(start_time);
         self.add_rejections(access, kind, target).await?;
         Ok(count)
     }
 
-    fn add_start(&mut self, start: Option<SystemTime>) {
-        self.oldest = self.oldest.into_iter().chain(start).min();
+    /// Raises the age to the age of work with this start.
+    fn add_start(&mut self, start: Option<DateTime>) {
+        let start = start.map(DateTime::to_system_time);
+        let age = start.and_then(|start| SystemTime::now().duration_since(start).ok());
+        self.age = self.age.max(age.unwrap_or_default());
     }
 
     /// Adds the blocked work of a kind.
@@ -433,7 +418,7 @@ impl PendingSummary {
                 continue;
             };
             // The oldest work need not have the earliest lease: the lease of blocked work ends at the next attempt.
-            self.add_start(Some(record.since.to_system_time()));
+            self.add_start(Some(record.since));
             for rejection in record.rejections {
                 if self.rejections.len() < MAX_REPORTED_REJECTIONS
                     && !self.rejections.contains(&rejection)
@@ -463,7 +448,7 @@ impl PendingSummary {
         for raw in access.find_all(find).await? {
             let start_time = kind.pending_since(&raw);
             let start_time = start_time.map_err(error::naming_model(access.model))?;
-            self.add_start(start_time.map(DateTime::to_system_time));
+            self.add_start(start_time);
             let updated = kind.record_field(&raw, UPDATED);
             let updated = updated.map_err(error::naming_model(access.model))?;
             let updated = updated.and_then(RawBsonRef::as_i64).unwrap_or_default();
@@ -489,12 +474,6 @@ fn and_filters(filter: RawDocumentBuf, other: &RawDocumentBuf) -> Result<RawDocu
     single_field_document("$and", conditions)
 }
 
-/// Returns the time since the start of pending work.
-fn age_since(start: Option<SystemTime>) -> Duration {
-    let age = start.and_then(|start| SystemTime::now().duration_since(start).ok());
-    age.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -504,15 +483,11 @@ mod tests {
             model,
             fan_outs,
             copied: 3,
-            revalidations: 0,
-            rollups: 0,
-            recomputes: 0,
-            references: 0,
             arrays,
             age: Duration::from_secs(9),
             blocked: 2,
-            rejections: Vec::new(),
             is_overdue: true,
+            ..ModelPendingWork::of_model(&Model::UNKNOWN)
         }
     }
 

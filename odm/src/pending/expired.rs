@@ -14,8 +14,7 @@ use crate::{
     error,
     language::query::{append_field, id_filter, single_field_document},
     model::ids::{OrderedId, none_of},
-    schema::Model,
-    session::access::{Access, find_matching},
+    session::access::ModelAccess,
 };
 
 /// The result of a recovery run.
@@ -47,8 +46,7 @@ impl RecoveryReport {
 /// Work that is recorded again during the run is left to the next run. Otherwise two processes with different clocks would repeat
 /// the same work without end.
 pub(crate) struct ExpiredWork<'a> {
-    access: &'a Access,
-    model: &'static Model,
+    access: ModelAccess<'a>,
     kind: PendingKind,
     stage: Stage,
     /// The maximum number of documents in a batch.
@@ -59,15 +57,13 @@ pub(crate) struct ExpiredWork<'a> {
 
 impl<'a> ExpiredWork<'a> {
     pub(crate) fn new(
-        access: &'a Access,
-        model: &'static Model,
+        access: ModelAccess<'a>,
         kind: PendingKind,
         stage: Stage,
         batch: usize,
     ) -> Self {
         Self {
             access,
-            model,
             kind,
             stage,
             batch,
@@ -83,11 +79,13 @@ impl<'a> ExpiredWork<'a> {
             let excluded = none_of(&self.excluded);
             append_field(&mut filter, "_id", excluded)?;
         }
-        let find = find_matching(self.model.collection, &filter)
+        let find = self
+            .access
+            .find_matching(&filter)
             .with_origin(self.stage.step("read the abandoned work"))
             .with_sort(single_field_document(&self.kind.lease_path(), 1)?)
             .with_limit(self.batch as u64);
-        let found = self.access.to(self.model).find_ids(find).await?;
+        let found = self.access.find_ids(find).await?;
         if found.is_empty() {
             return Ok(None);
         }
@@ -113,9 +111,8 @@ impl<'a> ExpiredWork<'a> {
         if is_blocking(&error) {
             let filter = id_filter(&id);
             let stored_id = Bson::try_from(id.clone()).map_err(error::from_bson)?;
-            let rejections = Rejection::from_error(&error, self.model, &stored_id);
-            blocked::record_rejections(self.access.to(self.model), self.kind, filter, &rejections)
-                .await?;
+            let rejections = Rejection::from_error(&error, self.access.model, &stored_id);
+            blocked::record_rejections(self.access, self.kind, filter, &rejections).await?;
         }
         self.exclude([id]);
         report.record_error(error)

@@ -603,7 +603,7 @@ async fn recover_model(access: ModelAccess<'_>, report: &mut RecoveryReport) -> 
         }
     }
     let (kind, batch) = (PendingKind::REFERENCES, MAX_LINK_QUERY_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::REFERENCES, batch);
+    let mut expired = ExpiredWork::new(access, kind, Stage::REFERENCES, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             match intent::recover_document(access, &id).await {

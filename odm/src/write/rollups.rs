@@ -579,7 +579,7 @@ fn apply_in_background(access: ModelAccess<'_>, token: PendingToken) {
 async fn recover_model(access: ModelAccess<'_>, report: &mut RecoveryReport) -> Result<()> {
     for (_, kind) in Rollups.pending_kinds(access) {
         let batch = MAX_CHILDREN_PER_BATCH;
-        let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::ROLLUPS, batch);
+        let mut expired = ExpiredWork::new(access, kind, Stage::ROLLUPS, batch);
         while let Some(ExpiredBatch { new, repeated }) = expired.next_batch().await? {
             for id in repeated {
                 report.record_error(still_pending_error(access.model, kind, &id))?;

@@ -42,7 +42,7 @@ async fn recover_work(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let (kind, batch) = (PendingKind::overflow_array(field), RECOVERY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::ARRAYS, batch);
+    let mut expired = ExpiredWork::new(access, kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             let owner = Bson::try_from(id.clone()).map_err(error::from_bson)?;
@@ -77,7 +77,7 @@ async fn recover_provisional(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let (kind, batch) = (PendingKind::PROVISIONAL_CHUNK, RECOVERY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, field.chunks, kind, Stage::ARRAYS, batch);
+    let mut expired = ExpiredWork::new(access.to(field.chunks), kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
             let Some(chunk) = chunks::read_expired_chunk(&access, field, &id).await? else {

@@ -330,7 +330,7 @@ async fn recover_revalidations(access: ModelAccess<'_>, report: &mut RecoveryRep
         return Ok(());
     }
     let (kind, batch) = (PendingKind::REVALIDATE, MAX_COPY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::COPIES, batch);
+    let mut expired = ExpiredWork::new(access, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
         append_field(&mut filter, "_id", one_of(&new))?;
@@ -355,7 +355,7 @@ async fn recover_fan_outs(access: ModelAccess<'_>, report: &mut RecoveryReport) 
         return Ok(());
     }
     let (kind, batch) = (PendingKind::FAN_OUT, MAX_COPY_BATCH_DOCUMENTS);
-    let mut expired = ExpiredWork::new(&access, access.model, kind, Stage::COPIES, batch);
+    let mut expired = ExpiredWork::new(access, kind, Stage::COPIES, batch);
     while let Some(ExpiredBatch { new, .. }) = expired.next_batch().await? {
         let mut filter = kind.expired_filter()?;
         append_field(&mut filter, "_id", one_of(&new))?;
