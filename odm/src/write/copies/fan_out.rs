@@ -306,28 +306,29 @@ impl StaleDependents<'_> {
     /// With a limit, no cursor stays open while dependents are written. On an engine with snapshots, an open cursor would keep
     /// old versions of all documents that are written meanwhile.
     async fn next_ids(&mut self) -> Result<Vec<RawBson>> {
-        let (access, dependent_model) = (self.access, self.access.model);
-        let documents = match (&mut self.progress, self.find.limit) {
-            (ReadProgress::Finished, _) => return Ok(Vec::new()),
-            (ReadProgress::NotStarted, Some(limit)) => {
-                let documents = access.find_all(self.find.clone()).await?;
-                if (documents.len() as u64) < limit {
+        if let (ReadProgress::NotStarted, None) = (&self.progress, self.find.limit) {
+            self.progress = ReadProgress::Open(self.access.find(self.find.clone()).await?);
+        }
+        let documents = match &mut self.progress {
+            ReadProgress::Finished => return Ok(Vec::new()),
+            ReadProgress::NotStarted => {
+                let documents = self.access.find_all(self.find.clone()).await?;
+                if self
+                    .find
+                    .limit
+                    .is_some_and(|limit| (documents.len() as u64) < limit)
+                {
                     self.progress = ReadProgress::Finished;
                 }
                 documents
             }
-            (ReadProgress::NotStarted, None) => {
-                let cursor = access.find(self.find.clone()).await?;
-                self.progress = ReadProgress::Open(cursor);
-                return Box::pin(self.next_ids()).await;
+            ReadProgress::Open(cursor) => {
+                let batch = cursor.next_batch().await;
+                batch.map_err(error::naming_model(self.access.model))?
             }
-            (ReadProgress::Open(cursor), _) => cursor
-                .next_batch()
-                .await
-                .map_err(error::naming_model(dependent_model))?,
         };
-        let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
-        Ok(ids.map(RawBson::from).collect())
+        let ids = documents.iter().filter_map(|raw| decode::owned_id(raw));
+        Ok(ids.collect())
     }
 }
 
@@ -513,28 +514,23 @@ async fn write_copies_individually(
     additional_update: &Document,
     rejected: &mut RejectionList,
 ) -> Result<()> {
-    let dependent_model = access.model;
     let find = access
         .find_matching(&to_raw_document(&update.stale_filter(group)?)?)
-        .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"))
-        .with_projection(single_field_document("_id", 1)?);
-    let documents = access.find_all(find).await?;
-    let ids = documents.iter().filter_map(|raw| decode::stored_id(raw));
-    let ids: Vec<_> = ids.map(RawBson::from).collect();
+        .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"));
+    let ids = access.find_ids(find).await?;
     for batch in ids.chunks(MAX_COPY_BATCH_DOCUMENTS) {
         let changes = batch.iter().map(|id| {
+            let documents = id_filter(id);
             let single = CopyUpdate {
-                documents: id_filter(id),
+                documents,
                 ..update.clone()
             };
-            Ok((
-                id.clone(),
-                single.to_metadata_update(group, additional_update)?,
-            ))
+            let change = single.to_metadata_update(group, additional_update)?;
+            Ok((id.clone(), change))
         });
         let changes = changes.collect::<Result<_>>()?;
         for (id, error) in apply_each(access, changes).await? {
-            rejected.add_rejection(update.source_id, dependent_model, id, error)?;
+            rejected.add_rejection(update.source_id, access.model, id, error)?;
         }
     }
     Ok(())
