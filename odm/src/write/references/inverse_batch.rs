@@ -121,25 +121,11 @@ impl<'a> InverseBatch<'a> {
                 .queue_overflow_change(overflow_inverse, InverseChange::Remove, removed)
                 .await;
         }
-        let path = inverse.link_field.stored;
         let mut filter = id_filter(target);
-        let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
-        let mut change = RawDocumentBuf::new();
-        if inverse.link_field.is_many {
-            append_field(
-                &mut change,
-                "$pullAll",
-                single_field_document(path, id_array(referrers))?,
-            )?;
-        } else {
-            append_field(&mut filter, path, one_of(referrers))?;
-            if (inverse.omits_none)() {
-                append_field(&mut change, "$unset", single_field_document(path, "")?)?;
-            } else {
-                append_field(&mut set, path, RawBson::Null)?;
-            }
+        if !inverse.link_field.is_many {
+            append_field(&mut filter, inverse.link_field.stored, one_of(referrers))?;
         }
-        append_field(&mut change, "$set", set)?;
+        let change = removal_change(inverse, referrers)?;
         let item = bulk_item(self.full_access, inverse_update(link, filter, change)).await?;
         self.updates.push(item);
         Ok(())
@@ -376,6 +362,26 @@ impl OverflowChange<'_> {
     }
 }
 
+/// Returns the change that removes referrers from an ordinary inverse. A single inverse becomes empty.
+pub(super) fn removal_change<'r>(
+    inverse: &InverseLink,
+    referrers: impl IntoIterator<Item = &'r RawBson>,
+) -> Result<RawDocumentBuf> {
+    let path = inverse.link_field.stored;
+    let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
+    let mut change = RawDocumentBuf::new();
+    if inverse.link_field.is_many {
+        let removed = single_field_document(path, id_array(referrers))?;
+        append_field(&mut change, "$pullAll", removed)?;
+    } else if (inverse.omits_none)() {
+        append_field(&mut change, "$unset", single_field_document(path, "")?)?;
+    } else {
+        append_field(&mut set, path, RawBson::Null)?;
+    }
+    append_field(&mut change, "$set", set)?;
+    Ok(change)
+}
+
 /// Returns an update of the document that holds an inverse.
 fn inverse_update(
     link: &ReferenceLink,
@@ -383,15 +389,23 @@ fn inverse_update(
     change: RawDocumentBuf,
 ) -> (&'static Model, UpdateOperation) {
     let model = (link.link_field.model)();
-    let update = UpdateOperation {
+    (model, update_of_inverse(model, filter, change))
+}
+
+/// Returns an update of an inverse in the documents of a model.
+pub(super) fn update_of_inverse(
+    model: &Model,
+    filter: RawDocumentBuf,
+    change: RawDocumentBuf,
+) -> UpdateOperation {
+    UpdateOperation {
         collection: model.collection.into(),
         filter,
         change: DocumentChange::operators(change),
         multi: true,
         upsert: false,
         origin: Stage::REFERENCES.step("write the inverse"),
-    };
-    (model, update)
+    }
 }
 
 /// Returns the update as a bulk item, narrowed to documents that `access` can see.

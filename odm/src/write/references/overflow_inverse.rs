@@ -1,11 +1,11 @@
 //! Inverses that overflow. The target document holds the resident elements, and chunk documents hold the spilled elements.
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 
-use super::{intent::unchanged_value, linked_document::ids_at};
+use super::{intent::unchanged_value, inverse_batch::update_of_inverse, linked_document::ids_at};
 use crate::{
     Result,
-    backend::operation::{DocumentChange, Stage, UpdateOperation},
+    backend::operation::UpdateOperation,
     error,
     language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
@@ -173,33 +173,20 @@ impl OverflowInverse {
         referrers: &[RawBson],
         new_version: ObjectId,
     ) -> Result<UpdateOperation> {
-        let (path, referrers) = (self.field.stored, id_array(referrers));
-        let mut update = match change {
-            InverseChange::Add => {
-                let each = single_field_document("$each", referrers)?;
-                single_field_document("$addToSet", single_field_document(path, each)?)?
-            }
-            InverseChange::AddInserted => {
-                let each = single_field_document("$each", referrers)?;
-                single_field_document("$push", single_field_document(path, each)?)?
-            }
-            InverseChange::Remove => {
-                single_field_document("$pullAll", single_field_document(path, referrers)?)?
-            }
+        let referrers = id_array(referrers);
+        let (operator, operand) = match change {
+            InverseChange::Add => ("$addToSet", rawdoc! { "$each": referrers }.into()),
+            InverseChange::AddInserted => ("$push", rawdoc! { "$each": referrers }.into()),
+            InverseChange::Remove => ("$pullAll", RawBson::Array(referrers)),
         };
+        let operand = single_field_document(self.field.stored, operand)?;
+        let mut update = single_field_document(operator, operand)?;
         append_field(
             &mut update,
             "$set",
             single_field_document(INVERSE_VERSION, new_version)?,
         )?;
-        Ok(UpdateOperation {
-            collection: self.model.collection.into(),
-            filter,
-            change: DocumentChange::operators(update),
-            multi: true,
-            upsert: false,
-            origin: Stage::REFERENCES.step("write the inverse"),
-        })
+        Ok(update_of_inverse(self.model, filter, update))
     }
 
     /// Changes an inverse, including spilled elements. Returns `false` if no document meets the condition.
@@ -241,14 +228,7 @@ impl OverflowInverse {
         let referrers = id_array(referrers.iter().copied());
         let mut set = single_field_document(self.field.stored, referrers)?;
         append_field(&mut set, INVERSE_VERSION, ObjectId::new())?;
-        let update = UpdateOperation {
-            collection: self.model.collection.into(),
-            filter,
-            change: DocumentChange::operators(single_field_document("$set", set)?),
-            multi: true,
-            upsert: false,
-            origin: Stage::REFERENCES.step("write the inverse"),
-        };
+        let update = update_of_inverse(self.model, filter, single_field_document("$set", set)?);
         let outcome = run_follow_up(access.to(self.model), update).await;
         Ok(outcome.map_err(error::naming_model(self.model))?.matched == 1)
     }

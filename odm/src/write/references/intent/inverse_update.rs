@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, oid::ObjectId, rawdoc};
 
 use super::{
     super::{
         MAX_LINK_QUERY_DOCUMENTS,
         delete_rule::DeleteRule,
+        inverse_batch::removal_change,
         overflow_inverse::{InverseChange, OverflowInverse},
         update_metadata,
         validate::{inverse_full, inverse_taken, missing_target, too_much_contention},
@@ -21,7 +22,7 @@ use crate::{
     backend::operation::Stage,
     language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
-    model::ids::{OrderedId, contains_id, id_array, id_batches, ids_filter},
+    model::ids::{OrderedId, contains_id, id_batches, ids_filter},
     pending::{lease::renew_lease, record::PendingKind},
     schema::{InverseLink, ReferenceLink},
     session::{
@@ -321,18 +322,14 @@ async fn update_inverse(
         let mut filter = id_filter(&target_id);
         append_field(&mut filter, INVERSE_VERSION, unchanged_version)?;
         let mut set = single_field_document(INVERSE_VERSION, ObjectId::new())?;
-        let mut change = RawDocumentBuf::new();
-        match (is_referenced, is_in_inverse, inverse.link_field.is_many) {
+        let change = match (is_referenced, is_in_inverse, inverse.link_field.is_many) {
             (true, false, true) => {
                 if inverse.max.is_some_and(|max| inverse_ids.len() >= max) {
                     return Err(inverse_full(link, inverse, &target_id));
                 }
                 append_field(&mut filter, tombstone::TOKEN, field_missing())?;
-                append_field(
-                    &mut change,
-                    "$push",
-                    single_field_document(path, referrer_id.clone())?,
-                )?;
+                let push = single_field_document(path, referrer_id.clone())?;
+                rawdoc! { "$push": push, "$set": set }
             }
             (true, false, false) => {
                 if !inverse_ids.is_empty() {
@@ -340,25 +337,15 @@ async fn update_inverse(
                 }
                 append_field(&mut filter, tombstone::TOKEN, field_missing())?;
                 append_field(&mut set, path, referrer_id.clone())?;
+                rawdoc! { "$set": set }
             }
-            (false, true, true) => {
-                append_field(
-                    &mut change,
-                    "$pullAll",
-                    single_field_document(path, id_array([referrer_id]))?,
-                )?;
-            }
-            (false, true, false) if (inverse.omits_none)() => {
-                append_field(&mut change, "$unset", single_field_document(path, "")?)?;
-            }
-            (false, true, false) => append_field(&mut set, path, RawBson::Null)?,
+            (false, true, _) => removal_change(inverse, [referrer_id])?,
             // The inverse is correct. Change the version anyway: a slower writer must not write an outdated view of the
             // reference.
-            (true, true, _) | (false, false, _) => {}
-        }
-        append_field(&mut change, "$set", set)?;
-        if update_metadata(access.to(target_model), "write the inverse", filter, change).await? == 1
-        {
+            (true, true, _) | (false, false, _) => rawdoc! { "$set": set },
+        };
+        let target = access.to(target_model);
+        if update_metadata(target, "write the inverse", filter, change).await? == 1 {
             return Ok(());
         }
         retry::pause_before_retry("the target has changed since the read", attempt).await;
