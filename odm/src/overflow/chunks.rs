@@ -17,7 +17,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     capacity::EMPTY_ARRAY_BYTES,
-    manifest::{ArrayState, ArrayWorkKind, integer_or_zero, raw_element_bytes},
+    manifest::{ArrayState, ArrayWorkKind, array_or_empty, integer_or_zero, raw_element_bytes},
 };
 use crate::{
     Result,
@@ -25,7 +25,7 @@ use crate::{
     metadata::overflow::{CHUNK_GENERATION, PROVISIONAL_TOKEN},
     model::stored::{parse_document, to_raw_document},
     schema::OverflowField,
-    session::access::{Access, find_matching},
+    session::access::{Access, ModelAccess, find_matching},
 };
 
 /// Returns the filter for the chunks that the manifest of `owner` covers, or `None` if the array has no chunks.
@@ -63,47 +63,65 @@ pub(crate) fn find_in_order(field: &OverflowField, filter: &Document) -> Result<
     )
 }
 
-/// Counts the elements in the chunks that match the filter.
-pub(crate) async fn count_elements(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-) -> Result<i64> {
-    let elements = format!("${}", field.elements);
-    let len = doc! { "$size": { "$ifNull": [elements, []] } };
-    sum_over_chunks(access, field, filter, len).await
+/// The chunks of an overflow field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunks<'a> {
+    pub(crate) access: ModelAccess<'a>,
+    pub(crate) field: &'static OverflowField,
 }
 
-/// Returns the total size in bytes of the element arrays in the chunks that match the filter.
-pub(crate) async fn sum_element_bytes(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-) -> Result<i64> {
-    let size = doc! { "$bsonSize": { "a": format!("${}", field.elements) } };
-    sum_over_chunks(access, field, filter, size).await
-}
+impl<'a> Chunks<'a> {
+    pub(crate) fn new(access: &'a Access, field: &'static OverflowField) -> Self {
+        let access = access.to(field.chunks);
+        Self { access, field }
+    }
 
-/// Returns the sum of an expression over the chunks that match the filter.
-async fn sum_over_chunks(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-    expression: Document,
-) -> Result<i64> {
-    let pipeline = vec![
-        to_raw_document(&doc! { "$match": filter.clone() })?,
-        to_raw_document(&doc! { "$group": { "_id": null, "sum": { "$sum": expression } } })?,
-    ];
-    let aggregate = AggregateOperation {
-        collection: field.chunks.collection.into(),
-        pipeline,
-        variables: RawDocumentBuf::new(),
-        options: Stage::ARRAYS.step("sum over the chunks").into(),
-    };
-    let rows = access.aggregate_all(field.chunks, aggregate).await?;
-    let row = rows.first().map(|row| parse_document(row)).transpose()?;
-    Ok(row.map_or(0, |row| integer_or_zero(row.get("sum"))))
+    /// Reads the chunks that match the filter, in the order of their numbers.
+    pub(crate) async fn read_all(self, filter: &Document) -> Result<Vec<Document>> {
+        let find = find_in_order(self.field, filter)?;
+        let found = self.access.find_all(find).await?;
+        found.iter().map(|raw| parse_document(raw)).collect()
+    }
+
+    /// Reads the elements of the chunks that match the filter, in order.
+    pub(crate) async fn read_elements(self, filter: &Document) -> Result<Vec<Bson>> {
+        let chunks = self.read_all(filter).await?;
+        let elements = chunks
+            .iter()
+            .flat_map(|chunk| array_or_empty(chunk.get(self.field.elements)));
+        Ok(elements.collect())
+    }
+
+    /// Counts the elements in the chunks that match the filter.
+    pub(crate) async fn count_elements(self, filter: &Document) -> Result<i64> {
+        let elements = format!("${}", self.field.elements);
+        let len = doc! { "$size": { "$ifNull": [elements, []] } };
+        self.sum_over(filter, len).await
+    }
+
+    /// Returns the total size in bytes of the element arrays in the chunks that match the filter.
+    pub(crate) async fn sum_element_bytes(self, filter: &Document) -> Result<i64> {
+        let size = doc! { "$bsonSize": { "a": format!("${}", self.field.elements) } };
+        self.sum_over(filter, size).await
+    }
+
+    /// Returns the sum of an expression over the chunks that match the filter.
+    async fn sum_over(self, filter: &Document, expression: Document) -> Result<i64> {
+        let pipeline = vec![
+            to_raw_document(&doc! { "$match": filter.clone() })?,
+            to_raw_document(&doc! { "$group": { "_id": null, "sum": { "$sum": expression } } })?,
+        ];
+        let chunk_model = self.access.model;
+        let aggregate = AggregateOperation {
+            collection: chunk_model.collection.into(),
+            pipeline,
+            variables: RawDocumentBuf::new(),
+            options: Stage::ARRAYS.step("sum over the chunks").into(),
+        };
+        let rows = self.access.aggregate_all(chunk_model, aggregate).await?;
+        let row = rows.first().map(|row| parse_document(row)).transpose()?;
+        Ok(row.map_or(0, |row| integer_or_zero(row.get("sum"))))
+    }
 }
 
 /// The maximum number of values in one pull.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    chunks::{self, find_in_order, live_chunks_filter},
+    chunks::{Chunks, find_in_order, live_chunks_filter},
     element_set::ElementSet,
     manifest::{ArrayState, integer_or_zero},
     order::{self, ArrayOrder},
@@ -80,6 +80,11 @@ impl ArrayReader {
         ArrayState::read_matching(self.access.to(self.model), self.field, &self.filter).await
     }
 
+    /// Returns the chunks of the field.
+    fn chunks(&self) -> Chunks<'_> {
+        Chunks::new(&self.access, self.field)
+    }
+
     /// Returns whether the array has other chunks now than in `owner`.
     pub(crate) async fn was_replaced(&self, owner: &ArrayState) -> Result<bool> {
         let generation = |owner: &ArrayState| owner.manifest.as_ref()?.generation;
@@ -96,10 +101,7 @@ impl ArrayReader {
             let mut elements = owner.resident.clone();
             let resident_count = elements.len();
             if let Some(filter) = live_chunks_filter(self.field, &owner) {
-                let find = find_in_order(self.field, &filter)?;
-                for raw in self.access.find_all(self.field.chunks, find).await? {
-                    elements.extend(self.chunk_elements(&parse_document(&raw)?));
-                }
+                elements.extend(self.chunks().read_elements(&filter).await?);
             }
             let chunk_elements = elements.len() - resident_count;
             if self.is_complete(&owner, chunk_elements).await? {
@@ -236,15 +238,12 @@ impl ArrayReader {
                 let mut filter = filter;
                 let count = numbers.len();
                 filter.insert(self.field.seq, doc! { "$in": numbers });
-                let find = find_in_order(self.field, &filter)?;
-                let documents = self.access.find_all(self.field.chunks, find).await?;
-                if documents.len() < count {
+                let chunks = self.chunks().read_all(&filter).await?;
+                if chunks.len() < count {
                     return Ok(None);
                 }
-                let mut elements = Vec::new();
-                for raw in documents {
-                    elements.extend(self.chunk_elements(&parse_document(&raw)?));
-                }
+                let elements = chunks.iter().flat_map(|chunk| self.chunk_elements(chunk));
+                let elements: Vec<_> = elements.collect();
                 if take(&elements, &mut remaining_skip) {
                     return Ok(Some(found));
                 }
@@ -440,11 +439,8 @@ impl ArrayReader {
             let has_chunks = filter.is_some();
             if let Some(mut filter) = filter {
                 filter.insert(self.field.elements, doc! { "$in": missing });
-                let find = find_in_order(self.field, &filter)?;
-                for raw in self.access.find_all(self.field.chunks, find).await? {
-                    for element in self.chunk_elements(&parse_document(&raw)?) {
-                        elements.insert(&element)?;
-                    }
+                for element in self.chunks().read_elements(&filter).await? {
+                    elements.insert(&element)?;
                 }
             }
             if !has_chunks || !self.was_replaced(&owner).await? {
@@ -553,11 +549,11 @@ pub(crate) async fn with_all_elements(
 /// Counts the elements in the chunks of `owner`.
 pub(crate) async fn count_chunk_elements(
     access: &Access,
-    field: &OverflowField,
+    field: &'static OverflowField,
     owner: &ArrayState,
 ) -> Result<i64> {
     match live_chunks_filter(field, owner) {
-        Some(filter) => chunks::count_elements(access, field, &filter).await,
+        Some(filter) => Chunks::new(access, field).count_elements(&filter).await,
         None => Ok(0),
     }
 }

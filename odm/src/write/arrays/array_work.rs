@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     MAX_WRITE_ATTEMPTS,
-    chunks::{self, ChunkBatch, generation_filter, live_chunks_filter, staged_chunks_filter},
+    chunks::{ChunkBatch, Chunks, generation_filter, live_chunks_filter, staged_chunks_filter},
     footprint::changed_chunks_filter,
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, ElementChange, Manifest},
     order::ArrayOrder,
@@ -61,6 +61,27 @@ impl<'a> ArrayHandle<'a> {
         id: &'a Bson,
     ) -> Self {
         Self { access, field, id }
+    }
+
+    /// Returns the chunks of the field.
+    pub(super) fn chunks(&self) -> Chunks<'_> {
+        Chunks::new(&self.access, self.field)
+    }
+
+    /// Returns the common data of the chunks that the write with this token creates.
+    pub(super) fn new_chunks(
+        &self,
+        token: ObjectId,
+        generation: ObjectId,
+        first_seq: i64,
+    ) -> ChunkBatch<'_> {
+        ChunkBatch {
+            chunks: self.chunks(),
+            owner: self.id,
+            generation,
+            token,
+            first_seq,
+        }
     }
 
     /// Reads the state of the array. Returns `None` if there is no document.
@@ -233,7 +254,7 @@ impl<'a> ArrayHandle<'a> {
                 let mut end_work = self.end_of_work();
                 // The change may have removed some elements already.
                 if let Some(filter) = filter {
-                    let count = chunks::count_elements(&self.access, self.field, &filter).await?;
+                    let count = self.chunks().count_elements(&filter).await?;
                     end_work.insert("$set", doc! { self.field.manifest_path(COUNT): count });
                 }
                 self.update_owner(self.work_filter(token), end_work).await?;
@@ -278,23 +299,14 @@ impl<'a> ArrayHandle<'a> {
 
     /// Inserts the block as a chunk.
     async fn complete_spill(&self, manifest: &Manifest, work: &ArrayWork) -> Result<()> {
-        let (access, field) = (self.access, self.field);
+        let field = self.field;
         let Some(generation) = manifest.generation else {
             return Ok(());
         };
-        let batch = ChunkBatch {
-            owner: self.id,
-            generation,
-            token: work.token,
-            first_seq: manifest.next_seq,
-        };
+        let batch = self.new_chunks(work.token, generation, manifest.next_seq);
         let instance = match work.block.is_empty() {
             true => None,
-            false => {
-                batch
-                    .insert_spilled(&access, field, work.block.clone())
-                    .await?
-            }
+            false => batch.insert_spilled(work.block.clone()).await?,
         };
         let chunk_count = i64::from(!work.block.is_empty());
         let update = doc! {
@@ -312,7 +324,7 @@ impl<'a> ArrayHandle<'a> {
             let mut filter = generation_filter(field, self.id, generation);
             filter.insert(CHUNK_ID_TOKEN, doc! { "$eq": work.token });
             filter.insert(PROVISIONAL_INSTANCE, doc! { "$eq": instance });
-            chunks::confirm_chunks(&access, field, &filter).await?;
+            self.chunks().confirm(&filter).await?;
         }
         Ok(())
     }
@@ -339,9 +351,11 @@ impl<'a> ArrayHandle<'a> {
             } = change.clone();
             filter.extend(changed_chunks_filter(field, &operators));
             put_operator(&mut operators, "$set", APPLIED_VERSION, manifest.version);
-            chunks::update_chunks(&self.access, field, &filter, &operators, &array_filters).await?;
+            self.chunks()
+                .update(&filter, &operators, &array_filters)
+                .await?;
             if changes_count {
-                let count = chunks::count_elements(&self.access, field, &chunks).await?;
+                let count = self.chunks().count_elements(&chunks).await?;
                 update.insert("$set", doc! { field.manifest_path(COUNT): count });
             }
         }
@@ -370,7 +384,7 @@ impl<'a> ArrayHandle<'a> {
             return Ok(());
         }
         let staged = staged_chunks_filter(field, self.id, work.token);
-        chunks::delete_chunks(&self.access, field, &staged).await?;
+        self.chunks().delete(&staged).await?;
         Ok(())
     }
 
@@ -382,13 +396,13 @@ impl<'a> ArrayHandle<'a> {
         work: &ArrayWork,
         expected_chunks: Option<i64>,
     ) -> Result<()> {
-        let (access, field) = (self.access, self.field);
+        let field = self.field;
         let staged = staged_chunks_filter(field, self.id, work.token);
-        chunks::confirm_chunks(&access, field, &staged).await?;
+        self.chunks().confirm(&staged).await?;
         // Confirmed chunks are not reclaimed, so the count is reliable from here on.
         if let (Some(expected_chunks), Some(generation)) = (expected_chunks, manifest.generation) {
             let filter = generation_filter(field, &owner.id, generation);
-            if count_chunks(&access, field, &filter).await? < expected_chunks {
+            if self.chunks().count(&filter).await? < expected_chunks {
                 return super::delete::delete_incomplete_insert(self, work.token).await;
             }
         }
@@ -412,7 +426,7 @@ impl<'a> ArrayHandle<'a> {
     async fn sweep_generation(&self, work: &ArrayWork) -> Result<()> {
         if let Some(generation) = work.swept_generation {
             let filter = generation_filter(self.field, self.id, generation);
-            chunks::delete_chunks(&self.access, self.field, &filter).await?;
+            self.chunks().delete(&filter).await?;
         }
         Ok(())
     }
@@ -489,22 +503,6 @@ impl<'a> ArrayHandle<'a> {
         );
         error::naming_model(self.access.model)(Error::new(ErrorKind::Conflict, message))
     }
-}
-
-/// Counts the chunks that match the filter.
-pub(super) async fn count_chunks(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-) -> Result<i64> {
-    let count = crate::backend::operation::CountOperation {
-        collection: field.chunks.collection.into(),
-        filter: to_raw_document(filter)?,
-        limit: None,
-        options: Stage::ARRAYS.step("count the chunks").into(),
-    };
-    let count = access.count(field.chunks, count).await?;
-    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 impl ArrayWork {

@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
     ArrayHandle,
-    chunks::{self, live_chunks_filter},
+    chunks::{Chunks, live_chunks_filter},
     manifest::{ArrayState, integer_or_zero},
     order::ArrayOrder,
     read,
@@ -234,7 +234,7 @@ async fn is_still_orphan(
 ) -> Result<bool> {
     let confirmed =
         doc! { "_id": { "$eq": chunk.get("_id").cloned() }, PROVISIONAL: { "$exists": false } };
-    if super::array_work::count_chunks(&access, field, &confirmed).await? == 0 {
+    if Chunks::new(&access, field).count(&confirmed).await? == 0 {
         return Ok(false);
     }
     let array = ArrayHandle::new(access, field, id);
@@ -321,5 +321,5 @@ pub(crate) async fn delete_orphan(
     if !is_still_orphan(access, field, &owner, &chunk).await? {
         return Ok(false);
     }
-    Ok(chunks::delete_chunks(&access, field, &confirmed).await? > 0)
+    Ok(Chunks::new(&access, field).delete(&confirmed).await? > 0)
 }

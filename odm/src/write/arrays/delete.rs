@@ -4,7 +4,7 @@ use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     array_work::ArrayHandle,
-    chunks::{self, generation_filter},
+    chunks::{Chunks, generation_filter, staged_chunks_filter},
     manifest::ArrayState,
 };
 use crate::{
@@ -128,6 +128,7 @@ fn chunk_projection(model: &Model) -> Result<RawDocumentBuf> {
 async fn delete_chunks_of(access: ModelAccess<'_>, documents: &[RawDocumentBuf]) -> Result<()> {
     for field in access.model.overflows {
         for document in documents {
+            let chunks = Chunks::new(&access, field);
             let owner = ArrayState::from_document(field, document)?;
             let Some(manifest) = &owner.manifest else {
                 continue;
@@ -136,12 +137,12 @@ async fn delete_chunks_of(access: ModelAccess<'_>, documents: &[RawDocumentBuf])
             let swept_generation = work.and_then(|work| work.swept_generation);
             for generation in manifest.generation.into_iter().chain(swept_generation) {
                 let filter = generation_filter(field, &owner.id, generation);
-                chunks::delete_chunks(&access, field, &filter).await?;
+                chunks.delete(&filter).await?;
             }
             // Staged chunks have a generation that the manifest does not name yet.
             if let Some(work) = work {
-                let filter = chunks::staged_chunks_filter(field, &owner.id, work.token);
-                chunks::delete_chunks(&access, field, &filter).await?;
+                let filter = staged_chunks_filter(field, &owner.id, work.token);
+                chunks.delete(&filter).await?;
             }
         }
     }
@@ -158,7 +159,10 @@ pub(super) async fn delete_incomplete_insert(
     if !array.renew_lease(token).await? {
         return Ok(());
     }
-    chunks::record_abandoned_insert(&array.access, array.field, array.id, token).await?;
+    array
+        .chunks()
+        .record_abandoned_insert(array.id, token)
+        .await?;
     let mut filter = parse_document(&id_filter(&to_raw_value(array.id)?))?;
     filter.insert(array.field.work_path(TOKEN), doc! { "$eq": token });
     let delete = DeleteOperation {

@@ -4,21 +4,16 @@ use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
     ArrayHandle,
-    array_work::{count_chunks, pause_after_change, put_all_resident, write_attempts},
+    array_work::{pause_after_change, put_all_resident, write_attempts},
     capacity::{resident_unchanged, version_unchanged},
     chunks,
-    manifest::{
-        ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty, total_element_bytes,
-    },
+    manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, total_element_bytes},
     order::sort_if_ordered,
     read,
 };
 use crate::{
-    Result,
-    metadata::overflow::TAIL,
-    schema::OverflowField,
-    session::access::ModelAccess,
-    write::{footprint::put_operator, metadata_update},
+    Result, metadata::overflow::TAIL, schema::OverflowField, session::access::ModelAccess,
+    write::footprint::put_operator,
 };
 
 /// The result of a fold.
@@ -107,17 +102,11 @@ impl ChunkCache {
                 let unchunked_bytes = total_element_bytes(
                     owner.resident.iter().chain(read::buffered_elements(owner)),
                 )?;
-                let chunk_bytes =
-                    chunks::sum_element_bytes(&array.access, array.field, &filter).await?;
+                let chunk_bytes = array.chunks().sum_element_bytes(&filter).await?;
                 if unchunked_bytes as i64 + chunk_bytes > max_folded_bytes(array.field) as i64 {
                     return Ok(None);
                 }
-                let find = chunks::find_in_order(array.field, &filter)?;
-                for raw in array.access.to(array.field.chunks).find_all(find).await? {
-                    let chunk = metadata_update::parse_document(&raw)?;
-                    self.elements
-                        .extend(array_or_empty(chunk.get(array.field.elements)));
-                }
+                self.elements = array.chunks().read_elements(&filter).await?;
             }
             self.read_at = read_at;
         }
@@ -153,7 +142,7 @@ async fn is_mostly_empty(
     };
     let first = format!("{}.0", array.field.elements);
     filter.insert(first, doc! { "$exists": false });
-    let empty = count_chunks(&array.access, array.field, &filter).await?;
+    let empty = array.chunks().count(&filter).await?;
     Ok(empty * 2 > manifest.next_seq)
 }
 

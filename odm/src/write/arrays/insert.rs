@@ -7,9 +7,9 @@
 use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    array_work::{ArrayHandle, count_chunks},
+    array_work::ArrayHandle,
     capacity::count_fitting,
-    chunks::{self, ChunkBatch, generation_filter, split_into_chunks},
+    chunks::{ChunkBatch, Chunks, generation_filter, split_into_chunks, staged_chunks_filter},
     footprint::ensure_element_sizes,
     manifest::{ArrayState, ArrayWork, ArrayWorkKind, Manifest, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
@@ -156,10 +156,8 @@ async fn insert_with_chunks(cx: WriteContext, mut write: WriteOperation) -> Resu
         *raw = to_raw_document(&document)?;
     }
     for array in &spilled_arrays {
-        array
-            .chunk_batch()
-            .insert_staged(&unrestricted, array.field, &array.chunks, None)
-            .await?;
+        let batch = array.chunk_batch(&unrestricted);
+        batch.insert_staged(&array.chunks, None).await?;
     }
     let done = cx.run_next(write).await;
     if access.transaction_scope().is_some() {
@@ -257,8 +255,9 @@ fn take_spilled(
 
 impl InsertedSpill {
     /// Returns the common data of the chunks.
-    fn chunk_batch(&self) -> ChunkBatch<'_> {
+    fn chunk_batch<'b>(&'b self, access: &'b Access) -> ChunkBatch<'b> {
         ChunkBatch {
+            chunks: Chunks::new(access, self.field),
             owner: &self.owner,
             generation: self.generation,
             token: self.token,
@@ -277,12 +276,12 @@ impl InsertedSpill {
         // With this token the document of this insert exists, even if the insert of another document failed.
         let Some(owner) = owner.filter(|owner| owner.has_work(self.token)) else {
             if !is_inserted {
-                let filter = chunks::staged_chunks_filter(self.field, &self.owner, self.token);
-                chunks::delete_chunks(&access, self.field, &filter).await?;
+                let filter = staged_chunks_filter(self.field, &self.owner, self.token);
+                array.chunks().delete(&filter).await?;
             }
             return Ok(is_published || self.is_not_abandoned(&array).await?);
         };
-        let is_filled = self.chunk_batch().confirm_and_fill(&access, self).await?;
+        let is_filled = self.confirm_and_fill(&array).await?;
         array.complete_work(owner).await?;
         if is_filled {
             let owner = array.read_live_state().await?;
@@ -294,13 +293,26 @@ impl InsertedSpill {
                 // the chunks first.
                 let current = array.read_state().await?;
                 if !current.is_some_and(|owner| self.has_generation_of(&owner)) {
-                    chunks::delete_chunks(&access, self.field, &chunks).await?;
+                    array.chunks().delete(&chunks).await?;
                 }
                 return self.is_not_abandoned(&array).await;
             }
             chunks.insert(CHUNK_ID_TOKEN, doc! { "$eq": self.token });
-            chunks::confirm_chunks(&access, self.field, &chunks).await?;
+            array.chunks().confirm(&chunks).await?;
         }
+        Ok(true)
+    }
+
+    /// Confirms the chunks, and inserts the missing ones again. Returns whether some were missing.
+    async fn confirm_and_fill(&self, array: &ArrayHandle<'_>) -> Result<bool> {
+        let filter = staged_chunks_filter(self.field, &self.owner, self.token);
+        array.chunks().confirm(&filter).await?;
+        let chunks = generation_filter(self.field, &self.owner, self.generation);
+        if array.chunks().count(&chunks).await? == self.chunks.len() as i64 {
+            return Ok(false);
+        }
+        let batch = self.chunk_batch(&array.access);
+        batch.insert_missing(&self.chunks).await?;
         Ok(true)
     }
 
@@ -312,9 +324,9 @@ impl InsertedSpill {
 
     /// Returns whether recovery has not abandoned the insert.
     async fn is_not_abandoned(&self, array: &ArrayHandle<'_>) -> Result<bool> {
-        let is_abandoned =
-            chunks::is_insert_abandoned(&array.access, self.field, &self.owner, self.token).await?;
-        Ok(!is_abandoned)
+        let chunks = array.chunks();
+        let is_abandoned = chunks.is_insert_abandoned(&self.owner, self.token);
+        Ok(!is_abandoned.await?)
     }
 
     /// The error of an insert that recovery has abandoned.
@@ -322,20 +334,5 @@ impl InsertedSpill {
         let message = "the insert took longer than its lease (60 times the `pending_lease`, 5 minutes by default), and recovery deleted the incomplete document: check whether this document and the documents after it exist, and insert the missing documents again";
         let error = Error::new(ErrorKind::Conflict, message);
         error::naming_model(model)(error).with_id(self.owner.clone())
-    }
-}
-
-impl ChunkBatch<'_> {
-    /// Confirms the chunks, and inserts the missing ones again. Returns whether some were missing.
-    async fn confirm_and_fill(&self, access: &Access, spilled: &InsertedSpill) -> Result<bool> {
-        let field = spilled.field;
-        let filter = chunks::staged_chunks_filter(field, &spilled.owner, spilled.token);
-        chunks::confirm_chunks(access, field, &filter).await?;
-        let chunks = generation_filter(field, &spilled.owner, spilled.generation);
-        if count_chunks(access, field, &chunks).await? == spilled.chunks.len() as i64 {
-            return Ok(false);
-        }
-        self.insert_missing(access, field, &spilled.chunks).await?;
-        Ok(true)
     }
 }

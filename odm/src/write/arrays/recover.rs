@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::{
     array_work::ArrayHandle,
-    chunks,
+    chunks::Chunks,
     manifest::{ArrayState, ArrayWorkKind, integer_or_zero},
 };
 use crate::{
@@ -80,7 +80,7 @@ async fn recover_provisional(
     let mut expired = ExpiredWork::new(access.to(field.chunks), kind, Stage::ARRAYS, batch);
     while let Some(batch) = expired.next_batch().await? {
         for id in batch.new {
-            let Some(chunk) = chunks::read_expired_chunk(&access, field, &id).await? else {
+            let Some(chunk) = Chunks::new(&access, field).read_expired(&id).await? else {
                 continue;
             };
             match confirm_or_delete(access, field, &chunk).await {
@@ -135,9 +135,9 @@ async fn confirm_or_delete(
             && seq < manifest.next_seq
     });
     if is_adopted {
-        chunks::confirm_chunks(&access, field, &chunk_filter).await?;
+        array.chunks().confirm(&chunk_filter).await?;
     } else {
-        chunks::delete_chunks(&access, field, &chunk_filter).await?;
+        array.chunks().delete(&chunk_filter).await?;
     }
     Ok(true)
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{
     array_work::{ArrayHandle, pause_after_change, write_attempts},
     capacity::{can_stay_resident, count_fitting, resident_unchanged, version_unchanged},
-    chunks::{self, ChunkBatch, live_chunks_filter, split_into_chunks},
+    chunks::{self, live_chunks_filter, split_into_chunks},
     manifest::{ArrayState, ArrayWorkKind, array_or_empty},
     order::{ArrayOrder, sort_if_ordered},
 };
@@ -128,15 +128,8 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
     let count = elements.len() as i64;
     let parts = split_into_chunks(&elements)?;
     let generation = ObjectId::new();
-    let batch = ChunkBatch {
-        owner: array.id,
-        generation,
-        token: work.token,
-        first_seq: 0,
-    };
-    batch
-        .insert_staged(&array.access, field, &parts, Some(array))
-        .await?;
+    let batch = array.new_chunks(work.token, generation, 0);
+    batch.insert_staged(&parts, Some(array)).await?;
     let swept = frozen.manifest.and_then(|manifest| manifest.generation);
     let published = work.published(&array.access, swept);
     let mut set = doc! {

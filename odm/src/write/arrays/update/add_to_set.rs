@@ -6,17 +6,13 @@ use super::{
     super::{
         array_work::write_attempts,
         capacity::{has_room_in_tail, resident_room},
-        chunks::{self, live_chunks_filter},
-        manifest::{ArrayState, array_or_empty},
+        chunks::{self, Chunks, live_chunks_filter},
+        manifest::ArrayState,
     },
     ArrayUpdate, MultiStepChange,
 };
 use crate::{
-    Result,
-    metadata::overflow::TAIL,
-    overflow::ElementSet,
-    session::retry,
-    write::{WriteOutcome, metadata_update::parse_document},
+    Result, metadata::overflow::TAIL, overflow::ElementSet, session::retry, write::WriteOutcome,
 };
 
 /// Returns the values without duplicates.
@@ -144,12 +140,9 @@ impl ArrayUpdate {
         for batch in chunks::split_for_requests(&missing)? {
             let mut filter = filter.clone();
             filter.insert(self.field.elements, doc! { "$in": batch.to_vec() });
-            let find = chunks::find_in_order(self.field, &filter)?;
-            for chunk in self.unrestricted.find_all(self.field.chunks, find).await? {
-                let chunk = parse_document(&chunk)?;
-                for element in array_or_empty(chunk.get(self.field.elements)) {
-                    present.insert(&element)?;
-                }
+            let chunks = Chunks::new(&self.unrestricted, self.field);
+            for element in chunks.read_elements(&filter).await? {
+                present.insert(&element)?;
             }
         }
         present.filter_missing(missing)

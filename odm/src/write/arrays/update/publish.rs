@@ -3,11 +3,7 @@
 use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
-    super::{
-        ArrayHandle,
-        chunks::{ChunkBatch, split_into_chunks},
-        manifest::ArrayWork,
-    },
+    super::{ArrayHandle, chunks::split_into_chunks, manifest::ArrayWork},
     ArrayUpdate,
 };
 use crate::{
@@ -40,15 +36,8 @@ impl ArrayUpdate {
     ) -> Result<Option<WriteOutcome>> {
         let field = self.field;
         let parts = split_into_chunks(&elements)?;
-        let batch = ChunkBatch {
-            owner: array.id,
-            generation: target.generation,
-            token: work.token,
-            first_seq: target.first_seq,
-        };
-        batch
-            .insert_staged(&self.unrestricted, field, &parts, Some(array))
-            .await?;
+        let batch = array.new_chunks(work.token, target.generation, target.first_seq);
+        batch.insert_staged(&parts, Some(array)).await?;
         let published = work.published(&self.cx.access, target.swept_generation);
         let publish = doc! { "$set": {
             field.pending_change: published.to_document()?,
