@@ -116,7 +116,7 @@ impl Maintainer for Arrays {
         })
     }
 
-    fn managed_paths(&self, model: &Model) -> Vec<String> {
+    fn managed_paths(&self, model: &'static Model) -> Vec<String> {
         let fields = model.overflows.iter();
         fields.map(|field| field.stored.to_owned()).collect()
     }

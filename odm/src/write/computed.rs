@@ -78,7 +78,7 @@ impl Maintainer for ComputedFields {
         Box::pin(run_write(cx, write))
     }
 
-    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+    fn declarations(&self, model: &'static Model) -> BTreeMap<String, String> {
         let fields = model.computed.iter();
         let description = |field: &ComputedField| format!("{:?}", (field.computation)());
         fields

@@ -40,7 +40,7 @@ use fan_out::clear_copies;
 use fill::put_field;
 pub(crate) use fill::resolve_drafts;
 pub(crate) use index::IndexedReferences;
-use layout::{copy_groups, dependent_groups, split_overflow_groups};
+use layout::{CopyGroup, copy_groups, dependent_groups, split_overflow_groups};
 use pending::{FanOutProgress, PendingCopies};
 pub(crate) use refresh::refresh_copies;
 pub(crate) use save::prepare_save;
@@ -90,7 +90,7 @@ impl Maintainer for Copies {
     fn reasons(&self, access: ModelAccess<'_>, footprint: &Footprint<'_>) -> Vec<String> {
         let model = access.model;
         let groups = copy_groups(model);
-        let fills = |group: &layout::CopyGroup| {
+        let fills = |group: &CopyGroup| {
             let names = group
                 .fields
                 .iter()
@@ -105,26 +105,25 @@ impl Maintainer for Copies {
                 let Some(update) = change.update() else {
                     return Vec::new();
                 };
-                let is_filled = |group: &&layout::CopyGroup| {
-                    path_changes(update).any(|change| group.overlaps(change))
-                };
+                let is_filled =
+                    |group: &&CopyGroup| path_changes(update).any(|change| group.overlaps(change));
                 let mut reasons: Vec<_> = groups.iter().filter(is_filled).map(fills).collect();
                 let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
                 let changed = pending::changed_copies(model, &dependents, update);
-                reasons.extend(changed.map(|(dependent, group, field)| {
+                reasons.extend(changed.map(|(group, field)| {
                     let copy = group.field_path(field.stored);
                     format!(
                         "`{}` is copied to `{copy}` of {}",
-                        field.source_path, dependent.collection
+                        field.source_path, group.model.collection
                     )
                 }));
                 reasons
             }
             Footprint::Removes => {
                 let dependents = dependent_groups(access.schema_models(), model);
-                let cleared = dependents.filter(|(_, group)| group.is_clearing());
-                let reasons = cleared.map(|(dependent, group)| {
-                    let (reference, dependents) = (group.reference_path(), dependent.collection);
+                let cleared = dependents.filter(CopyGroup::is_clearing);
+                let reasons = cleared.map(|group| {
+                    let (reference, dependents) = (group.reference_path(), group.model.collection);
                     format!("the copies beside `{reference}` of {dependents} become null")
                 });
                 reasons.collect()
@@ -146,7 +145,7 @@ impl Maintainer for Copies {
         })
     }
 
-    fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
+    fn path_of_new_reference(&self, model: &'static Model, update: &RawDocument) -> Option<String> {
         let groups = copy_groups(model);
         let found = path_changes(update).find(|change| {
             let mut groups = groups.iter();
@@ -157,11 +156,11 @@ impl Maintainer for Copies {
         found.map(|change| change.path.to_owned())
     }
 
-    fn managed_paths(&self, model: &Model) -> Vec<String> {
+    fn managed_paths(&self, model: &'static Model) -> Vec<String> {
         layout::managed_paths(model)
     }
 
-    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+    fn declarations(&self, model: &'static Model) -> BTreeMap<String, String> {
         let mut descriptions = BTreeMap::new();
         for group in copy_groups(model) {
             for field in group.fan_out_fields() {
@@ -204,7 +203,7 @@ impl Maintainer for Copies {
     }
 
     fn delete_follow_up(&self, models: &[&'static Model], model: &'static Model) -> DeleteFollowUp {
-        match dependent_groups(models, model).any(|(_, group)| group.is_clearing()) {
+        match dependent_groups(models, model).any(|group| group.is_clearing()) {
             true => DeleteFollowUp::OnReferrers,
             false => DeleteFollowUp::None,
         }
@@ -271,7 +270,7 @@ impl Maintainer for ElementSnapshots {
 }
 
 /// Whether an update can write a reference with copies or a struct that contains one.
-pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) -> bool {
+pub(crate) fn writes_copied_reference(model: &'static Model, change: &DocumentChange) -> bool {
     let DocumentChange::Operators { update, .. } = change else {
         return false;
     };
@@ -283,11 +282,8 @@ pub(crate) fn writes_copied_reference(model: &Model, change: &DocumentChange) ->
 }
 
 /// Whether documents of a model have copies that need revalidation.
-fn is_dependent(model: &Model) -> bool {
-    model.copies.has_filled()
-        && copy_groups(model)
-            .iter()
-            .any(layout::CopyGroup::has_fan_out)
+fn is_dependent(model: &'static Model) -> bool {
+    model.copies.has_filled() && copy_groups(model).iter().any(CopyGroup::has_fan_out)
 }
 
 /// Whether other models copy from this model.
@@ -298,7 +294,7 @@ fn is_source(access: ModelAccess<'_>) -> bool {
 }
 
 /// Returns the path of a copy in `model` that a delete of the source document sets to null.
-pub(crate) fn cleared_path(model: &Model, source: &Model) -> Option<String> {
+pub(crate) fn cleared_path(model: &'static Model, source: &Model) -> Option<String> {
     let groups = copy_groups(model).into_iter();
     let mut groups = groups.filter(|group| (group.source_model)().collection == source.collection);
     groups.find_map(|group| {
@@ -314,11 +310,11 @@ async fn fill_elements(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
     if groups.is_empty() {
         return Ok(());
     }
-    let (access, model, sources) = (&cx.access, cx.model, &mut cx.sources);
+    let (access, sources) = (cx.access.to(cx.model), &mut cx.sources);
     if let Some(documents) = write.documents_to_insert() {
-        fill::fill_inserted(access.to(model), &groups, documents, sources).await?;
+        fill::fill_inserted(access, &groups, documents, sources).await?;
     } else if let Some(DocumentChange::Operators { update, .. }) = write.change_mut() {
-        fill::fill_update(access.to(model), &groups, update, sources).await?;
+        fill::fill_update(access, &groups, update, sources).await?;
     }
     Ok(())
 }
@@ -328,13 +324,12 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
     let mut pending = PendingCopies::default();
     // No later stage reads the sources.
     let sources = &mut std::mem::take(&mut cx.sources);
-    let (access, model) = (&cx.access, cx.model);
-    let (groups, _) = split_overflow_groups(model);
-    let dependents: Vec<_> = dependent_groups(access.schema_models(), model).collect();
+    let access = cx.access.to(cx.model);
+    let (groups, _) = split_overflow_groups(access.model);
+    let dependents: Vec<_> = dependent_groups(access.schema_models(), access.model).collect();
     if let Some(documents) = write.documents_to_insert() {
         if !groups.is_empty() {
-            pending.revalidation =
-                fill::fill_inserted(access.to(model), &groups, documents, sources).await?;
+            pending.revalidation = fill::fill_inserted(access, &groups, documents, sources).await?;
             if let Some(token) = pending.revalidation {
                 let sources = sources.copied_sources(&groups)?.into();
                 cx.revalidation = Some(Revalidation { token, sources });
@@ -355,13 +350,10 @@ async fn prepare_write(cx: &mut WriteContext, write: &mut WriteOperation) -> Res
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
     if !groups.is_empty() {
-        pending.revalidation =
-            fill::fill_update(access.to(model), &groups, update, sources).await?;
+        pending.revalidation = fill::fill_update(access, &groups, update, sources).await?;
     }
-    if let Some((fan_out, record)) =
-        pending::add_pending_fan_out(access.to(model), &dependents, update)?
-    {
-        index::ensure_indexed(access, &dependents).await?;
+    if let Some((fan_out, record)) = pending::add_pending_fan_out(access, &dependents, update)? {
+        index::ensure_indexed(&access, &dependents).await?;
         cx.conditional_record = Some(record);
         pending.fan_out = Some(fan_out);
     }

@@ -72,18 +72,22 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     ) -> BoxFuture<'static, Result<WriteOutcome>>;
 
     /// Returns a path where an update may add a reference to a document in a scope of its own.
-    fn path_of_new_reference(&self, _model: &Model, _update: &RawDocument) -> Option<String> {
+    fn path_of_new_reference(
+        &self,
+        _model: &'static Model,
+        _update: &RawDocument,
+    ) -> Option<String> {
         None
     }
 
     /// Returns the paths that a save must not change.
-    fn managed_paths(&self, _model: &Model) -> Vec<String> {
+    fn managed_paths(&self, _model: &'static Model) -> Vec<String> {
         Vec::new()
     }
 
     /// Returns the derived fields of a model by stored path, each with a description of the declaration. A changed description
     /// asks for a backfill.
-    fn declarations(&self, _model: &Model) -> BTreeMap<String, String> {
+    fn declarations(&self, _model: &'static Model) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
@@ -481,13 +485,13 @@ pub(super) fn mark_tombstone(access: ModelAccess<'_>, set: &mut RawDocumentBuf) 
 }
 
 /// Returns the paths that a save must not change.
-pub(super) fn managed_paths(model: &Model) -> Vec<String> {
+pub(super) fn managed_paths(model: &'static Model) -> Vec<String> {
     let kinds = MAINTAINERS.iter();
     kinds.flat_map(|kind| kind.managed_paths(model)).collect()
 }
 
 /// Returns the derived fields of a model by stored path, each with a description of the declaration.
-pub(crate) fn declarations(model: &Model) -> BTreeMap<String, String> {
+pub(crate) fn declarations(model: &'static Model) -> BTreeMap<String, String> {
     let kinds = MAINTAINERS.iter();
     kinds.flat_map(|kind| kind.declarations(model)).collect()
 }

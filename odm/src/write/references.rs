@@ -113,7 +113,7 @@ impl Maintainer for References {
         Box::pin(run_write(cx, write))
     }
 
-    fn path_of_new_reference(&self, model: &Model, update: &RawDocument) -> Option<String> {
+    fn path_of_new_reference(&self, model: &'static Model, update: &RawDocument) -> Option<String> {
         path_of_new_reference(model, update)
     }
 

@@ -129,12 +129,12 @@ impl Maintainer for Rollups {
         Box::pin(run_write(cx, write))
     }
 
-    fn managed_paths(&self, model: &Model) -> Vec<String> {
+    fn managed_paths(&self, model: &'static Model) -> Vec<String> {
         let rollups = model.rollups.iter();
         rollups.map(|rollup| rollup.stored.to_owned()).collect()
     }
 
-    fn declarations(&self, model: &Model) -> BTreeMap<String, String> {
+    fn declarations(&self, model: &'static Model) -> BTreeMap<String, String> {
         let rollups = model.rollups.iter();
         rollups
             .map(|rollup| (rollup.stored.to_owned(), describe_rollup(rollup)))

@@ -179,7 +179,7 @@ impl SnapshotBatch {
 
 /// Returns the projection that reads the snapshots of a model. `None` if the model has no snapshots; `Some(None)` reads whole
 /// documents, because an upgrade needs all fields.
-pub(crate) fn snapshot_projection(model: &Model) -> Result<Option<Option<RawDocumentBuf>>> {
+pub(crate) fn snapshot_projection(model: &'static Model) -> Result<Option<Option<RawDocumentBuf>>> {
     let groups = snapshot_groups(model);
     if groups.is_empty() {
         return Ok(None);
@@ -206,7 +206,7 @@ pub(crate) fn snapshot_projection(model: &Model) -> Result<Option<Option<RawDocu
     Ok(Some(Some(projection)))
 }
 
-fn snapshot_groups(model: &Model) -> Vec<CopyGroup> {
+fn snapshot_groups(model: &'static Model) -> Vec<CopyGroup> {
     let mut groups = copy_groups(model);
     groups.retain(|group| group.snapshot_fields().next().is_some());
     groups

@@ -34,7 +34,10 @@ use crate::{
         record::{PendingKind, PendingToken},
     },
     schema::CopyMode,
-    session::{access::ModelAccess, retry, transaction_scope},
+    session::{
+        access::{Access, ModelAccess},
+        retry, transaction_scope,
+    },
     write::{
         footprint::put_operator,
         maintainer::DeletedDocument,
@@ -136,19 +139,16 @@ pub(super) fn update_dependents<'a>(
     // The future is boxed because a copy can itself be copied by other models.
     Box::pin(async move {
         let mut lease = FanOutLease::new(access.model, fan_out);
-        for (dependent_model, group) in
-            super::dependent_groups(access.schema_models(), access.model)
-        {
+        for group in super::dependent_groups(access.schema_models(), access.model) {
             // Halve a list of sources with too many dependents. A single source with too many dependents is updated in batches.
             let mut source_lists = vec![fan_out.sources.as_slice()];
             while let Some(sources) = source_lists.pop() {
                 let limit = budget.max_documents();
                 let count = match budget {
                     FanOutBudget::UnlimitedUncounted => None,
-                    FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => Some(
-                        count_dependents(access.to(dependent_model), &group, sources, limit)
-                            .await?,
-                    ),
+                    FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => {
+                        Some(count_dependents(&access, &group, sources, limit).await?)
+                    }
                 };
                 match (count, sources) {
                     (Some(0), _) => {}
@@ -158,16 +158,9 @@ pub(super) fn update_dependents<'a>(
                         return Ok(false);
                     }
                     (Some(count), [source]) if count > limit => {
+                        let update = CopyUpdate::for_all_dependents(&group, source)?;
                         let lease_and_budget = (&mut lease, &mut *budget);
-                        if !update_in_batches(
-                            access.to(dependent_model),
-                            &group,
-                            source,
-                            lease_and_budget,
-                            rejected,
-                        )
-                        .await?
-                        {
+                        if !update_in_batches(&access, update, lease_and_budget, rejected).await? {
                             return Ok(true);
                         }
                     }
@@ -182,18 +175,8 @@ pub(super) fn update_dependents<'a>(
                             .map(|source| CopyUpdate::for_all_dependents(&group, source));
                         let updates = updates.collect::<Result<Vec<_>>>()?;
                         let is_large = count.is_some_and(|count| count > MAX_BOUNDED_DEPENDENTS);
-                        if !is_large
-                            || !try_in_transaction(access.to(dependent_model), &group, &updates)
-                                .await
-                        {
-                            write_copies(
-                                access.to(dependent_model),
-                                &group,
-                                updates,
-                                budget,
-                                rejected,
-                            )
-                            .await?;
+                        if !is_large || !try_in_transaction(&access, &group, &updates).await {
+                            write_copies(&access, &group, updates, budget, rejected).await?;
                         }
                     }
                 }
@@ -205,37 +188,36 @@ pub(super) fn update_dependents<'a>(
 
 /// Counts the dependents of some sources, up to one more than `limit`.
 async fn count_dependents(
-    access: ModelAccess<'_>,
+    access: &Access,
     group: &CopyGroup,
     sources: &[FanOutSource],
     limit: usize,
 ) -> Result<usize> {
-    let dependent_model = access.model;
     let condition = one_of(sources.iter().map(|source| &source.id));
     let condition = parse_document(&single_field_document(group.reference, condition)?)?;
     let operation = CountOperation {
-        collection: dependent_model.collection.into(),
+        collection: group.model.collection.into(),
         filter: to_raw_document(&group.struct_condition(condition))?,
         limit: Some(limit as u64 + 1),
         options: Stage::COPIES.step("count the dependents").into(),
     };
-    let count = access.count(operation).await?;
+    let count = access.count(group.model, operation).await?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Updates the dependents of one source in batches. Returns `false` if the pending fan-out was taken away: every source has a
 /// newer write.
 async fn update_in_batches(
-    access: ModelAccess<'_>,
-    group: &CopyGroup,
-    source: &FanOutSource,
+    access: &Access,
+    update: CopyUpdate<'_>,
     (lease, budget): (&mut FanOutLease<'_>, &mut FanOutBudget),
     rejected: &mut RejectionList,
 ) -> Result<bool> {
-    let update = CopyUpdate::for_all_dependents(group, source)?;
+    let group = update.group;
     let writes_are_serial = access.writes_are_serial();
+    let access = access.to(group.model);
     let find = access
-        .find_matching(&to_raw_document(&update.stale_filter(group)?)?)
+        .find_matching(&to_raw_document(&update.stale_filter()?)?)
         .with_origin(Stage::COPIES.step("read a batch of dependents"))
         .with_projection(single_field_document("_id", 1)?)
         .with_limit(writes_are_serial.then_some(MAX_READ_DOCUMENTS));
@@ -246,7 +228,7 @@ async fn update_in_batches(
     };
     // Do not run a batch in a transaction if dependents are copied further: their fan-out would join the transaction without a
     // bound.
-    let uses_transaction = writes_are_serial && downstream_modes(access, group).is_empty();
+    let uses_transaction = writes_are_serial && downstream_modes(&access, group).is_empty();
     let mut size = if writes_are_serial {
         MIN_BATCH_DOCUMENTS
     } else {
@@ -268,8 +250,8 @@ async fn update_in_batches(
             };
             let start = Instant::now();
             let updates = vec![update];
-            if !uses_transaction || !try_in_transaction(access, group, &updates).await {
-                write_copies(access, group, updates, budget, rejected).await?;
+            if !uses_transaction || !try_in_transaction(&access, group, &updates).await {
+                write_copies(&access, group, updates, budget, rejected).await?;
             }
             if writes_are_serial {
                 size = next_batch_size(size, start.elapsed());
@@ -344,6 +326,7 @@ fn next_batch_size(size: usize, duration: Duration) -> usize {
 /// A source value with the dependents that the value is written to.
 #[derive(Debug, Clone)]
 pub(super) struct CopyUpdate<'s> {
+    pub(super) group: &'s CopyGroup,
     /// The condition that a struct refers to the source.
     pub(super) reference_condition: Document,
     pub(super) source: &'s SourceState,
@@ -357,9 +340,10 @@ pub(super) struct CopyUpdate<'s> {
 
 impl<'s> CopyUpdate<'s> {
     /// Returns an update of all dependents of a source.
-    fn for_all_dependents(group: &CopyGroup, pending: &'s FanOutSource) -> Result<Self> {
+    fn for_all_dependents(group: &'s CopyGroup, pending: &'s FanOutSource) -> Result<Self> {
         let id = Bson::try_from(pending.id.clone()).map_err(error::from_bson)?;
         Ok(Self {
+            group,
             reference_condition: source_condition(group, &id),
             source: &pending.source,
             documents: RawDocumentBuf::new(),
@@ -369,28 +353,25 @@ impl<'s> CopyUpdate<'s> {
     }
 
     /// Returns the condition that a struct has an older copy.
-    fn stale_condition(&self, group: &CopyGroup) -> Document {
+    fn stale_condition(&self) -> Document {
         let mut condition = self.reference_condition.clone();
         let not_newer = doc! { "$not": { "$gte": self.source.version } };
-        condition.insert(group.version_path(), not_newer);
+        condition.insert(self.group.version_path(), not_newer);
         condition
     }
 
     /// Returns the filter for the documents with an older copy.
-    fn stale_filter(&self, group: &CopyGroup) -> Result<Document> {
+    fn stale_filter(&self) -> Result<Document> {
         let mut filter = parse_document(&self.documents)?;
         filter.extend(self.scope_condition.clone());
-        filter.extend(group.struct_condition(self.stale_condition(group)));
+        filter.extend(self.group.struct_condition(self.stale_condition()));
         Ok(filter)
     }
 
     /// Returns the update that overwrites older copies. `additional_update` has changes for all updated documents.
-    fn to_metadata_update(
-        &self,
-        group: &CopyGroup,
-        additional_update: &Document,
-    ) -> Result<MetadataUpdate> {
-        let elements = group.element_paths(&self.stale_condition(group));
+    fn to_metadata_update(&self, additional_update: &Document) -> Result<MetadataUpdate> {
+        let group = self.group;
+        let elements = group.element_paths(&self.stale_condition());
         let (prefix, source) = (&elements.prefix, self.source);
         let is_deleted = source.tombstone == TombstoneState::Final;
         let mut update = additional_update.clone();
@@ -409,7 +390,7 @@ impl<'s> CopyUpdate<'s> {
         set_or_unset(&mut update, version_path, Some(source.version.into()));
         Ok(MetadataUpdate {
             origin: Stage::COPIES.step("update the dependents"),
-            filter: to_raw_document(&self.stale_filter(group)?)?,
+            filter: to_raw_document(&self.stale_filter()?)?,
             update,
             array_filters: elements.array_filters,
         })
@@ -432,12 +413,10 @@ pub(super) fn source_condition(group: &CopyGroup, id: &Bson) -> Document {
 
 /// Returns the copy modes of fields in other models that copy the copies of `group`. A copy inside an array is never copied
 /// further.
-fn downstream_modes(access: ModelAccess<'_>, group: &CopyGroup) -> Vec<CopyMode> {
-    let dependent_model = access.model;
+fn downstream_modes(access: &Access, group: &CopyGroup) -> Vec<CopyMode> {
     let mut modes = Vec::new();
-    for (_, other) in super::dependent_groups(access.schema_models(), dependent_model)
-        .filter(|_| !group.is_in_array())
-    {
+    let groups = super::dependent_groups(access.schema_models(), group.model);
+    for other in groups.filter(|_| !group.is_in_array()) {
         let is_copied = |source_path: &str| {
             let mut fields = group.fan_out_fields();
             fields.any(|field| paths_overlap(&group.field_path(field.stored), source_path))
@@ -453,13 +432,14 @@ fn downstream_modes(access: ModelAccess<'_>, group: &CopyGroup) -> Vec<CopyMode>
 /// Writes newer values over the older copies of all dependents, then runs the fan-out of the changed dependents. Skips documents
 /// that reject the write; in a transaction the first rejection is the error.
 pub(super) async fn write_copies(
-    access: ModelAccess<'_>,
+    access: &Access,
     group: &CopyGroup,
     updates: Vec<CopyUpdate<'_>>,
     budget: &mut FanOutBudget,
     rejected: &mut RejectionList,
 ) -> Result<()> {
     let modes = downstream_modes(access, group);
+    let access = access.to(group.model);
     let token = (!modes.is_empty()).then(|| PendingToken::with_new_lease(access.lease()));
     let additional_update = match token {
         Some(token) => {
@@ -470,12 +450,12 @@ pub(super) async fn write_copies(
     };
     let changes = updates
         .iter()
-        .map(|update| update.to_metadata_update(group, &additional_update));
+        .map(|update| update.to_metadata_update(&additional_update));
     match apply_updates(access, changes.collect::<Result<_>>()?).await {
         Err(error) if access.transaction_scope().is_none() && is_rejection(&error) => {
             for update in &updates {
                 let writes =
-                    write_copies_individually(access, group, update, &additional_update, rejected);
+                    write_copies_individually(access, update, &additional_update, rejected);
                 Box::pin(writes).await?;
             }
         }
@@ -509,13 +489,12 @@ pub(super) async fn write_copies(
 /// Writes each stale copy separately, after a document has rejected the batch.
 async fn write_copies_individually(
     access: ModelAccess<'_>,
-    group: &CopyGroup,
     update: &CopyUpdate<'_>,
     additional_update: &Document,
     rejected: &mut RejectionList,
 ) -> Result<()> {
     let find = access
-        .find_matching(&to_raw_document(&update.stale_filter(group)?)?)
+        .find_matching(&to_raw_document(&update.stale_filter()?)?)
         .with_origin(Stage::COPIES.step("read the dependents of a rejected batch"));
     let ids = access.find_ids(find).await?;
     for batch in ids.chunks(MAX_COPY_BATCH_DOCUMENTS) {
@@ -525,7 +504,7 @@ async fn write_copies_individually(
                 documents,
                 ..update.clone()
             };
-            let change = single.to_metadata_update(group, additional_update)?;
+            let change = single.to_metadata_update(additional_update)?;
             Ok((id.clone(), change))
         });
         let changes = changes.collect::<Result<_>>()?;
@@ -541,32 +520,23 @@ async fn write_copies_individually(
 /// One commit is faster than one commit for each document. The transaction gives way to every concurrent writer of these
 /// documents. A dependent that is inserted meanwhile has its own revalidation.
 async fn try_in_transaction(
-    access: ModelAccess<'_>,
+    access: &Access,
     group: &CopyGroup,
     updates: &[CopyUpdate<'_>],
 ) -> bool {
-    let dependent_model = access.model;
     // An open transaction already contains the write of the source. A dependent that is inserted meanwhile may not see that write
     // either, so the fan-out must not be committed separately.
     if access.transaction_scope().is_some() || !access.has_transactions() {
         return false;
     }
-    let transaction = transaction_scope::run_low_priority(&access, |access| async move {
-        let mut rejected = RejectionList::default();
-        let updates = updates.to_vec();
-        write_copies(
-            access.to(dependent_model),
-            group,
-            updates,
-            &mut FanOutBudget::Unlimited,
-            &mut rejected,
-        )
-        .await
+    let transaction = transaction_scope::run_low_priority(access, |access| async move {
+        let (mut budget, mut rejected) = (FanOutBudget::Unlimited, RejectionList::default());
+        write_copies(&access, group, updates.to_vec(), &mut budget, &mut rejected).await
     });
     let result = transaction.await;
     if let Err(error) = &result {
         let reason = format_args!("a fan-out continues without a transaction: {error}");
-        retry::log_fallback(dependent_model, reason);
+        retry::log_fallback(group.model, reason);
     }
     result.is_ok()
 }
@@ -583,7 +553,7 @@ pub(super) async fn clear_copies(
     version: i64,
 ) -> Result<()> {
     let clearing = super::dependent_groups(access.schema_models(), access.model)
-        .filter(|(_, group)| group.is_clearing());
+        .filter(CopyGroup::is_clearing);
     let clearing: Vec<_> = clearing.collect();
     if clearing.is_empty() {
         return Ok(());
@@ -601,10 +571,11 @@ pub(super) async fn clear_copies(
         ids.push(id);
     }
     let mut rejected = RejectionList::default();
-    for (dependent_model, group) in clearing {
+    for group in &clearing {
         for (scope, deleted) in by_scope.values() {
             for batch in id_batches(deleted, MAX_COPY_BATCH_DOCUMENTS) {
                 let update = CopyUpdate {
+                    group,
                     reference_condition: doc! { group.reference: { "$in": batch } },
                     source: deleted_source,
                     documents: RawDocumentBuf::new(),
@@ -612,14 +583,7 @@ pub(super) async fn clear_copies(
                     scope_condition: group.scope_condition(scope.as_ref()),
                 };
                 let budget = &mut FanOutBudget::Unlimited;
-                write_copies(
-                    access.to(dependent_model),
-                    &group,
-                    vec![update],
-                    budget,
-                    &mut rejected,
-                )
-                .await?;
+                write_copies(&access, group, vec![update], budget, &mut rejected).await?;
             }
         }
     }

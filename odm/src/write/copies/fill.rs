@@ -312,7 +312,7 @@ pub(super) async fn fill_update(
 }
 
 /// Sets the copies beside a reference to null when an update removes the reference.
-pub(super) fn null_copies(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
+pub(super) fn null_copies(model: &'static Model, update: &mut RawDocumentBuf) -> Result<()> {
     let groups = super::copy_groups(model);
     let mut parsed = super::parse_document(update)?;
     for touched in find_touched_paths(model, &groups, &parsed)? {

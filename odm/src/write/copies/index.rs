@@ -54,11 +54,9 @@ impl IndexedReferences {
 /// # Errors
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) if an index is missing and the collection has documents.
-pub(super) async fn ensure_indexed(
-    access: &Access,
-    dependents: &[(&'static Model, CopyGroup)],
-) -> Result<()> {
-    for (dependent_model, group) in dependents {
+pub(super) async fn ensure_indexed(access: &Access, dependents: &[CopyGroup]) -> Result<()> {
+    for group in dependents {
+        let dependent_model = group.model;
         let key = (dependent_model.collection, group.reference_path());
         if access
             .shared_state()

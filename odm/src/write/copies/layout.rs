@@ -20,6 +20,8 @@ use crate::{
 /// The fields that are copied through one reference, with the path of the struct that contains the reference and the copies.
 #[derive(Debug, Clone)]
 pub(crate) struct CopyGroup {
+    /// The model of the dependents.
+    pub(super) model: &'static Model,
     /// The path of the struct.
     pub(super) steps: Vec<StructStep>,
     /// The stored name of the reference in the struct.
@@ -80,14 +82,14 @@ impl CopyField {
 }
 
 /// Returns the copy groups of a model.
-pub(crate) fn copy_groups(model: &Model) -> Vec<CopyGroup> {
+pub(crate) fn copy_groups(model: &'static Model) -> Vec<CopyGroup> {
     let mut groups = Vec::new();
     collect_groups(model, model.copies, &mut Vec::new(), &mut groups);
     groups
 }
 
 /// Returns the copy groups of a model in two lists: groups outside and inside of overflow arrays.
-pub(super) fn split_overflow_groups(model: &Model) -> (Vec<CopyGroup>, Vec<CopyGroup>) {
+pub(super) fn split_overflow_groups(model: &'static Model) -> (Vec<CopyGroup>, Vec<CopyGroup>) {
     let is_in_overflow = |group: &CopyGroup| {
         model
             .overflows
@@ -99,7 +101,7 @@ pub(super) fn split_overflow_groups(model: &Model) -> (Vec<CopyGroup>, Vec<CopyG
 }
 
 /// Returns the paths that a save must not change: copies, snapshots, and fields that are set only once.
-pub(super) fn managed_paths(model: &Model) -> Vec<String> {
+pub(super) fn managed_paths(model: &'static Model) -> Vec<String> {
     fn collect_set_once(copies: &TypeCopies, prefix: &str, paths: &mut Vec<String>) {
         paths.extend(
             copies
@@ -121,19 +123,15 @@ pub(super) fn managed_paths(model: &Model) -> Vec<String> {
     paths
 }
 
-/// Returns the copy groups that copy from a model with a fan-out, with the models of the dependents.
+/// Returns the copy groups that copy from a model with a fan-out.
 pub(crate) fn dependent_groups(
     models: &[&'static Model],
     source: &Model,
-) -> impl Iterator<Item = (&'static Model, CopyGroup)> {
+) -> impl Iterator<Item = CopyGroup> {
     dependent_models(models, source)
-        .flat_map(|model| {
-            copy_groups(model)
-                .into_iter()
-                .map(move |group| (model, group))
-        })
-        .filter(|(_, group)| group.has_fan_out())
-        .filter(|(_, group)| (group.source_model)().collection == source.collection)
+        .flat_map(copy_groups)
+        .filter(CopyGroup::has_fan_out)
+        .filter(|group| (group.source_model)().collection == source.collection)
 }
 
 /// Returns the models with a copy from `source` that follows a change of the source.
@@ -161,7 +159,7 @@ pub(super) fn dependent_fields(groups: &[CopyGroup]) -> Vec<&'static str> {
 }
 
 fn collect_groups(
-    model: &Model,
+    model: &'static Model,
     copies: &TypeCopies,
     steps: &mut Vec<StructStep>,
     groups: &mut Vec<CopyGroup>,
@@ -194,12 +192,13 @@ fn collect_groups(
 
 impl CopyGroup {
     fn from_field(
-        model: &Model,
+        model: &'static Model,
         field: &CopiedField,
         steps: &[StructStep],
         copied: CopyField,
     ) -> Self {
         Self {
+            model,
             steps: steps.to_vec(),
             reference: field.reference,
             is_optional: field.is_optional,

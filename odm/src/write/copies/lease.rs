@@ -93,7 +93,6 @@ pub(super) async fn read_pending_fan_outs(
 ) -> Result<Vec<PendingFanOut>> {
     let model = access.model;
     let groups: Vec<_> = dependent_groups(access.schema_models(), model).collect();
-    let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
     let find = access
         .find_matching(&filter)
         .with_origin(Stage::COPIES.step("read the pending fan-outs"))

@@ -193,12 +193,12 @@ fn log_failure(model: &Model, result: &Result<()>) {
 /// a change of a copied value needs.
 pub(super) fn add_pending_fan_out(
     access: ModelAccess<'_>,
-    dependents: &[(&'static Model, CopyGroup)],
+    dependents: &[CopyGroup],
     update: &mut RawDocumentBuf,
 ) -> Result<Option<((PendingToken, CopyMode), ConditionalRecord)>> {
     let changed = changed_copies(access.model, dependents, update);
     let (modes, mut paths): (Vec<_>, Vec<_>) = changed
-        .map(|(_, _, copied)| (copied.mode, copied.source_path.clone()))
+        .map(|(_, copied)| (copied.mode, copied.source_path.clone()))
         .unzip();
     if modes.is_empty() {
         return Ok(None);
@@ -234,18 +234,17 @@ pub(super) fn slowest_mode(modes: &[CopyMode]) -> CopyMode {
     slowest.copied().unwrap_or(CopyMode::Background)
 }
 
-/// Returns the copies of the fields that an update writes or recomputes, with the models of the dependents.
+/// Returns the copies of the fields that an update writes or recomputes.
 pub(super) fn changed_copies<'d>(
     model: &Model,
-    dependents: &'d [(&'static Model, CopyGroup)],
+    dependents: &'d [CopyGroup],
     update: &RawDocument,
-) -> impl Iterator<Item = (&'static Model, &'d CopyGroup, &'d CopyField)> {
+) -> impl Iterator<Item = (&'d CopyGroup, &'d CopyField)> {
     let computed = recomputed_fields(model, update);
-    let fields = dependents.iter().flat_map(|(dependent, group)| {
-        let fields = group.fan_out_fields();
-        fields.map(move |field| (*dependent, group, field))
-    });
-    fields.filter(move |(_, _, copied)| {
+    let fields = dependents
+        .iter()
+        .flat_map(|group| group.fan_out_fields().map(move |field| (group, field)));
+    fields.filter(move |(_, copied)| {
         let mut computed = computed.iter();
         update_touches(update, &copied.source_path)
             || computed.any(|field| paths_overlap(field, &copied.source_path))

@@ -167,6 +167,7 @@ pub(super) async fn revalidate_batch(
         for (reference, ids) in stale_in_group.map(|(_, stale)| stale) {
             if let Some(source) = expected_source(group, &sources, &deleted_source, reference)? {
                 updates.push(CopyUpdate {
+                    group,
                     reference_condition: source_condition(group, &reference.0),
                     source,
                     documents: ids_filter(ids),
@@ -177,7 +178,7 @@ pub(super) async fn revalidate_batch(
         }
         if !updates.is_empty() {
             let budget = &mut FanOutBudget::Unlimited;
-            write_copies(access, group, updates, budget, &mut rejected).await?;
+            write_copies(&access, group, updates, budget, &mut rejected).await?;
         }
     }
     let mut blocked = BTreeMap::<OrderedId, (RawBson, Vec<Rejection>)>::new();

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// [`Invalid`](ErrorKind::Invalid) if the save changes a copy, a snapshot or another managed field.
 pub(crate) fn prepare_save(
-    model: &Model,
+    model: &'static Model,
     stored: &RawDocument,
     update: RawDocumentBuf,
 ) -> Result<RawDocumentBuf> {

@@ -98,7 +98,7 @@ pub(super) fn reference_reasons(access: ModelAccess<'_>, footprint: &Footprint<'
 }
 
 /// Returns a path where an update may add a reference with a delete rule to a target in the scope of the model.
-pub(super) fn path_of_new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+pub(super) fn path_of_new_reference(model: &'static Model, update: &RawDocument) -> Option<String> {
     let found = path_changes(update).find(|change| {
         let mut links = model.links().iter();
         links.any(|link| {
