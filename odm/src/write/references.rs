@@ -45,7 +45,7 @@ use footprint::{may_change_references, path_of_new_reference, reference_reasons}
 pub(crate) use intent::ActiveRecoveries;
 use inverse_batch::InverseBatch;
 pub(crate) use linked_document::ids_at;
-use linked_document::{LinkedDocument, read_linked};
+use linked_document::{LinkedDocument, read_linked, read_matching};
 use overflow_inverse::InverseChange;
 pub(crate) use overflow_inverse::{SpilledState, ids_of_side, spilled_state};
 use overflow_references::add_conditions;
@@ -491,13 +491,8 @@ impl TransactionalWrite<'_> {
             after = predicted;
         } else if kind == ReferenceWrite::Update && !before.is_empty() {
             let filter = ids_filter(document_ids(before));
-            after = read_linked(
-                full_access.to(model),
-                access
-                    .find_matching(&filter)
-                    .with_origin(Stage::REFERENCES.step("read the new references")),
-            )
-            .await?;
+            let step = "read the new references";
+            after = read_matching(full_access.to(model), step, &filter).await?;
         }
         update_inverses(access, before, &after, kind).await?;
         Ok(outcome)
@@ -668,13 +663,8 @@ async fn guard_targets(
         if guarded == ids.len() as u64 {
             continue;
         }
-        let filter = ids_filter(&ids);
-        let found_targets = read_linked(
-            access.to(model),
-            find_matching(model.collection, &filter)
-                .with_origin(Stage::REFERENCES.step("read the targets")),
-        )
-        .await?;
+        let targets = ids_filter(&ids);
+        let found_targets = read_matching(access.to(model), "read the targets", &targets).await?;
         let found_targets: BTreeMap<_, _> = found_targets
             .iter()
             .map(|found| (OrderedId::from_id(&found.id), found))

@@ -8,13 +8,8 @@ use std::{
 use bson::RawDocumentBuf;
 use serde::Serialize;
 
-use super::{OrderedId, delete_rule::rules_targeting, delete_set::DeleteSet, read_linked};
-use crate::{
-    Error, ErrorKind, Result,
-    backend::operation::Stage,
-    schema::Model,
-    session::access::{ModelAccess, find_matching},
-};
+use super::{OrderedId, delete_rule::rules_targeting, delete_set::DeleteSet, read_matching};
+use crate::{Error, ErrorKind, Result, schema::Model, session::access::ModelAccess};
 
 /// The result of a delete that was not performed. See [`Delete::dry_run`](crate::action::Delete::dry_run).
 ///
@@ -66,10 +61,7 @@ pub(crate) async fn preview_delete(
     let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<OrderedId>)>::new();
     let mut consequences = DeletePreview::default();
     let mut delete_set = DeleteSet::new(true);
-    let find = access
-        .find_matching(&filter)
-        .with_origin(Stage::REFERENCES.step("read the documents to delete"));
-    let roots = read_linked(access, find).await?;
+    let roots = read_matching(access, "read the documents to delete", &filter).await?;
     delete_set
         .collect_cascade(full_access.to(model), roots, None)
         .await?;
@@ -90,12 +82,11 @@ pub(crate) async fn preview_delete(
             else {
                 continue;
             };
-            let find = find_matching(rule.model.collection, &filter)
-                .with_origin(Stage::REFERENCES.step("read the referrers"));
+            let referrers = full_access.to(rule.model);
             let (_, changed) = changed
                 .entry(rule.model.collection)
                 .or_insert_with(|| (rule.model, BTreeSet::new()));
-            for document in read_linked(full_access.to(rule.model), find).await? {
+            for document in read_matching(referrers, "read the referrers", &filter).await? {
                 changed.insert(OrderedId::from_id(&document.id));
             }
         }

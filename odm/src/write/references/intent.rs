@@ -39,9 +39,9 @@ use prepare_delete::{
 };
 use stored_state::{
     StoredState, add_idle_condition, find_by_id, find_state, ids_by_link, intent_filter,
-    provisional_tombstone_filter, tombstone_filter,
+    provisional_tombstone_filter,
 };
-use two_phase_delete::{apply_delete_rules, delete_document};
+use two_phase_delete::{delete_document, delete_tombstoned};
 
 use super::{
     MAX_LINK_QUERY_DOCUMENTS,
@@ -54,7 +54,7 @@ use crate::{
     ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, DocumentChange, InsertOperation, Stage},
+        operation::{DocumentChange, InsertOperation, Stage},
     },
     language::query::{append_field, equal_to, field_missing, id_filter, single_field_document},
     metadata::{
@@ -641,14 +641,7 @@ async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
                 Err(error) => return Err(error),
             }
         }
-        apply_delete_rules(access, id, token).await?;
-        let delete = DeleteOperation {
-            collection: access.model.collection.into(),
-            filter: tombstone_filter(id, token)?,
-            multi: false,
-            origin: Stage::REFERENCES.step("delete the document with the tombstone"),
-        };
-        return access.delete(delete).await.map(drop);
+        return delete_tombstoned(access, id, token).await;
     }
     let Some(intent) = &found.intent else {
         let mut filter = id_filter(id);

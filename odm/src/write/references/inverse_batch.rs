@@ -10,7 +10,7 @@ use bson::{RawBson, RawBsonRef, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     MAX_LINK_QUERY_DOCUMENTS, guard_targets,
-    linked_document::read_linked,
+    linked_document::read_matching,
     overflow_inverse::{InverseChange, OverflowInverse},
     validate::{delete_undecided, inverse_full, inverse_taken, missing_target},
 };
@@ -459,9 +459,7 @@ impl InverseEntry {
     async fn ensure_added(&self, access: &Access) -> Result<()> {
         let model = (self.link.link_field.model)();
         let filter = id_filter(&self.target);
-        let find = find_matching(model.collection, &filter)
-            .with_origin(Stage::REFERENCES.step("read the target"));
-        let found = read_linked(access.to(model), find).await?;
+        let found = read_matching(access.to(model), "read the target", &filter).await?;
         let target = match found.first() {
             Some(target) if target.tombstone == TombstoneState::Live => target,
             // The other delete may still be rolled back.

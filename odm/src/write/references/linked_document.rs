@@ -6,7 +6,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::FindOperation,
+    backend::operation::{FindOperation, Stage},
     language::query::append_field,
     metadata::{self, Metadata, references::TombstoneState},
     model::{
@@ -153,6 +153,16 @@ pub(super) async fn read_linked(
         .iter()
         .map(|raw| LinkedDocument::from_stored(access.model, raw))
         .collect()
+}
+
+/// Reads the documents that a filter matches as [`LinkedDocument`]s.
+pub(super) async fn read_matching(
+    access: ModelAccess<'_>,
+    step: &'static str,
+    filter: &RawDocument,
+) -> Result<Vec<LinkedDocument>> {
+    let find = access.find_matching(filter);
+    read_linked(access, find.with_origin(Stage::REFERENCES.step(step))).await
 }
 
 /// Returns a projection of all references, inverses and metadata of a model. `path_of` selects the path of a side.

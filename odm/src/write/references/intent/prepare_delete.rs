@@ -17,7 +17,7 @@ use super::{
         delete_rule::{DeleteRule, rules_targeting},
         delete_set::DeleteSet,
         exclude_final_tombstones,
-        linked_document::{LinkedDocument, read_linked},
+        linked_document::{LinkedDocument, read_linked, read_matching},
         overflow_references::MAX_REFERRERS_PER_FILTER,
         remove_record, set_metadata, update_metadata,
         validate::delete_restricted,
@@ -229,13 +229,11 @@ impl UndecidedDelete<'_> {
                     let outcome = self.write_tombstones(rule, &filter, awaited).await;
                     let mut tombstoned = filter;
                     add_condition(&mut tombstoned, tombstone::TOKEN, equal_to(self.token))?;
-                    let find = find_matching(rule.model.collection, &tombstoned)
-                        .with_origin(Stage::REFERENCES.step("read the cascaded documents"));
-                    let referrers = read_linked(full_access.to(rule.model), find).await?;
-                    queue.push((
-                        rule.model,
-                        self.keep_referrers(rule, referrers, batch).await?,
-                    ));
+                    let (referrers, step) =
+                        (full_access.to(rule.model), "read the cascaded documents");
+                    let referrers = read_matching(referrers, step, &tombstoned).await?;
+                    let referrers = self.keep_referrers(rule, referrers, batch).await?;
+                    queue.push((rule.model, referrers));
                     if !matches!(outcome, Ok(true)) {
                         // The caller removes the tombstones of the whole delete set. A tombstone that stays would block
                         // every writer until its lease ends, and the next attempt of this delete as well.
@@ -397,26 +395,14 @@ impl UndecidedDelete<'_> {
         let Some(document) = document.or(documents.first()) else {
             return Ok(());
         };
-        let find = find_matching(
-            rule.model.collection,
-            &self
-                .restricting_filter(
-                    rule,
-                    std::slice::from_ref(document),
-                    MAX_REFERRERS_PER_FILTER,
-                )
-                .await?,
-        )
-        .with_origin(Stage::REFERENCES.step("look for a referrer"))
-        .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
-        let referrers = read_linked(self.full_access.to(rule.model), find)
-            .await?
-            .len();
-        Err(delete_restricted(
-            rule,
-            &document.id,
-            referrers.max(1) as u64,
-        ))
+        let documents = std::slice::from_ref(document);
+        let filter = self.restricting_filter(rule, documents, MAX_REFERRERS_PER_FILTER);
+        let find = find_matching(rule.model.collection, &filter.await?)
+            .with_origin(Stage::REFERENCES.step("look for a referrer"))
+            .with_limit(MAX_LINK_QUERY_DOCUMENTS as u64);
+        let referrers = read_linked(self.full_access.to(rule.model), find).await?;
+        let count = referrers.len().max(1) as u64;
+        Err(delete_restricted(rule, &document.id, count))
     }
 
     /// Returns the condition that a document outside of the delete set references any of the given documents, or intends to.

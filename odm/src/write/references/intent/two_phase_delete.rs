@@ -426,13 +426,8 @@ impl DecidedDelete<'_> {
             return Ok(DetachOutcome::Retry);
         }
         // A task of its own: a deep cascade must not overflow the stack.
-        let deletion = task::run_to_end(run_cascaded_delete(
-            Access::clone(&full_access),
-            model,
-            id.clone(),
-            token,
-        ));
-        deletion.await?;
+        let (access, id) = (Access::clone(&full_access), id.clone());
+        task::run_to_end(run_cascaded_delete(access, model, id, token)).await?;
         Ok(DetachOutcome::Deleted)
     }
 }
@@ -446,23 +441,30 @@ fn has_follow_up(full_access: ModelAccess<'_>) -> bool {
             != DeleteFollowUp::None
 }
 
-/// Deletes a cascaded document with a final tombstone.
+/// Deletes a cascaded document with a final tombstone, as [`delete_tombstoned`].
 fn run_cascaded_delete(
     full_access: Access,
     model: &'static Model,
     id: RawBson,
     token: ObjectId,
 ) -> BoxFuture<'static, Result<()>> {
-    Box::pin(async move {
-        apply_delete_rules(full_access.to(model), &id, token).await?;
-        let delete = DeleteOperation {
-            collection: model.collection.into(),
-            filter: tombstone_filter(&id, token)?,
-            multi: false,
-            origin: Stage::REFERENCES.step("delete the document with the tombstone"),
-        };
-        full_access.delete(model, delete).await.map(drop)
-    })
+    Box::pin(async move { delete_tombstoned(full_access.to(model), &id, token).await })
+}
+
+/// Applies the delete rules of a document with a final tombstone, and deletes the document.
+pub(super) async fn delete_tombstoned(
+    full_access: ModelAccess<'_>,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
+    apply_delete_rules(full_access, id, token).await?;
+    let delete = DeleteOperation {
+        collection: full_access.model.collection.into(),
+        filter: tombstone_filter(id, token)?,
+        multi: false,
+        origin: Stage::REFERENCES.step("delete the document with the tombstone"),
+    };
+    full_access.delete(delete).await.map(drop)
 }
 
 /// Returns some referrers of a document, including documents that intend to reference the document. Used where no complete
