@@ -477,20 +477,14 @@ async fn dangling_references(
         let (_, ids) = targets
             .entry(reference.to.collection)
             .or_insert_with(|| (reference.to, HashMap::new()));
-        ids.insert(
-            comparable_id(reference.id.as_raw_bson_ref()),
-            reference.id.clone(),
-        );
+        let id = comparable_id(reference.id.as_raw_bson_ref());
+        ids.insert(id, reference.id.clone());
     }
     let mut existing: HashMap<&str, HashSet<ComparableId>> = HashMap::new();
     for (collection, (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
-        let findings = find_by_ids(
-            access.to(model),
-            &ids,
-            Some(single_field_document("_id", 1)?),
-        )
-        .await?;
+        let projection = single_field_document("_id", 1)?;
+        let findings = find_by_ids(access.to(model), &ids, Some(projection)).await?;
         let keys = findings
             .iter()
             .filter_map(|raw| decode::stored_id(raw))

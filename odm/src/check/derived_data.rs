@@ -25,18 +25,14 @@ async fn find_differences(
     let mut results = Vec::new();
     for copy in write::find_stale_copies(access, batch).await? {
         if let Some(raw) = batch.get(copy.batch_position) {
-            results.push((
-                copy.batch_position,
-                Finding::of_copy(access.model, raw, copy),
-            ));
+            let position = copy.batch_position;
+            results.push((position, Finding::of_copy(access.model, raw, copy)));
         }
     }
     for count in write::find_wrong_rollups(access, batch).await? {
         if let Some(raw) = batch.get(count.batch_position) {
-            results.push((
-                count.batch_position,
-                Finding::of_count(access.model, raw, count),
-            ));
+            let position = count.batch_position;
+            results.push((position, Finding::of_count(access.model, raw, count)));
         }
     }
     Ok(results)

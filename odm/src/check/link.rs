@@ -116,22 +116,18 @@ async fn claims_of(
     };
     for link in access.model.links {
         if let Some(inverse) = link.find_inverse() {
-            let targets = ids_of_side(access, &link.link_field, raw).await?;
-            add_claims(
-                link.link_field,
-                inverse.link_field.stored,
-                targets.unwrap_or_default(),
-            );
+            let targets = ids_of_side(access, &link.link_field, raw)
+                .await?
+                .unwrap_or_default();
+            add_claims(link.link_field, inverse.link_field.stored, targets);
         }
     }
     for inverse in access.model.inverses {
         if let Some(link) = inverse.find_reference() {
-            let targets = ids_of_side(access, &inverse.link_field, raw).await?;
-            add_claims(
-                inverse.link_field,
-                link.link_field.stored,
-                targets.unwrap_or_default(),
-            );
+            let targets = ids_of_side(access, &inverse.link_field, raw)
+                .await?
+                .unwrap_or_default();
+            add_claims(inverse.link_field, link.link_field.stored, targets);
         }
     }
     Ok(claims)

@@ -376,11 +376,8 @@ impl ArrayReader {
         if let Some(manifest) = marker.remove("manifest") {
             set_at(&mut owner, self.field.manifest, manifest);
         }
-        Ok(Some((
-            ArrayState::from_document(self.field, &to_raw_document(&owner)?)?,
-            resident,
-            buffered,
-        )))
+        let owner = ArrayState::from_document(self.field, &to_raw_document(&owner)?)?;
+        Ok(Some((owner, resident, buffered)))
     }
 
     async fn run_pipeline(

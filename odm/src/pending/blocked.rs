@@ -169,10 +169,8 @@ pub(crate) fn blocked_error<'r>(
     model: &Model,
     rejections: impl IntoIterator<Item = &'r Rejection>,
 ) -> Error {
-    let rejections: Vec<_> = rejections
-        .into_iter()
-        .take(MAX_RECORDED_REJECTIONS)
-        .collect();
+    let rejections = rejections.into_iter().take(MAX_RECORDED_REJECTIONS);
+    let rejections: Vec<_> = rejections.collect();
     let errors = rejections.iter().map(|rejection| {
         let error = Error::new(ErrorKind::Invalid, rejection.reason.clone());
         error
@@ -245,22 +243,17 @@ async fn write_records(
         filter.insert(kind.lease_path(), doc! { "$eq": lease_end });
         let filter = to_raw_document(&filter)?;
         let mut set = doc! { kind.lease_path(): next_attempt };
-        without_record.push(MetadataUpdate::new(
-            Stage::PENDING.step("postpone the blocked work"),
-            filter.clone(),
-            doc! { "$set": set.clone() },
-        ));
+        let origin = Stage::PENDING.step("postpone the blocked work");
+        let update = doc! { "$set": set.clone() };
+        without_record.push(MetadataUpdate::new(origin, filter.clone(), update));
         let record = BlockedRecord {
             since: start_time,
             lease_end: next_attempt,
             rejections: rejections.clone(),
         };
         set.insert(&*blocked_path, record.to_document());
-        with_record.push(MetadataUpdate::new(
-            Stage::PENDING.step("record the rejections"),
-            filter,
-            doc! { "$set": set },
-        ));
+        let origin = Stage::PENDING.step("record the rejections");
+        with_record.push(MetadataUpdate::new(origin, filter, doc! { "$set": set }));
     }
     match apply_updates(access, with_record).await {
         // The document has no room for the record. A date replaces a date of the same size.

@@ -54,6 +54,15 @@ impl PendingKind {
         self.field_path(TOKEN)
     }
 
+    /// Adds the condition that a document has the work with this token.
+    pub(crate) fn add_token_condition(
+        self,
+        filter: &mut RawDocumentBuf,
+        token: ObjectId,
+    ) -> Result<()> {
+        append_field(filter, &self.token_path(), equal_to(token))
+    }
+
     /// Returns the paths of the tokens that a document can have.
     pub(crate) fn token_paths(self) -> Vec<String> {
         match self {
@@ -77,10 +86,8 @@ impl PendingKind {
 
     /// Returns the condition that the lease has expired.
     pub(crate) fn expired_filter(self) -> Result<RawDocumentBuf> {
-        single_field_document(
-            &self.lease_path(),
-            single_field_document("$lte", DateTime::now())?,
-        )
+        let expired = single_field_document("$lte", DateTime::now())?;
+        single_field_document(&self.lease_path(), expired)
     }
 
     /// Returns the end of the lease in a stored document. `None` without pending work of this kind.
@@ -137,7 +144,7 @@ impl PendingToken {
     /// Returns the condition that a document has the pending work with this token.
     pub(crate) fn token_filter(self, kind: PendingKind) -> Result<RawDocumentBuf> {
         let mut filter = single_field_document(&kind.lease_path(), equal_to(self.lease_end))?;
-        append_field(&mut filter, &kind.token_path(), equal_to(self.token))?;
+        kind.add_token_condition(&mut filter, self.token)?;
         Ok(filter)
     }
 

@@ -142,10 +142,8 @@ fn plan_update(
             return Ok(ComputedUpdate::Unchanged);
         }
         let message = "computed fields cannot be maintained by a replacement: use update operators";
-        return Err(error::naming_model(model)(Error::new(
-            ErrorKind::Unsupported,
-            message,
-        )));
+        let error = Error::new(ErrorKind::Unsupported, message);
+        return Err(error::naming_model(model)(error));
     };
     let changed = recomputed_fields(model, update);
     if changed.is_empty() && record.is_none() {

@@ -208,11 +208,10 @@ impl Maintainer for Rollups {
         Box::pin(async move {
             let deleted = read_deleted_children(full_access, ids).await?;
             Ok(deleted.map(|children| {
+                let model = full_access.model;
                 let subtract = move |access: Access| -> BoxFuture<'static, Result<()>> {
                     Box::pin(async move {
-                        let missing =
-                            subtract_deleted_children(access.to(full_access.model), children)
-                                .await?;
+                        let missing = subtract_deleted_children(access.to(model), children).await?;
                         missing.recompute_after_commit(&access);
                         Ok(())
                     })
@@ -223,14 +222,11 @@ impl Maintainer for Rollups {
     }
 
     fn mark_tombstone(&self, access: ModelAccess<'_>, set: &mut RawDocumentBuf) -> Result<()> {
-        match is_child_model(access) {
-            true => append_field(
-                set,
-                PendingKind::ROLLUP.record_path(),
-                PendingToken::with_new_lease(access.lease()).to_raw()?,
-            ),
-            false => Ok(()),
+        if !is_child_model(access) {
+            return Ok(());
         }
+        let record = PendingToken::with_new_lease(access.lease()).to_raw()?;
+        append_field(set, PendingKind::ROLLUP.record_path(), record)
     }
 
     fn finish_tombstone<'a>(
@@ -296,12 +292,8 @@ fn mark_pending_if_changed(
         return Ok(None);
     }
     let token = PendingToken::with_new_lease(access.lease());
-    *update = with_operator(
-        update,
-        "$set",
-        PendingKind::ROLLUP.record_path(),
-        token.to_raw()?,
-    )?;
+    let (path, record) = (PendingKind::ROLLUP.record_path(), token.to_raw()?);
+    *update = with_operator(update, "$set", path, record)?;
     Ok(Some(token))
 }
 
@@ -343,27 +335,25 @@ fn initialize_parents(
         RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
         RollupKind::Latest { .. } => Bson::Array(Vec::new()),
     };
-    let (token, initial_version) = (
-        PendingToken::with_new_lease(access.lease()),
-        first_version(),
-    );
-    if let Some(documents) = write.documents_to_insert() {
-        let rollups = model.rollups.iter().map(|rollup| rollup.stored);
-        let names: Vec<_> = rollups.chain([metadata::FIELD]).collect();
-        for raw in documents {
-            edit_fields(raw, &names, |fields| {
-                for rollup in model.rollups {
-                    fields.insert(rollup.stored, initial_value(rollup));
-                }
-                set_at(fields, ROLLUP_VERSION, initial_version);
-                let pending_path = PendingKind::RECOMPUTE.record_path();
-                set_at(fields, pending_path, token.to_document());
-                Ok(())
-            })?;
-        }
-        return Ok(Some((token, initial_version)));
+    let Some(documents) = write.documents_to_insert() else {
+        return Ok(None);
+    };
+    let token = PendingToken::with_new_lease(access.lease());
+    let initial_version = first_version();
+    let rollups = model.rollups.iter().map(|rollup| rollup.stored);
+    let names: Vec<_> = rollups.chain([metadata::FIELD]).collect();
+    for raw in documents {
+        edit_fields(raw, &names, |fields| {
+            for rollup in model.rollups {
+                fields.insert(rollup.stored, initial_value(rollup));
+            }
+            set_at(fields, ROLLUP_VERSION, initial_version);
+            let pending_path = PendingKind::RECOMPUTE.record_path();
+            set_at(fields, pending_path, token.to_document());
+            Ok(())
+        })?;
     }
-    Ok(None)
+    Ok(Some((token, initial_version)))
 }
 
 fn replacement_error() -> Error {
@@ -392,10 +382,9 @@ async fn insert_children(
             .await;
         match result {
             Err(error) if error.is_conflict() && access.transaction_scope().is_none() => {
-                retry::log_fallback(
-                    model,
-                    "another write changed a parent: the rollups are updated after the insert",
-                );
+                let reason =
+                    "another write changed a parent: the rollups are updated after the insert";
+                retry::log_fallback(model, reason);
             }
             // The transaction was rolled back completely: no document was inserted.
             Err(error) if access.transaction_scope().is_none() => {
@@ -442,14 +431,14 @@ async fn insert_children(
                 outcome.confirms_sources = confirms_sources;
                 return result;
             }
-            Ok(false) => retry::log_fallback(
-                model,
-                "another write changed a parent or a child: the rollups are updated from the record",
-            ),
-            Err(error) => retry::log_fallback(
-                model,
-                format_args!("{error}: the rollups are updated from the record"),
-            ),
+            Ok(false) => {
+                let reason = "another write changed a parent or a child: the rollups are updated from the record";
+                retry::log_fallback(model, reason);
+            }
+            Err(error) => {
+                let reason = format_args!("{error}: the rollups are updated from the record");
+                retry::log_fallback(model, reason);
+            }
         }
     }
     // An insert of several documents can fail after some of the documents are stored.
@@ -477,12 +466,9 @@ async fn update_children(cx: WriteContext, mut write: WriteOperation) -> Result<
         async move {
             let outcome = cx.run_next(write).await?;
             if outcome.matched > 0 {
-                let applied = transactional::apply_contributions(
-                    access.to(model),
-                    token.token_filter(PendingKind::ROLLUP)?,
-                    true,
-                )
-                .await;
+                let (children, filter) =
+                    (access.to(model), token.token_filter(PendingKind::ROLLUP)?);
+                let applied = transactional::apply_contributions(children, filter, true).await;
                 applied.map_err(|error| access.fail_transaction(error))?;
             }
             Ok(outcome)
@@ -632,12 +618,8 @@ fn rollup_update(
     filter: &Document,
     update: Document,
 ) -> Result<MetadataUpdate> {
-    let filter = to_raw_document(filter)?;
-    Ok(MetadataUpdate::new(
-        Stage::ROLLUPS.step(step),
-        filter,
-        update,
-    ))
+    let (origin, filter) = (Stage::ROLLUPS.step(step), to_raw_document(filter)?);
+    Ok(MetadataUpdate::new(origin, filter, update))
 }
 
 /// Removes the pending work of one token from documents.

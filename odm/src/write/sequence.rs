@@ -58,10 +58,8 @@ impl SequenceNumbers {
         }
         let mut next = HashMap::new();
         for (prefix, count) in counts {
-            next.insert(
-                prefix,
-                reserve_numbers(access.to(&T::MODEL), prefix, count).await?,
-            );
+            let first = reserve_numbers(access.to(&T::MODEL), prefix, count).await?;
+            next.insert(prefix, first);
         }
         let mut numbers = Vec::with_capacity(prefixes.len());
         for (document, prefix) in documents.iter_mut().zip(&prefixes) {

@@ -168,15 +168,12 @@ pub(crate) async fn find_orphan_chunks(
     access: ModelAccess<'_>,
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
-    let find = find_matching(
-        field.chunks.collection,
-        &to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?,
-    )
-    .with_origin(Stage::ARRAYS.step("read the orphan chunks"))
-    .with_projection(to_raw_document(
-        &doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 },
-    )?)
-    .with_sort(to_raw_document(&doc! { field.owner: 1 })?);
+    let filter = to_raw_document(&doc! { PROVISIONAL: { "$exists": false } })?;
+    let projection = doc! { "_id": 1, metadata::FIELD: 1, field.owner: 1, field.seq: 1 };
+    let find = find_matching(field.chunks.collection, &filter)
+        .with_origin(Stage::ARRAYS.step("read the orphan chunks"))
+        .with_projection(to_raw_document(&projection)?)
+        .with_sort(to_raw_document(&doc! { field.owner: 1 })?);
     let mut cursor = access.to(field.chunks).find(find).await?;
     let mut orphans = Vec::new();
     let mut last_owner: Option<(Bson, Option<ArrayState>)> = None;
@@ -295,11 +292,8 @@ pub(crate) async fn repair_array(
                 super::rewrite::rewrite_chunks(&array, &owner).await?
             }
         };
-        retry::pause_before_retry(
-            "the array is checked again after the repair",
-            attempt.min(3),
-        )
-        .await;
+        let reason = "the array is checked again after the repair";
+        retry::pause_before_retry(reason, attempt.min(3)).await;
     }
     Err(array.contention_error())
 }

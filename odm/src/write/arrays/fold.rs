@@ -161,10 +161,8 @@ async fn write_folded(
     let mut condition = version_unchanged(field, manifest);
     condition.insert(field.pending_change, doc! { "$exists": false });
     // A push to the tail changes no version, so the condition compares the tail.
-    condition.insert(
-        field.manifest_path(TAIL),
-        doc! { "$eq": manifest.tail.clone() },
-    );
+    let tail = doc! { "$eq": manifest.tail.clone() };
+    condition.insert(field.manifest_path(TAIL), tail);
     condition.extend(resident_unchanged(field, &owner.resident));
     let mut update = doc! {};
     put_all_resident(field, &work, &elements, &mut update)?;

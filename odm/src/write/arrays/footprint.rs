@@ -113,10 +113,9 @@ impl ArrayFootprint {
             array_filters,
         } = change
         else {
-            return Err(unsupported_change(
-                "a replacement or a pipeline cannot change the array; use update operators",
-                "",
-            ));
+            let problem =
+                "a replacement or a pipeline cannot change the array; use update operators";
+            return Err(unsupported_change(problem, ""));
         };
         let (mut other_operators, mut array_operators) = (Document::new(), Document::new());
         let (mut array, mut changes_more_arrays) = (None::<&'static OverflowField>, false);
@@ -139,27 +138,18 @@ impl ArrayFootprint {
             put_operator(operators, change.operator_name, change.path, operand);
         }
         let Some(field) = array else {
-            return Err(unsupported_change(
-                "the update does not change the array: add an operator on the array",
-                "",
-            ));
+            let problem = "the update does not change the array: add an operator on the array";
+            return Err(unsupported_change(problem, ""));
         };
         let array_filters = array_filters.iter().map(|filter| parse_document(filter));
         let change = ArrayChange::from_operators(field, &array_operators)?;
         let mut links = model.links().iter();
-        if links.any(|link| link.link_field.stored == field.stored)
-            && matches!(
-                change,
-                ArrayChange::Each {
-                    changes_count: false,
-                    ..
-                }
-            )
+        let is_reference = links.any(|link| link.link_field.stored == field.stored);
+        if let (ArrayChange::Each { changes_count, .. }, true) = (&change, is_reference)
+            && !changes_count
         {
-            return Err(unsupported_change(
-                "a reference with a delete rule cannot change in place; pull the reference, and push another",
-                field.field,
-            ));
+            let problem = "a reference with a delete rule cannot change in place; pull the reference, and push another";
+            return Err(unsupported_change(problem, field.field));
         }
         Ok(Self {
             field,
@@ -210,11 +200,8 @@ impl ArrayFootprint {
 
     /// Returns the operators with the tail as the array.
     pub(super) fn for_tail(&self, operators: &Document) -> Document {
-        move_paths(
-            operators,
-            self.field.stored,
-            &self.field.manifest_path(TAIL),
-        )
+        let tail = self.field.manifest_path(TAIL);
+        move_paths(operators, self.field.stored, &tail)
     }
 
     /// Returns the change of the elements in chunks.
@@ -326,15 +313,15 @@ impl ArrayChange {
 
     /// Returns the change of each element, for operators on paths in the elements.
     fn each_from_operators(field: &OverflowField, operators: &Document) -> Result<Self> {
+        let unsupported = |problem| Err(unsupported_change(problem, field.field));
         let mut growth = 0;
         for change in parsed_changes(operators) {
             growth += maximum_growth(change)?;
             let suffix = change.path.strip_prefix(field.stored).unwrap_or_default();
             if field_names_of(change.path) == field.stored && suffix.is_empty() {
-                return Err(unsupported_change(
+                return unsupported(
                     "an update can change the array only once; use several updates, in a transaction if the changes belong together",
-                    field.field,
-                ));
+                );
             }
             let element_path = suffix
                 .split_once(']')
@@ -343,16 +330,14 @@ impl ArrayChange {
             if let Some(order) = ArrayOrder::from_field(field)
                 && (element_path.is_empty() || paths_overlap(element_path, order.key_path()))
             {
-                return Err(unsupported_change(
+                return unsupported(
                     "the sort field of an element cannot change; pull the element, and push the new one",
-                    field.field,
-                ));
+                );
             }
             if !suffix.starts_with(".$[") {
-                return Err(unsupported_change(
+                return unsupported(
                     "select elements with `all()` or `matching(…)`, not by position",
-                    field.field,
-                ));
+                );
             }
         }
         ensure_element_size(field, growth)?;
@@ -398,13 +383,8 @@ fn move_paths(operators: &Document, from: &str, to: &str) -> Document {
     let mut moved = Document::new();
     for change in parsed_changes(operators) {
         let suffix = change.path.strip_prefix(from).unwrap_or_default();
-        let path = format!("{to}{suffix}");
-        put_operator(
-            &mut moved,
-            change.operator_name,
-            &path,
-            change.operand.clone(),
-        );
+        let (path, operand) = (format!("{to}{suffix}"), change.operand.clone());
+        put_operator(&mut moved, change.operator_name, &path, operand);
     }
     moved
 }

@@ -131,12 +131,10 @@ impl StageBuilder<'_> {
         if !creates_value {
             branches.push(doc! { "case": is_missing(place), "then": "$$REMOVE" });
         }
+        let error = "cannot change a field inside a value that is not a document";
         let fallback = match branch.ignores_mismatch() {
             true => place.into(),
-            false => Bson::from(error_expression(
-                "cannot change a field inside a value that is not a document",
-                place,
-            )),
+            false => Bson::from(error_expression(error, place)),
         };
         Some(bson!({ "$switch": { "branches": branches, "default": fallback } }))
     }
@@ -158,10 +156,7 @@ impl StageBuilder<'_> {
             }
         };
         let changed = doc! { "$map": { "input": place, "as": variable, "in": changed } };
-        let error = error_expression(
-            "cannot change elements of a value that is not an array",
-            place,
-        );
+        let error = not_an_array_error(place);
         Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, error] }))
     }
 
@@ -281,19 +276,12 @@ fn operator_expression(change: PathChange<'_, &Bson>, place: &str) -> Option<Bso
                 }
             };
             let has_several = doc! { "$gt": [{ "$size": "$$array" }, 1] };
-            Some(array_expression(
-                place,
-                bson!({ "$cond": [has_several, remaining, []] }),
-                false,
-            ))
+            let remaining = bson!({ "$cond": [has_several, remaining, []] });
+            Some(array_expression(place, remaining, false))
         }
         Operator::PullAll => {
             let is_removed = bson!({ "$in": ["$$pulled", literal_expression(operand)] });
-            Some(array_expression(
-                place,
-                filter_expression(is_removed),
-                false,
-            ))
+            Some(filter_expression(place, is_removed))
         }
         Operator::Pull => {
             let is_removed = match operand {
@@ -309,11 +297,7 @@ fn operator_expression(change: PathChange<'_, &Bson>, place: &str) -> Option<Bso
                 Bson::Null | Bson::Array(_) | Bson::RegularExpression(_) => return None,
                 value => bson!({ "$eq": ["$$pulled", literal_expression(value)] }),
             };
-            Some(array_expression(
-                place,
-                filter_expression(is_removed),
-                false,
-            ))
+            Some(filter_expression(place, is_removed))
         }
         Operator::Rename | Operator::Bit | Operator::Unknown => None,
     }
@@ -372,10 +356,7 @@ fn array_expression(place: &str, changed: Bson, creates_array: bool) -> Bson {
         false => "$$REMOVE".into(),
     };
     let array = doc! { "$cond": [is_missing(place), missing, place] };
-    let error = error_expression(
-        "cannot change elements of a value that is not an array",
-        place,
-    );
+    let error = not_an_array_error(place);
     let error = match creates_array {
         true => Bson::from(error),
         false => bson!({ "$cond": [is_missing(place), "$$REMOVE", error] }),
@@ -386,10 +367,16 @@ fn array_expression(place: &str, changed: Bson, creates_array: bool) -> Bson {
     } })
 }
 
-/// Returns the array without the elements that meet a condition.
-fn filter_expression(is_removed: Bson) -> Bson {
+/// Returns the array at a path without the elements that meet a condition.
+fn filter_expression(place: &str, is_removed: Bson) -> Bson {
     let is_kept = doc! { "$not": [is_removed] };
-    bson!({ "$filter": { "input": "$$array", "as": "pulled", "cond": is_kept } })
+    let kept = bson!({ "$filter": { "input": "$$array", "as": "pulled", "cond": is_kept } });
+    array_expression(place, kept, false)
+}
+
+fn not_an_array_error(place: &str) -> Document {
+    let error = "cannot change elements of a value that is not an array";
+    error_expression(error, place)
 }
 
 fn push_expression(change: PathChange<'_, &Bson>, place: &str) -> Option<Bson> {

@@ -61,14 +61,8 @@ pub(crate) async fn find_stale_copies(
                     let actual = embedded.get(field.stored).cloned().unwrap_or(Bson::Null);
                     let path = format!("{path}{}", field.stored);
                     let reference = reference.cloned().unwrap_or(Bson::Null);
-                    copies.push((
-                        position,
-                        group,
-                        (reference, scope.clone()),
-                        path,
-                        field,
-                        actual,
-                    ));
+                    let reference = (reference, scope.clone());
+                    copies.push((position, group, reference, path, field, actual));
                 }
                 source_ids
                     .extend(reference.map(|reference| ((group.source_model)(), reference.clone())));
@@ -80,10 +74,8 @@ pub(crate) async fn find_stale_copies(
     let mut stale = Vec::new();
     for (position, group, (reference, scope), path, field, actual) in copies {
         let source = (group.source_model)();
-        let expected = match (
-            &reference,
-            sources.get_source_in_scope(group, &reference, scope.as_ref())?,
-        ) {
+        let found = sources.get_source_in_scope(group, &reference, scope.as_ref())?;
+        let expected = match (&reference, found) {
             (Bson::Null, _) => Bson::Null,
             (_, None) => continue,
             (_, Some(None)) if field.clears => Bson::Null,

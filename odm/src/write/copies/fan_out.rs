@@ -119,12 +119,10 @@ pub(super) async fn complete_fan_out(
         let filter = fan_out.unchanged_source(source)?;
         blocked::record_rejections(access, PendingKind::FAN_OUT, filter, rejections).await?;
     }
+    let rejections = rejected.iter_rejections();
     match rejected.is_empty() {
         true => Ok(true),
-        false => Err(blocked::blocked_error(
-            access.model,
-            rejected.iter_rejections(),
-        )),
+        false => Err(blocked::blocked_error(access.model, rejections)),
     }
 }
 
@@ -380,11 +378,8 @@ impl<'s> CopyUpdate<'s> {
             .filter(|field| field.clears || !is_deleted)
         {
             let value = source.field_value(&field.source_path);
-            set_or_unset(
-                &mut update,
-                format!("{prefix}{}", field.stored),
-                field.stored_value(value),
-            );
+            let path = format!("{prefix}{}", field.stored);
+            set_or_unset(&mut update, path, field.stored_value(value));
         }
         let version_path = format!("{prefix}{}", group.version_path());
         set_or_unset(&mut update, version_path, Some(source.version.into()));

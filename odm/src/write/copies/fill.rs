@@ -213,13 +213,11 @@ fn find_source<'s>(
     sources: &'s SourceCache,
 ) -> Result<Option<&'s SourceState>> {
     if *id == Bson::Null {
-        return match group.is_optional {
-            true => Ok(None),
-            false => Err(error::naming_model(model)(missing_source_error(
-                group,
-                "has no value",
-            ))),
-        };
+        if group.is_optional {
+            return Ok(None);
+        }
+        let error = missing_source_error(group, "has no value");
+        return Err(error::naming_model(model)(error));
     }
     match sources.get_source((group.source_model)(), id)? {
         Some(Some(source)) => Ok(Some(source)),
@@ -320,14 +318,8 @@ pub(super) fn null_copies(model: &'static Model, update: &mut RawDocumentBuf) ->
             (&touched.relation, touched.operator)
         {
             let no_sources = SourceCache::default();
-            write_sibling_copies(
-                model,
-                touched.group,
-                prefix,
-                &Bson::Null,
-                &no_sources,
-                &mut parsed,
-            )?;
+            let (group, id) = (touched.group, Bson::Null);
+            write_sibling_copies(model, group, prefix, &id, &no_sources, &mut parsed)?;
         }
     }
     *update = to_raw_document(&parsed)?;
@@ -399,11 +391,8 @@ fn find_touched_paths<'g>(
                 | Operator::CurrentDate
                 | Operator::AddToSet
                 | Operator::Unknown => {
-                    return Err(unsupported_operator_error(
-                        model,
-                        change.operator_name,
-                        change.path,
-                    ));
+                    let operator = change.operator_name;
+                    return Err(unsupported_operator_error(model, operator, change.path));
                 }
             };
             touched_paths.push(TouchedPath {
@@ -440,17 +429,11 @@ fn write_sibling_copies(
     let source = find_source(model, group, id, sources)?;
     for field in group.fan_out_fields() {
         let path = format!("{prefix}{}", field.stored);
-        set_or_unset(
-            update,
-            path,
-            field.stored_value(source_value(source, &field.source_path)),
-        );
+        let value = source_value(source, &field.source_path);
+        set_or_unset(update, path, field.stored_value(value));
     }
     let version_path = format!("{prefix}{}", group.version_path());
-    set_or_unset(
-        update,
-        version_path,
-        source.map(|source| source.version.into()),
-    );
+    let version = source.map(|source| source.version.into());
+    set_or_unset(update, version_path, version);
     Ok(())
 }

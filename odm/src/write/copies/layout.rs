@@ -361,12 +361,8 @@ impl CopyGroup {
             None => structs.push((path.to_owned(), embedded)),
             Some(next) => {
                 if let Some(value) = embedded.get(next.stored) {
-                    self.collect_in_value(
-                        step + 1,
-                        value,
-                        &format!("{path}{}.", next.stored),
-                        structs,
-                    );
+                    let path = format!("{path}{}.", next.stored);
+                    self.collect_in_value(step + 1, value, &path, structs);
                 }
             }
         }

@@ -48,11 +48,7 @@ impl PendingFanOut {
 
     /// Adds the token of the fan-out to a filter. A later write of a source changes the token.
     fn with_token(&self, mut filter: RawDocumentBuf) -> Result<RawDocumentBuf> {
-        append_field(
-            &mut filter,
-            &PendingKind::FAN_OUT.token_path(),
-            equal_to(self.token.token),
-        )?;
+        PendingKind::FAN_OUT.add_token_condition(&mut filter, self.token.token)?;
         Ok(filter)
     }
 
@@ -146,16 +142,11 @@ impl<'f> FanOutLease<'f> {
         fan_out: &PendingFanOut,
     ) -> Result<bool> {
         let mut filter = fan_out.unchanged_since_read()?;
-        append_field(
-            &mut filter,
-            &PendingKind::FAN_OUT.lease_path(),
-            equal_to(fan_out.token.lease_end),
-        )?;
-        let renewal = MetadataUpdate::new(
-            Stage::COPIES.step("take over the fan-out"),
-            filter,
-            renewal_update(&access, fan_out),
-        );
+        let lease_end = equal_to(fan_out.token.lease_end);
+        append_field(&mut filter, &PendingKind::FAN_OUT.lease_path(), lease_end)?;
+        let origin = Stage::COPIES.step("take over the fan-out");
+        let renewal = renewal_update(&access, fan_out);
+        let renewal = MetadataUpdate::new(origin, filter, renewal);
         Ok(apply_update(access, renewal).await? > 0)
     }
 
@@ -171,20 +162,16 @@ impl<'f> FanOutLease<'f> {
         }
         self.renewed_at = Instant::now();
         let fan_out = self.fan_out;
-        let mut renewals = vec![MetadataUpdate::new(
-            Stage::COPIES.step("renew the lease"),
-            fan_out.unchanged_since_read()?,
-            renewal_update(access, fan_out),
-        )];
+        let origin = Stage::COPIES.step("renew the lease");
+        let filter = fan_out.unchanged_since_read()?;
+        let renewal = renewal_update(access, fan_out);
+        let mut renewals = vec![MetadataUpdate::new(origin, filter, renewal)];
         if let Some(first) = fan_out.source_ids().next() {
             let filter = fan_out.unchanged_source(first)?;
             let updated = i64::try_from(self.updated_dependents).unwrap_or(i64::MAX);
             let progress = doc! { "$set": { PendingKind::FAN_OUT.field_path(UPDATED): updated } };
-            renewals.push(MetadataUpdate::new(
-                Stage::COPIES.step("record the progress"),
-                filter,
-                progress,
-            ));
+            let origin = Stage::COPIES.step("record the progress");
+            renewals.push(MetadataUpdate::new(origin, filter, progress));
         }
         Ok(apply_updates(access.to(self.model), renewals).await? > 0)
     }

@@ -98,19 +98,13 @@ impl PendingCopies {
         };
         let mut budget = FanOutBudget::for_mode(mode);
         let full_access = access.with_full_visibility();
+        let full_access = full_access.to(access.model);
         let filter = token.token_filter(PendingKind::FAN_OUT)?;
-        let fan_outs = read_pending_fan_outs(full_access.to(access.model), filter, None).await?;
+        let fan_outs = read_pending_fan_outs(full_access, filter, None).await?;
         // In a transaction the first rejection is the error.
         let mut rejected = RejectionList::default();
         for fan_out in &fan_outs {
-            if !update_dependents(
-                full_access.to(access.model),
-                fan_out,
-                &mut budget,
-                &mut rejected,
-            )
-            .await?
-            {
+            if !update_dependents(full_access, fan_out, &mut budget, &mut rejected).await? {
                 return Ok(FanOutProgress::Partial);
             }
         }
@@ -139,21 +133,16 @@ impl PendingCopies {
         match self.progress {
             FanOutProgress::NotStarted => {
                 let mut budget = FanOutBudget::for_mode(mode);
-                log_failure(
-                    model,
-                    &run_fan_outs(full_access.to(model), token, &mut budget).await,
-                );
+                let result = run_fan_outs(full_access.to(model), token, &mut budget).await;
+                log_failure(model, &result);
             }
             FanOutProgress::Partial => fan_out_later(full_access.to(model), token).await,
             // Only dependents that the transaction did not see are left.
             FanOutProgress::Complete(fan_outs) => {
+                let mut budget = FanOutBudget::UnlimitedUncounted;
                 for fan_out in &fan_outs {
-                    let result = complete_fan_out(
-                        full_access.to(model),
-                        fan_out,
-                        &mut FanOutBudget::UnlimitedUncounted,
-                    )
-                    .await;
+                    let sources = full_access.to(model);
+                    let result = complete_fan_out(sources, fan_out, &mut budget).await;
                     log_failure(model, &result.map(drop));
                 }
             }
@@ -207,12 +196,8 @@ pub(super) fn add_pending_fan_out(
     paths.dedup();
     let token = PendingToken::with_new_lease(access.lease());
     *update = with_operator(update, "$inc", SOURCE_VERSION, 1_i64.into())?;
-    *update = with_operator(
-        update,
-        "$set",
-        PendingKind::FAN_OUT.record_path(),
-        token.to_raw()?,
-    )?;
+    let (path, record) = (PendingKind::FAN_OUT.record_path(), token.to_raw()?);
+    *update = with_operator(update, "$set", path, record)?;
     let record = ConditionalRecord {
         paths,
         marks: [
@@ -263,12 +248,8 @@ pub(super) async fn run_fan_outs(
 ) -> Result<()> {
     let mut blocked = None;
     loop {
-        let batch = read_pending_fan_outs(
-            access,
-            token.token_filter(PendingKind::FAN_OUT)?,
-            Some(MAX_COPY_BATCH_DOCUMENTS),
-        )
-        .await?;
+        let filter = token.token_filter(PendingKind::FAN_OUT)?;
+        let batch = read_pending_fan_outs(access, filter, Some(MAX_COPY_BATCH_DOCUMENTS)).await?;
         let count: usize = batch.iter().map(|fan_out| fan_out.sources.len()).sum();
         for fan_out in batch {
             match complete_fan_out(access, &fan_out, budget).await {

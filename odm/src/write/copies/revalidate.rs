@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Result,
     backend::operation::Stage,
-    language::query::{append_field, equal_to, id_filter},
+    language::query::{append_field, id_filter},
     metadata,
     metadata::references::TombstoneState,
     model::{
@@ -118,12 +118,8 @@ pub(super) async fn revalidate_batch(
                 if let (Some(target), true) = (group.reference_in(embedded), group.has_fan_out()) {
                     source_ids.push(((group.source_model)(), target.clone()));
                     let version = group.version_in(embedded);
-                    copies.push((
-                        position,
-                        (target.clone(), scope.clone()),
-                        version,
-                        id.clone(),
-                    ));
+                    let reference = (target.clone(), scope.clone());
+                    copies.push((position, reference, version, id.clone()));
                 }
             }
         }
@@ -149,11 +145,8 @@ pub(super) async fn revalidate_batch(
         } else if version.is_none_or(|version| version < source.version) {
             let (target, scope) = &reference;
             let scope = scope.as_ref().map(to_raw_value).transpose()?;
-            let key = (
-                position,
-                OrderedId::from_bson(target)?,
-                scope.as_ref().map(OrderedId::from_id),
-            );
+            let scope = scope.as_ref().map(OrderedId::from_id);
+            let key = (position, OrderedId::from_bson(target)?, scope);
             let (_, ids) = stale.entry(key).or_insert((reference, Vec::new()));
             ids.push(id);
         }
@@ -199,11 +192,7 @@ pub(super) async fn revalidate_batch(
     let mut documents = 0;
     for (token, ids) in tokens {
         let mut filter = ids_filter(&ids);
-        append_field(
-            &mut filter,
-            &PendingKind::REVALIDATE.token_path(),
-            equal_to(token),
-        )?;
+        PendingKind::REVALIDATE.add_token_condition(&mut filter, token)?;
         documents += remove_records(access, Stage::COPIES, PendingKind::REVALIDATE, filter).await?;
     }
     Ok(RevalidatedBatch {

@@ -144,10 +144,8 @@ impl DeleteRule {
             None => RawDocumentBuf::new(),
         };
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
-        add_conditions(
-            &mut filter,
-            self.references_filter(access, &ids, max_referrers).await?,
-        )?;
+        let references = self.references_filter(access, &ids, max_referrers).await?;
+        add_conditions(&mut filter, references)?;
         Ok(Some(filter))
     }
 

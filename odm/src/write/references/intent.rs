@@ -321,11 +321,8 @@ where
             abort_intent(access, id, token).await?;
             complete_intent(access, id, token).await?;
             recorded?;
-            retry::pause_before_retry(
-                "the spilled references have changed since the read",
-                attempt,
-            )
-            .await;
+            let reason = "the spilled references have changed since the read";
+            retry::pause_before_retry(reason, attempt).await;
             continue;
         }
         let additions = match find_by_id(access, "read the new references", id).await? {
@@ -379,11 +376,9 @@ async fn record_spilled_references(
         let spilled = spilled.difference(&resident).map(OrderedId::to_value);
         let spilled = spilled.collect::<Result<Vec<_>>>()?;
         if id_array(&spilled).as_bytes().len() > overflow_references::MAX_ADDED_BYTES {
-            return Err(overflow_references::intent_too_large(
-                rule.model,
-                rule.link,
-                overflow_references::MAX_INTENT_BYTES,
-            ));
+            let max_bytes = overflow_references::MAX_INTENT_BYTES;
+            let error = overflow_references::intent_too_large(rule.model, rule.link, max_bytes);
+            return Err(error);
         }
         removed_ids.named.insert(rule.link_index, spilled);
     }
@@ -487,10 +482,8 @@ async fn finalize_tombstone(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<bool> {
-    let (filter, change) = (
-        provisional_tombstone_filter(id, token)?,
-        finalize_change(access)?,
-    );
+    let filter = provisional_tombstone_filter(id, token)?;
+    let change = finalize_change(access)?;
     let finalized = update_metadata(access, "finalize the tombstone", filter, change).await?;
     Ok(finalized == 1)
 }
@@ -536,12 +529,8 @@ async fn find_unless_rolled_back(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<Option<StoredState>> {
-    let found = find_by_id(
-        access.with_full_visibility().to(access.model),
-        "read the intent record",
-        id,
-    )
-    .await?;
+    let full_access = access.with_full_visibility();
+    let found = find_by_id(full_access.to(access.model), "read the intent record", id).await?;
     Ok(found.filter(|found| !found.has_tombstone_of(token)))
 }
 
@@ -551,12 +540,8 @@ async fn abort_intent(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) ->
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, INTENT_COMMITTED, field_missing())?;
     let set = single_field_document(INTENT_ABORTED, true)?;
-    let aborted = set_metadata(
-        full_access.to(access.model),
-        "abort the intent",
-        filter,
-        set,
-    );
+    let full_access = full_access.to(access.model);
+    let aborted = set_metadata(full_access, "abort the intent", filter, set);
     aborted.await.map(drop)
 }
 

@@ -221,13 +221,11 @@ impl<'a> InverseBatch<'a> {
                 InverseChange::AddInserted if !is_proven => InverseChange::Add,
                 kind => kind,
             };
-            let write = change.inverse.apply_change(
-                change.access_to_target,
-                &filter,
-                kind,
-                &change.entry.referrers,
-                change.new_version,
-            );
+            let (access, version) = (change.access_to_target, change.new_version);
+            let referrers = &change.entry.referrers;
+            let write = change
+                .inverse
+                .apply_change(access, &filter, kind, referrers, version);
             if !write.await? && kind.adds() {
                 change.entry.ensure_added(self.writer_access).await?;
                 let model = change.inverse.model;

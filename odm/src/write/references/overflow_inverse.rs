@@ -181,11 +181,8 @@ impl OverflowInverse {
         };
         let operand = single_field_document(self.field.stored, operand)?;
         let mut update = single_field_document(operator, operand)?;
-        append_field(
-            &mut update,
-            "$set",
-            single_field_document(INVERSE_VERSION, new_version)?,
-        )?;
+        let set = single_field_document(INVERSE_VERSION, new_version)?;
+        append_field(&mut update, "$set", set)?;
         Ok(update_of_inverse(self.model, filter, update))
     }
 

@@ -309,13 +309,8 @@ impl DeleteRule {
             are_among(&field.work_path(BLOCK)),
         ];
         let in_chunk = are_among(field.elements);
-        let referrers = owners_with_element(
-            access.to(self.model),
-            field,
-            &places,
-            &in_chunk,
-            max_referrers,
-        );
+        let owners = access.to(self.model);
+        let referrers = owners_with_element(owners, field, &places, &in_chunk, max_referrers);
         let referrers = referrers.await?;
         if referrers.is_empty() {
             return Ok(resident);
@@ -344,22 +339,17 @@ impl DeleteRule {
         removed: BTreeSet<OrderedId>,
         added: BTreeSet<OrderedId>,
     ) -> Result<()> {
-        let (present, full_access) = (
-            access.clone().with_visibility(Visibility::Present),
-            access.with_full_visibility(),
-        );
+        let present = access.clone().with_visibility(Visibility::Present);
+        let full_access = access.with_full_visibility();
         let with_referrer = |targets: BTreeSet<OrderedId>| {
             let targets = targets.into_iter();
-            targets.map(|target| (target, vec![referrer.clone()]))
+            let targets = targets.map(|target| (target, vec![referrer.clone()]));
+            targets.collect()
         };
         let mut inverse_batch = InverseBatch::new(&present, &full_access);
+        let (removed, added) = (with_referrer(removed), with_referrer(added));
         inverse_batch
-            .queue_changes(
-                self.link,
-                with_referrer(removed).collect(),
-                with_referrer(added).collect(),
-                InverseChange::Add,
-            )
+            .queue_changes(self.link, removed, added, InverseChange::Add)
             .await?;
         inverse_batch.write_all().await
     }

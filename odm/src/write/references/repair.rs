@@ -69,19 +69,15 @@ async fn sync_inverse(
     target: &RawBson,
 ) -> Result<bool> {
     let target_model = (rule.link.link_field.model)();
-    let (Some(inverse), Some(target_document)) = (
-        rule.inverse,
-        read_by_id(full_access.to(target_model), target).await?,
-    ) else {
+    let target_document = read_by_id(full_access.to(target_model), target).await?;
+    let (Some(inverse), Some(target_document)) = (rule.inverse, target_document) else {
         return Ok(false);
     };
     let is_referenced = match read_by_id(full_access.to(rule.model), referrer).await? {
         Some(_) if rule.overflow_array().is_some() => {
             let target = BTreeSet::from([OrderedId::from_id(target)]);
-            !rule
-                .referenced_among(full_access, referrer, &target)
-                .await?
-                .is_empty()
+            let referenced = rule.referenced_among(full_access, referrer, &target);
+            !referenced.await?.is_empty()
         }
         Some(referrer) => referrer
             .targets_of(rule.link_index)
@@ -90,15 +86,13 @@ async fn sync_inverse(
     };
     let is_in_inverse = match OverflowInverse::on_target(rule.link, inverse) {
         Some(inverse) => contains_id(&inverse.all_elements(full_access, target).await?, referrer),
-        None => contains_id(
-            target_document.referrers_in(target_model, inverse),
-            referrer,
-        ),
+        None => {
+            let inverse_ids = target_document.referrers_in(target_model, inverse);
+            contains_id(inverse_ids, referrer)
+        }
     };
-    let (mut inverse_batch, referrers) = (
-        InverseBatch::new(full_access, full_access),
-        vec![referrer.clone()],
-    );
+    let mut inverse_batch = InverseBatch::new(full_access, full_access);
+    let referrers = vec![referrer.clone()];
     match (is_referenced, is_in_inverse) {
         (true, false) => {
             let target = target.clone();
@@ -190,14 +184,9 @@ pub(crate) async fn remove_duplicates(
         return Ok(false);
     }
     if let Some(overflow_inverse) = overflow_inverse {
-        return overflow_inverse
-            .replace_elements(
-                &full_access,
-                id,
-                found.inverse_version.as_ref(),
-                &unique_ids,
-            )
-            .await;
+        let version = found.inverse_version.as_ref();
+        let repair = overflow_inverse.replace_elements(&full_access, id, version, &unique_ids);
+        return repair.await;
     }
     let mut filter = id_filter(id);
     append_field(&mut filter, path, equal_to(id_array(inverse_ids)))?;

@@ -118,10 +118,8 @@ async fn sum_contributions(
         for contribution in group.contributions_of(&document)? {
             let parent_id = contribution.parent_id.clone();
             let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;
-            add_values(
-                contributions.sums.entry(parent.clone()).or_default(),
-                &contribution.values,
-            );
+            let sums = contributions.sums.entry(parent.clone()).or_default();
+            add_values(sums, &contribution.values);
             if is_pending {
                 contributions.pending.insert(parent);
             }

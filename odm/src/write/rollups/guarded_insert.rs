@@ -11,7 +11,7 @@ use bson::{Document, oid::ObjectId};
 
 use super::{
     MAX_CHILDREN_PER_BATCH,
-    child::{ChildState, deltas_by_parent, record_contributions},
+    child::{ChildState, ParentDeltas, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
     parent::{ParentIdentity, ParentKey},
     parent_update, rollup_update,
@@ -53,10 +53,8 @@ impl GuardedInsert {
         let mut sources = BTreeMap::new();
         let copied = revalidation.map(|revalidation| &*revalidation.sources);
         for source in copied.unwrap_or_default() {
-            sources.insert(
-                (source.model.collection, OrderedId::from_bson(&source.id)?),
-                source,
-            );
+            let key = (source.model.collection, OrderedId::from_bson(&source.id)?);
+            sources.insert(key, source);
         }
         let (mut version_guards, mut seen) = (Vec::new(), BTreeSet::new());
         for (position, group) in groups.iter().enumerate() {
@@ -73,14 +71,10 @@ impl GuardedInsert {
                 let id = to_raw_value(&deltas.parent.id)?;
                 let source_key = (group.parent_model.collection, OrderedId::from_id(&id));
                 let source = sources.get(&source_key);
-                match source.and_then(|source| {
-                    Some((
-                        source.unchanged_since_read()?,
-                        source.rollup_version.as_ref(),
-                    ))
-                }) {
-                    Some((mut condition, rollup_version)) => {
-                        condition.extend(version_guard_for(rollup_version));
+                let condition = source.and_then(|source| source.unchanged_since_read());
+                match source.zip(condition) {
+                    Some((source, mut condition)) => {
+                        condition.extend(version_guard_for(source.rollup_version.as_ref()));
                         known.insert(key.clone(), condition);
                     }
                     None => unknown.push(id),
@@ -144,32 +138,19 @@ impl GuardedInsert {
         {
             let mut changes = Vec::new();
             for (key, parent_deltas) in deltas_by_parent(children, position)? {
-                let mut update = parent_update::build_update(
-                    access,
-                    group,
-                    &parent_deltas.parent,
-                    None,
-                    &parent_deltas.deltas,
-                )
-                .await?;
-                if push_applied(
-                    write_id,
-                    &group.group_key(),
-                    &parent_deltas.deltas,
-                    &mut update,
-                ) {
-                    applied.push((
-                        group.parent_model,
-                        parent_deltas.parent.id.clone(),
-                        write_id,
-                    ));
+                let ParentDeltas { parent, deltas } = parent_deltas;
+                let group_key = group.group_key();
+                let update = parent_update::build_update(access, group, &parent, None, &deltas);
+                let mut update = update.await?;
+                if push_applied(write_id, &group_key, &deltas, &mut update) {
+                    applied.push((group.parent_model, parent.id.clone(), write_id));
                 }
-                let mut filter = parent_deltas.parent.to_filter(group)?;
+                let mut filter = parent.to_filter(group)?;
                 let Some(version_guard) = version_guards.get(&key) else {
                     return Ok(false);
                 };
                 filter.extend(version_guard.clone());
-                filter.extend(none_applied(&group.group_key(), &parent_deltas.deltas));
+                filter.extend(none_applied(&group_key, &deltas));
                 changes.push(rollup_update("update the parents", &filter, update)?);
             }
             let count = changes.len() as u64;
@@ -178,16 +159,17 @@ impl GuardedInsert {
             }
         }
         let children: Vec<_> = children.iter().collect();
-        if !record_contributions(
+        let (parent_exists, keeps_pending) = (|_: usize, _: &ParentKey| true, false);
+        let revalidation = self.revalidation;
+        let all_recorded = record_contributions(
             access,
             groups,
             &children,
-            |_, _| true,
-            false,
-            self.revalidation,
-        )
-        .await?
-        {
+            parent_exists,
+            keeps_pending,
+            revalidation,
+        );
+        if !all_recorded.await? {
             return Ok(false);
         }
         remove_applied(&access, applied).await?;

@@ -48,10 +48,8 @@ pub(super) async fn build_update(
                 });
                 let change: i128 = changes.sum();
                 if change != 0 {
-                    increments.insert(
-                        rollup.stored,
-                        checked_sum(group.parent_model, rollup, change)?,
-                    );
+                    let change = checked_sum(group.parent_model, rollup, change)?;
+                    increments.insert(rollup.stored, change);
                 }
             }
             RollupKind::Latest { max, by, fields } => {
@@ -69,10 +67,8 @@ pub(super) async fn build_update(
                         push.insert(rollup.stored, entries);
                     }
                     LatestChange::ReadAgain => {
-                        set.insert(
-                            rollup.stored,
-                            read_recorded_latest(access, group, position, parent).await?,
-                        );
+                        let entries = read_recorded_latest(access, group, position, parent);
+                        set.insert(rollup.stored, entries.await?);
                     }
                 }
             }

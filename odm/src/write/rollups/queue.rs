@@ -139,12 +139,10 @@ async fn apply_batch(
                 if group.parent_model.collection == collection {
                     let mut condition = group.children_condition(&doc! { "$eq": id.clone() });
                     // A child of another scope with the same reference does not belong to this parent.
-                    if let Some(parent) =
-                        parent_update::read_parent_in_any_scope(&full_access, &group, id).await?
-                    {
-                        condition.extend(
-                            ParentIdentity::of_document(&group, &parent).scope_condition(&group),
-                        );
+                    let parent = parent_update::read_parent_in_any_scope(&full_access, &group, id);
+                    if let Some(parent) = parent.await? {
+                        let parent = ParentIdentity::of_document(&group, &parent);
+                        condition.extend(parent.scope_condition(&group));
                     }
                     conditions.push(Bson::Document(condition));
                 }

@@ -79,13 +79,8 @@ async fn recompute_or_record(access: ModelAccess<'_>, id: &Bson) -> Result<Optio
     match recompute_parent(access, id).await {
         Err(error) if is_rejection(&error) => {
             let rejections = Rejection::from_error(&error, access.model, id);
-            blocked::record_rejections(
-                access,
-                PendingKind::RECOMPUTE,
-                id_filter(&to_raw_value(id)?),
-                &rejections,
-            )
-            .await?;
+            let (kind, filter) = (PendingKind::RECOMPUTE, id_filter(&to_raw_value(id)?));
+            blocked::record_rejections(access, kind, filter, &rejections).await?;
             Ok(Some(blocked::blocked_error(access.model, &rejections)))
         }
         result => result.map(|_| None),
@@ -95,21 +90,17 @@ async fn recompute_or_record(access: ModelAccess<'_>, id: &Bson) -> Result<Optio
 /// Recomputes the rollups of abandoned parents. A failure does not stop the remaining parents.
 pub(super) async fn recompute_abandoned(access: ModelAccess<'_>, ids: &[RawBson]) -> Result<()> {
     let mut first_error = None;
+    let projection = single_field_document(PendingKind::RECOMPUTE.record_path(), 1)?;
     for id in ids {
         let find = access
             .find_matching(&id_filter(id))
             .with_origin(Stage::ROLLUPS.step("read the parent"))
-            .with_projection(single_field_document(
-                PendingKind::RECOMPUTE.record_path(),
-                1,
-            )?)
+            .with_projection(projection.clone())
             .with_limit(1);
         let parents = access.find_all(find).await?;
-        let pending = parents
-            .first()
-            .map(|raw| PendingToken::from_stored(raw, PendingKind::RECOMPUTE))
-            .transpose()?;
-        let Some(pending) = pending.flatten() else {
+        let pending = parents.first();
+        let pending = pending.map(|raw| PendingToken::from_stored(raw, PendingKind::RECOMPUTE));
+        let Some(pending) = pending.transpose()?.flatten() else {
             continue;
         };
         let id = Bson::try_from(id.clone()).map_err(error::from_bson)?;

@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     MAX_CHILDREN_PER_BATCH, MAX_UPDATE_ATTEMPTS,
-    child::{ChildState, ContributionDelta, deltas_by_parent, record_contributions},
+    child::{ChildState, ContributionDelta, ParentDeltas, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
     parent::{ParentIdentity, ParentKey},
     parent_update, rollup_groups, rollup_update,
@@ -72,10 +72,8 @@ async fn apply_batch(
         attempt += 1;
         if attempt > MAX_UPDATE_ATTEMPTS {
             let message = "too much contention on the references of the children: the rollup update stays pending, and `db.run_pending()` completes it";
-            return Err(error::naming_model(model)(Error::new(
-                ErrorKind::Conflict,
-                message,
-            )));
+            let error = Error::new(ErrorKind::Conflict, message);
+            return Err(error::naming_model(model)(error));
         }
         children = ChildState::read_matching(access, groups, &to_raw_document(&filter)?).await?;
     }
@@ -84,18 +82,12 @@ async fn apply_batch(
     let mut rejections = RejectedChildren::default();
     for (position, group) in groups.iter().enumerate() {
         for (key, parent_deltas) in deltas_by_parent(&children, position)? {
-            let ids: Vec<_> = parent_deltas
-                .deltas
-                .iter()
-                .map(|delta| delta.child_id.clone())
-                .collect();
-            let outcome =
-                apply_at_parent(access, groups, position, &parent_deltas.parent, &ids).await;
-            let outcome = match outcome {
+            let ParentDeltas { parent, deltas } = parent_deltas;
+            let ids: Vec<_> = deltas.iter().map(|delta| delta.child_id.clone()).collect();
+            let outcome = match apply_at_parent(access, groups, position, &parent, &ids).await {
                 // Apply the contributions of these children to the remaining parents, and continue with the remaining children.
                 Err(error) if is_rejection(&error) => {
-                    let rejection =
-                        Rejection::new(group.parent_model, parent_deltas.parent.id.clone(), &error);
+                    let rejection = Rejection::new(group.parent_model, parent.id.clone(), &error);
                     for id in &ids {
                         let id = to_raw_value(id)?;
                         changed.insert(OrderedId::from_id(&id));
@@ -115,7 +107,7 @@ async fn apply_batch(
                     changed.insert(key);
                 }
             }
-            applied.push((group.parent_model, parent_deltas.parent.id, write_id));
+            applied.push((group.parent_model, parent.id, write_id));
         }
     }
     let mut unchanged = Vec::new();
@@ -188,11 +180,9 @@ pub(super) async fn remove_applied(
 ) -> Result<()> {
     for (parent_model, id, write_id) in applied {
         let filter = id_filter(&to_raw_value(&id)?);
-        let removal = MetadataUpdate::new(
-            Stage::ROLLUPS.step("remove the applied contributions"),
-            filter,
-            AppliedContribution::pull_write_entries(write_id),
-        );
+        let origin = Stage::ROLLUPS.step("remove the applied contributions");
+        let removal = AppliedContribution::pull_write_entries(write_id);
+        let removal = MetadataUpdate::new(origin, filter, removal);
         apply_update(access.to(parent_model), removal).await?;
     }
     Ok(())
@@ -247,11 +237,8 @@ async fn announce_parents(
         }
         let mut filter = doc! { "_id": { "$eq": child.id.clone() } };
         filter.extend(child.unchanged_since_read());
-        changes.push(rollup_update(
-            "record the contributions",
-            &filter,
-            doc! { "$set": set },
-        )?);
+        let update = doc! { "$set": set };
+        changes.push(rollup_update("record the contributions", &filter, update)?);
     }
     let count = changes.len();
     apply_updates(access, changes).await?;
@@ -298,10 +285,8 @@ pub(super) fn applied_values(
     parent: &Document,
     group: &RollupGroup,
 ) -> Result<BTreeMap<OrderedId, Document>> {
-    values_of_group(
-        &ParsedMetadata::of(parent).applied_contributions(),
-        &group.group_key(),
-    )
+    let applied = ParsedMetadata::of(parent).applied_contributions();
+    values_of_group(&applied, &group.group_key())
 }
 
 /// Returns the values of the applied contributions of one group, by child.
@@ -380,12 +365,11 @@ async fn apply_at_parent(
         let children =
             ChildState::read_matching(access, groups, &to_raw_document(&filter)?).await?;
         let write_id = ObjectId::new();
-        let (mut deltas, mut kept) = (Vec::new(), Vec::new());
-        kept.extend(
-            in_other_groups
-                .into_iter()
-                .map(AppliedContribution::to_document),
-        );
+        let mut deltas = Vec::new();
+        let in_other_groups = in_other_groups.into_iter();
+        let mut kept: Vec<_> = in_other_groups
+            .map(AppliedContribution::to_document)
+            .collect();
         for child in &children {
             let id = child.id_key()?;
             let recorded = child.recorded_at(position, &parent_key)?;
@@ -393,14 +377,10 @@ async fn apply_at_parent(
                 recorded.map_or_else(Document::new, |recorded| recorded.values.clone());
             if !requested.contains(&id) {
                 // Remove the entry if the child has recorded the contribution by now.
-                let of_child = in_group
-                    .iter()
-                    .filter(|applied| applied.child_id == child.id);
-                kept.extend(
-                    of_child
-                        .filter(|applied| applied.values != recorded_values)
-                        .map(|applied| applied.to_document()),
-                );
+                let unrecorded = in_group.iter().filter(|applied| {
+                    applied.child_id == child.id && applied.values != recorded_values
+                });
+                kept.extend(unrecorded.map(|applied| applied.to_document()));
                 continue;
             }
             // A child that changed after the announcement has not recorded this parent yet. Do not count the child: a recompute

@@ -37,6 +37,9 @@ use crate::{
     },
 };
 
+/// The reason of the follow-up work for a missing parent, for the log.
+const MISSING_PARENT: &str = "a parent is missing: its rollups are updated after the commit";
+
 /// Whether each parent exists, by group.
 type FoundParents = BTreeMap<(usize, ParentKey), bool>;
 
@@ -79,10 +82,7 @@ pub(super) async fn insert_with_parents(
     let outcome = cx.run_next(write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;
     if !all_parents_exist {
-        retry::log_fallback(
-            model,
-            "a parent is missing: its rollups are updated after the commit",
-        );
+        retry::log_fallback(model, MISSING_PARENT);
         // The missing parents may be inserted concurrently: try again after the commit.
         super::apply_in_background(access.to(model), token);
     }
@@ -106,32 +106,28 @@ pub(super) async fn apply_contributions(
 ) -> Result<()> {
     let model = access.model;
     let full_access = access.with_full_visibility();
+    let full_access = full_access.to(model);
     let groups = super::rollup_groups(full_access.schema_models(), model);
-    let children = ChildState::read_matching(full_access.to(model), &groups, &filter).await?;
-    let found_parents = update_parents(full_access.to(model), &groups, &children).await?;
+    let children = ChildState::read_matching(full_access, &groups, &filter).await?;
+    let found_parents = update_parents(full_access, &groups, &children).await?;
     let all_parents_exist = found_parents.values().all(|exists| *exists);
     let children: Vec<_> = children.iter().collect();
     // A missing parent may be inserted concurrently, so the children are processed again after the commit.
     let parent_exists = |group, parent: &ParentKey| is_found(&found_parents, group, parent);
+    let (children, keeps_pending) = (&children, includes_write);
     record_contributions(
-        full_access.to(model),
+        full_access,
         &groups,
-        &children,
+        children,
         parent_exists,
-        includes_write,
+        keeps_pending,
         None,
     )
     .await?;
     if !all_parents_exist && includes_write {
-        retry::log_fallback(
-            model,
-            "a parent is missing: its rollups are updated after the commit",
-        );
-        let ids: Vec<_> = children
-            .iter()
-            .map(|child| to_raw_value(&child.id))
-            .collect::<Result<_>>()?;
-        let id_filter = ids_filter(&ids);
+        retry::log_fallback(model, MISSING_PARENT);
+        let ids = children.iter().map(|child| to_raw_value(&child.id));
+        let id_filter = ids_filter(&ids.collect::<Result<Vec<_>>>()?);
         queue::run_in_background(&access, move |access| {
             queue::apply_matching_boxed(access, model, id_filter)
         });
@@ -215,10 +211,9 @@ pub(super) async fn delete_with_parents(
             // A transaction of the caller cannot be rolled back here.
             if max_documents.is_some() && !missing.0.is_empty() {
                 is_parent_missing.store(true, Ordering::Relaxed);
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "a parent of a deleted child is missing and may be inserted concurrently",
-                ));
+                let message =
+                    "a parent of a deleted child is missing and may be inserted concurrently";
+                return Err(Error::new(ErrorKind::Unsupported, message));
             }
             missing.recompute_after_commit(access);
         }

@@ -123,12 +123,8 @@ impl ArrayUpdate {
             return Ok(None);
         };
         if !resident.is_empty() {
-            put_operator(
-                &mut push,
-                "$push",
-                field.stored,
-                doc! { "$each": resident.to_vec() },
-            );
+            let each = doc! { "$each": resident.to_vec() };
+            put_operator(&mut push, "$push", field.stored, each);
         }
         condition.extend(self.nothing_spilled());
         let unchanged = match owner.resident.len() {

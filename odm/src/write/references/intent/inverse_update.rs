@@ -126,15 +126,9 @@ pub(super) async fn find_targets(
 /// [`Conflict`](crate::ErrorKind::Conflict) if a recovery took over the intent.
 async fn renew_intent(access: ModelAccess<'_>, referrer: &RawBson, token: ObjectId) -> Result<()> {
     let full_access = access.with_full_visibility();
-    let (kind, filter) = (PendingKind::REFERENCES, intent_filter(referrer, token)?);
-    match renew_lease(
-        full_access.to(access.model),
-        kind,
-        Stage::REFERENCES,
-        filter,
-    )
-    .await?
-    {
+    let filter = intent_filter(referrer, token)?;
+    let (full_access, kind) = (full_access.to(access.model), PendingKind::REFERENCES);
+    match renew_lease(full_access, kind, Stage::REFERENCES, filter).await? {
         0 => Err(too_much_contention(access.model, referrer)),
         _ => Ok(()),
     }
@@ -231,23 +225,16 @@ async fn still_references(
     referrer: &StoredState,
     target: &OrderedId,
 ) -> Result<bool> {
-    if referrer
-        .possible_targets(rule.model, rule.link_index)
-        .contains(target)
-    {
+    let targets = referrer.possible_targets(rule.model, rule.link_index);
+    if targets.contains(target) {
         return Ok(true);
     }
     if referrer.has_final_tombstone() || rule.overflow_array().is_none() {
         return Ok(false);
     }
-    let (full_access, target) = (
-        access.with_full_visibility(),
-        BTreeSet::from([target.clone()]),
-    );
-    let referenced = rule
-        .referenced_among(&full_access, &referrer.linked.id, &target)
-        .await?;
-    Ok(!referenced.is_empty())
+    let (full_access, target) = (access.with_full_visibility(), [target.clone()].into());
+    let referenced = rule.referenced_among(&full_access, &referrer.linked.id, &target);
+    Ok(!referenced.await?.is_empty())
 }
 
 /// Updates the inverse of a target for a single referrer: the inverse contains the referrer exactly if the reference exists.
@@ -261,16 +248,13 @@ async fn update_inverse(
     let DeleteRule { model, link, .. } = *rule;
     let target_model = (link.link_field.model)();
     let (path, target_id) = (inverse.link_field.stored, target.to_value()?);
+    let full_access = access.with_full_visibility();
     for attempt in 1..=MAX_CONFLICT_ATTEMPTS {
         // Read the inverse version before the reference. Otherwise a change between the reads would go unnoticed.
         let target_state =
             find_by_id(access.to(target_model), "read the target", &target_id).await?;
-        let referrer = find_by_id(
-            access.with_full_visibility().to(model),
-            "read the intent record",
-            referrer_id,
-        )
-        .await?;
+        let referrer = find_by_id(full_access.to(model), "read the intent record", referrer_id);
+        let referrer = referrer.await?;
         let is_referenced = match &referrer {
             Some(referrer) => still_references(access, rule, referrer, target).await?,
             None => false,
@@ -303,14 +287,8 @@ async fn update_inverse(
             }
             let mut filter = OverflowInverse::change_filter(&target_id, change)?;
             append_field(&mut filter, INVERSE_VERSION, unchanged_version)?;
-            let referrer_ids = std::slice::from_ref(referrer_id);
-            let write = overflow_inverse.apply_change(
-                access,
-                &filter,
-                change,
-                referrer_ids,
-                ObjectId::new(),
-            );
+            let (referrers, version) = (std::slice::from_ref(referrer_id), ObjectId::new());
+            let write = overflow_inverse.apply_change(access, &filter, change, referrers, version);
             if write.await? {
                 return Ok(());
             }
@@ -368,13 +346,7 @@ pub(in super::super) async fn sync_inverse(
     {
         wait_or_recover(full_access.to(rule.model), referrer_state, 1).await?;
     }
-    update_inverse(
-        full_access,
-        rule,
-        inverse,
-        referrer,
-        &OrderedId::from_id(target),
-    )
-    .await?;
+    let target = OrderedId::from_id(target);
+    update_inverse(full_access, rule, inverse, referrer, &target).await?;
     Ok(true)
 }

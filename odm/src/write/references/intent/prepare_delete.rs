@@ -201,13 +201,9 @@ impl UndecidedDelete<'_> {
     /// Returns `false` if a concurrent write holds a document, and may wait for this delete.
     async fn collect_with_tombstones(&self, delete_set: &mut DeleteSet) -> Result<bool> {
         let full_access = self.full_access;
-        let Some(root) = find_state(
-            full_access,
-            "read the tombstone",
-            &tombstone_filter(self.id, self.token)?,
-        )
-        .await?
-        else {
+        let tombstoned = tombstone_filter(self.id, self.token)?;
+        let root = find_state(full_access, "read the tombstone", &tombstoned).await?;
+        let Some(root) = root else {
             return Ok(false);
         };
         let mut queue = vec![(self.full_access.model, vec![root.linked])];
@@ -312,11 +308,8 @@ impl UndecidedDelete<'_> {
         let full_access = self.full_access;
         let referrers = full_access.to(rule.model);
         let mut concurrent = awaited;
-        add_condition(
-            &mut concurrent,
-            tombstone::TOKEN,
-            single_field_document("$ne", self.token)?,
-        )?;
+        let other_token = single_field_document("$ne", self.token)?;
+        add_condition(&mut concurrent, tombstone::TOKEN, other_token)?;
         exclude_final_tombstones(&mut concurrent)?;
         let mut idle = filter.clone();
         add_idle_condition(&mut idle)?;
@@ -372,23 +365,16 @@ impl UndecidedDelete<'_> {
                     }
                     filter => filter?,
                 };
-                referrer = find_state(
-                    self.full_access.to(rule.model),
-                    "look for a referrer",
-                    &filter,
-                )
-                .await?;
+                let referrers = self.full_access.to(rule.model);
+                referrer = find_state(referrers, "look for a referrer", &filter).await?;
             }
         }
         let Some(referrer) = referrer else {
             return Ok(());
         };
         let mut targets = referrer.possible_targets(rule.model, rule.link_index);
-        targets.append(
-            &mut rule
-                .overflow_targets(&self.full_access, &referrer.linked.id)
-                .await?,
-        );
+        let spilled = rule.overflow_targets(&self.full_access, &referrer.linked.id);
+        targets.append(&mut spilled.await?);
         let mut candidates = documents.iter();
         let document =
             candidates.find(|document| targets.contains(&OrderedId::from_id(&document.id)));
@@ -415,11 +401,8 @@ impl UndecidedDelete<'_> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
         let mut filter =
             referrer_or_intent_filter(&self.full_access, rule, &ids, max_referrers).await?;
-        add_condition(
-            &mut filter,
-            tombstone::TOKEN,
-            single_field_document("$ne", self.token)?,
-        )?;
+        let other_token = single_field_document("$ne", self.token)?;
+        add_condition(&mut filter, tombstone::TOKEN, other_token)?;
         exclude_final_tombstones(&mut filter)?;
         Ok(filter)
     }
@@ -461,11 +444,8 @@ pub(super) async fn referrer_or_intent_filter(
         .await?;
     narrow_filter(full_access.to(rule.model), &mut current).await?;
     let mut intended = single_field_document(LEASE, field_present())?;
-    append_field(
-        &mut intended,
-        &intended_ids_path(rule.link.link_field.stored),
-        one_of(ids.iter().copied()),
-    )?;
+    let intended_ids = intended_ids_path(rule.link.link_field.stored);
+    append_field(&mut intended, &intended_ids, one_of(ids.iter().copied()))?;
     let mut either = RawArrayBuf::new();
     either.push(current);
     either.push(intended);
@@ -487,13 +467,9 @@ pub(super) async fn resolve_tombstone(
         return Ok(found.linked.tombstone);
     };
     let mut models = full_access.schema_models().iter();
+    let step = "read the root of the cascade";
     if let Some(root_model) = models.find(|model| model.collection == collection)
-        && let Some(root) = find_by_id(
-            full_access.to(root_model),
-            "read the root of the cascade",
-            id,
-        )
-        .await?
+        && let Some(root) = find_by_id(full_access.to(root_model), step, id).await?
         && root.has_tombstone_of(*token)
     {
         if root.has_provisional_tombstone() {
@@ -513,18 +489,11 @@ pub(super) async fn resolve_tombstone(
     for rule in DeleteRule::declared_by(model).filter(DeleteRule::is_cascading) {
         let target_model = (rule.link.link_field.model)();
         let mut targets = found.linked.targets_of(rule.link_index);
-        targets.append(
-            &mut rule
-                .overflow_targets(&full_access, &found.linked.id)
-                .await?,
-        );
+        let spilled = rule.overflow_targets(&full_access, &found.linked.id);
+        targets.append(&mut spilled.await?);
         for target in targets {
-            let target = find_by_id(
-                full_access.to(target_model),
-                "read the target",
-                &target.to_value()?,
-            )
-            .await?;
+            let (model, id) = (full_access.to(target_model), target.to_value()?);
+            let target = find_by_id(model, "read the target", &id).await?;
             if target.is_some_and(|target| {
                 target.has_tombstone_of(*token) && target.has_final_tombstone()
             }) {

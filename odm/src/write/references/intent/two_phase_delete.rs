@@ -79,11 +79,8 @@ pub(super) async fn delete_document(
                 delete_set.ensure_no_inverse_entry(&rule, &documents)?;
                 if let Some(inverse) = rule.complete_inverse {
                     let inverse_ids = found.linked.referrers_in(model, inverse);
-                    add_condition(
-                        &mut filter,
-                        inverse.link_field.stored,
-                        no_other_entries_filter(inverse, inverse_ids)?,
-                    )?;
+                    let no_others = no_other_entries_filter(inverse, inverse_ids)?;
+                    add_condition(&mut filter, inverse.link_field.stored, no_others)?;
                 }
             }
         }
@@ -241,11 +238,9 @@ impl DecidedDelete<'_> {
         rule: &DeleteRule,
         mut filter: RawDocumentBuf,
     ) -> Result<RawDocumentBuf> {
-        add_conditions(
-            &mut filter,
-            rule.references_filter(&self.full_access, &[self.id], MAX_REFERRERS_PER_FILTER)
-                .await?,
-        )?;
+        let ids = &[self.id];
+        let references = rule.references_filter(&self.full_access, ids, MAX_REFERRERS_PER_FILTER);
+        add_conditions(&mut filter, references.await?)?;
         add_idle_condition(&mut filter)?;
         narrow_filter(self.full_access.to(rule.model), &mut filter).await?;
         Ok(filter)
@@ -258,7 +253,7 @@ impl DecidedDelete<'_> {
         if rule.is_cascading() && has_follow_up(full_access.to(rule.model)) {
             return Ok(false);
         }
-        let referrers = match referrers {
+        let candidates = match referrers {
             Some([]) => return Ok(false),
             Some(ids) => ids_filter(ids),
             None => RawDocumentBuf::new(),
@@ -267,14 +262,9 @@ impl DecidedDelete<'_> {
         let mut intent = single_field_document(INTENT_TOKEN, token)?;
         append_field(&mut intent, INTENT_OLD, RawDocumentBuf::new())?;
         append_field(&mut intent, LEASE, lease_end)?;
-        let filter = self.idle_referrer_filter(rule, referrers).await?;
-        let count = set_metadata(
-            full_access.to(rule.model),
-            "claim the referrers",
-            filter,
-            intent,
-        )
-        .await?;
+        let filter = self.idle_referrer_filter(rule, candidates).await?;
+        let referrers = full_access.to(rule.model);
+        let count = set_metadata(referrers, "claim the referrers", filter, intent).await?;
         if count == 0 {
             return Ok(false);
         }
@@ -292,7 +282,7 @@ impl DecidedDelete<'_> {
         // A transaction elsewhere ignores the intent record, and may have changed the reference meanwhile. Release such
         // referrers.
         if !outcome.as_ref().is_ok_and(|detached| *detached == count) {
-            remove_record(full_access.to(rule.model), "release the referrers", claimed).await?;
+            remove_record(referrers, "release the referrers", claimed).await?;
         }
         outcome.map(|_| true)
     }
@@ -418,11 +408,8 @@ impl DecidedDelete<'_> {
         };
         if !is_final {
             // A longer pause lets the writers that wait for this delete proceed.
-            retry::pause_before_retry(
-                "another write blocks the cascaded delete",
-                attempt.saturating_add(5),
-            )
-            .await;
+            let reason = "another write blocks the cascaded delete";
+            retry::pause_before_retry(reason, attempt.saturating_add(5)).await;
             return Ok(DetachOutcome::Retry);
         }
         // A task of its own: a deep cascade must not overflow the stack.
