@@ -41,7 +41,7 @@ pub(crate) use delete_mode::{DeleteMode, apply_delete_mode, delete_operation};
 pub(crate) use explain::WriteExplanation;
 pub(crate) use footprint::Footprint;
 use footprint::with_operator;
-use maintainer::{Next, WriteContext};
+use maintainer::{Next, WriteContext, WriteFuture};
 pub(crate) use maintainer::{declarations, pending_kinds, with_derived_indexes};
 pub(crate) use recovery::recover_abandoned;
 pub use references::DeletePreview;
@@ -56,7 +56,7 @@ pub(crate) use write_operation::{WriteOperation, WriteOutcome};
 
 use crate::{
     Error, ErrorKind, Result,
-    backend::{BoxFuture, operation::DocumentChange},
+    backend::operation::DocumentChange,
     error,
     pending::{
         background::{self, DEFAULT_FAN_OUTS},
@@ -159,7 +159,7 @@ impl WriteRequest {
     }
 
     /// Runs the request to its end. A write must not stop half-way when the caller drops the future.
-    pub(crate) fn run(self, access: Access) -> BoxFuture<'static, Result<WriteOutcome>> {
+    pub(crate) fn run(self, access: Access) -> WriteFuture {
         Box::pin(async move {
             let Self {
                 model,
@@ -196,7 +196,7 @@ async fn ensure_unique_indexes(access: ModelAccess<'_>) -> Result<()> {
 }
 
 /// Runs a write through the stages of `maintainer.rs`, and then at the backend.
-fn run_stages(cx: WriteContext, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
+fn run_stages(cx: WriteContext, write: WriteOperation) -> WriteFuture {
     let in_scope =
         reference_scope::ensure_references_in_scope(cx.access.to(cx.model), &write.footprint());
     match in_scope {

@@ -109,6 +109,11 @@ impl OrderedId {
     }
 }
 
+/// Returns the values of ids.
+pub(crate) fn id_values<'i>(ids: impl IntoIterator<Item = &'i OrderedId>) -> Result<Vec<RawBson>> {
+    ids.into_iter().map(OrderedId::to_value).collect()
+}
+
 impl HasId for OrderedId {
     fn id_bytes(&self) -> usize {
         self.0.len()

@@ -36,8 +36,8 @@ pub(crate) use check::{
 pub(crate) use fold::{FoldOutcome, fold_array};
 
 use super::{
-    Footprint, WriteOperation, WriteOutcome,
-    maintainer::{DeleteFollowUp, Maintainer, WriteContext},
+    Footprint, WriteOperation,
+    maintainer::{DeclaredIndexes, DeleteFollowUp, Maintainer, WriteContext, WriteFuture},
     metadata_update::to_raw_document,
 };
 use crate::{
@@ -100,11 +100,7 @@ impl Maintainer for Arrays {
         fields.map(reason).collect()
     }
 
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        mut write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, cx: WriteContext, mut write: WriteOperation) -> WriteFuture {
         Box::pin(async move {
             match write.documents_to_insert() {
                 Some(documents) => {
@@ -121,11 +117,7 @@ impl Maintainer for Arrays {
         fields.map(|field| field.stored.to_owned()).collect()
     }
 
-    fn add_indexes(
-        &self,
-        _models: &[&'static Model],
-        declared: &mut Vec<(&'static Model, Vec<Index>)>,
-    ) {
+    fn add_indexes(&self, _models: &[&'static Model], declared: &mut Vec<DeclaredIndexes>) {
         let mut chunk_indexes = Vec::new();
         for (model, indexes) in &mut *declared {
             for field in model.overflows {
@@ -216,11 +208,7 @@ impl Maintainer for ArrayDeletes {
         matches!(footprint, Footprint::Removes) && !cx.model.overflows.is_empty()
     }
 
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, cx: WriteContext, write: WriteOperation) -> WriteFuture {
         Box::pin(delete::delete_with_chunks(cx, write))
     }
 }

@@ -22,15 +22,12 @@ use translate::UpdateTree;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     footprint::recomputed_fields,
-    maintainer::{ConditionalRecord, Maintainer, Strategy, WriteContext},
+    maintainer::{ConditionalRecord, Maintainer, Strategy, WriteContext, WriteFuture},
     metadata_update::{parse_document, to_raw_document, to_raw_value},
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        BoxFuture,
-        operation::{DocumentChange, Stage, UpdateOperation},
-    },
+    backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     language::query::{equal_to, single_field_document},
     model::ids::one_of,
@@ -70,11 +67,7 @@ impl Maintainer for ComputedFields {
         changed.into_iter().flatten().map(reason).collect()
     }
 
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, cx: WriteContext, write: WriteOperation) -> WriteFuture {
         Box::pin(run_write(cx, write))
     }
 

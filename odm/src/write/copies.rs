@@ -49,7 +49,10 @@ pub(crate) use source::SourceCache;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     footprint::path_changes,
-    maintainer::{DeleteFollowUp, DeletedDocument, Detach, Maintainer, Revalidation, WriteContext},
+    maintainer::{
+        DeclaredIndexes, DeleteFollowUp, DeletedDocument, Detach, Maintainer, Revalidation,
+        WriteContext, WriteFuture,
+    },
     metadata_update::{parse_document, to_raw_document},
     recovery,
     reference_scope::can_add_reference,
@@ -59,7 +62,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{DocumentChange, Index, Stage},
+        operation::{DocumentChange, Stage},
     },
     metadata::copy::SOURCE_VERSION,
     pending::{blocked::is_rejection, expired::RecoveryReport, record::PendingKind},
@@ -131,11 +134,7 @@ impl Maintainer for Copies {
         }
     }
 
-    fn run(
-        &'static self,
-        mut cx: WriteContext,
-        mut write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, mut cx: WriteContext, mut write: WriteOperation) -> WriteFuture {
         Box::pin(async move {
             let pending = prepare_write(&mut cx, &mut write).await?;
             match pending.is_empty() {
@@ -175,11 +174,7 @@ impl Maintainer for Copies {
         descriptions
     }
 
-    fn add_indexes(
-        &self,
-        models: &[&'static Model],
-        declared: &mut Vec<(&'static Model, Vec<Index>)>,
-    ) {
+    fn add_indexes(&self, models: &[&'static Model], declared: &mut Vec<DeclaredIndexes>) {
         index::add_copy_indexes(models, declared);
     }
 
@@ -257,11 +252,7 @@ impl Maintainer for ElementSnapshots {
         !is_delete && !cx.model.overflows.is_empty() && cx.model.copies.has_filled()
     }
 
-    fn run(
-        &'static self,
-        mut cx: WriteContext,
-        mut write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, mut cx: WriteContext, mut write: WriteOperation) -> WriteFuture {
         Box::pin(async move {
             fill_elements(&mut cx, &mut write).await?;
             cx.run_next(write).await

@@ -51,6 +51,12 @@ pub(super) static MAINTAINERS: [&dyn Maintainer; 7] = [
 /// The maximum number of documents that a delete removes in one transaction. Every server limits the size of a transaction.
 pub(super) const MAX_TRANSACTION_DELETES: usize = 10_000;
 
+/// The future of a write.
+pub(super) type WriteFuture = BoxFuture<'static, Result<WriteOutcome>>;
+
+/// A model with indexes that the model needs.
+pub(super) type DeclaredIndexes = (&'static Model, Vec<Index>);
+
 /// A kind of derived data, or one of its stages.
 pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Returns the stage that origins name.
@@ -65,11 +71,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     }
 
     /// Runs a write that affects the kind: additions to the write, the stages after this stage, and the follow-up writes.
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>>;
+    fn run(&'static self, cx: WriteContext, write: WriteOperation) -> WriteFuture;
 
     /// Returns a path where an update may add a reference to a document in a scope of its own.
     fn path_of_new_reference(
@@ -92,12 +94,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     }
 
     /// Adds the indexes that the kind needs to the declared indexes of all models.
-    fn add_indexes(
-        &self,
-        _models: &[&'static Model],
-        _declared: &mut Vec<(&'static Model, Vec<Index>)>,
-    ) {
-    }
+    fn add_indexes(&self, _models: &[&'static Model], _declared: &mut Vec<DeclaredIndexes>) {}
 
     /// Returns the kinds of pending work that documents of a model can have.
     fn pending_kinds(&self, _access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
@@ -283,10 +280,7 @@ impl WriteContext {
     }
 
     /// Runs a write through the stages after the current stage.
-    pub(super) fn run_next(
-        self,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    pub(super) fn run_next(self, write: WriteOperation) -> WriteFuture {
         self.next.run(self, write)
     }
 
@@ -352,11 +346,7 @@ impl Next {
     }
 
     /// Runs a write through the affected stages, and then at the backend.
-    pub(super) fn run(
-        self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    pub(super) fn run(self, cx: WriteContext, write: WriteOperation) -> WriteFuture {
         let mut stages = self.0;
         while let [stage, later @ ..] = stages {
             stages = later;
@@ -462,18 +452,14 @@ pub(super) struct ElementUpdate<'u> {
     /// The elements that the update adds.
     pub(super) added: &'u [Bson],
     /// Runs the update.
-    pub(super) run: &'u (
-            dyn Fn(WriteContext, WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>>
-                + Send
-                + Sync
-        ),
+    pub(super) run: &'u (dyn Fn(WriteContext, WriteOperation) -> WriteFuture + Send + Sync),
 }
 
 /// Runs a follow-up write through all stages.
 pub(super) fn run_follow_up(
     access: ModelAccess<'_>,
     write: impl Into<WriteOperation>,
-) -> BoxFuture<'static, Result<WriteOutcome>> {
+) -> WriteFuture {
     Next::all().run(WriteContext::of_follow_up(access), write.into())
 }
 
@@ -504,9 +490,9 @@ pub(crate) fn pending_kinds(access: ModelAccess<'_>) -> Vec<(&'static Model, Pen
 
 /// Adds the indexes of all kinds to the declared indexes.
 pub(crate) fn with_derived_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
+    mut declared: Vec<DeclaredIndexes>,
     models: &[&'static Model],
-) -> Vec<(&'static Model, Vec<Index>)> {
+) -> Vec<DeclaredIndexes> {
     for kind in MAINTAINERS {
         kind.add_indexes(models, &mut declared);
     }

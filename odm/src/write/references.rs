@@ -57,8 +57,8 @@ use validate::{delete_undecided, ensure_decided, missing_target};
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     maintainer::{
-        AfterDelete, DeleteFollowUp, ElementUpdate, MAINTAINERS, MAX_TRANSACTION_DELETES,
-        Maintainer, Strategy, WriteContext,
+        AfterDelete, DeclaredIndexes, DeleteFollowUp, ElementUpdate, MAINTAINERS,
+        MAX_TRANSACTION_DELETES, Maintainer, Strategy, WriteContext, WriteFuture,
     },
     narrow_filter,
     recovery::retry_after_recovery,
@@ -68,12 +68,12 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture,
-        operation::{DeleteOperation, DocumentChange, Index, Stage, UpdateOperation},
+        operation::{DeleteOperation, DocumentChange, Stage, UpdateOperation},
     },
     error,
     language::query::{append_field, field_missing, single_field_document},
     metadata::references::{INVERSE_VERSION, LEASE, RECORD, TombstoneState, tombstone},
-    model::ids::{OrderedId, id_batches, ids_filter, one_of},
+    model::ids::{OrderedId, id_batches, id_values, ids_filter, one_of},
     pending::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
@@ -105,11 +105,7 @@ impl Maintainer for References {
         reference_reasons(access, footprint)
     }
 
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, cx: WriteContext, write: WriteOperation) -> WriteFuture {
         Box::pin(run_write(cx, write))
     }
 
@@ -117,11 +113,7 @@ impl Maintainer for References {
         path_of_new_reference(model, update)
     }
 
-    fn add_indexes(
-        &self,
-        models: &[&'static Model],
-        declared: &mut Vec<(&'static Model, Vec<Index>)>,
-    ) {
+    fn add_indexes(&self, models: &[&'static Model], declared: &mut Vec<DeclaredIndexes>) {
         delete_rule::add_lease_indexes(models, declared);
         overflow_references::add_element_indexes(declared);
     }
@@ -651,10 +643,7 @@ async fn guard_targets(
 ) -> Result<()> {
     let model = (link.link_field.model)();
     for batch in id_batches(&targets, MAX_LINK_QUERY_DOCUMENTS) {
-        let ids = batch
-            .iter()
-            .map(OrderedId::to_value)
-            .collect::<Result<Vec<_>>>()?;
+        let ids = id_values(batch)?;
         let mut filter = ids_filter(&ids);
         append_field(&mut filter, tombstone::TOKEN, field_missing())?;
         let guard = single_field_document(INVERSE_VERSION, ObjectId::new())?;

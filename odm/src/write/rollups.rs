@@ -43,8 +43,8 @@ use transactional::MissingParents;
 use super::{
     Footprint, WriteOperation, WriteOutcome,
     maintainer::{
-        AfterDelete, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer, Strategy,
-        WriteContext,
+        AfterDelete, DeclaredIndexes, DeleteFollowUp, Detach, MAX_TRANSACTION_DELETES, Maintainer,
+        Strategy, WriteContext, WriteFuture,
     },
     metadata_update::{MetadataUpdate, remove_records, set_at, to_raw_document},
     recovery,
@@ -121,11 +121,7 @@ impl Maintainer for Rollups {
         reasons
     }
 
-    fn run(
-        &'static self,
-        cx: WriteContext,
-        write: WriteOperation,
-    ) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run(&'static self, cx: WriteContext, write: WriteOperation) -> WriteFuture {
         Box::pin(run_write(cx, write))
     }
 
@@ -141,11 +137,7 @@ impl Maintainer for Rollups {
             .collect()
     }
 
-    fn add_indexes(
-        &self,
-        models: &[&'static Model],
-        declared: &mut Vec<(&'static Model, Vec<Index>)>,
-    ) {
+    fn add_indexes(&self, models: &[&'static Model], declared: &mut Vec<DeclaredIndexes>) {
         for (model, indexes) in declared {
             let groups = rollup_groups(models, model);
             for group in &groups {

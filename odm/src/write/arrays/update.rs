@@ -38,7 +38,7 @@ use crate::{
     session::{access::Access, retry, task},
     write::{
         WriteOperation, WriteOutcome,
-        maintainer::{ElementUpdate, MAINTAINERS, WriteContext},
+        maintainer::{ElementUpdate, MAINTAINERS, WriteContext, WriteFuture},
         metadata_update::{parse_document, to_raw_document},
         recovery,
     },
@@ -159,7 +159,7 @@ impl ArrayUpdate {
     }
 
     /// Runs an operation on this array as an update of the next array.
-    fn run_next_array(&self, write: WriteOperation) -> BoxFuture<'static, Result<WriteOutcome>> {
+    fn run_next_array(&self, write: WriteOperation) -> WriteFuture {
         let cx = self.cx.clone();
         let mut handled = self.handled.clone();
         handled.push(self.field);

@@ -16,13 +16,11 @@ use crate::{
     pending::record::PendingKind,
     schema::Model,
     session::access::Access,
+    write::maintainer::DeclaredIndexes,
 };
 
 /// Adds the indexes that find dependents and pending work to the declared indexes.
-pub(super) fn add_copy_indexes(
-    models: &[&'static Model],
-    declared: &mut [(&'static Model, Vec<Index>)],
-) {
+pub(super) fn add_copy_indexes(models: &[&'static Model], declared: &mut [DeclaredIndexes]) {
     for (model, indexes) in declared {
         for group in copy_groups(model)
             .iter()

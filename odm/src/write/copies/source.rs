@@ -18,7 +18,7 @@ use crate::{
     },
     model::{
         decode,
-        ids::{OrderedId, id_batches, ids_filter},
+        ids::{OrderedId, id_batches, id_values, ids_filter},
     },
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
@@ -198,10 +198,7 @@ async fn read_sources(
     reads_current_copies: bool,
 ) -> Result<BTreeMap<OrderedId, SourceState>> {
     let needs_refresh = reads_current_copies && access.model.copies.has_filled();
-    let ids = ids
-        .iter()
-        .map(OrderedId::to_value)
-        .collect::<Result<Vec<_>>>()?;
+    let ids = id_values(ids)?;
     let mut sources = BTreeMap::new();
     for batch in id_batches(&ids, MAX_SOURCES_PER_QUERY) {
         let find = access

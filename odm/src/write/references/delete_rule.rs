@@ -13,14 +13,15 @@ use crate::{
     error,
     language::query::{field_missing, field_present, single_field_document},
     metadata::references::RECORD,
-    model::ids::{OrderedId, ids_filter, none_of},
+    model::ids::{OrderedId, id_values, ids_filter, none_of},
     pending::record::PendingKind,
     schema::{InverseLink, Model, ReferenceLink},
     session::access::{Access, ModelAccess, add_condition},
     write::{
         add_managed_fields,
         maintainer::{
-            ConditionalRecord, DeleteFollowUp, FollowUp, MAINTAINERS, Next, WriteContext,
+            ConditionalRecord, DeclaredIndexes, DeleteFollowUp, FollowUp, MAINTAINERS, Next,
+            WriteContext,
         },
         narrow_filter, with_operator,
     },
@@ -52,10 +53,7 @@ pub(crate) fn rules_targeting(access: ModelAccess<'_>) -> impl Iterator<Item = D
 
 /// Adds the index that finds unfinished writes. Without transactions, a reference is written with an intent record. A target, and a
 /// document with follow-up work on a delete, gets a tombstone before the delete.
-pub(super) fn add_lease_indexes(
-    models: &[&'static Model],
-    declared: &mut [(&'static Model, Vec<Index>)],
-) {
+pub(super) fn add_lease_indexes(models: &[&'static Model], declared: &mut [DeclaredIndexes]) {
     for (model, indexes) in declared {
         let mut links = models.iter().flat_map(|referrer| referrer.links());
         let is_target = links.any(|link| link.link_field.collection == model.collection);
@@ -129,9 +127,7 @@ impl DeleteRule {
     ) -> Result<Option<RawDocumentBuf>> {
         let mut filter = match self.complete_inverse {
             Some(_) => {
-                let referrers = self.referrers_in_inverses(documents).into_iter();
-                let referrers = referrers.map(|referrer| referrer.to_value());
-                let referrers = referrers.collect::<Result<Vec<_>>>()?;
+                let referrers = id_values(&self.referrers_in_inverses(documents))?;
                 if referrers.is_empty() {
                     return Ok(None);
                 }

@@ -65,7 +65,7 @@ use crate::{
         },
     },
     model::{
-        ids::{OrderedId, id_array, none_of},
+        ids::{OrderedId, id_array, id_values, none_of},
         stored::{edit_fields, set_at},
     },
     schema::Model,
@@ -373,8 +373,7 @@ async fn record_spilled_references(
             .overflow_targets(&access.with_full_visibility(), id)
             .await?;
         let resident = found.linked.targets_of(rule.link_index);
-        let spilled = spilled.difference(&resident).map(OrderedId::to_value);
-        let spilled = spilled.collect::<Result<Vec<_>>>()?;
+        let spilled = id_values(spilled.difference(&resident))?;
         if id_array(&spilled).as_bytes().len() > overflow_references::MAX_ADDED_BYTES {
             let max_bytes = overflow_references::MAX_INTENT_BYTES;
             let error = overflow_references::intent_too_large(rule.model, rule.link, max_bytes);

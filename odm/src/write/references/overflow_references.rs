@@ -34,7 +34,7 @@ use crate::{
         overflow::{BLOCK, TAIL, VERSION},
         references::{LEASE, intended_ids_path},
     },
-    model::ids::{OrderedId, id_array, id_batches, ids_filter, one_of},
+    model::ids::{OrderedId, id_array, id_batches, id_values, ids_filter, one_of},
     overflow::{ArrayReader, ArrayState, element_search::owners_with_element},
     schema::{Model, OverflowField, ReferenceLink},
     session::{
@@ -43,7 +43,7 @@ use crate::{
     },
     write::{
         WriteOperation, WriteOutcome,
-        maintainer::{ElementUpdate, Strategy},
+        maintainer::{DeclaredIndexes, ElementUpdate, Strategy},
         recovery::retry_after_recovery,
     },
 };
@@ -164,11 +164,7 @@ pub(super) async fn load_spilled_targets(
     for rule in rules.filter(|rule| rule.overflow_array().is_some() && rule.inverse.is_some()) {
         for document in documents.to_mut() {
             let targets = rule.overflow_targets(&full_access, &document.id).await?;
-            let targets = targets
-                .iter()
-                .map(OrderedId::to_value)
-                .collect::<Result<_>>()?;
-            document.set_targets(rule.link_index, targets);
+            document.set_targets(rule.link_index, id_values(&targets)?);
         }
     }
     Ok(())
@@ -256,7 +252,7 @@ pub(super) fn add_conditions(filter: &mut RawDocumentBuf, other: RawDocumentBuf)
 }
 
 /// Adds the indexes that find referrers among the spilled elements of arrays.
-pub(super) fn add_element_indexes(declared: &mut [(&'static Model, Vec<Index>)]) {
+pub(super) fn add_element_indexes(declared: &mut [DeclaredIndexes]) {
     let mut in_chunks = BTreeMap::new();
     for (model, indexes) in &mut *declared {
         for field in model.overflows {

@@ -22,7 +22,7 @@ use crate::{
     backend::operation::Stage,
     language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
-    model::ids::{OrderedId, contains_id, id_batches, ids_filter},
+    model::ids::{OrderedId, contains_id, id_batches, id_values, ids_filter},
     pending::{lease::renew_lease, record::PendingKind},
     schema::{InverseLink, ReferenceLink},
     session::{
@@ -109,14 +109,11 @@ pub(super) async fn find_targets(
     access: ModelAccess<'_>,
     targets: &[OrderedId],
 ) -> Result<BTreeMap<OrderedId, StoredState>> {
-    let ids = targets.iter().map(OrderedId::to_value);
-    let ids = ids.collect::<Result<Vec<_>>>()?;
-    let filter = ids_filter(&ids);
+    let filter = ids_filter(&id_values(targets)?);
     let found = find_states(access, "read the targets", filter).await?;
     let by_id = found.into_iter();
-    Ok(by_id
-        .map(|found| (OrderedId::from_id(&found.linked.id), found))
-        .collect())
+    let by_id = by_id.map(|found| (OrderedId::from_id(&found.linked.id), found));
+    Ok(by_id.collect())
 }
 
 /// Renews the lease of an intent record.

@@ -37,7 +37,7 @@ use crate::{
         LEASE, TombstoneState, intended_ids_path,
         tombstone::{self, DeleteRoot, Tombstone},
     },
-    model::ids::{OrderedId, id_batches, ids_filter, none_of, one_of},
+    model::ids::{OrderedId, id_batches, id_values, ids_filter, none_of, one_of},
     pending::{lease::renew_lease, record::PendingKind},
     schema::Model,
     session::access::{Access, ModelAccess, add_condition, find_matching},
@@ -286,11 +286,7 @@ impl UndecidedDelete<'_> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
         let mut awaited = referrer_or_intent_filter(&self.full_access, rule, &ids, None).await?;
         if rule.complete_inverse.is_some() {
-            let inverse_ids = rule.referrers_in_inverses(documents);
-            let inverse_ids = inverse_ids
-                .iter()
-                .map(OrderedId::to_value)
-                .collect::<Result<Vec<_>>>()?;
+            let inverse_ids = id_values(&rule.referrers_in_inverses(documents))?;
             add_condition(&mut awaited, "_id", one_of(&inverse_ids))?;
         } else if rule.is_self_reference() {
             add_condition(&mut awaited, "_id", none_of(ids))?;
