@@ -10,7 +10,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use super::{BatchFindings, ComparableId, Finding, FindingKind, comparable_id, find_by_ids};
 use crate::{
     Result,
-    language::query::append_field,
+    language::query::projection_of,
     metadata::{self, Metadata},
     model::decode,
     schema::{LinkField, Model},
@@ -219,10 +219,7 @@ async fn unconfirmed_claims(
     let mut ids_by_side: HashMap<FieldKey<'_>, HashMap<ComparableId, SideIds>> = HashMap::new();
     for ((collection, field), (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
-        let mut projection = RawDocumentBuf::new();
-        for field in ["_id", field, metadata::FIELD] {
-            append_field(&mut projection, field, 1)?;
-        }
+        let projection = projection_of(["_id", field, metadata::FIELD])?;
         let links = model.links.iter().map(|link| &link.link_field);
         let mut sides = links.chain(model.inverses.iter().map(|inverse| &inverse.link_field));
         let side = sides.find(|side| side.stored == field);

@@ -1,11 +1,11 @@
 //! The manifest: the part of an owner document that describes its spilled elements. `metadata/overflow.rs` has the stored form.
 
-use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, DateTime, Document, RawBson, RawDocument, oid::ObjectId};
 
 use crate::{
     Result,
     backend::operation::Stage,
-    language::query::{append_field, id_filter, single_field_document},
+    language::query::{id_filter, projection_of, single_field_document},
     metadata::{self, Metadata},
     model::stored::{parse_fields, to_raw_value, value_at},
     schema::{OverflowField, upgrade},
@@ -91,10 +91,7 @@ impl ArrayState {
         field: &OverflowField,
         filter: &RawDocument,
     ) -> Result<Option<Self>> {
-        let mut projection = RawDocumentBuf::new();
-        for name in ["_id", metadata::FIELD, field.stored, field.flag] {
-            append_field(&mut projection, name, 1)?;
-        }
+        let projection = projection_of(["_id", metadata::FIELD, field.stored, field.flag])?;
         let find = access
             .find_matching(filter)
             .with_origin(Stage::ARRAYS.step("read the manifest"))

@@ -97,11 +97,8 @@ impl BulkWriteEntry {
             needs_stages = !computed::try_as_one_update(model, &mut update.change)?;
         }
         Ok(NarrowedBulkWrite {
+            entry: self,
             needs_stages,
-            access: self.access,
-            model,
-            item: self.item,
-            is_soft_delete: self.is_soft_delete,
         })
     }
 }
@@ -109,10 +106,7 @@ impl BulkWriteEntry {
 /// A write of a bulk with a narrowed filter, ready to send.
 #[derive(Debug, Clone)]
 pub(crate) struct NarrowedBulkWrite {
-    access: Access,
-    model: &'static Model,
-    item: BulkItem,
-    is_soft_delete: bool,
+    entry: BulkWriteEntry,
     /// Whether the write needs stages of its own: references, copies, rollups, overflow arrays, or a second update for computed
     /// fields.
     needs_stages: bool,
@@ -123,7 +117,7 @@ impl NarrowedBulkWrite {
     pub(crate) fn batch_kind(&self) -> BatchKind {
         if self.needs_stages {
             BatchKind::Alone
-        } else if self.is_soft_delete {
+        } else if self.entry.is_soft_delete {
             BatchKind::SoftDeletes
         } else {
             BatchKind::Plain
@@ -132,9 +126,9 @@ impl NarrowedBulkWrite {
 
     /// Runs the write alone, with all stages.
     async fn run_alone(self) -> Result<BulkWriteResult> {
-        let unmatched = self.item.unmatched;
+        let unmatched = self.entry.item.unmatched;
         let mut totals = BulkWriteResult::default();
-        let result = match self.run_stages_into(&mut totals).await {
+        let result = match self.entry.run_stages_into(&mut totals).await {
             Ok(0) if unmatched != Unmatched::Ignore => BulkItemOutcome::NotApplied,
             Ok(_) => BulkItemOutcome::Applied,
             Err(error) => BulkItemOutcome::Failed(error),
@@ -142,7 +136,9 @@ impl NarrowedBulkWrite {
         totals.results = vec![result];
         Ok(totals)
     }
+}
 
+impl BulkWriteEntry {
     /// Runs all stages of the write. Returns the number of affected documents.
     async fn run_stages_into(self, totals: &mut BulkWriteResult) -> Result<u64> {
         let cx = WriteContext::new(self.access, self.model, SourceCache::default());
@@ -196,14 +192,20 @@ pub(crate) async fn run_bulk(
 ) -> Result<BulkWriteResult> {
     transaction_scope::ensure_in_transaction(&access)?;
     let inserts = |write: &&NarrowedBulkWrite| {
-        matches!(write.item.write, operation::BulkOperation::Insert { .. })
+        matches!(
+            write.entry.item.write,
+            operation::BulkOperation::Insert { .. }
+        )
     };
     for write in narrowed_writes.iter().filter(inserts) {
-        ensure_unique_indexes(access.to(write.model)).await?;
+        ensure_unique_indexes(access.to(write.entry.model)).await?;
     }
     let metrics = access.clone();
     let kind = narrowed_writes.first().map(NarrowedBulkWrite::batch_kind);
-    let models: Vec<_> = narrowed_writes.iter().map(|write| write.model).collect();
+    let models: Vec<_> = narrowed_writes
+        .iter()
+        .map(|write| write.entry.model)
+        .collect();
     let run = async move {
         let mut narrowed_writes = narrowed_writes;
         match (kind, narrowed_writes.pop()) {
@@ -211,13 +213,9 @@ pub(crate) async fn run_bulk(
                 write.run_alone().await
             }
             (_, last) => {
-                let writes = narrowed_writes
-                    .into_iter()
-                    .chain(last)
-                    .map(|write| write.item);
-                let writes = writes.collect();
+                let writes = narrowed_writes.into_iter().chain(last);
                 let bulk = BulkWrite {
-                    writes,
+                    writes: writes.map(|write| write.entry.item).collect(),
                     ordered,
                     origin: OperationOrigin::default(),
                 };

@@ -350,6 +350,17 @@ pub(crate) fn single_field_document(
     Ok(document)
 }
 
+/// Returns the projection of some fields.
+pub(crate) fn projection_of<'f>(
+    fields: impl IntoIterator<Item = &'f str>,
+) -> Result<RawDocumentBuf> {
+    let mut projection = RawDocumentBuf::new();
+    for field in fields {
+        append_field(&mut projection, field, 1)?;
+    }
+    Ok(projection)
+}
+
 /// Returns the condition that a document has this `_id`.
 pub(crate) fn id_filter(id: &RawBson) -> RawDocumentBuf {
     rawdoc! { "_id": equal_to(id.clone()) }

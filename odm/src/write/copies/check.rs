@@ -64,8 +64,7 @@ pub(crate) async fn find_stale_copies(
                     let reference = (reference, scope.clone());
                     copies.push((position, group, reference, path, field, actual));
                 }
-                source_ids
-                    .extend(reference.map(|reference| ((group.source_model)(), reference.clone())));
+                source_ids.extend(group.source_in(embedded));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Snapshot drift: snapshots that differ from the current value of the source.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 
 use super::{
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::{
     Result,
-    language::query::append_field,
+    language::query::projection_of,
     metadata::{self, ParsedMetadata, copy::SnapshotOrigin},
     overflow::{ArrayReader, MAX_READ_ATTEMPTS, SpilledCursor},
     schema::{Model, OverflowField, upgrade},
@@ -187,23 +189,14 @@ pub(crate) fn snapshot_projection(model: &'static Model) -> Result<Option<Option
     if model.upgrade.is_some() {
         return Ok(Some(None));
     }
-    let mut roots = vec!["_id", metadata::FIELD];
+    let mut roots = BTreeSet::from(["_id", metadata::FIELD]);
     for group in &groups {
-        match group.steps.first() {
-            Some(step) => roots.push(step.stored),
-            None => {
-                roots.push(group.reference);
-                roots.extend(group.snapshot_fields().map(|field| field.stored));
-            }
+        roots.insert(group.root());
+        if group.steps.is_empty() {
+            roots.extend(group.snapshot_fields().map(|field| field.stored));
         }
     }
-    roots.sort_unstable();
-    roots.dedup();
-    let mut projection = RawDocumentBuf::new();
-    for root in roots {
-        append_field(&mut projection, root, 1)?;
-    }
-    Ok(Some(Some(projection)))
+    Ok(Some(Some(projection_of(roots)?)))
 }
 
 fn snapshot_groups(model: &'static Model) -> Vec<CopyGroup> {

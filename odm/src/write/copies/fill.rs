@@ -117,13 +117,8 @@ async fn fill_documents(
     sources: &mut SourceCache,
 ) -> Result<bool> {
     let model = access.model;
-    let mut source_ids = Vec::new();
-    for group in groups {
-        for document in documents.iter() {
-            let structs = group.structs_in_document(document).into_iter();
-            source_ids.extend(structs.filter_map(|(_, embedded)| source_of(group, embedded)));
-        }
-    }
+    let source_ids = groups.iter().flat_map(|group| group.sources_in(documents));
+    let source_ids: Vec<_> = source_ids.collect();
     sources
         .read_missing(&access, &super::copy_groups(model), &source_ids)
         .await?;
@@ -138,12 +133,6 @@ async fn fill_documents(
         }
     }
     Ok(has_copies && !source_ids.is_empty())
-}
-
-/// Returns the source of the copies in a struct, or `None` if the reference is null.
-fn source_of(group: &CopyGroup, embedded: &Document) -> Option<(&'static Model, Bson)> {
-    let id = group.reference_in(embedded)?;
-    Some(((group.source_model)(), id.clone()))
 }
 
 /// The time of new snapshots, and which snapshots are new.
@@ -262,8 +251,8 @@ pub(super) async fn fill_update(
         match &touched.relation {
             PathRelation::Contains(step) => {
                 let structs = touched.group.structs_in(*step, value).into_iter();
-                source_ids
-                    .extend(structs.filter_map(|(_, embedded)| source_of(touched.group, embedded)));
+                let sources = structs.filter_map(|(_, embedded)| touched.group.source_in(embedded));
+                source_ids.extend(sources);
             }
             PathRelation::Reference(_)
                 if touched.operator == FillOperator::Set && *value != Bson::Null =>

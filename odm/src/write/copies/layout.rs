@@ -212,14 +212,33 @@ impl CopyGroup {
     fn dependent_fields(&self) -> Vec<&'static str> {
         let scope = self.scope.map(|scope| root_of(scope.referrer));
         let mut fields: Vec<_> = scope.into_iter().chain([metadata::FIELD]).collect();
-        match self.steps.first() {
-            Some(step) => fields.push(step.stored),
-            None => {
-                fields.push(self.reference);
-                fields.extend(self.fields.iter().map(|field| field.stored));
-            }
+        fields.push(self.root());
+        if self.steps.is_empty() {
+            fields.extend(self.fields.iter().map(|field| field.stored));
         }
         fields
+    }
+
+    /// Returns the sources that the structs in some documents refer to.
+    pub(super) fn sources_in(&self, documents: &[Document]) -> Vec<(&'static Model, Bson)> {
+        let structs = documents
+            .iter()
+            .flat_map(|document| self.structs_in_document(document));
+        let sources = structs.filter_map(|(_, embedded)| self.source_in(embedded));
+        sources.collect()
+    }
+
+    /// Returns the source that a struct refers to; `None` for null.
+    pub(super) fn source_in(&self, embedded: &Document) -> Option<(&'static Model, Bson)> {
+        let id = self.reference_in(embedded)?;
+        Some(((self.source_model)(), id.clone()))
+    }
+
+    /// Returns the top-level field of a dependent that holds the reference.
+    pub(super) fn root(&self) -> &'static str {
+        self.steps
+            .first()
+            .map_or(self.reference, |step| step.stored)
     }
 
     /// Returns the scope that the source of a dependent must have; `None` unless both models have a scope.

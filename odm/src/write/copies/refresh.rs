@@ -26,14 +26,8 @@ pub(crate) fn refresh_copies<'a>(
         for raw in documents.iter() {
             parsed.push(parse_document(&upgrade::upgrade_for_read(model, raw)?)?);
         }
-        let mut source_ids = Vec::new();
-        for group in &groups {
-            for document in &parsed {
-                let structs = group.structs_in_document(document).into_iter();
-                let references = structs.filter_map(|(_, embedded)| group.reference_in(embedded));
-                source_ids.extend(references.map(|id| ((group.source_model)(), id.clone())));
-            }
-        }
+        let source_ids = groups.iter().flat_map(|group| group.sources_in(&parsed));
+        let source_ids: Vec<_> = source_ids.collect();
         let mut sources = SourceCache::with_current_copies();
         sources
             .read_missing(&access.with_full_visibility(), &groups, &source_ids)

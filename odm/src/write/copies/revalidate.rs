@@ -1,7 +1,7 @@
 //! Revalidation: comparing new dependents with their sources again after the write, because a source may have changed between the
 //! read and the write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawBson, RawDocumentBuf, oid::ObjectId};
 
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Result,
     backend::operation::Stage,
-    language::query::{append_field, id_filter},
+    language::query::{id_filter, projection_of},
     metadata,
     metadata::references::TombstoneState,
     model::{
@@ -74,31 +74,14 @@ pub(super) async fn revalidate_batch(
 ) -> Result<RevalidatedBatch> {
     let model = access.model;
     let groups = super::copy_groups(model);
-    let mut projection = RawDocumentBuf::new();
-    let scope = model.scope.iter().map(|scope| scope.stored);
-    for field in ["_id", metadata::FIELD].into_iter().chain(scope) {
-        append_field(&mut projection, field, 1)?;
-    }
-    let mut roots: Vec<_> = groups
-        .iter()
-        .map(|group| {
-            group
-                .steps
-                .first()
-                .map_or(group.reference, |step| step.stored)
-        })
-        .collect();
-    roots.sort_unstable();
-    roots.dedup();
-    // The scope field is already in the projection. A reference can be the scope field.
-    roots.retain(|root| model.scope.is_none_or(|scope| scope.stored != *root));
-    for root in roots {
-        append_field(&mut projection, root, 1)?;
-    }
+    // A reference can be the scope field.
+    let mut fields = BTreeSet::from(["_id", metadata::FIELD]);
+    fields.extend(model.scope.iter().map(|scope| scope.stored));
+    fields.extend(groups.iter().map(CopyGroup::root));
     let find = access
         .find_matching(filter)
         .with_origin(Stage::COPIES.step("read the copies to revalidate"))
-        .with_projection(projection)
+        .with_projection(projection_of(fields)?)
         .with_limit(MAX_COPY_BATCH_DOCUMENTS as u64 + 1);
     let deleted_source = SourceState::deleted_at(first_version());
     let mut dependents = access.find_all(find).await?;

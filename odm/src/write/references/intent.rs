@@ -319,7 +319,6 @@ where
             record_spilled_references(access, &found, (token, &new_ids), removed_ids).await;
         if !matches!(recorded, Ok(true)) {
             abort_intent(access, id, token).await?;
-            complete_intent(access, id, token).await?;
             recorded?;
             let reason = "the spilled references have changed since the read";
             retry::pause_before_retry(reason, attempt).await;
@@ -331,7 +330,6 @@ where
         };
         if let Err(error) = additions {
             abort_intent(access, id, token).await?;
-            complete_intent(access, id, token).await?;
             return Err(error);
         }
         add_condition(&mut filter, INTENT_TOKEN, equal_to(token))?;
@@ -350,7 +348,6 @@ where
         // The write was rejected, a concurrent write changed the document, or a recovery aborted the intent. In each case the
         // document is unchanged.
         abort_intent(access, id, token).await?;
-        complete_intent(access, id, token).await?;
         outcome?;
         retry::pause_before_retry("the document does not match any more", attempt).await;
     }
@@ -533,15 +530,21 @@ async fn find_unless_rolled_back(
     Ok(found.filter(|found| !found.has_tombstone_of(token)))
 }
 
-/// Aborts an intent, unless the write is already committed. The write requires an intent that is not aborted.
-async fn abort_intent(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) -> Result<()> {
+/// Aborts an intent, unless the write is already committed, and completes the intent. The write requires an intent that is not
+/// aborted.
+async fn abort_intent(access: ModelAccess<'_>, id: &RawBson, token: ObjectId) -> Result<Existence> {
     let full_access = access.with_full_visibility();
     let mut filter = intent_filter(id, token)?;
     append_field(&mut filter, INTENT_COMMITTED, field_missing())?;
     let set = single_field_document(INTENT_ABORTED, true)?;
-    let full_access = full_access.to(access.model);
-    let aborted = set_metadata(full_access, "abort the intent", filter, set);
-    aborted.await.map(drop)
+    set_metadata(
+        full_access.to(access.model),
+        "abort the intent",
+        filter,
+        set,
+    )
+    .await?;
+    complete_intent(access, id, token).await
 }
 
 /// Waits for a concurrent write, or recovers the document if the lease has expired.
@@ -641,6 +644,5 @@ async fn recover_on_task(access: ModelAccess<'_>, id: &RawBson) -> Result<()> {
         };
     }
     abort_intent(access, id, intent.token).await?;
-    complete_intent(access, id, intent.token).await?;
     Ok(())
 }

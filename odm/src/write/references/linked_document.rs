@@ -7,7 +7,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindOperation, Stage},
-    language::query::append_field,
+    language::query::projection_of,
     metadata::{self, Metadata, references::TombstoneState},
     model::{
         decode,
@@ -170,7 +170,6 @@ pub(super) fn link_projection(
     model: &Model,
     path_of: fn(&LinkField) -> &'static str,
 ) -> Result<RawDocumentBuf> {
-    let mut projection = RawDocumentBuf::new();
     let links = model.links().iter().map(|link| path_of(&link.link_field));
     let inverses = model
         .inverses
@@ -178,10 +177,7 @@ pub(super) fn link_projection(
         .map(|inverse| path_of(&inverse.link_field));
     let scope = model.scope.iter().map(|scope| scope.stored);
     let fields: BTreeSet<_> = links.chain(inverses).chain(scope).collect();
-    for field in ["_id", metadata::FIELD].into_iter().chain(fields) {
-        append_field(&mut projection, field, 1)?;
-    }
-    Ok(projection)
+    projection_of(["_id", metadata::FIELD].into_iter().chain(fields))
 }
 
 impl HasId for LinkedDocument {
