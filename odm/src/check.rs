@@ -274,10 +274,8 @@ impl Findings {
         findings.extend(broken_links);
         open.spilled = spilled;
         findings.sort_by_key(|(position, _)| *position);
-        let tokens = open
-            .batch
-            .iter()
-            .map(|raw| CheckToken::new(check.model, raw));
+        let tokens = open.batch.iter();
+        let tokens = tokens.map(|raw| CheckToken::new(check.model, raw));
         let tokens = tokens.collect::<Result<Vec<_>>>()?;
         // No await point follows: if the future is dropped before this line, the next call checks the same batch again.
         open.batch = Arc::default();
@@ -485,10 +483,8 @@ async fn dangling_references(
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
         let projection = single_field_document("_id", 1)?;
         let findings = find_by_ids(access.to(model), &ids, Some(projection)).await?;
-        let keys = findings
-            .iter()
-            .filter_map(|raw| decode::stored_id(raw))
-            .map(comparable_id);
+        let keys = findings.iter().filter_map(|raw| decode::stored_id(raw));
+        let keys = keys.map(comparable_id);
         existing.insert(collection, keys.collect());
     }
     Ok(candidates

@@ -48,10 +48,8 @@ impl ArrayOrder {
 
     /// Returns the positions of the elements in sorted order.
     pub(crate) fn sorted_positions(&self, elements: &[Bson]) -> Vec<usize> {
-        let keys: Vec<_> = elements
-            .iter()
-            .map(|element| self.sort_key(element))
-            .collect();
+        let keys = elements.iter().map(|element| self.sort_key(element));
+        let keys: Vec<_> = keys.collect();
         let mut positions: Vec<_> = (0..keys.len()).collect();
         let key = |position: &usize| keys.get(*position).unwrap_or(&Bson::Null);
         positions.sort_by(|a, b| self.compare_keys(key(a), key(b)));

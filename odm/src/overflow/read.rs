@@ -207,10 +207,8 @@ impl ArrayReader {
         let mut remaining_skip = usize::try_from(from).unwrap_or(usize::MAX);
         let mut found = Vec::new();
         let mut take = |elements: &[Bson], remaining_skip: &mut usize| {
-            let selected = elements
-                .iter()
-                .skip(*remaining_skip)
-                .take(len - found.len());
+            let selected = elements.iter().skip(*remaining_skip);
+            let selected = selected.take(len - found.len());
             found.extend(selected.cloned());
             *remaining_skip = remaining_skip.saturating_sub(elements.len());
             found.len() == len
@@ -352,10 +350,8 @@ impl ArrayReader {
             to_raw_document(&doc! { "$match": { "$or": [matches, { "e.mark": marker_id }] } })?,
         ];
         let rows = self.run_pipeline(self.model, stages).await?;
-        let mut resident: Vec<_> = rows
-            .into_iter()
-            .filter_map(|mut row| row.remove("e"))
-            .collect();
+        let resident = rows.into_iter().filter_map(|mut row| row.remove("e"));
+        let mut resident: Vec<_> = resident.collect();
         let is_marker = |element: &Bson| {
             let element = element.as_document();
             element.is_some_and(|element| {

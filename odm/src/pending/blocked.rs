@@ -221,11 +221,8 @@ async fn write_records(
         .find_matching(&pending_filter)
         .with_origin(Stage::PENDING.step("read the blocked documents"))
         .with_projection(projection);
-    let rejections: Vec<_> = rejections
-        .iter()
-        .take(MAX_RECORDED_REJECTIONS)
-        .cloned()
-        .collect();
+    let rejections = rejections.iter().take(MAX_RECORDED_REJECTIONS).cloned();
+    let rejections: Vec<_> = rejections.collect();
     let (mut with_record, mut without_record) = (Vec::new(), Vec::new());
     for raw in access.find_all(find).await? {
         let (Some(id), Some(lease_end)) = (decode::stored_id(&raw), kind.lease_end(&raw)?) else {

@@ -202,10 +202,8 @@ pub(crate) async fn run_bulk(
     }
     let metrics = access.clone();
     let kind = narrowed_writes.first().map(NarrowedBulkWrite::batch_kind);
-    let models: Vec<_> = narrowed_writes
-        .iter()
-        .map(|write| write.entry.model)
-        .collect();
+    let models = narrowed_writes.iter().map(|write| write.entry.model);
+    let models: Vec<_> = models.collect();
     let run = async move {
         let mut narrowed_writes = narrowed_writes;
         match (kind, narrowed_writes.pop()) {

@@ -94,10 +94,8 @@ impl Maintainer for Copies {
         let model = access.model;
         let groups = copy_groups(model);
         let fills = |group: &CopyGroup| {
-            let names = group
-                .fields
-                .iter()
-                .map(|field| group.field_path(field.stored));
+            let names = group.fields.iter();
+            let names = names.map(|field| group.field_path(field.stored));
             let names = names.collect::<Vec<_>>().join("`, `");
             let source = (group.source_model)().collection;
             format!("`{}` fills `{names}` from {source}", group.reference_path())

@@ -260,10 +260,8 @@ pub(crate) fn parsed_changes_mut(
 ) -> impl Iterator<Item = PathChange<'_, &'_ mut Bson>> {
     update.iter_mut().flat_map(|(operator_name, fields)| {
         let operator = Operator::from_name(operator_name);
-        let fields = fields
-            .as_document_mut()
-            .into_iter()
-            .flat_map(Document::iter_mut);
+        let fields = fields.as_document_mut().into_iter();
+        let fields = fields.flat_map(Document::iter_mut);
         fields.map(move |(path, operand)| PathChange {
             operator,
             operator_name,

@@ -178,10 +178,8 @@ impl<'a> ArrayHandle<'a> {
             },
             origin: Stage::ARRAYS.step("record the pending change"),
         };
-        let updated = self
-            .access
-            .find_and_modify(self.access.model, modify)
-            .await?;
+        let updated = self.access.find_and_modify(self.access.model, modify);
+        let updated = updated.await?;
         updated
             .map(|raw| ArrayState::from_document(field, &raw))
             .transpose()
@@ -189,10 +187,8 @@ impl<'a> ArrayHandle<'a> {
 
     /// Moves the full tail into a chunk.
     pub(super) async fn spill_tail(&self, owner: &ArrayState) -> Result<()> {
-        let tail_len = owner
-            .manifest
-            .as_ref()
-            .map_or(0, |manifest| manifest.tail.len());
+        let manifest = owner.manifest.as_ref();
+        let tail_len = manifest.map_or(0, |manifest| manifest.tail.len());
         let Some(last) = tail_len.checked_sub(1) else {
             return Ok(());
         };

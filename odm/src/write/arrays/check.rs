@@ -178,10 +178,8 @@ pub(crate) async fn find_orphan_chunks(
     let mut orphans = Vec::new();
     let mut last_owner: Option<(Bson, Option<ArrayState>)> = None;
     loop {
-        let batch = cursor
-            .next_batch()
-            .await
-            .map_err(crate::error::naming_model(field.chunks))?;
+        let batch = cursor.next_batch().await;
+        let batch = batch.map_err(crate::error::naming_model(field.chunks))?;
         if batch.is_empty() {
             return Ok(orphans);
         }

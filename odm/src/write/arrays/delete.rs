@@ -81,10 +81,8 @@ async fn delete_transactional(cx: WriteContext, mut write: WriteOperation) -> Re
     delete_chunks_of(access.to(model), &found).await?;
     if write.affects_at_most_one() {
         // The write must delete the document of the deleted chunks, and no other document.
-        let ids: Vec<_> = found
-            .iter()
-            .filter_map(|raw| decode::stored_id(raw))
-            .collect();
+        let ids = found.iter().filter_map(|raw| decode::stored_id(raw));
+        let ids: Vec<_> = ids.collect();
         let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
         if let Some(filter) = write.filter_mut() {
             add_condition(filter, "_id", one_of(&ids))?;

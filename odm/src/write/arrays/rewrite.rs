@@ -90,10 +90,8 @@ pub(super) async fn rewrite_chunks(array: &ArrayHandle<'_>, owner: &ArrayState) 
         let mut cursor = array.access.to(field.chunks).find(find).await?;
         let mut renewed_at = Instant::now();
         loop {
-            let batch = cursor
-                .next_batch()
-                .await
-                .map_err(error::naming_model(field.chunks))?;
+            let batch = cursor.next_batch().await;
+            let batch = batch.map_err(error::naming_model(field.chunks))?;
             if batch.is_empty() {
                 break;
             }

@@ -27,10 +27,8 @@ pub(super) fn mark_only_if_changed(
     let (Some(unmarked), Some(marked)) = (to_stage(&unmarked), stage.get(metadata::FIELD)) else {
         return;
     };
-    let is_changed: Option<Vec<_>> = paths
-        .iter()
-        .map(|path| is_changed_after(path, &unmarked))
-        .collect();
+    let is_changed = paths.iter().map(|path| is_changed_after(path, &unmarked));
+    let is_changed: Option<Vec<_>> = is_changed.collect();
     let Some(is_changed) = is_changed else {
         return;
     };

@@ -149,10 +149,8 @@ pub(super) fn dependent_models(
 
 /// Returns the top-level fields of a document that hold the references and copies of all groups, and metadata.
 pub(super) fn dependent_fields(groups: &[CopyGroup]) -> Vec<&'static str> {
-    let mut fields: Vec<_> = groups
-        .iter()
-        .flat_map(CopyGroup::dependent_fields)
-        .collect();
+    let fields = groups.iter().flat_map(CopyGroup::dependent_fields);
+    let mut fields: Vec<_> = fields.collect();
     fields.sort_unstable();
     fields.dedup();
     fields

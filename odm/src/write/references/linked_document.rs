@@ -171,10 +171,8 @@ pub(super) fn link_projection(
     path_of: fn(&LinkField) -> &'static str,
 ) -> Result<RawDocumentBuf> {
     let links = model.links().iter().map(|link| path_of(&link.link_field));
-    let inverses = model
-        .inverses
-        .iter()
-        .map(|inverse| path_of(&inverse.link_field));
+    let inverses = model.inverses.iter();
+    let inverses = inverses.map(|inverse| path_of(&inverse.link_field));
     let scope = model.scope.iter().map(|scope| scope.stored);
     let fields: BTreeSet<_> = links.chain(inverses).chain(scope).collect();
     projection_of(["_id", metadata::FIELD].into_iter().chain(fields))

@@ -280,10 +280,8 @@ pub(super) async fn for_each_document(
         .with_projection(projection);
     let mut cursor = access.find(find).await?;
     loop {
-        let batch = cursor
-            .next_batch()
-            .await
-            .map_err(error::naming_model(access.model))?;
+        let batch = cursor.next_batch().await;
+        let batch = batch.map_err(error::naming_model(access.model))?;
         if batch.is_empty() {
             return Ok(());
         }

@@ -116,10 +116,8 @@ impl ArrayUpdate {
             variables: RawDocumentBuf::new(),
             options: Stage::ARRAYS.step("measure the elements").into(),
         };
-        let found = self
-            .unrestricted
-            .aggregate_all(part.model, aggregate)
-            .await?;
+        let found = self.unrestricted.aggregate_all(part.model, aggregate);
+        let found = found.await?;
         Ok(!found.is_empty())
     }
 }
