@@ -319,7 +319,7 @@ impl ArrayReader {
         &self,
         condition: &FilterNode,
     ) -> Result<Option<(ArrayState, Vec<Bson>, Vec<Bson>)>> {
-        let matches = open_filter(render_array_filter(condition, "e")?)?;
+        let matches = parse_document(&render_array_filter(condition, "e")?)?;
         let array = |path: &str| {
             let value = format!("${path}");
             doc! { "$cond": [{ "$isArray": &value }, &value, []] }
@@ -343,7 +343,7 @@ impl ArrayReader {
             Bson::from(array(&self.field.manifest_path(TAIL))),
         ];
         let stages = vec![
-            to_raw_document(&doc! { "$match": open_filter(self.filter.clone())? })?,
+            to_raw_document(&doc! { "$match": parse_document(&self.filter)? })?,
             to_raw_document(&doc! { "$limit": 1 })?,
             to_raw_document(&doc! { "$project": { "_id": 0, "e": { "$concatArrays": parts } } })?,
             to_raw_document(&doc! { "$unwind": "$e" })?,
@@ -482,7 +482,7 @@ fn element_pipeline(
     stages.push(doc! { "$project": { "_id": 0, field.elements: 1 } });
     stages.push(doc! { "$unwind": format!("${}", field.elements) });
     if let Some(condition) = condition {
-        let matches = open_filter(render_array_filter(condition, field.elements)?)?;
+        let matches = parse_document(&render_array_filter(condition, field.elements)?)?;
         stages.push(doc! { "$match": matches });
     }
     if let Some(order) = order {
@@ -518,10 +518,6 @@ fn pipeline_operation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> A
     }
 }
 
-fn open_filter(raw: RawDocumentBuf) -> Result<Document> {
-    parse_document(&raw)
-}
-
 /// Returns a stored document with all elements of an array in place, as for an insert.
 pub(crate) async fn with_all_elements(
     access: ModelAccess<'_>,
@@ -537,16 +533,4 @@ pub(crate) async fn with_all_elements(
     set_at(&mut complete, field.manifest, Document::new());
     set_at(&mut complete, metadata::COMPLETE, true);
     to_raw_document(&complete)
-}
-
-/// Counts the elements in the chunks of `owner`.
-pub(crate) async fn count_chunk_elements(
-    access: &Access,
-    field: &'static OverflowField,
-    owner: &ArrayState,
-) -> Result<i64> {
-    match live_chunks_filter(field, owner) {
-        Some(filter) => Chunks::new(access, field).count_elements(&filter).await,
-        None => Ok(0),
-    }
 }

@@ -30,7 +30,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocumentBuf};
 
 pub(crate) use check::{WrongCount, find_wrong_rollups};
 use child::ChildState;
@@ -348,11 +348,6 @@ fn initialize_parents(
     Ok(Some((token, initial_version)))
 }
 
-fn replacement_error() -> Error {
-    let message = "rollups cannot be maintained by a replacement, and nothing was written: use update operators";
-    Error::new(ErrorKind::Unsupported, message)
-}
-
 /// Inserts children. The parents are updated in the same transaction or, under contention, after the insert.
 async fn insert_children(
     cx: WriteContext,
@@ -442,7 +437,8 @@ async fn insert_children(
 async fn update_children(cx: WriteContext, mut write: WriteOperation) -> Result<WriteOutcome> {
     let (access, model) = (&cx.access, cx.model);
     let Some(DocumentChange::Operators { update, .. }) = write.change_mut() else {
-        return Err(replacement_error());
+        let message = "rollups cannot be maintained by a replacement, and nothing was written: use update operators";
+        return Err(Error::new(ErrorKind::Unsupported, message));
     };
     let Some(token) = mark_pending_if_changed(access.to(model), update)? else {
         return cx.run_next(write).await;
@@ -597,11 +593,6 @@ fn still_pending_error(model: &Model, kind: PendingKind, id: &RawBson) -> Error 
         Err(_) => error,
     };
     error::naming_model(model)(error)
-}
-
-/// Whether a document has pending work of a kind.
-fn has_pending(raw: &RawDocument, kind: PendingKind) -> Result<bool> {
-    Ok(kind.lease_end(raw)?.is_some())
 }
 
 /// Returns an update of the metadata of rollups in the documents that a filter matches.

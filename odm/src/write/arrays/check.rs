@@ -96,11 +96,15 @@ async fn check_array(
     let Some(manifest) = &owner.manifest else {
         return Ok(problems);
     };
-    let count = read::count_chunk_elements(access, field, owner).await?;
+    let chunks = live_chunks_filter(field, owner);
+    let count = match &chunks {
+        Some(filter) => Chunks::new(access, field).count_elements(filter).await?,
+        None => 0,
+    };
     if count != manifest.count {
         problems.push(ArrayProblem::Count(manifest.count, count));
     }
-    if let Some(filter) = live_chunks_filter(field, owner) {
+    if let Some(filter) = chunks {
         let numbers = read_chunk_numbers(access, field, &filter).await?;
         problems.extend(out_of_sequence(numbers, manifest.next_seq));
     }

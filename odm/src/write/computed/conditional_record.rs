@@ -15,7 +15,8 @@ pub(super) fn mark_only_if_changed(
     to_stage: impl Fn(&Document) -> Option<Document>,
 ) {
     let paths = &record.paths;
-    if paths.iter().any(|path| overlaps_any(path, computed)) {
+    let is_computed = |path: &String| computed.iter().any(|field| paths_overlap(field, path));
+    if paths.iter().any(is_computed) {
         return;
     }
     let mut unmarked = update.clone();
@@ -37,10 +38,6 @@ pub(super) fn mark_only_if_changed(
     let conditional =
         bson!({ "$cond": [{ "$or": is_changed }, marked.clone(), unmarked_metadata] });
     stage.insert(metadata::FIELD, conditional);
-}
-
-fn overlaps_any(path: &str, fields: &[&str]) -> bool {
-    fields.iter().any(|field| paths_overlap(field, path))
 }
 
 /// Returns the expression that a path has another value after the stage.

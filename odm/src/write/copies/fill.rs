@@ -255,7 +255,7 @@ pub(super) async fn fill_update(
                 source_ids.extend(sources);
             }
             PathRelation::Reference(_)
-                if touched.operator == FillOperator::Set && *value != Bson::Null =>
+                if touched.operator == Operator::Set && *value != Bson::Null =>
             {
                 source_ids.push(((touched.group.source_model)(), value.clone()));
             }
@@ -279,9 +279,9 @@ pub(super) async fn fill_update(
                 })?;
             }
             PathRelation::Reference(prefix) => {
-                let id = match touched.operator {
-                    FillOperator::Set => value.clone(),
-                    FillOperator::Unset | FillOperator::Push => Bson::Null,
+                let id = match touched.operator == Operator::Set {
+                    true => value.clone(),
+                    false => Bson::Null,
                 };
                 write_sibling_copies(model, group, &prefix, &id, sources, &mut parsed)?;
             }
@@ -303,7 +303,7 @@ pub(super) fn null_copies(model: &'static Model, update: &mut RawDocumentBuf) ->
     let groups = super::copy_groups(model);
     let mut parsed = super::parse_document(update)?;
     for touched in find_touched_paths(model, &groups, &parsed)? {
-        if let (PathRelation::Reference(prefix), FillOperator::Set | FillOperator::Unset) =
+        if let (PathRelation::Reference(prefix), Operator::Set | Operator::Unset) =
             (&touched.relation, touched.operator)
         {
             let no_sources = SourceCache::default();
@@ -315,18 +315,11 @@ pub(super) fn null_copies(model: &'static Model, update: &mut RawDocumentBuf) ->
     Ok(())
 }
 
-/// The operators that write references with copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FillOperator {
-    Set,
-    Unset,
-    Push,
-}
-
 /// A path of an update at or around a reference with copies.
 struct TouchedPath<'g> {
     group: &'g CopyGroup,
-    operator: FillOperator,
+    /// The operator: `$set`, `$unset` or `$push`.
+    operator: Operator,
     path: String,
     relation: PathRelation,
 }
@@ -334,11 +327,7 @@ struct TouchedPath<'g> {
 impl TouchedPath<'_> {
     /// Returns the values that the update writes at the path: the operand, or the elements of a `$push` with `$each`.
     fn values_in<'u>(&self, update: &'u mut Document) -> Option<&'u mut Bson> {
-        let operator = match self.operator {
-            FillOperator::Set => Operator::Set,
-            FillOperator::Unset => Operator::Unset,
-            FillOperator::Push => Operator::Push,
-        };
+        let operator = self.operator;
         let mut changes = parsed_changes_mut(update);
         let change =
             changes.find(|change| change.operator == operator && change.path == self.path)?;
@@ -364,10 +353,8 @@ fn find_touched_paths<'g>(
             else {
                 continue;
             };
-            let operator = match change.operator {
-                Operator::Set => FillOperator::Set,
-                Operator::Push => FillOperator::Push,
-                Operator::Unset => FillOperator::Unset,
+            match change.operator {
+                Operator::Set | Operator::Push | Operator::Unset => {}
                 // These operators only remove elements.
                 Operator::Pull | Operator::PullAll | Operator::Pop => continue,
                 Operator::SetOnInsert
@@ -383,10 +370,10 @@ fn find_touched_paths<'g>(
                     let operator = change.operator_name;
                     return Err(unsupported_operator_error(model, operator, change.path));
                 }
-            };
+            }
             touched_paths.push(TouchedPath {
                 group,
-                operator,
+                operator: change.operator,
                 path: change.path.to_owned(),
                 relation,
             });

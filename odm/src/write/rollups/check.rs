@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
     contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
-    has_pending, is_parent_model,
+    is_parent_model,
     parent::{ParentIdentity, ParentKey},
     parent_update::read_latest,
     recompute::{RollupSums, add_values, for_each_document},
@@ -44,7 +44,7 @@ pub(crate) async fn find_wrong_rollups(
     let mut parents = BTreeMap::new();
     for (batch_position, raw) in batch.iter().enumerate() {
         let document = parse_document(raw)?;
-        let is_pending = has_pending(raw, PendingKind::RECOMPUTE)?;
+        let is_pending = PendingKind::RECOMPUTE.lease_end(raw)?.is_some();
         if let (Some(id), false) = (document.get("_id").cloned(), is_pending) {
             parents.insert(OrderedId::from_bson(&id)?, (batch_position, id, document));
         }
@@ -113,8 +113,8 @@ async fn sum_contributions(
     for_each_document(access, &to_raw_document(&filter)?, None, &mut |raw| {
         let current = upgrade::upgrade_for_read(access.model, raw)?;
         let document = parse_fields(&current, &fields)?;
-        let is_pending =
-            has_pending(raw, PendingKind::ROLLUP)? || has_pending(raw, PendingKind::REFERENCES)?;
+        let is_pending = PendingKind::ROLLUP.lease_end(raw)?.is_some()
+            || PendingKind::REFERENCES.lease_end(raw)?.is_some();
         for contribution in group.contributions_of(&document)? {
             let parent_id = contribution.parent_id.clone();
             let parent = ParentIdentity::of_child(group, &document, parent_id).to_key()?;

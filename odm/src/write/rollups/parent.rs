@@ -1,13 +1,13 @@
 //! The identity of a parent, as the children refer to the parent.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, doc};
 
 use super::contribution::RollupGroup;
 use crate::{
     Result,
     language::query::id_filter,
     model::ids::OrderedId,
-    write::metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
+    write::metadata_update::{parse_document, to_raw_value, value_at},
 };
 
 /// The identity of a parent: the `_id` and, if both models have a scope, the scope of the child.
@@ -80,11 +80,6 @@ impl ParentIdentity {
             filter.insert(scope.target, doc! { "$eq": value.clone() });
         }
         Ok(filter)
-    }
-
-    /// Returns the encoded filter for the parent document.
-    pub(super) fn to_raw_filter(&self, group: &RollupGroup) -> Result<RawDocumentBuf> {
-        to_raw_document(&self.to_filter(group)?)
     }
 
     /// Returns the condition that a child with a reference to this `_id` has the scope of the parent.

@@ -256,7 +256,8 @@ pub(super) async fn read_parent(
     group: &RollupGroup,
     parent: &ParentIdentity,
 ) -> Result<Option<Document>> {
-    read_parent_by_filter(access, group, parent.to_raw_filter(group)?).await
+    let filter = to_raw_document(&parent.to_filter(group)?)?;
+    read_parent_by_filter(access, group, filter).await
 }
 
 /// Returns the rollup fields of the document with this `_id`, in any scope.

@@ -285,24 +285,16 @@ pub(super) fn applied_values(
     parent: &Document,
     group: &RollupGroup,
 ) -> Result<BTreeMap<OrderedId, Document>> {
-    let applied = ParsedMetadata::of(parent).applied_contributions();
-    values_of_group(&applied, &group.group_key())
-}
-
-/// Returns the values of the applied contributions of one group, by child.
-fn values_of_group(
-    applied: &[AppliedContribution],
-    group_key: &str,
-) -> Result<BTreeMap<OrderedId, Document>> {
+    let (applied, group_key) = (
+        ParsedMetadata::of(parent).applied_contributions(),
+        group.group_key(),
+    );
     let in_group = applied
-        .iter()
+        .into_iter()
         .filter(|applied| applied.group_key == group_key);
-    in_group
-        .map(|applied| {
-            let child = OrderedId::from_bson(&applied.child_id)?;
-            Ok((child, applied.values.clone()))
-        })
-        .collect()
+    let values =
+        in_group.map(|applied| Ok((OrderedId::from_bson(&applied.child_id)?, applied.values)));
+    values.collect()
 }
 
 /// Adds an operator on the applied contributions to an update.
@@ -355,7 +347,7 @@ async fn apply_at_parent(
             return Ok(None);
         };
         let all_applied = ParsedMetadata::of(&current).applied_contributions();
-        let values_by_child = values_of_group(&all_applied, &group_key)?;
+        let values_by_child = applied_values(&current, group)?;
         let (in_group, in_other_groups): (Vec<_>, Vec<_>) = all_applied
             .iter()
             .partition(|applied| applied.group_key == group_key);
