@@ -255,21 +255,17 @@ impl Findings {
             let orphans = overflow::find_orphans(self.access.to(check.model)).await?;
             self.open = None;
             let position_after = self.batch.len();
-            self.ready = orphans
-                .into_iter()
-                .map(|orphan| (position_after, orphan))
-                .collect();
+            let orphans = orphans.into_iter();
+            self.ready = orphans.map(|orphan| (position_after, orphan)).collect();
             return Ok(true);
         }
-        let links = start_link_check(self.access.to(check.model), open);
-        let (references, mut findings) = check_references(&self.access, check, &open.batch).await?;
-        findings.extend(derived_data::check_batch(self.access.to(check.model), &open.batch).await?);
-        findings.extend(blocked::check_batch(
-            self.access.to(check.model),
-            &open.batch,
-        )?);
+        let access = self.access.to(check.model);
+        let links = start_link_check(access, open);
+        let (references, mut findings) = check_references(&access, check, &open.batch).await?;
+        findings.extend(derived_data::check_batch(access, &open.batch).await?);
+        findings.extend(blocked::check_batch(access, &open.batch)?);
         findings.extend(computed::check_batch(check.model, &open.batch)?);
-        findings.extend(overflow::check_batch(self.access.to(check.model), &open.batch).await?);
+        findings.extend(overflow::check_batch(access, &open.batch).await?);
         let (broken_links, spilled) = links.await?;
         findings.extend(broken_links);
         open.spilled = spilled;

@@ -493,8 +493,7 @@ fn element_pipeline(
 
 /// Returns the first element in chunks by the sort order.
 pub(crate) async fn first_chunk_element(
-    access: &Access,
-    field: &'static OverflowField,
+    Chunks { access, field }: Chunks<'_>,
     owner: &ArrayState,
     order: &ArrayOrder,
 ) -> Result<Option<Bson>> {
@@ -503,8 +502,8 @@ pub(crate) async fn first_chunk_element(
     };
     let mut pipeline = element_pipeline(field, filter, Some(order), None)?;
     pipeline.push(to_raw_document(&doc! { "$limit": 1 })?);
-    let rows = access.aggregate_all(field.chunks, pipeline_operation(field.chunks, pipeline));
-    let rows = rows.await?;
+    let pipeline = pipeline_operation(field.chunks, pipeline);
+    let rows = access.aggregate_all(field.chunks, pipeline).await?;
     let first = rows.first().map(|row| parse_document(row)).transpose()?;
     Ok(first.and_then(|mut row| row.remove(field.elements)))
 }

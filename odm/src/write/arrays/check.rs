@@ -20,7 +20,7 @@ use crate::{
     },
     schema::OverflowField,
     session::{
-        access::{Access, ModelAccess, find_matching},
+        access::{ModelAccess, find_matching},
         retry,
     },
     write::metadata_update::{parse_document, to_raw_document},
@@ -64,7 +64,7 @@ pub(crate) async fn check_arrays(
             if has_tombstone || owner.pending_work().is_some() {
                 continue;
             }
-            let problems = check_array(&access, field, &owner).await?;
+            let problems = check_array(Chunks::new(&access, field), &owner).await?;
             findings.extend(problems.into_iter().map(|problem| ArrayFinding {
                 document,
                 field,
@@ -76,11 +76,8 @@ pub(crate) async fn check_arrays(
 }
 
 /// Returns the problems of an array in this state.
-async fn check_array(
-    access: &Access,
-    field: &'static OverflowField,
-    owner: &ArrayState,
-) -> Result<Vec<ArrayProblem>> {
+async fn check_array(chunks: Chunks<'_>, owner: &ArrayState) -> Result<Vec<ArrayProblem>> {
+    let field = chunks.field;
     let mut problems = Vec::new();
     if owner.has_more != owner.manifest.is_some() {
         problems.push(ArrayProblem::Flag(owner.has_more));
@@ -88,42 +85,36 @@ async fn check_array(
     if !super::capacity::can_stay_resident(field, &owner.resident)? {
         problems.push(ArrayProblem::Resident(owner.resident.len()));
     }
-    if !super::rewrite::is_resident_sorted(field, owner)
-        || violates_bound(access, field, owner).await?
-    {
+    if !super::rewrite::is_resident_sorted(field, owner) || violates_bound(chunks, owner).await? {
         problems.push(ArrayProblem::Order);
     }
     let Some(manifest) = &owner.manifest else {
         return Ok(problems);
     };
-    let chunks = live_chunks_filter(field, owner);
-    let count = match &chunks {
-        Some(filter) => Chunks::new(access, field).count_elements(filter).await?,
+    let live_chunks = live_chunks_filter(field, owner);
+    let count = match &live_chunks {
+        Some(filter) => chunks.count_elements(filter).await?,
         None => 0,
     };
     if count != manifest.count {
         problems.push(ArrayProblem::Count(manifest.count, count));
     }
-    if let Some(filter) = chunks {
-        let numbers = read_chunk_numbers(access, field, &filter).await?;
+    if let Some(filter) = live_chunks {
+        let numbers = read_chunk_numbers(chunks, &filter).await?;
         problems.extend(out_of_sequence(numbers, manifest.next_seq));
     }
     Ok(problems)
 }
 
 /// Returns whether a spilled element sorts before the bound.
-async fn violates_bound(
-    access: &Access,
-    field: &'static OverflowField,
-    owner: &ArrayState,
-) -> Result<bool> {
+async fn violates_bound(chunks: Chunks<'_>, owner: &ArrayState) -> Result<bool> {
     let manifest = owner.manifest.as_ref();
     let bound = manifest.and_then(|manifest| manifest.bound.clone());
-    let Some((order, bound)) = ArrayOrder::from_field(field).zip(bound) else {
+    let Some((order, bound)) = ArrayOrder::from_field(chunks.field).zip(bound) else {
         return Ok(false);
     };
     let is_before = |element: &Bson| order.is_before(element, &bound);
-    let first = read::first_chunk_element(access, field, owner, &order).await?;
+    let first = read::first_chunk_element(chunks, owner, &order).await?;
     Ok(read::buffered_elements(owner).chain(&first).any(is_before))
 }
 
@@ -152,15 +143,13 @@ fn out_of_sequence(mut numbers: Vec<i64>, next: i64) -> Vec<ArrayProblem> {
 }
 
 /// Returns the numbers of the chunks that match the filter.
-async fn read_chunk_numbers(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-) -> Result<Vec<i64>> {
-    let find = find_matching(field.chunks.collection, &to_raw_document(filter)?)
+async fn read_chunk_numbers(chunks: Chunks<'_>, filter: &Document) -> Result<Vec<i64>> {
+    let Chunks { access, field } = chunks;
+    let find = access
+        .find_matching(&to_raw_document(filter)?)
         .with_origin(Stage::ARRAYS.step("read the chunk numbers"))
         .with_projection(to_raw_document(&doc! { "_id": 0, field.seq: 1 })?);
-    let chunks = access.to(field.chunks).find_all(find).await?;
+    let chunks = access.find_all(find).await?;
     let numbers = chunks
         .iter()
         .map(|raw| Ok(integer_or_zero(parse_document(raw)?.get(field.seq))));
@@ -190,17 +179,13 @@ pub(crate) async fn find_orphan_chunks(
         for raw in &batch {
             let chunk = parse_document(raw)?;
             let id = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
-            if last_owner
-                .as_ref()
-                .is_none_or(|(last_id, _)| *last_id != id)
-            {
-                let array = ArrayHandle::new(access, field, &id);
+            let array = ArrayHandle::new(access, field, &id);
+            let last_id = last_owner.as_ref().map(|(last_id, _)| last_id);
+            if last_id != Some(&id) {
                 last_owner = Some((id.clone(), array.read_state().await?));
             }
             let owner = last_owner.as_ref().and_then(|(_, owner)| owner.as_ref());
-            if is_orphan(field, owner, &chunk)
-                && is_still_orphan(access, field, &id, &chunk).await?
-            {
+            if is_orphan(field, owner, &chunk) && is_still_orphan(&array, &chunk).await? {
                 let seq = integer_or_zero(chunk.get(field.seq));
                 let chunk_id = chunk.get("_id").cloned().unwrap_or(Bson::Null);
                 orphans.push((chunk_id, id, seq));
@@ -225,19 +210,14 @@ fn is_orphan(field: &OverflowField, owner: Option<&ArrayState>, chunk: &Document
 }
 
 /// Returns whether the chunk is still an orphan. Reads the chunk before the owner, as a concurrent write may change both.
-async fn is_still_orphan(
-    access: ModelAccess<'_>,
-    field: &'static OverflowField,
-    id: &Bson,
-    chunk: &Document,
-) -> Result<bool> {
+async fn is_still_orphan(array: &ArrayHandle<'_>, chunk: &Document) -> Result<bool> {
     let confirmed =
         doc! { "_id": { "$eq": chunk.get("_id").cloned() }, PROVISIONAL: { "$exists": false } };
-    if Chunks::new(&access, field).count(&confirmed).await? == 0 {
+    if array.chunks().count(&confirmed).await? == 0 {
         return Ok(false);
     }
-    let array = ArrayHandle::new(access, field, id);
-    Ok(is_orphan(field, array.read_state().await?.as_ref(), chunk))
+    let owner = array.read_state().await?;
+    Ok(is_orphan(array.field, owner.as_ref(), chunk))
 }
 
 /// Repairs an array. Returns false if the array has no problem.
@@ -256,7 +236,7 @@ pub(crate) async fn repair_array(
             array.complete_or_wait(owner, attempt).await?;
             continue;
         }
-        let problems = check_array(&access, field, &owner).await?;
+        let problems = check_array(array.chunks(), &owner).await?;
         let Some(problem) = problems.first() else {
             return Ok(is_repaired);
         };
@@ -269,15 +249,12 @@ pub(crate) async fn repair_array(
             None => doc! { field.manifest: { "$exists": false } },
         };
         is_repaired |= match problem {
-            ArrayProblem::Flag(true) => {
-                array
-                    .update_owner(unchanged, doc! { "$unset": { field.flag: "" } })
-                    .await?
-            }
-            ArrayProblem::Flag(false) => {
-                array
-                    .update_owner(unchanged, doc! { "$set": { field.flag: true } })
-                    .await?
+            ArrayProblem::Flag(is_set) => {
+                let update = match is_set {
+                    true => doc! { "$unset": { field.flag: "" } },
+                    false => doc! { "$set": { field.flag: true } },
+                };
+                array.update_owner(unchanged, update).await?
             }
             ArrayProblem::Resident(_) => super::rewrite::spill_or_sort(&array).await?,
             ArrayProblem::Order if owner.manifest.is_none() => {
@@ -314,8 +291,6 @@ pub(crate) async fn delete_orphan(
         return Ok(false);
     };
     let owner = chunk.get(field.owner).cloned().unwrap_or(Bson::Null);
-    if !is_still_orphan(access, field, &owner, &chunk).await? {
-        return Ok(false);
-    }
-    Ok(Chunks::new(&access, field).delete(&confirmed).await? > 0)
+    let array = ArrayHandle::new(access, field, &owner);
+    Ok(is_still_orphan(&array, &chunk).await? && array.chunks().delete(&confirmed).await? > 0)
 }
