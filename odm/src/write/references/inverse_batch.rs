@@ -60,7 +60,7 @@ struct OverflowChange<'a> {
     resident_write: Option<BulkItem>,
 }
 
-/// Referrers that an inverse gains, or loses in a change of an overflow inverse.
+/// Referrers that an inverse gains or loses.
 pub(super) struct InverseEntry {
     pub(super) link: &'static ReferenceLink,
     pub(super) inverse: &'static InverseLink,
@@ -91,69 +91,40 @@ impl<'a> InverseBatch<'a> {
         let Some(inverse) = link.find_inverse() else {
             return guard_targets(self.writer_access, link, added.into_keys().collect()).await;
         };
-        for (target, referrers) in removed {
-            self.queue_removal(link, inverse, &target.to_value()?, &referrers)
-                .await?;
-        }
-        for (target, referrers) in added {
-            self.queue_addition(link, inverse, target.to_value()?, referrers, addition)
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Queues the removal of referrers from the inverse of a target.
-    pub(super) async fn queue_removal(
-        &mut self,
-        link: &'static ReferenceLink,
-        inverse: &'static InverseLink,
-        target: &RawBson,
-        referrers: &[RawBson],
-    ) -> Result<()> {
-        if let Some(overflow_inverse) = OverflowInverse::on_target(link, inverse) {
-            let removed = InverseEntry {
+        let removals = removed
+            .into_iter()
+            .map(|entry| (InverseChange::Remove, entry));
+        let additions = added.into_iter().map(|entry| (addition, entry));
+        for (change, (target, referrers)) in removals.chain(additions) {
+            let target = target.to_value()?;
+            let entry = InverseEntry {
                 link,
                 inverse,
-                target: target.clone(),
-                referrers: referrers.to_vec(),
+                target,
+                referrers,
             };
-            return self
-                .queue_overflow_change(overflow_inverse, InverseChange::Remove, removed)
-                .await;
+            self.queue_change(change, entry).await?;
         }
-        let mut filter = id_filter(target);
-        if !inverse.link_field.is_many {
-            append_field(&mut filter, inverse.link_field.stored, one_of(referrers))?;
-        }
-        let change = removal_change(inverse, referrers)?;
-        let item = bulk_item(self.full_access, inverse_update(link, filter, change)).await?;
-        self.updates.push(item);
         Ok(())
     }
 
-    /// Queues the addition of referrers to the inverse of a target.
-    pub(super) async fn queue_addition(
+    /// Queues the addition of referrers to the inverse of a target, or the removal.
+    pub(super) async fn queue_change(
         &mut self,
-        link: &'static ReferenceLink,
-        inverse: &'static InverseLink,
-        target: RawBson,
-        referrers: Vec<RawBson>,
-        addition: InverseChange,
+        change: InverseChange,
+        entry: InverseEntry,
     ) -> Result<()> {
-        let added = InverseEntry {
-            link,
-            inverse,
-            target,
-            referrers,
-        };
-        if let Some(overflow_inverse) = OverflowInverse::on_target(link, inverse) {
-            return self
-                .queue_overflow_change(overflow_inverse, addition, added)
-                .await;
+        if let Some(inverse) = OverflowInverse::on_target(entry.link, entry.inverse) {
+            return self.queue_overflow_change(inverse, change, entry).await;
         }
-        let item = bulk_item(self.writer_access, added.addition_update()?).await?;
-        self.updates.push(item);
-        self.additions.push(added);
+        if change.adds() {
+            let item = bulk_item(self.writer_access, entry.addition_update()?).await?;
+            self.updates.push(item);
+            self.additions.push(entry);
+        } else {
+            let item = bulk_item(self.full_access, entry.removal_update()?).await?;
+            self.updates.push(item);
+        }
         Ok(())
     }
 
@@ -164,9 +135,9 @@ impl<'a> InverseBatch<'a> {
         change: InverseChange,
         entry: InverseEntry,
     ) -> Result<()> {
-        let access_to_target = match change {
-            InverseChange::Add | InverseChange::AddInserted => self.writer_access,
-            InverseChange::Remove => self.full_access,
+        let access_to_target = match change.adds() {
+            true => self.writer_access,
+            false => self.full_access,
         };
         let new_version = ObjectId::new();
         let referrers = &entry.referrers;
@@ -451,6 +422,17 @@ impl InverseEntry {
         }
         append_field(&mut change, "$set", set)?;
         Ok(inverse_update(link, filter, change))
+    }
+
+    /// Returns the update that removes the referrers from an ordinary inverse.
+    fn removal_update(&self) -> Result<(&'static Model, UpdateOperation)> {
+        let (inverse, referrers) = (self.inverse, &self.referrers);
+        let mut filter = id_filter(&self.target);
+        if !inverse.link_field.is_many {
+            append_field(&mut filter, inverse.link_field.stored, one_of(referrers))?;
+        }
+        let change = removal_change(inverse, referrers)?;
+        Ok(inverse_update(self.link, filter, change))
     }
 
     /// Returns an error if the addition was not applied: missing target, undecided delete, full inverse or inverse in use.

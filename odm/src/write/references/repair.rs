@@ -9,7 +9,7 @@ use bson::{RawBson, oid::ObjectId};
 use super::{
     delete_rule::{DeleteRule, DetachIntent},
     intent,
-    inverse_batch::InverseBatch,
+    inverse_batch::{InverseBatch, InverseEntry},
     linked_document::{LinkedDocument, read_linked},
     overflow_inverse::{InverseChange, OverflowInverse},
     overflow_references::add_conditions,
@@ -91,22 +91,19 @@ async fn sync_inverse(
             contains_id(inverse_ids, referrer)
         }
     };
-    let mut inverse_batch = InverseBatch::new(full_access, full_access);
-    let referrers = vec![referrer.clone()];
-    match (is_referenced, is_in_inverse) {
-        (true, false) => {
-            let target = target.clone();
-            inverse_batch
-                .queue_addition(rule.link, inverse, target, referrers, InverseChange::Add)
-                .await?;
-        }
-        (false, true) => {
-            inverse_batch
-                .queue_removal(rule.link, inverse, target, &referrers)
-                .await?
-        }
+    let change = match (is_referenced, is_in_inverse) {
+        (true, false) => InverseChange::Add,
+        (false, true) => InverseChange::Remove,
         (true, true) | (false, false) => return Ok(false),
-    }
+    };
+    let entry = InverseEntry {
+        link: rule.link,
+        inverse,
+        target: target.clone(),
+        referrers: vec![referrer.clone()],
+    };
+    let mut inverse_batch = InverseBatch::new(full_access, full_access);
+    inverse_batch.queue_change(change, entry).await?;
     inverse_batch.write_all().await?;
     Ok(true)
 }
