@@ -192,13 +192,6 @@ struct OpenCollection {
     spilled: link::SpilledInverses,
 }
 
-/// A reference in a document.
-struct CheckedReference {
-    /// The position of the document in the batch.
-    batch_position: usize,
-    reference: FoundReference,
-}
-
 impl Findings {
     /// Returns the next finding, or `None` at the end.
     ///
@@ -310,6 +303,9 @@ impl Findings {
 /// The positions in a batch of documents with findings.
 type BatchFindings = Vec<(usize, Finding)>;
 
+/// The positions in a batch of documents with references.
+type BatchReferences = Vec<(usize, FoundReference)>;
+
 /// Starts the check of the links in a batch, which takes about as long as all other checks of the batch together. Returns the
 /// findings and the spilled inverses that were read.
 fn start_link_check(
@@ -350,10 +346,7 @@ async fn check_references(
                 let references = references.into_iter();
                 let references =
                     references.filter(|reference| requires_target(check.model, raw, reference));
-                candidates.extend(references.map(|reference| CheckedReference {
-                    batch_position: position,
-                    reference,
-                }));
+                candidates.extend(references.map(|reference| (position, reference)));
             }
         }
     }
@@ -364,18 +357,14 @@ async fn check_references(
     // A concurrent write may have removed the reference or inserted the target: read the documents again.
     let mut suspects: HashMap<ComparableId, (usize, HashSet<(String, ComparableId)>)> =
         HashMap::new();
-    for CheckedReference {
-        batch_position,
-        reference,
-    } in candidates
-    {
-        let Some(id) = decode::stored_id(&batch[batch_position]) else {
+    for (position, reference) in candidates {
+        let Some(id) = decode::stored_id(&batch[position]) else {
             continue;
         };
         let target_id = comparable_id(reference.id.as_raw_bson_ref());
         let (_, references) = suspects
             .entry(comparable_id(id))
-            .or_insert_with(|| (batch_position, HashSet::new()));
+            .or_insert_with(|| (position, HashSet::new()));
         references.insert((reference.path, target_id));
     }
     let ids = suspects.values().map(|(position, _)| &batch[*position]);
@@ -383,7 +372,7 @@ async fn check_references(
     let mut recheck = Vec::new();
     for current in find_by_ids(access.to(check.model), &ids, None).await? {
         let suspect = decode::stored_id(&current).and_then(|id| suspects.get(&comparable_id(id)));
-        let Some((batch_position, suspect_references)) = suspect else {
+        let Some((position, suspect_references)) = suspect else {
             continue;
         };
         let references = all_references(access, check, &current).await?;
@@ -393,15 +382,11 @@ async fn check_references(
             suspect_references.contains(&(reference.path.clone(), target_id))
                 && requires_target(check.model, &current, reference)
         });
-        recheck.extend(remaining.map(|reference| CheckedReference {
-            batch_position: *batch_position,
-            reference,
-        }));
+        recheck.extend(remaining.map(|reference| (*position, reference)));
     }
-    for candidate in dangling_references(access, recheck).await? {
-        let raw = &batch[candidate.batch_position];
-        let finding = Finding::of_dangling(check.model, raw, candidate.reference);
-        findings.push((candidate.batch_position, finding));
+    for (position, reference) in dangling_references(access, recheck).await? {
+        let finding = Finding::of_dangling(check.model, &batch[position], reference);
+        findings.push((position, finding));
     }
     Ok((count, findings))
 }
@@ -464,10 +449,10 @@ fn requires_target(model: &Model, raw: &RawDocument, reference: &FoundReference)
 /// Returns the references without an existing target.
 async fn dangling_references(
     access: &Access,
-    candidates: Vec<CheckedReference>,
-) -> Result<Vec<CheckedReference>> {
+    candidates: BatchReferences,
+) -> Result<BatchReferences> {
     let mut targets: HashMap<&str, (&Model, HashMap<ComparableId, RawBson>)> = HashMap::new();
-    for CheckedReference { reference, .. } in &candidates {
+    for (_, reference) in &candidates {
         let (_, ids) = targets
             .entry(reference.to.collection)
             .or_insert_with(|| (reference.to, HashMap::new()));
@@ -483,15 +468,12 @@ async fn dangling_references(
         let keys = keys.map(comparable_id);
         existing.insert(collection, keys.collect());
     }
-    Ok(candidates
-        .into_iter()
-        .filter(|CheckedReference { reference, .. }| {
-            let existing = existing.get(reference.to.collection);
-            !existing.is_some_and(|existing| {
-                existing.contains(&comparable_id(reference.id.as_raw_bson_ref()))
-            })
-        })
-        .collect())
+    let dangling = candidates.into_iter().filter(|(_, reference)| {
+        let existing = existing.get(reference.to.collection);
+        let id = comparable_id(reference.id.as_raw_bson_ref());
+        !existing.is_some_and(|existing| existing.contains(&id))
+    });
+    Ok(dangling.collect())
 }
 
 /// Returns the findings that are still there when the documents are read again. A concurrent write may have changed the values.

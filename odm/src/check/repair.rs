@@ -424,10 +424,8 @@ impl RepairAction {
         let model = model_of_collection(access, finding.collection).ok()?;
         let mut fields = model.overflows.iter();
         let field = fields.find(|field| field.stored == finding.path)?;
-        Some(Self {
-            remedy: Remedy::RebuildArray,
-            method: RepairMethod::RebuildArray(model, field, finding.id.clone()),
-        })
+        let method = RepairMethod::RebuildArray(model, field, finding.id.clone());
+        Some(Self::new(Remedy::RebuildArray, method))
     }
 
     async fn apply_repair(self, access: &Access) -> Result<RepairOutcome> {

@@ -37,10 +37,8 @@ impl CheckToken {
     pub(super) fn new(model: &Model, raw: &RawDocument) -> Result<Self> {
         let id = decode::owned_id(raw);
         let id = id.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Decode,
-                "the backend returned a document without an `_id`",
-            )
+            let message = "the backend returned a document without an `_id`";
+            Error::new(ErrorKind::Decode, message)
         })?;
         Ok(Self {
             collection: model.collection.to_owned(),

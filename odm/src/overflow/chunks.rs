@@ -133,12 +133,8 @@ pub(crate) fn split_for_pulls<'e>(
     elements: &'e [RawBson],
 ) -> Result<Vec<&'e [RawBson]>> {
     let size = |element: &RawBson| raw_element_bytes(element.clone());
-    split_bounded(
-        elements,
-        size,
-        MAX_PULLED_VALUES,
-        field.max_chunk_bytes - EMPTY_ARRAY_BYTES,
-    )
+    let max_bytes = field.max_chunk_bytes - EMPTY_ARRAY_BYTES;
+    split_bounded(elements, size, MAX_PULLED_VALUES, max_bytes)
 }
 
 /// Splits elements into groups of at most `max_len` elements and `max_bytes`. A larger element is a group of its own.

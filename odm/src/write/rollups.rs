@@ -454,8 +454,8 @@ async fn update_children(cx: WriteContext, mut write: WriteOperation) -> Result<
         async move {
             let outcome = cx.run_next(write).await?;
             if outcome.matched > 0 {
-                let (children, filter) =
-                    (access.to(model), token.token_filter(PendingKind::ROLLUP)?);
+                let filter = token.token_filter(PendingKind::ROLLUP)?;
+                let children = access.to(model);
                 let applied = transactional::apply_contributions(children, filter, true).await;
                 applied.map_err(|error| access.fail_transaction(error))?;
             }

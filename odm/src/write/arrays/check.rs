@@ -129,10 +129,8 @@ fn out_of_sequence(mut numbers: Vec<i64>, next: i64) -> Vec<ArrayProblem> {
             problems.push(ArrayProblem::ChunkNumbers(expected..=number - 1, 0));
         }
         if duplicates.len() > 1 {
-            problems.push(ArrayProblem::ChunkNumbers(
-                number..=number,
-                duplicates.len(),
-            ));
+            let (numbers, times) = (number..=number, duplicates.len());
+            problems.push(ArrayProblem::ChunkNumbers(numbers, times));
         }
         expected = number.saturating_add(1);
     }

@@ -29,10 +29,8 @@ impl<'u> UpdateTree<'u> {
         let mut stage = Document::new();
         for (name, branch) in &self.0.0 {
             let () = (!name.starts_with('$')).then_some(())?;
-            stage.insert(
-                *name,
-                context.node_expression(branch, &format!("${name}"), 0)?,
-            );
+            let value = context.node_expression(branch, &format!("${name}"), 0)?;
+            stage.insert(*name, value);
         }
         Some(stage)
     }

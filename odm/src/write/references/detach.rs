@@ -40,11 +40,8 @@ pub(super) fn detach_change<'d>(
             // MongoDB requires that the name of an array filter begins with a letter.
             let name = format!("e{position}");
             let remaining = join_names(&steps[position + 1..]);
-            let condition = single_field_document(
-                &format!("{name}.{remaining}"),
-                one_of(deleted.iter().copied()),
-            )?;
-            array_filters.push(condition);
+            let (path_below, ids) = (format!("{name}.{remaining}"), deleted.iter().copied());
+            array_filters.push(single_field_document(&path_below, one_of(ids))?);
             path.push_str(&format!(".$[{name}]"));
         }
     }

@@ -117,11 +117,8 @@ impl ArrayUpdate {
         let chunk_version = |manifest: &Manifest| (manifest.generation, manifest.version);
         if chunk_version(&returned) == chunk_version(&current) {
             let mut document = parse_document(raw)?;
-            set_at(
-                &mut document,
-                &self.field.manifest_path(COUNT),
-                current.count,
-            );
+            let count_path = self.field.manifest_path(COUNT);
+            set_at(&mut document, &count_path, current.count);
             *raw = to_raw_document(&document)?;
         }
         Ok(())

@@ -253,15 +253,10 @@ impl ArrayUpdate {
             conditions.push(resident_unchanged(field, &owner.resident));
             put_operator(&mut operators, "$set", field.stored, replacement);
         } else if !placement.resident.is_empty() {
-            let max_current = max_resident_elements(field).checked_sub(placement.resident.len());
-            let has_room = max_current.map(|max_current| {
-                room_condition(
-                    field.stored,
-                    max_current,
-                    field.max_resident_bytes,
-                    &placement.resident,
-                )
-            });
+            let (resident, max_bytes) = (&placement.resident, field.max_resident_bytes);
+            let max_current = max_resident_elements(field).checked_sub(resident.len());
+            let has_room = max_current
+                .map(|max_current| room_condition(field.stored, max_current, max_bytes, resident));
             conditions.extend(has_room.transpose()?.flatten());
             operators = self.sorted_push(order, &placement.resident);
         }

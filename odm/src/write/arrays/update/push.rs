@@ -135,12 +135,9 @@ impl ArrayUpdate {
         if !resident.is_empty() {
             // The array may have the same length with larger elements, so the condition compares the size too.
             let max_current = field.max_resident.saturating_sub(resident.len());
-            conditions.extend(room_condition(
-                field.stored,
-                max_current,
-                field.max_resident_bytes,
-                resident,
-            )?);
+            let max_bytes = field.max_resident_bytes;
+            let has_room = room_condition(field.stored, max_current, max_bytes, resident)?;
+            conditions.extend(has_room);
         }
         let conditions = doc! { "$and": conditions };
         self.try_write(conditions, &[&push]).await
