@@ -2,15 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bson::{DateTime, RawDocumentBuf, doc};
-
-use super::record::PendingKind;
-use crate::{
-    Result,
-    backend::operation::Stage,
-    session::access::ModelAccess,
-    write::metadata_update::{MetadataUpdate, apply_update},
-};
+use bson::DateTime;
 
 /// The lease on pending work. Until the lease ends, other processes leave the work to the process that recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,15 +44,3 @@ pub(crate) const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(5);
 
 /// The maximum duration of a [`Lease`].
 const MAX_LEASE_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Renews the lease on pending work in the documents that a filter matches. Returns the number of documents.
-pub(crate) async fn renew_lease(
-    access: ModelAccess<'_>,
-    kind: PendingKind,
-    stage: Stage,
-    filter: RawDocumentBuf,
-) -> Result<u64> {
-    let update = doc! { "$set": { kind.lease_path(): access.lease().new_end() } };
-    let origin = stage.step("renew the lease");
-    apply_update(access, MetadataUpdate::new(origin, filter, update)).await
-}

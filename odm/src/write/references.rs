@@ -684,6 +684,13 @@ async fn set_metadata(
     update_metadata(access, step, filter, rawdoc! { "$set": fields }).await
 }
 
+/// Renews the lease on the intent records or the tombstones of the documents that a filter matches. Returns the number of
+/// documents.
+async fn renew_lease(access: ModelAccess<'_>, filter: RawDocumentBuf) -> Result<u64> {
+    let lease = single_field_document(LEASE, access.lease().new_end())?;
+    set_metadata(access, "renew the lease", filter, lease).await
+}
+
 /// Removes the lease, with the intent record or the tombstone, from the documents that a filter matches.
 async fn remove_record(
     access: ModelAccess<'_>,

@@ -10,7 +10,7 @@ use super::{
         delete_rule::DeleteRule,
         inverse_batch::removal_change,
         overflow_inverse::{InverseChange, OverflowInverse},
-        update_metadata,
+        renew_lease, update_metadata,
         validate::{inverse_full, inverse_taken, missing_target, too_much_contention},
     },
     MAX_CONFLICT_ATTEMPTS,
@@ -19,11 +19,9 @@ use super::{
 };
 use crate::{
     Result,
-    backend::operation::Stage,
     language::query::{append_field, field_missing, id_filter, single_field_document},
     metadata::references::{INVERSE_VERSION, tombstone},
     model::ids::{OrderedId, contains_id, id_batches, id_values, ids_filter},
-    pending::{lease::renew_lease, record::PendingKind},
     schema::{InverseLink, ReferenceLink},
     session::{
         access::{Access, ModelAccess},
@@ -124,8 +122,7 @@ pub(super) async fn find_targets(
 async fn renew_intent(access: ModelAccess<'_>, referrer: &RawBson, token: ObjectId) -> Result<()> {
     let full_access = access.with_full_visibility();
     let filter = intent_filter(referrer, token)?;
-    let (full_access, kind) = (full_access.to(access.model), PendingKind::REFERENCES);
-    match renew_lease(full_access, kind, Stage::REFERENCES, filter).await? {
+    match renew_lease(full_access.to(access.model), filter).await? {
         0 => Err(too_much_contention(access.model, referrer)),
         _ => Ok(()),
     }

@@ -19,7 +19,7 @@ use super::{
         exclude_final_tombstones,
         linked_document::{LinkedDocument, read_linked, read_matching},
         overflow_references::MAX_REFERRERS_PER_FILTER,
-        remove_record, set_metadata, update_metadata,
+        remove_record, renew_lease, set_metadata, update_metadata,
         validate::delete_restricted,
     },
     recover_document,
@@ -38,7 +38,6 @@ use crate::{
         tombstone::{self, DeleteRoot, Tombstone},
     },
     model::ids::{OrderedId, id_batches, id_values, ids_filter, none_of, one_of},
-    pending::{lease::renew_lease, record::PendingKind},
     schema::Model,
     session::access::{Access, ModelAccess, add_condition, find_matching},
     write::{maintainer::mark_tombstone, narrow_filter},
@@ -316,9 +315,7 @@ impl UndecidedDelete<'_> {
             let step = "look for another write";
             let Some(other) = find_state(referrers, step, &concurrent).await? else {
                 // Renew the lease, so that waiting processes do not recover this delete.
-                let (kind, stage) = (PendingKind::REFERENCES, Stage::REFERENCES);
-                let root_filter = tombstone_filter(self.id, self.token)?;
-                renew_lease(full_access, kind, stage, root_filter).await?;
+                renew_lease(full_access, tombstone_filter(self.id, self.token)?).await?;
                 return Ok(true);
             };
             wait_or_recover(referrers, &other, attempt).await?;

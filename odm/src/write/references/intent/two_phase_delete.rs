@@ -10,7 +10,7 @@ use super::{
         exclude_final_tombstones,
         linked_document::read_linked,
         overflow_references::{MAX_REFERRERS_PER_FILTER, add_conditions},
-        remove_record, set_metadata,
+        remove_record, renew_lease, set_metadata,
         validate::too_much_contention,
     },
     MAX_CONFLICT_ATTEMPTS, filter_for_document, finalize_tombstone,
@@ -30,11 +30,7 @@ use crate::{
     language::query::{append_field, equal_to, id_filter, single_field_document},
     metadata::references::{INTENT_OLD, INTENT_TOKEN, LEASE, tombstone},
     model::ids::{OrderedId, id_array, ids_filter, none_of},
-    pending::{
-        blocked::{RejectionList, is_blocking, is_rejection},
-        lease::renew_lease,
-        record::PendingKind,
-    },
+    pending::blocked::{RejectionList, is_blocking, is_rejection},
     schema::{InverseLink, Model},
     session::{
         access::{Access, ModelAccess, add_condition, find_matching},
@@ -196,8 +192,7 @@ pub(super) async fn apply_delete_rules(
             DetachOutcome::Retry | DetachOutcome::Deleted => attempt = 1,
         }
         // Renew the lease, so that waiting processes do not recover this delete.
-        let (kind, stage) = (PendingKind::REFERENCES, Stage::REFERENCES);
-        renew_lease(full_access, kind, stage, tombstone_filter(id, token)?).await?;
+        renew_lease(full_access, tombstone_filter(id, token)?).await?;
     }
     Err(too_much_contention(model, id))
 }
