@@ -274,11 +274,6 @@ impl WriteContext {
         }
     }
 
-    /// Returns the access to the documents of the model.
-    pub(super) fn model_access(&self) -> ModelAccess<'_> {
-        self.access.to(self.model)
-    }
-
     /// Runs a write through the stages after the current stage.
     pub(super) fn run_next(self, write: WriteOperation) -> WriteFuture {
         self.next.run(self, write)

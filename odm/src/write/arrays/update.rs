@@ -67,7 +67,7 @@ pub(super) async fn run_update(
     for attempt in write_attempts() {
         let find = write.find_affected(model, None);
         let find = find.with_origin(Stage::ARRAYS.step("read the ids"));
-        let ids = cx.model_access().find_ids(find).await?;
+        let ids = cx.access.to(cx.model).find_ids(find).await?;
         let is_unmatched = ids.is_empty();
         let mut sum = WriteOutcome::default();
         for id in ids {

@@ -258,7 +258,7 @@ impl<'a> InverseBatch<'a> {
         let (mut unwritten, mut written) = (Vec::new(), BTreeSet::new());
         for change in changes.iter().rev() {
             let target = change.target_key();
-            let location = (change.inverse.collection_and_field(), target.clone());
+            let location = (change.inverse.field.stored, target.clone());
             if versions.get(&target) == Some(&Some(change.new_version)) {
                 written.insert(location.clone());
             }

@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OverflowInverse {
     pub(super) model: &'static Model,
-    field: &'static OverflowField,
+    pub(super) field: &'static OverflowField,
 }
 
 /// Returns the ids in a reference or an inverse of a stored document, with spilled elements.
@@ -123,11 +123,6 @@ impl OverflowInverse {
     fn of_side(model: &'static Model, side: &LinkField) -> Option<Self> {
         let field = model.overflow_of(side)?;
         Some(Self { model, field })
-    }
-
-    /// Returns the collection and the field of the inverse.
-    pub(super) fn collection_and_field(&self) -> (&'static str, &'static str) {
-        (self.model.collection, self.field.stored)
     }
 
     /// Returns the condition of a change. A document with a tombstone accepts no new referrers.
