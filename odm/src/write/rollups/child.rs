@@ -116,7 +116,7 @@ impl ChildState {
     }
 
     pub(super) fn id_key(&self) -> Result<OrderedId> {
-        Ok(OrderedId::from_bson(&self.id)?)
+        OrderedId::from_bson(&self.id)
     }
 
     /// Returns the recorded contribution to a parent. `None` if nothing is recorded for this parent.

@@ -254,7 +254,7 @@ impl MissingParents {
         if self.0.is_empty() {
             return;
         }
-        queue::run_in_background(&access, async move |access| {
+        queue::run_in_background(access, async move |access| {
             for (parent_model, id) in &self.0 {
                 recompute_parent(access.to(parent_model), id).await?;
             }
