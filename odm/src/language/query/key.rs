@@ -144,7 +144,7 @@ impl<T: Document> Key<T> {
     /// Returns the condition as a filter document.
     pub(crate) fn to_raw(&self) -> Result<RawDocumentBuf> {
         let filter = match &self.shard {
-            FilterNode::All => id_filter(&encode_value(&self.id)?),
+            FilterNode::All => Ok(id_filter(&encode_value(&self.id)?)),
             _ => Filter::<T>::from_node(self.condition()?).to_raw(),
         };
         filter.map_err(error::of_model::<T>)
