@@ -17,7 +17,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     capacity::EMPTY_ARRAY_BYTES,
-    manifest::{ArrayState, ArrayWorkKind, array_or_empty, integer_or_zero, raw_element_bytes},
+    manifest::{ArrayState, ArrayWorkKind, integer_or_zero, raw_element_bytes},
 };
 use crate::{
     Result,
@@ -63,6 +63,15 @@ pub(crate) fn find_in_order(field: &OverflowField, filter: &Document) -> Result<
     )
 }
 
+/// Returns the elements of a chunk, or the single element of a sorted row.
+pub(crate) fn elements_of_chunk(field: &OverflowField, elements: Option<Bson>) -> Vec<Bson> {
+    match elements {
+        Some(Bson::Array(elements)) => elements,
+        Some(element) if field.order.is_some() => vec![element],
+        _ => Vec::new(),
+    }
+}
+
 /// The chunks of an overflow field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunks<'a> {
@@ -85,11 +94,16 @@ impl<'a> Chunks<'a> {
 
     /// Reads the elements of the chunks that match the filter, in order.
     pub(crate) async fn read_elements(self, filter: &Document) -> Result<Vec<Bson>> {
-        let chunks = self.read_all(filter).await?;
-        let elements = chunks
-            .iter()
-            .flat_map(|chunk| array_or_empty(chunk.get(self.field.elements)));
-        Ok(elements.collect())
+        let find = find_in_order(self.field, filter)?;
+        let mut elements = Vec::new();
+        for raw in self.access.find_all(find).await? {
+            let mut chunk = parse_document(&raw)?;
+            elements.extend(elements_of_chunk(
+                self.field,
+                chunk.remove(self.field.elements),
+            ));
+        }
+        Ok(elements)
     }
 
     /// Counts the elements in the chunks that match the filter.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    chunks::{Chunks, find_in_order, live_chunks_filter},
+    chunks::{Chunks, elements_of_chunk, find_in_order, live_chunks_filter},
     element_set::ElementSet,
     manifest::{ArrayState, integer_or_zero},
     order::{self, ArrayOrder},
@@ -153,11 +153,7 @@ impl ArrayReader {
 
     /// Returns the elements of a chunk, or the single element of a sorted row.
     pub(crate) fn chunk_elements(&self, document: &Document) -> Vec<Bson> {
-        match document.get(self.field.elements) {
-            Some(Bson::Array(elements)) => elements.clone(),
-            Some(element) if self.field.order.is_some() => vec![element.clone()],
-            _ => Vec::new(),
-        }
+        elements_of_chunk(self.field, document.get(self.field.elements).cloned())
     }
 
     /// Removes and returns the elements of `sorted` that come before `element`.

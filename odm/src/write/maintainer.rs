@@ -253,7 +253,8 @@ impl WriteContext {
         }
     }
 
-    /// Returns the context of a follow-up write.
+    /// Returns the context of a follow-up write, which runs all stages, also the references. A write of references by the reference
+    /// stage itself takes [`after_references`](Self::after_references).
     pub(super) fn of_follow_up(access: ModelAccess<'_>) -> Self {
         Self::new(Access::clone(&access), access.model, SourceCache::default())
     }

@@ -217,6 +217,7 @@ impl Maintainer for Rollups {
         if !is_child_model(access) {
             return Ok(());
         }
+        // The new token invalidates a concurrent worker that still applies the contributions from before the delete.
         let record = PendingToken::with_new_lease(access.lease()).to_raw()?;
         append_field(set, PendingKind::ROLLUP.record_path(), record)
     }

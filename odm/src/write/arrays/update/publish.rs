@@ -56,7 +56,7 @@ impl ArrayUpdate {
             }
             // The document no longer matches, or another writer has reclaimed the chunks.
             Ok(None) => {
-                // Other processes reclaim chunks that were not published.
+                // Not published, so this call reclaims the chunks, unless another process has done so.
                 let is_no_match = array.complete_own_work(work.token).await? && !is_conditional;
                 Ok(is_no_match.then(WriteOutcome::default))
             }
