@@ -17,6 +17,7 @@ mod id_lookup;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 mod matches;
+pub(crate) mod stats;
 pub(crate) mod update;
 pub(crate) mod validate;
 mod variables;
@@ -31,6 +32,7 @@ pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
 pub use find_each::FindEach;
 pub use indexes::DropIndexes;
 pub use insert::{InsertFailure, InsertReport};
+pub use stats::{CollectionStats, DatabaseStats, IndexStats};
 pub use update::{Update, UpdateReport};
 
 use bson::{RawBson, RawDocument};

@@ -29,7 +29,7 @@ use crate::key;
 use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
     BulkCallback, Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, PAGE_CHECKSUMS_VERSION,
-    Snapshot, Store, StoreView, VALUE_CHECKSUMS_VERSION, snapshot_contains,
+    Snapshot, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION, snapshot_contains,
 };
 
 pub use log::ChangeLogLimits;
@@ -272,6 +272,14 @@ impl Committer {
             log: state.log.clone(),
         });
         stage.move_to(snapshot);
+    }
+
+    /// Returns how many bytes the store uses outside of the keyspace.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn storage_usage(&self) -> Result<StorageUsage> {
+        self.store.usage()
     }
 
     /// Closes the database, after the running commit.

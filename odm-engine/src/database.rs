@@ -7,7 +7,7 @@ use bson::DateTime;
 
 use crate::backup;
 use crate::brief;
-use crate::command::{DropIndexes, collections, indexes, validate};
+use crate::command::{DatabaseStats, DropIndexes, collections, indexes, stats, validate};
 use crate::commit::{ChangeLogLimits, Committer};
 use crate::durability::Durability;
 use crate::error::Result;
@@ -292,6 +292,33 @@ impl Database {
     /// Damaged, with the first problem found; I/O.
     pub fn validate(&self) -> Result<()> {
         self.read(validate::run_validation)
+    }
+
+    /// Returns the sizes of the file, the collections and the indexes. Reads the whole database: every document and every index
+    /// entry, in one state.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Direction, Index};
+    ///
+    /// let database = Database::memory();
+    /// database.create_indexes("people", &[Index::new([("tags", Direction::Ascending)])])?;
+    /// let ada = rawdoc! { "_id": 1, "tags": ["math", "code"] };
+    /// database.insert("people", vec![ada.clone()])?.into_result()?;
+    ///
+    /// let stats = database.stats()?;
+    /// let people = &stats.collections[0];
+    /// assert_eq!((people.documents, people.document_bytes), (1, ada.as_bytes().len() as u64));
+    /// let by_tag = &people.indexes[1];
+    /// assert_eq!((by_tag.index.name.as_str(), by_tag.entries), ("tags_1", 2));
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// I/O, damaged, cancelled, closed.
+    pub fn stats(&self) -> Result<DatabaseStats> {
+        brief::ensure_may_wait()?;
+        self.read(|reading| stats::run_stats(reading, self.committer().storage_usage()?))
     }
 
     /// Copies the database into a new file, in the state of the last durable write. Reads and writes go on meanwhile.

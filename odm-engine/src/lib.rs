@@ -70,9 +70,10 @@ mod examples;
 
 pub use brief::{brief_time_left, run_briefly};
 pub use command::{
-    Aggregate, CollectionWrite, Count, Delete, DeleteReport, DropIndexes, Explain, ExplainStage,
-    Find, FindAndModify, FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification,
-    Update, UpdateReport, WriteOperation, WriteReport,
+    Aggregate, CollectionStats, CollectionWrite, Count, DatabaseStats, Delete, DeleteReport,
+    DropIndexes, Explain, ExplainStage, Find, FindAndModify, FindAndModifyReport, FindEach,
+    IndexStats, InsertFailure, InsertReport, Modification, Update, UpdateReport, WriteOperation,
+    WriteReport,
 };
 pub use commit::ChangeLogLimits;
 pub use cursor::Cursor;

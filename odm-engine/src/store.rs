@@ -92,8 +92,25 @@ pub(crate) trait Store: Send + Sync {
         Ok(())
     }
 
+    /// Returns how many bytes the store uses outside of the keyspace.
+    ///
+    /// # Errors
+    /// I/O.
+    fn usage(&self) -> Result<StorageUsage> {
+        Ok(StorageUsage::default())
+    }
+
     /// Closes the store. Later use of the store or its snapshots is an error. No commit runs during the call.
     fn close(&self) {}
+}
+
+/// The bytes of a store on disk. A store in memory has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StorageUsage {
+    /// The length of the file.
+    pub(crate) file_bytes: Option<u64>,
+    /// The length of all records of the write-ahead log.
+    pub(crate) log_bytes: Option<u64>,
 }
 
 /// A callback that writes more entries than fit into memory.

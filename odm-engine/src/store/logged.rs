@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use sync_worker::SyncWorker;
 
 use super::redb::{Generation, RedbStore, WriteAheadLog};
-use super::{BulkCallback, Changes, CommitError, Snapshot, Store, StoreView};
+use super::{BulkCallback, Changes, CommitError, Snapshot, StorageUsage, Store, StoreView};
 use crate::durability::Durability;
 use crate::error::Result;
 use crate::key;
@@ -346,6 +346,14 @@ impl Store for LoggedStore {
 
     fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
         self.file.check_space(changes, base)
+    }
+
+    fn usage(&self) -> Result<StorageUsage> {
+        let state = self.lock_log();
+        Ok(StorageUsage {
+            file_bytes: Some(self.file.file_bytes()?),
+            log_bytes: state.log.as_ref().map(WriteAheadLog::len),
+        })
     }
 
     fn close(&self) {

@@ -290,6 +290,12 @@ impl RedbStore {
         committed
     }
 
+    /// The length of the file in bytes.
+    pub(super) fn file_bytes(&self) -> Result<u64> {
+        let len = self.file.storage_len();
+        len.map_err(|error| self.convert_io(error))
+    }
+
     /// Returns the error of an access to the log.
     pub(super) fn convert_io(&self, error: io::Error) -> Error {
         self.file.convert_io(error)

@@ -24,6 +24,7 @@ mod model;
 mod planner;
 mod recorded;
 mod scenarios;
+mod stats;
 mod transactions;
 mod write_ahead_log;
 

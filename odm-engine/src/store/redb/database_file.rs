@@ -153,6 +153,12 @@ impl DatabaseFile {
         }
     }
 
+    /// The length of the storage, with the pages of checksums, the log and the reserve.
+    pub(super) fn storage_len(&self) -> io::Result<u64> {
+        self.check_owner()?;
+        self.storage.len()
+    }
+
     /// The file's name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
