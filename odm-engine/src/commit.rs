@@ -139,6 +139,7 @@ impl Committer {
         &self,
         operation: impl FnOnce(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
+        self.ensure_writable()?;
         let (result, outcome) = {
             let mut stage = self.lock_staging_for_write()?;
             let catalog = stage.catalog().clone();
@@ -167,6 +168,7 @@ impl Committer {
         operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
     ) -> Result<T> {
         brief::ensure_may_wait()?;
+        self.ensure_writable()?;
         let leader = self.become_leader();
         let result = leader.write_alone(operation);
         drop(leader);
@@ -205,6 +207,7 @@ impl Committer {
         &self,
         choose: impl FnOnce(Option<ChangeLogLimits>) -> Option<Option<ChangeLogLimits>>,
     ) -> Result<()> {
+        self.ensure_writable()?;
         let outcome = {
             let mut stage = self.lock_open_staging()?;
             let chosen = choose(stage.log().settings());
@@ -280,6 +283,22 @@ impl Committer {
     /// I/O.
     pub(crate) fn storage_usage(&self) -> Result<StorageUsage> {
         self.store.usage()
+    }
+
+    /// Whether the store refuses every commit.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.store.is_read_only()
+    }
+
+    /// Refuses writes to a database that was opened only for reads.
+    ///
+    /// # Errors
+    /// Read-only.
+    pub(crate) fn ensure_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            true => Err(Error::read_only()),
+            false => Ok(()),
+        }
     }
 
     /// Closes the database, after the running commit.
@@ -768,6 +787,9 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
+    if store.is_read_only() {
+        return Err(Error::outdated_collation());
+    }
     commit_at_open(
         store,
         &changes,
@@ -819,6 +841,8 @@ fn check_format(store: &dyn Store) -> Result<()> {
             | VALUE_CHECKSUMS_VERSION
             | NO_CHECKSUMS_VERSION,
         ) => Ok(()),
+        // The newer version keeps older engines from writes. Without writes, the file may keep its version.
+        Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) if store.is_read_only() => Ok(()),
         Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) => write_version(NO_CHECKSUMS_VERSION),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(

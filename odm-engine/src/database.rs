@@ -61,6 +61,42 @@ impl Database {
         )?)?))
     }
 
+    /// Opens the database in the file at `path` only for reads. The file stays unchanged, byte for byte, also when the database is
+    /// closed. The process needs no permission to write the file.
+    ///
+    /// Commits in the write-ahead log of the file are visible. After a crash, the file may need a repair: the repair happens in
+    /// memory. Documents do not expire. Several processes can open a file for reads at once. A process that writes excludes all of
+    /// them. To read the data of a running program, let the program make a copy with [`backup`](Database::backup).
+    ///
+    /// Every write is an error of kind [`ReadOnly`](crate::ErrorKind::ReadOnly), also in a transaction. A
+    /// [`watch`](Database::watch) is such an error if the change log is off.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Count, Database};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("shop.odm");
+    /// let database = Database::open(&path)?;
+    /// database.insert("orders", vec![rawdoc! { "total": 12 }])?.into_result()?;
+    /// database.close();
+    ///
+    /// let database = Database::open_read_only(&path)?;
+    /// assert_eq!(database.count("orders", &Count::default())?, 1);
+    /// assert!(database.drop_collection("orders").unwrap_err().is_read_only());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file does not exist, is in use by a process that writes, is not a database of this engine, is empty, is damaged or has a
+    /// newer format; I/O. The kind is [`ReadOnly`](crate::ErrorKind::ReadOnly) if an index must be rebuilt because the collation rules
+    /// of the program have changed: open the file once with [`open`](Database::open), or read a copy.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        Database::open_store(Box::new(LoggedStore::open(RedbStore::open_read_only(
+            path.as_ref(),
+        )?)?))
+    }
+
     /// Creates a database in memory. The database lives as long as its handles.
     pub fn memory() -> Database {
         let database = Database::open_store(Box::new(MemoryStore::default()));

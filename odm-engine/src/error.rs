@@ -51,6 +51,8 @@ pub enum ErrorKind {
     StorageFull,
     /// The file system failed: repair it, then write again. The next write reopens the file.
     Io,
+    /// The database was opened only for reads: open it with `Database::open` for writes.
+    ReadOnly,
     /// The database was closed: open it again.
     Closed,
     /// The caller cancelled the operation.
@@ -161,6 +163,11 @@ impl Error {
         self.kind() == ErrorKind::Io
     }
 
+    /// Returns whether a write was refused because the database was opened only for reads.
+    pub fn is_read_only(&self) -> bool {
+        self.kind() == ErrorKind::ReadOnly
+    }
+
     /// Returns whether the database was closed.
     pub fn is_closed(&self) -> bool {
         self.kind() == ErrorKind::Closed
@@ -261,6 +268,7 @@ impl Error {
             | ErrorKind::Damaged
             | ErrorKind::StorageFull
             | ErrorKind::Io
+            | ErrorKind::ReadOnly
             | ErrorKind::Closed => true,
             ErrorKind::DuplicateKey
             | ErrorKind::UnknownOperator
@@ -324,6 +332,19 @@ impl Error {
         let message = format!("no room to write to {file}: {source}");
         let code = Some(code::OUT_OF_DISK_SPACE);
         Error::new(ErrorKind::StorageFull, code, message)
+    }
+
+    pub(crate) fn read_only() -> Error {
+        let message =
+            "the database was opened only for reads; open it with `Database::open` to write";
+        Error::new(ErrorKind::ReadOnly, None, message)
+    }
+
+    /// An error for indexes that a read-only open would have to rebuild.
+    pub(crate) fn outdated_collation() -> Error {
+        let message = "the collation rules of an index have changed with this version of the program; open the file once \
+             with `Database::open`, which rebuilds the index, or read a copy";
+        Error::new(ErrorKind::ReadOnly, None, message)
     }
 
     pub(crate) fn closed() -> Error {

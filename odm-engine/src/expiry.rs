@@ -141,6 +141,9 @@ impl ExpiryTimer {
 
 /// Whether any collection has an index with expiry.
 pub(crate) fn is_needed(committer: &Committer) -> bool {
+    if committer.is_read_only() {
+        return false;
+    }
     let state = committer.state();
     let mut indexes = state
         .catalog
@@ -161,6 +164,7 @@ fn delete_expired_while(
     may_continue: impl Fn() -> bool,
 ) -> Result<u64> {
     committer.check_open()?;
+    committer.ensure_writable()?;
     let state = committer.state();
     let mut deleted = 0;
     for collection in state.catalog.collections() {

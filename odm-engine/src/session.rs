@@ -436,6 +436,7 @@ impl ActiveTransaction {
         committer: &Arc<Committer>,
         write: impl FnOnce(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
+        committer.ensure_writable()?;
         let log = &self.begun.state.log;
         let overlay = committer.new_overlay(&self.view, self.catalog.clone(), log);
         let overlay = overlay.with_conflict_check(committer.conflict_check(&self.begun));

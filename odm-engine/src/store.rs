@@ -100,6 +100,11 @@ pub(crate) trait Store: Send + Sync {
         Ok(StorageUsage::default())
     }
 
+    /// Whether every commit is refused.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Closes the store. Later use of the store or its snapshots is an error. No commit runs during the call.
     fn close(&self) {}
 }

@@ -27,7 +27,7 @@ use sync_worker::SyncWorker;
 use super::redb::{Generation, RedbStore, WriteAheadLog};
 use super::{BulkCallback, Changes, CommitError, Snapshot, StorageUsage, Store, StoreView};
 use crate::durability::Durability;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key;
 
 /// How many changes are moved at a time while the disk is full. Fewer changes need less space.
@@ -256,6 +256,9 @@ impl Store for LoggedStore {
     }
 
     fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
+        if self.is_read_only() {
+            return Err(CommitError::Undone(Error::read_only()));
+        }
         let state = &mut *self.lock_log();
         if bulk.is_none() && self.append(state, changes)? {
             return Ok(());
@@ -356,11 +359,15 @@ impl Store for LoggedStore {
         })
     }
 
+    fn is_read_only(&self) -> bool {
+        self.file.is_read_only()
+    }
+
     fn close(&self) {
         self.sync_worker.stop();
         let state = &mut *self.lock_log();
         let has_records = state.log.as_ref().is_some_and(|log| log.len() > 0);
-        if state.unknown_commit.is_none() && has_records {
+        if state.unknown_commit.is_none() && has_records && !self.is_read_only() {
             // Ignore the error: the next process finds the changes in the log.
             let _ = self.checkpoint(state, &Changes::new(), None);
         }

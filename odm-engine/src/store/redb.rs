@@ -10,6 +10,7 @@
 
 mod database_file;
 mod page_checksums;
+mod read_only;
 mod value_checksum;
 mod write_ahead_log;
 
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use database_file::{DatabaseFile, FileHandle, RefusedStorage, is_storage_full};
+use read_only::ReadOnlyStorage;
 use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
@@ -83,12 +85,27 @@ impl RedbStore {
         let name = path.display().to_string();
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path);
-        let file = file.map_err(|error| Error::io("cannot open", &name, error))?;
+        let failure = |error: io::Error| Error::io("cannot open", &name, error);
+        let file = options.open(path).map_err(failure)?;
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
         RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))
+    }
+
+    /// Opens the file at `path` for reads. The file stays unchanged.
+    ///
+    /// # Errors
+    /// In use (by a writer), foreign file, damaged, I/O.
+    pub(crate) fn open_read_only(path: &Path) -> Result<RedbStore> {
+        let name = path.display().to_string();
+        let failure = |error: io::Error| Error::io("cannot open", &name, error);
+        let file = File::open(path).map_err(failure)?;
+        let storage = FileBackend::new(file)
+            .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
+        let storage = ReadOnlyStorage::new(storage);
+        let file = DatabaseFile::new(storage, name, 0).into_read_only();
+        RedbStore::open_file(file)
     }
 
     /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`.
@@ -108,6 +125,9 @@ impl RedbStore {
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
         };
+        if is_new && store.file.is_read_only() {
+            return Err(store.file.empty_file_error());
+        }
         if is_new {
             let committed = store.commit(&Changes::new(), None);
             committed.map_err(CommitError::into_error)?;
@@ -290,6 +310,11 @@ impl RedbStore {
         committed
     }
 
+    /// Whether the file was opened only for reads.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.file.is_read_only()
+    }
+
     /// The length of the file in bytes.
     pub(super) fn file_bytes(&self) -> Result<u64> {
         let len = self.file.storage_len();
@@ -345,6 +370,9 @@ impl Store for RedbStore {
     }
 
     fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
+        if self.is_read_only() {
+            return Err(CommitError::Undone(Error::read_only()));
+        }
         let rejection = |error| CommitError::Undone(self.convert_io(error));
         self.file.check_owner().map_err(rejection)?;
         if self.is_full.load(Ordering::Acquire) {
@@ -415,8 +443,15 @@ impl Store for RedbStore {
             .open_database
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        // redb writes data on close that avoids a repair at the next open. Release the reserve to make room for that data.
-        let _ = self.file.release_reserve();
+        if self.is_read_only() {
+            // redb writes data on close, which would only stay in memory.
+            if let Some(opened) = opened.as_ref() {
+                opened.is_over.store(true, Ordering::Release);
+            }
+        } else {
+            // The data that redb writes on close avoids a repair at the next open. Release the reserve to make room for that data.
+            let _ = self.file.release_reserve();
+        }
         if let Some(opened) = opened.take() {
             opened.close(&self.file);
         }
@@ -669,11 +704,25 @@ impl DatabaseFile {
         Error::new(ErrorKind::ForeignFile, None, message)
     }
 
+    fn empty_file_error(&self) -> Error {
+        let message = format!(
+            "{} is empty or has no commit yet; open it with `Database::open` to create a database",
+            self.name()
+        );
+        Error::new(ErrorKind::ForeignFile, None, message)
+    }
+
     fn convert_open_error(&self, error: DatabaseError) -> Error {
         match error {
             DatabaseError::DatabaseAlreadyOpen => {
+                let remedy = match self.is_read_only() {
+                    true => {
+                        "close that database, or read a copy that the program makes with `Database::backup`"
+                    }
+                    false => "close that database, or share its handle",
+                };
                 let message = format!(
-                    "{} is open already, in this or another process; close that database, or share its handle",
+                    "{} is open already, in this or another process; {remedy}",
                     self.name()
                 );
                 Error::new(ErrorKind::InUse, None, message)

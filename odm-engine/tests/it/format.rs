@@ -22,6 +22,12 @@ const VERSION_3: &str = include_str!("fixtures/format-3.txt");
 const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B020D3B00000001";
 const WATCH_OF_VERSION_3: &str = "016B089F11C6DD1FFE34777DB300000000000000006B089F1100000001";
 
+/// Writes a closed file of version 1 to 3.
+pub(crate) fn file_of_version(path: &Path, version: u32) {
+    let versions = [VERSION_1, VERSION_2, VERSION_3];
+    write(path, versions[usize::try_from(version).unwrap() - 1]);
+}
+
 fn write(path: &Path, lines: &str) {
     write_to(&redb::Database::create(path).unwrap(), lines);
 }

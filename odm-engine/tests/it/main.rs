@@ -22,6 +22,7 @@ mod interrupts;
 mod limits;
 mod model;
 mod planner;
+mod read_only;
 mod recorded;
 mod scenarios;
 mod stats;

@@ -67,6 +67,8 @@ const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct DatabaseFile {
     storage: Box<dyn StorageBackend>,
     name: String,
+    /// Whether the storage keeps all writes in memory.
+    is_read_only: bool,
     /// The process that opened the file.
     owner: u32,
     /// The length of the log if this is a new file.
@@ -143,6 +145,7 @@ impl DatabaseFile {
         DatabaseFile {
             storage: Box::new(storage),
             name,
+            is_read_only: false,
             owner: process::id(),
             new_log_bytes,
             layout: OnceLock::new(),
@@ -151,6 +154,17 @@ impl DatabaseFile {
             is_closed: AtomicBool::new(false),
             damaged_page: OnceLock::new(),
         }
+    }
+
+    /// Returns the file on a storage that keeps all writes in memory.
+    pub(super) fn into_read_only(mut self) -> DatabaseFile {
+        self.is_read_only = true;
+        self
+    }
+
+    /// Whether the storage keeps all writes in memory.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The length of the storage, with the pages of checksums, the log and the reserve.
