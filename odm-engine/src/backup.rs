@@ -1,5 +1,6 @@
 //! A backup: a copy of one state of a database in a new file.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -29,24 +30,73 @@ pub(crate) fn write_copy(view: &StoreView, path: &Path) -> Result<()> {
         )
     };
     ensure_free(path).map_err(failure)?;
-    let unfinished = unfinished_path(path);
-    remove_abandoned(&unfinished)?;
-    // After an error here, the file belongs to another backup.
-    let store = RedbStore::open(&unfinished)?;
-    let copied = copy_entries(view, &store);
-    store.close();
-    let named = copied.and_then(|()| {
-        // Another program may have created the file during the copy.
-        ensure_free(path)
-            .and_then(|()| fs::rename(&unfinished, path))
-            .map_err(failure)
-    });
-    if named.is_err() {
-        // Ignore a second error. The next backup removes the file.
-        let _ = fs::remove_file(&unfinished);
+    let copy = UnfinishedCopy::write(view, path)?;
+    copy.close();
+    // Another program may have created the file during the copy.
+    ensure_free(path)
+        .and_then(|()| copy.replace(path))
+        .and_then(|()| sync_directory(path))
+        .map_err(failure)
+}
+
+/// A complete copy in a file with a temporary name. The drop removes a file that still has the temporary name.
+pub(crate) struct UnfinishedCopy {
+    path: PathBuf,
+    store: RedbStore,
+    is_named: Cell<bool>,
+}
+
+impl UnfinishedCopy {
+    /// Writes a copy of `view` to a file beside `path`. The copy is durable and has a lock.
+    ///
+    /// # Errors
+    /// A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
+    pub(crate) fn write(view: &StoreView, path: &Path) -> Result<UnfinishedCopy> {
+        let unfinished = unfinished_path(path);
+        remove_abandoned(&unfinished)?;
+        let copy = UnfinishedCopy {
+            // After an error here, the file belongs to another backup.
+            store: RedbStore::open(&unfinished)?,
+            path: unfinished,
+            is_named: Cell::new(false),
+        };
+        copy_entries(view, &copy.store)?;
+        Ok(copy)
     }
-    named?;
-    sync_directory(path).map_err(failure)
+
+    /// Cuts the free space off the end of the copy.
+    ///
+    /// # Errors
+    /// I/O, storage full.
+    pub(crate) fn shrink(&self) -> Result<()> {
+        self.store.shrink()
+    }
+
+    pub(crate) fn set_permissions(&self, permissions: fs::Permissions) -> io::Result<()> {
+        fs::set_permissions(&self.path, permissions)
+    }
+
+    /// Gives the copy its name. Replaces a file with this name.
+    pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.is_named.set(true);
+        Ok(())
+    }
+
+    /// Closes the copy, which releases the lock.
+    pub(crate) fn close(&self) {
+        self.store.close();
+    }
+}
+
+impl Drop for UnfinishedCopy {
+    fn drop(&mut self) {
+        self.store.close();
+        if !self.is_named.get() {
+            // Ignore the error. The next backup removes the file.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 fn ensure_free(path: &Path) -> io::Result<()> {
@@ -107,7 +157,7 @@ fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
 }
 
 /// Makes the name of a file durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());

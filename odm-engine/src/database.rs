@@ -9,6 +9,7 @@ use crate::backup;
 use crate::brief;
 use crate::command::{DatabaseStats, DropIndexes, collections, indexes, stats, validate};
 use crate::commit::{ChangeLogLimits, Committer};
+use crate::compaction::{self, CompactionReport};
 use crate::durability::Durability;
 use crate::error::Result;
 use crate::expiry::{self, ExpiryWorker};
@@ -355,6 +356,42 @@ impl Database {
     pub fn stats(&self) -> Result<DatabaseStats> {
         brief::ensure_may_wait()?;
         self.read(|reading| stats::run_stats(reading, self.committer().storage_usage()?))
+    }
+
+    /// Makes the file at `path` shorter: gives the space of deleted documents back to the file system. No process has the file open,
+    /// also not this process.
+    ///
+    /// A file grows, and reuses the space of deleted documents, but never becomes shorter by itself. A compaction writes the content
+    /// into a new file beside the file, without gaps, and then replaces the file in one step. A crash leaves the old file or the new
+    /// file. The disk needs room for both files. The name of the new file ends with `.unfinished` until then, and the next compaction
+    /// or backup to the same path removes a file that a crash left behind.
+    ///
+    /// The new file has the permissions of the old file, and the newest [format](DatabaseStats::format_version). A hard link to the old
+    /// file keeps the old content.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Count, Database, Delete};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("shop.odm");
+    /// let database = Database::open(&path)?;
+    /// let orders = (0..20_000).map(|id| rawdoc! { "_id": id, "text": "x".repeat(500) });
+    /// database.insert("orders", orders.collect())?.into_result()?;
+    /// database.delete("orders", &Delete { filter: rawdoc! { "_id": { "$gte": 10 } }, multi: true, ..Delete::default() })?;
+    /// database.close();
+    ///
+    /// let report = Database::compact_file(&path)?;
+    /// assert!(report.bytes_after < report.bytes_before / 2);
+    /// assert_eq!(Database::open(&path)?.count("orders", &Count::default())?, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// In use. The file does not exist, is empty, is not a database of this engine, is damaged or has a newer format. I/O, storage full,
+    /// cancelled: the old content is unchanged then.
+    pub fn compact_file(path: impl AsRef<Path>) -> Result<CompactionReport> {
+        compaction::compact_file(path.as_ref())
     }
 
     /// Copies the database into a new file, in the state of the last durable write. Reads and writes go on meanwhile.

@@ -22,6 +22,7 @@
 //! The modules below are in reading order. Each module uses only modules further down.
 
 mod backup;
+mod compaction;
 mod database;
 mod expiry;
 mod transaction;
@@ -76,6 +77,7 @@ pub use command::{
     WriteReport,
 };
 pub use commit::ChangeLogLimits;
+pub use compaction::CompactionReport;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;

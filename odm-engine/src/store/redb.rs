@@ -18,7 +18,7 @@ pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
 pub(crate) use write_ahead_log::LOG_BYTES;
 pub(super) use write_ahead_log::{Generation, WriteAheadLog};
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -29,7 +29,7 @@ use database_file::{DatabaseFile, FileHandle, RefusedStorage, is_storage_full};
 use read_only::ReadOnlyStorage;
 use redb::backends::FileBackend;
 use redb::{
-    Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
+    Builder, CompactionError, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
     ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
 };
 
@@ -87,10 +87,13 @@ impl RedbStore {
         options.read(true).write(true).create(true).truncate(false);
         let failure = |error: io::Error| Error::io("cannot open", &name, error);
         let file = options.open(path).map_err(failure)?;
+        let opened = file.metadata().map_err(failure)?;
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))
+        let store = RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))?;
+        store.ensure_current(path, &opened)?;
+        Ok(store)
     }
 
     /// Opens the file at `path` for reads. The file stays unchanged.
@@ -101,11 +104,36 @@ impl RedbStore {
         let name = path.display().to_string();
         let failure = |error: io::Error| Error::io("cannot open", &name, error);
         let file = File::open(path).map_err(failure)?;
+        let opened = file.metadata().map_err(failure)?;
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
         let storage = ReadOnlyStorage::new(storage);
         let file = DatabaseFile::new(storage, name, 0).into_read_only();
-        RedbStore::open_file(file)
+        let store = RedbStore::open_file(file)?;
+        store.ensure_current(path, &opened)?;
+        Ok(store)
+    }
+
+    /// Refuses a file that lost its name between the open and the lock: a compaction has replaced the file, and writes to the old
+    /// file would be lost.
+    #[cfg(unix)]
+    fn ensure_current(&self, path: &Path, opened: &Metadata) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+
+        let name = self.file.name();
+        let current = path.metadata();
+        let current = current.map_err(|error| Error::io("cannot open", name, error))?;
+        if (current.dev(), current.ino()) == (opened.dev(), opened.ino()) {
+            return Ok(());
+        }
+        let message = format!("{name} was replaced while it was opened; open it again");
+        Err(Error::new(ErrorKind::InUse, None, message))
+    }
+
+    /// Windows has no stable interface for the identity of a file.
+    #[cfg(not(unix))]
+    fn ensure_current(&self, _path: &Path, _opened: &Metadata) -> Result<()> {
+        Ok(())
     }
 
     /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`.
@@ -308,6 +336,26 @@ impl RedbStore {
         let is_full = committed.is_err() || !self.file.fill_reserve();
         self.is_full.store(is_full, Ordering::Release);
         committed
+    }
+
+    /// Moves all pages to the start of the file, and cuts the free pages off the end. redb doubles a growing file, so up to a half of
+    /// a new file can be free. The store has no snapshots during the call.
+    ///
+    /// # Errors
+    /// I/O, storage full, closed. The store must be closed then.
+    pub(crate) fn shrink(&self) -> Result<()> {
+        let mut opened = self
+            .open_database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let opened = opened.as_mut().ok_or_else(Error::closed)?;
+        self.file.catch_redb_panic(|| {
+            let compacted = opened.database.compact();
+            compacted.map(drop).map_err(|error| match error {
+                CompactionError::Storage(error) => self.file.convert_error(error),
+                error => Error::io("cannot compact", self.file.name(), error.to_string()),
+            })
+        })
     }
 
     /// Whether the file was opened only for reads.

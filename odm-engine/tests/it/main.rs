@@ -7,6 +7,7 @@ mod closing;
 #[cfg(feature = "collation")]
 mod collation;
 mod collections;
+mod compaction;
 mod covered;
 mod crud;
 mod durability;

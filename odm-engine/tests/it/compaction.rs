@@ -1,0 +1,177 @@
+//! The compaction of a closed file.
+
+use std::fs;
+use std::path::Path;
+
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Delete, Direction, ErrorKind, Index};
+
+use crate::format::file_of_version;
+use crate::{all, opened_by_redb};
+
+/// Returns a document of about 1 KB.
+fn document(id: i32) -> RawDocumentBuf {
+    rawdoc! { "_id": id, "n": id % 7, "text": format!("{id} {}", "x".repeat(1_000)) }
+}
+
+fn insert(database: &Database, ids: std::ops::Range<i32>) {
+    let inserted = database.insert("c", ids.map(document).collect()).unwrap();
+    inserted.into_result().unwrap();
+}
+
+fn create(path: &Path, documents: i32) -> Database {
+    let database = Database::open(path).unwrap();
+    let indexes = [
+        Index::new([("n", Direction::Ascending)]),
+        Index::new([("text", Direction::Ascending)]).unique(),
+    ];
+    database.create_indexes("c", &indexes).unwrap();
+    for start in (0..documents).step_by(1_000) {
+        insert(&database, start..(start + 1_000).min(documents));
+    }
+    database
+}
+
+/// Checks that the file has few free pages besides the write-ahead log and the pages of checksums.
+fn assert_no_gaps(path: &Path) {
+    let length = path.metadata().unwrap().len();
+    let file = opened_by_redb(path);
+    let stats = file.begin_write().unwrap().stats().unwrap();
+    let used = (4 << 20) + stats.allocated_pages() * 4096;
+    assert!(length <= used + used / 20, "{length} bytes, {used} used");
+}
+
+#[test]
+fn the_space_of_deleted_documents_is_given_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, small] = ["data.odm", "small.odm"].map(|name| directory.path().join(name));
+    create(&small, 1_000).close();
+    Database::compact_file(&small).unwrap();
+
+    let database = create(&path, 20_000);
+    database.close();
+    let full = path.metadata().unwrap().len();
+    let database = Database::open(&path).unwrap();
+    let delete = Delete {
+        filter: rawdoc! { "_id": { "$gte": 1_000 } },
+        multi: true,
+        ..Delete::default()
+    };
+    assert_eq!(database.delete("c", &delete).unwrap().deleted, 19_000);
+    database.close();
+
+    let report = Database::compact_file(&path).unwrap();
+    assert!(report.bytes_before > full / 2, "{report:?}");
+    assert_eq!(report.bytes_after, path.metadata().unwrap().len());
+    let (needed, deleted) = (
+        small.metadata().unwrap().len(),
+        full - small.metadata().unwrap().len(),
+    );
+    assert!(
+        report.bytes_after <= needed + deleted / 20,
+        "{report:?}, {needed}"
+    );
+
+    assert_no_gaps(&path);
+    let database = Database::open(&path).unwrap();
+    database.validate().unwrap();
+    assert_eq!(
+        all(&database, "c"),
+        (0..1_000).map(document).collect::<Vec<_>>()
+    );
+    assert_eq!(database.list_indexes("c").unwrap().len(), 3);
+    insert(&database, 1_000..2_000);
+    drop(database);
+    let database = Database::open(&path).unwrap();
+    database.validate().unwrap();
+    assert_eq!(all(&database, "c").len(), 2_000);
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        2,
+        "no other file is left"
+    );
+}
+
+/// A copy of an open file is the file after a crash.
+#[test]
+fn the_log_of_a_crashed_process_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, crashed] = ["data.odm", "crashed.odm"].map(|name| directory.path().join(name));
+    let database = create(&path, 10);
+    insert(&database, 10..20);
+    assert!(database.stats().unwrap().log_bytes.unwrap() > 0);
+    fs::copy(&path, &crashed).unwrap();
+    // An earlier compaction has died, too.
+    fs::copy(&path, directory.path().join("crashed.odm.unfinished")).unwrap();
+    Database::compact_file(&crashed).unwrap();
+    let compacted = Database::open(&crashed).unwrap();
+    compacted.validate().unwrap();
+    assert_eq!(all(&compacted, "c").len(), 20);
+    assert!(!directory.path().join("crashed.odm.unfinished").exists());
+}
+
+#[test]
+fn a_file_in_use_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let kind = || Database::compact_file(&path).unwrap_err().kind();
+    assert_eq!(kind(), ErrorKind::Io);
+    assert!(!path.exists());
+    let database = create(&path, 10);
+    assert_eq!(kind(), ErrorKind::InUse);
+    insert(&database, 10..20);
+    database.close();
+    let database = Database::open_read_only(&path).unwrap();
+    assert_eq!(kind(), ErrorKind::InUse);
+    assert_eq!(all(&database, "c").len(), 20);
+}
+
+#[test]
+fn foreign_files_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    for content in [String::new(), "not a database".repeat(1_000)] {
+        let path = directory.path().join("foreign");
+        fs::write(&path, &content).unwrap();
+        let error = Database::compact_file(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ForeignFile);
+        assert!(fs::read_to_string(&path).unwrap() == content);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_compaction_upgrades_the_format() {
+    let directory = tempfile::tempdir().unwrap();
+    for version in 1..=3 {
+        let path = directory.path().join(format!("version {version}"));
+        file_of_version(&path, version);
+        let before = Database::open_read_only(&path).unwrap();
+        let content = |database: &Database| -> Vec<_> {
+            let names = database.list_collections().unwrap();
+            names.iter().map(|name| all(database, name)).collect()
+        };
+        let expected = content(&before);
+        drop(before);
+        Database::compact_file(&path).unwrap();
+        let after = Database::open(&path).unwrap();
+        after.validate().unwrap();
+        assert_eq!(after.stats().unwrap().format_version, 5);
+        assert_eq!(content(&after), expected);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_permissions_stay() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let [path, link] = ["data.odm", "link.odm"].map(|name| directory.path().join(name));
+    create(&path, 10).close();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    Database::compact_file(&link).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(all(&Database::open(&path).unwrap(), "c").len(), 10);
+}
