@@ -1,0 +1,140 @@
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Works on files of the embedded engine, without a schema.
+///
+/// Commands that only read leave the file unchanged. No other process may have the file open for writes.
+#[derive(Debug, Parser)]
+#[command(name = "odm", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// Writes the result as JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Prints the sizes of the file, the collections and the indexes. Reads the whole file.
+    Stats { file: PathBuf },
+    /// Lists the collections.
+    Collections { file: PathBuf },
+    /// Lists the indexes of all collections, or of one collection.
+    Indexes {
+        file: PathBuf,
+        collection: Option<String>,
+    },
+    /// Prints the matching documents as relaxed extended JSON, one document on each line.
+    Find(FindArguments),
+    /// Counts the matching documents.
+    Count {
+        file: PathBuf,
+        collection: String,
+        /// A filter in extended JSON, such as '{"age": {"$gt": 30}}'. Matches all documents by default.
+        filter: Option<String>,
+    },
+    /// Shows how a query finds its documents, and what the query costs.
+    Explain {
+        file: PathBuf,
+        collection: String,
+        /// A filter in extended JSON.
+        filter: String,
+    },
+    /// Runs an aggregation pipeline.
+    Aggregate {
+        file: PathBuf,
+        collection: String,
+        /// An array of stages in extended JSON, such as '[{"$group": {"_id": "$city"}}]'.
+        pipeline: String,
+    },
+    /// Checks all documents and index entries. The exit code is 1 if the file is damaged.
+    Validate { file: PathBuf },
+    /// Copies the database into a new file without gaps.
+    Backup { file: PathBuf, copy: PathBuf },
+    /// Gives the space of deleted documents back to the file system. Needs room for a second file.
+    Compact { file: PathBuf },
+    /// Writes the documents and indexes in the form of mongodump: DIRECTORY/DATABASE/COLLECTION.bson.
+    Dump(DumpArguments),
+    /// Inserts the documents and creates the indexes of a dump of mongodump or of `odm dump`.
+    Restore(RestoreArguments),
+    /// Prints all documents of a collection as JSON lines or as CSV.
+    Export(ExportArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FindArguments {
+    pub(crate) file: PathBuf,
+    pub(crate) collection: String,
+    /// A filter in extended JSON, such as '{"age": {"$gt": 30}}'. Matches all documents by default.
+    pub(crate) filter: Option<String>,
+    /// The order, such as '{"age": -1}'.
+    #[arg(long)]
+    pub(crate) sort: Option<String>,
+    /// The fields to print, such as '{"name": 1}'.
+    #[arg(long)]
+    pub(crate) project: Option<String>,
+    /// The largest number of documents.
+    #[arg(long)]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DumpArguments {
+    pub(crate) file: PathBuf,
+    pub(crate) directory: PathBuf,
+    /// Dumps only this collection.
+    #[arg(long)]
+    pub(crate) collection: Option<String>,
+    /// The name of the database, which is a folder of the dump. The default is the name of the file without its extension.
+    #[arg(long)]
+    pub(crate) database: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The file of the database. Created if the file does not exist.
+    pub(crate) file: PathBuf,
+    pub(crate) directory: PathBuf,
+    /// Drops each collection of the dump before the restore.
+    #[arg(long)]
+    pub(crate) drop: bool,
+    /// Reads and checks the dump, and writes nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The database to restore, if the dump has several databases.
+    #[arg(long)]
+    pub(crate) database: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    pub(crate) file: PathBuf,
+    pub(crate) collection: String,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+    pub(crate) format: ExportFormat,
+    /// The fields as dotted paths, separated by commas, such as `_id,address.city`. CSV needs fields.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Relaxed extended JSON, one document on each line.
+    Jsonl,
+    /// Comma-separated values, with a line of the field names first.
+    Csv,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

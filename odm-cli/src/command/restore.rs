@@ -1,0 +1,200 @@
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use odm_engine::{Count, Database};
+use serde_json::json;
+
+use crate::arguments::RestoreArguments;
+use crate::dump_format::{DumpedCollection, DumpedDocuments, find_database, read_collections};
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// The largest number of documents of one insert.
+const MAX_BATCH_DOCUMENTS: usize = 1_000;
+
+/// The size of the documents at which an insert runs, in bytes.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+
+/// Longer than any restore. Documents must not expire before their number is verified.
+const NO_EXPIRY: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+pub(super) fn run(arguments: &RestoreArguments, output: &mut Output) -> Result<()> {
+    let folder = find_database(&arguments.directory, arguments.database.as_deref())?;
+    let collections = read_collections(&folder)?;
+    if arguments.dry_run {
+        return check_only(arguments, &collections, output);
+    }
+    let database = Database::open(&arguments.file);
+    let database = database.map_err(|error| Failure::Open(error.to_string()))?;
+    database.set_expiry_period(NO_EXPIRY);
+    prepare(&database, &collections, arguments.drop)?;
+    let bar = progress_bar(&collections);
+    for collection in &collections {
+        let documents = restore_collection(&database, collection, &bar)?;
+        report(collection, documents, output)?;
+    }
+    bar.finish_and_clear();
+    database.close();
+    Ok(())
+}
+
+/// Reads the whole dump, and compares the names with the database.
+fn check_only(
+    arguments: &RestoreArguments,
+    collections: &[DumpedCollection],
+    output: &mut Output,
+) -> Result<()> {
+    if arguments.file.exists() && !arguments.drop {
+        ensure_empty(&super::open_read_only(&arguments.file)?, collections)?;
+    }
+    for collection in collections {
+        let mut documents = 0;
+        for document in DumpedDocuments::open(&collection.documents_path)? {
+            document?;
+            documents += 1;
+        }
+        report(collection, documents, output)?;
+    }
+    Ok(())
+}
+
+/// Drops the collections of the dump, or makes sure that they have no documents.
+fn prepare(database: &Database, collections: &[DumpedCollection], drops: bool) -> Result<()> {
+    if !drops {
+        return ensure_empty(database, collections);
+    }
+    for collection in collections {
+        database.drop_collection(&collection.name)?;
+    }
+    Ok(())
+}
+
+fn ensure_empty(database: &Database, collections: &[DumpedCollection]) -> Result<()> {
+    let one = Count {
+        limit: Some(1),
+        ..Count::default()
+    };
+    for DumpedCollection { name, .. } in collections {
+        if database.count(name, &one)? > 0 {
+            return Err(Failure::problem(format!(
+                "the collection {name} has documents; nothing was written; use --drop to replace all collections of the dump"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Inserts the documents, and then creates the indexes. Returns the number of documents.
+fn restore_collection(
+    database: &Database,
+    collection: &DumpedCollection,
+    bar: &ProgressBar,
+) -> Result<u64> {
+    let name = &collection.name;
+    bar.set_message(name.clone());
+    if !database.list_collections()?.contains(name) {
+        database.create_collection(name)?;
+    }
+    let mut restored = 0;
+    let mut batch = Batch::default();
+    for document in DumpedDocuments::open(&collection.documents_path)? {
+        batch.add(document?);
+        if batch.is_full() {
+            restored += batch.insert(database, name, restored, bar)?;
+        }
+    }
+    restored += batch.insert(database, name, restored, bar)?;
+    database
+        .create_indexes(name, &collection.indexes)
+        .map_err(|error| Failure::problem(format!("the indexes of {name}: {error}")))?;
+    verify(database, collection, restored)?;
+    Ok(restored)
+}
+
+/// Compares the numbers of documents and indexes with the dump.
+fn verify(database: &Database, collection: &DumpedCollection, restored: u64) -> Result<()> {
+    let name = &collection.name;
+    let stored = database.count(name, &Count::default())?;
+    if stored != restored {
+        return Err(Failure::problem(format!(
+            "the collection {name} has {stored} documents after the restore, not {restored}; another program may write to the file"
+        )));
+    }
+    let stored = database.list_indexes(name)?;
+    let mut indexes = collection.indexes.iter();
+    match indexes.find(|index| stored.iter().all(|stored| stored.name != index.name)) {
+        Some(index) => Err(Failure::problem(format!(
+            "the collection {name} has no index {} after the restore",
+            index.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Documents that are inserted together.
+#[derive(Default)]
+struct Batch {
+    documents: Vec<RawDocumentBuf>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, document: RawDocumentBuf) {
+        self.bytes += document.as_bytes().len();
+        self.documents.push(document);
+    }
+
+    fn is_full(&self) -> bool {
+        self.documents.len() >= MAX_BATCH_DOCUMENTS || self.bytes >= MAX_BATCH_BYTES
+    }
+
+    /// Inserts and removes all documents of the batch. `before` documents were inserted before. Returns the number of documents.
+    fn insert(
+        &mut self,
+        database: &Database,
+        collection: &str,
+        before: u64,
+        bar: &ProgressBar,
+    ) -> Result<u64> {
+        let Batch { documents, bytes } = std::mem::take(self);
+        let count = documents.len() as u64;
+        let inserted = database.insert(collection, documents);
+        let inserted =
+            inserted.map_err(|error| Failure::problem(format!("{collection}: {error}")))?;
+        if let Some(failure) = inserted.failures.first() {
+            let number = before + failure.position as u64 + 1;
+            return Err(Failure::problem(format!(
+                "document {number} of {collection} cannot be inserted: {}",
+                failure.error
+            )));
+        }
+        bar.inc(bytes as u64);
+        Ok(count)
+    }
+}
+
+fn report(collection: &DumpedCollection, documents: u64, output: &mut Output) -> Result<()> {
+    let (name, indexes) = (&collection.name, collection.indexes.len());
+    match output.is_json() {
+        true => output.json_line(&json!({
+            "collection": name,
+            "documents": documents,
+            "indexes": indexes,
+        })),
+        false => output.line(format_args!(
+            "{name}: {documents} documents, {indexes} indexes besides the index of _id"
+        )),
+    }
+}
+
+/// Returns a bar of the bytes of the dump on the standard error, which is hidden unless the standard error is a terminal.
+fn progress_bar(collections: &[DumpedCollection]) -> ProgressBar {
+    let bytes = collections.iter().map(|collection| collection.bytes).sum();
+    let target = match io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    ProgressBar::with_draw_target(Some(bytes), target)
+}

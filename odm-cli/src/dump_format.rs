@@ -1,0 +1,360 @@
+//! The files of a dump in the form of mongodump: a folder for each database, with two files for each collection.
+//!
+//! | file | content |
+//! |---|---|
+//! | `COLLECTION.bson` | the documents as BSON, one after the other |
+//! | `COLLECTION.metadata.json` | the indexes as canonical extended JSON |
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use odm_engine::Index;
+use serde_json::Value;
+
+use crate::extended_json;
+use crate::failure::{Failure, Result};
+
+pub(crate) const DOCUMENTS_SUFFIX: &str = ".bson";
+pub(crate) const METADATA_SUFFIX: &str = ".metadata.json";
+
+/// The largest document of a dump, in bytes: MongoDB's limit of 16 MiB, and 16 KiB for documents of the server.
+const MAX_DOCUMENT_BYTES: usize = (16 << 20) + (16 << 10);
+
+/// The length of the smallest document, in bytes.
+const MIN_DOCUMENT_BYTES: usize = 5;
+
+/// The options of a collection that have no effect in the engine.
+const IGNORED_COLLECTION_OPTIONS: [&str; 3] = ["autoIndexId", "flags", "uuid"];
+
+/// A collection in a dump.
+#[derive(Debug)]
+pub(crate) struct DumpedCollection {
+    pub(crate) name: String,
+    pub(crate) documents_path: PathBuf,
+    /// The length of the file with the documents.
+    pub(crate) bytes: u64,
+    /// The indexes, without the index of `_id`.
+    pub(crate) indexes: Vec<Index>,
+}
+
+/// Returns the content of the metadata file of a collection.
+pub(crate) fn metadata_of(collection: &str, indexes: &[Index]) -> Result<Value> {
+    let indexes = indexes.iter().map(|index| {
+        let mut document = doc! { "v": index.version() };
+        document.extend(extended_json::decode(&index.to_document())?);
+        Ok(Bson::Document(document))
+    });
+    let indexes = indexes.collect::<Result<Vec<_>>>()?;
+    Ok(extended_json::to_canonical(doc! {
+        "indexes": indexes,
+        "collectionName": collection,
+        "type": "collection",
+    }))
+}
+
+/// Returns the name of the files of a collection, without a suffix. As mongodump, escapes the bytes that a segment of a URL path
+/// cannot contain.
+pub(crate) fn escape_name(collection: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+=:@".contains(&byte);
+    let mut escaped = String::new();
+    for byte in collection.bytes() {
+        match is_plain(byte) {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+fn unescape_name(escaped: &str) -> Option<String> {
+    let mut parts = escaped.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns the folder with the collections: the directory itself, or the folder of the only or the named database.
+pub(crate) fn find_database(directory: &Path, database: Option<&str>) -> Result<PathBuf> {
+    if let Some(database) = database {
+        return Ok(directory.join(database));
+    }
+    if has_documents(directory)? {
+        return Ok(directory.to_owned());
+    }
+    let mut databases = Vec::new();
+    for path in entries(directory)? {
+        // A name that starts with a dot belongs to a dump that is not complete.
+        let is_hidden = file_name(&path).starts_with('.');
+        if path.is_dir() && !is_hidden && has_documents(&path)? {
+            databases.push(path);
+        }
+    }
+    match databases.as_slice() {
+        [] => Err(Failure::problem(format!(
+            "{} has no dump: there is no file that ends with .bson",
+            directory.display()
+        ))),
+        [database] => Ok(database.clone()),
+        several => {
+            let names: Vec<_> = several.iter().map(|path| file_name(path)).collect();
+            Err(Failure::Usage(format!(
+                "{} has several databases ({}); select one with --database",
+                directory.display(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Reads the list of the collections in the folder of a database, and their indexes.
+pub(crate) fn read_collections(folder: &Path) -> Result<Vec<DumpedCollection>> {
+    let mut collections = Vec::new();
+    for path in entries(folder)? {
+        let name = file_name(&path);
+        if name.ends_with(".gz") {
+            return Err(Failure::problem(format!(
+                "{} is compressed; decompress the files of the dump with gunzip",
+                path.display()
+            )));
+        }
+        if let Some(escaped) = name.strip_suffix(DOCUMENTS_SUFFIX) {
+            collections.push(read_collection(folder, escaped, path.clone())?);
+        }
+        if let Some(escaped) = name.strip_suffix(METADATA_SUFFIX) {
+            ensure_documents(folder, escaped, &path)?;
+        }
+    }
+    match collections.is_empty() {
+        true => Err(Failure::problem(format!(
+            "{} has no file that ends with .bson",
+            folder.display()
+        ))),
+        false => Ok(collections),
+    }
+}
+
+/// Refuses metadata without documents: of a view, or of an incomplete dump.
+fn ensure_documents(folder: &Path, escaped: &str, metadata_path: &Path) -> Result<()> {
+    if folder.join(format!("{escaped}{DOCUMENTS_SUFFIX}")).exists() {
+        return Ok(());
+    }
+    let metadata = read_metadata(metadata_path)?;
+    let no_documents = || Err(format!("there is no file {escaped}{DOCUMENTS_SUFFIX}"));
+    let checked = ensure_plain_collection(&metadata).and_then(|()| no_documents());
+    checked.map_err(|problem| Failure::problem(format!("{}: {problem}", metadata_path.display())))
+}
+
+fn read_collection(
+    folder: &Path,
+    escaped: &str,
+    documents_path: PathBuf,
+) -> Result<DumpedCollection> {
+    let length = fs::metadata(&documents_path).map(|metadata| metadata.len());
+    let bytes = length.map_err(|error| Failure::io("cannot read", &documents_path, &error))?;
+    let metadata_path = folder.join(format!("{escaped}{METADATA_SUFFIX}"));
+    let metadata = match metadata_path.exists() {
+        true => read_metadata(&metadata_path)?,
+        false => Document::new(),
+    };
+    let wrong =
+        |problem: String| Failure::problem(format!("{}: {problem}", metadata_path.display()));
+    let name = match metadata.get("collectionName") {
+        Some(Bson::String(name)) => name.clone(),
+        _ => unescape_name(escaped).ok_or_else(|| wrong("the name cannot be read".into()))?,
+    };
+    ensure_plain_collection(&metadata).map_err(wrong)?;
+    Ok(DumpedCollection {
+        name,
+        documents_path,
+        bytes,
+        indexes: read_indexes(&metadata).map_err(wrong)?,
+    })
+}
+
+fn read_metadata(path: &Path) -> Result<Document> {
+    let wrong = |problem: String| Failure::problem(format!("{}: {problem}", path.display()));
+    let file = File::open(path).map_err(|error| Failure::io("cannot read", path, &error))?;
+    let value: Value = serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| wrong(format!("this is not JSON: {error}")))?;
+    match Bson::try_from(value) {
+        Ok(Bson::Document(metadata)) => Ok(metadata),
+        Ok(_) => Err(wrong("this is not a document".into())),
+        Err(error) => Err(wrong(format!("this is not extended JSON: {error}"))),
+    }
+}
+
+/// Refuses views, time series, and options that change what a collection accepts.
+fn ensure_plain_collection(metadata: &Document) -> Result<(), String> {
+    match metadata.get_str("type") {
+        Ok("collection") | Err(_) => {}
+        Ok(kind) => return Err(format!("the engine has no collections of the type {kind}")),
+    }
+    let options = metadata.get_document("options").ok();
+    let mut options = options.into_iter().flatten();
+    let unsupported = options.find(|(name, value)| {
+        let is_off = matches!(value, Bson::Boolean(false) | Bson::Null);
+        !is_off && !IGNORED_COLLECTION_OPTIONS.contains(&name.as_str())
+    });
+    match unsupported {
+        Some((name, _)) => Err(format!(
+            "the engine has no collections with the option {name}; remove the option from this file to restore the documents \
+             without it"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn read_indexes(metadata: &Document) -> Result<Vec<Index>, String> {
+    let definitions = match metadata.get("indexes") {
+        None | Some(Bson::Null) => return Ok(Vec::new()),
+        Some(Bson::Array(definitions)) => definitions,
+        Some(_) => return Err("`indexes` is not an array".into()),
+    };
+    let mut indexes = Vec::new();
+    for definition in definitions {
+        let Bson::Document(definition) = definition else {
+            return Err("an index is not a document".into());
+        };
+        let name = definition.get_str("name").unwrap_or("without a name");
+        let failure = |error: String| format!("the index {name} cannot be created: {error}");
+        let raw =
+            RawDocumentBuf::try_from(definition).map_err(|error| failure(error.to_string()))?;
+        let index = Index::from_document(&raw).map_err(|error| failure(error.to_string()))?;
+        // Every collection has the index of `_id`.
+        if definition.get_document("key").is_ok_and(is_key_of_id) {
+            continue;
+        }
+        indexes.push(index);
+    }
+    Ok(indexes)
+}
+
+fn is_key_of_id(key: &Document) -> bool {
+    let direction = match key.get("_id") {
+        Some(Bson::Int32(direction)) => i64::from(*direction),
+        Some(Bson::Int64(direction)) => *direction,
+        Some(Bson::Double(direction)) if *direction == 1.0 => 1,
+        _ => 0,
+    };
+    key.len() == 1 && direction == 1
+}
+
+/// The documents of a dumped collection, read one after the other.
+pub(crate) struct DumpedDocuments {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// The position of the next document.
+    position: u64,
+}
+
+impl DumpedDocuments {
+    pub(crate) fn open(path: &Path) -> Result<DumpedDocuments> {
+        let file = File::open(path).map_err(|error| Failure::io("cannot read", path, &error))?;
+        Ok(DumpedDocuments {
+            path: path.to_owned(),
+            file: BufReader::with_capacity(256 << 10, file),
+            position: 0,
+        })
+    }
+
+    fn read_next(&mut self) -> io::Result<Option<RawDocumentBuf>> {
+        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+        let mut prefix = [0; 4];
+        if !self.read_prefix(&mut prefix)? {
+            return Ok(None);
+        }
+        let length = usize::try_from(i32::from_le_bytes(prefix)).unwrap_or_default();
+        if !(MIN_DOCUMENT_BYTES..=MAX_DOCUMENT_BYTES).contains(&length) {
+            return Err(invalid("the length is not valid".into()));
+        }
+        let mut bytes = vec![0; length];
+        let (start, rest) = bytes.split_at_mut(prefix.len());
+        start.copy_from_slice(&prefix);
+        self.file.read_exact(rest)?;
+        let document = RawDocumentBuf::from_bytes(bytes);
+        let document = document.map_err(|error| invalid(error.to_string()))?;
+        self.position += length as u64;
+        Ok(Some(document))
+    }
+
+    /// Reads the length of a document. Returns `false` at the end of the file.
+    fn read_prefix(&mut self, prefix: &mut [u8]) -> io::Result<bool> {
+        let first = self.file.by_ref().take(1).read(prefix)?;
+        let rest = prefix.get_mut(first..).unwrap_or_default();
+        match first {
+            0 => Ok(false),
+            _ => self.file.read_exact(rest).map(|()| true),
+        }
+    }
+}
+
+impl Iterator for DumpedDocuments {
+    type Item = Result<RawDocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.read_next().map_err(|error| {
+            let problem = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the file ends inside of the document".to_owned(),
+                _ => error.to_string(),
+            };
+            let (path, position) = (self.path.display(), self.position);
+            Failure::problem(format!(
+                "{path}: the document at byte {position} cannot be read: {problem}"
+            ))
+        });
+        next.transpose()
+    }
+}
+
+fn has_documents(directory: &Path) -> Result<bool> {
+    let paths = entries(directory)?;
+    Ok(paths.iter().any(|path| {
+        let name = file_name(path);
+        name.ends_with(DOCUMENTS_SUFFIX) || name.ends_with(".bson.gz")
+    }))
+}
+
+/// Returns the paths in a directory, in the order of the names.
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let failure = |error: io::Error| Failure::io("cannot read", directory, &error);
+    let entries = fs::read_dir(directory).map_err(failure)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<io::Result<Vec<_>>>().map_err(failure)?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_in_urls() {
+        // Examples of `url.PathEscape` of Go.
+        for (name, escaped) in [
+            ("orders", "orders"),
+            ("a/b c", "a%2Fb%20c"),
+            ("100%", "100%25"),
+            ("a;b,c?d", "a%3Bb%2Cc%3Fd"),
+            ("$&+=:@-_.~", "$&+=:@-_.~"),
+            ("ä", "%C3%A4"),
+        ] {
+            assert_eq!(escape_name(name), escaped);
+            assert_eq!(unescape_name(escaped).as_deref(), Some(name));
+        }
+        for wrong in ["%", "%1", "%zz", "%FF"] {
+            assert_eq!(unescape_name(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::fmt;
+use std::io;
+
+use odm_engine::{Error, ErrorKind};
+
+/// The exit code for wrong arguments, as of clap.
+pub(crate) const USAGE_CODE: u8 = 2;
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a command ends, and its exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A problem in the data, the file system, or the state of the database.
+    Problem(String),
+    /// Arguments that are not valid.
+    Usage(String),
+    /// The file cannot be opened.
+    Open(String),
+    /// The reader of the output has closed the pipe.
+    OutputClosed,
+}
+
+impl Failure {
+    pub(crate) fn problem(message: impl Into<String>) -> Failure {
+        Failure::Problem(message.into())
+    }
+
+    /// Returns the failure of an access to a file.
+    pub(crate) fn io(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
+        Failure::Problem(format!("{action} {}: {error}", path.display()))
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::OutputClosed => 0,
+            Failure::Problem(_) => 1,
+            Failure::Usage(_) => USAGE_CODE,
+            Failure::Open(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// Writes the message on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Problem(message) | Failure::Usage(message) | Failure::Open(message) => {
+                f.write_str(&message.replace('\n', " "))
+            }
+            Failure::OutputClosed => f.write_str("the output was closed"),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error.kind() {
+            ErrorKind::BadValue | ErrorKind::NotSupported | ErrorKind::UnknownOperator => {
+                Failure::Usage(error.to_string())
+            }
+            _ => Failure::Problem(error.to_string()),
+        }
+    }
+}
+
+/// Converts an error of the output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+            _ => Failure::Problem(format!("cannot write the output: {error}")),
+        }
+    }
+}
