@@ -485,6 +485,13 @@ impl Database {
         Database::open_store(Box::new(LoggedStore::open(store)?))
     }
 
+    /// Opens the database in a storage other than a file only for reads. Not part of the public interface.
+    #[doc(hidden)]
+    pub fn open_storage_read_only(storage: impl redb::StorageBackend) -> Result<Database> {
+        let store = RedbStore::open_storage_read_only(storage)?;
+        Database::open_store(Box::new(LoggedStore::open(store)?))
+    }
+
     /// Returns a storage as redb sees it, without the pages of checksums, for tests that modify stored data. Not part of the
     /// public interface.
     #[doc(hidden)]

@@ -26,7 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use database_file::{DatabaseFile, FileHandle, RefusedStorage, is_storage_full};
-use read_only::ReadOnlyStorage;
 use redb::backends::FileBackend;
 use redb::{
     Builder, CompactionError, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
@@ -107,9 +106,7 @@ impl RedbStore {
         let opened = file.metadata().map_err(failure)?;
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let storage = ReadOnlyStorage::new(storage);
-        let file = DatabaseFile::new(storage, name, 0).into_read_only();
-        let store = RedbStore::open_file(file)?;
+        let store = RedbStore::open_file(DatabaseFile::read_only(storage, name))?;
         store.ensure_current(path, &opened)?;
         Ok(store)
     }
@@ -144,6 +141,14 @@ impl RedbStore {
         RedbStore::open_file(DatabaseFile::new(storage, "the storage".into(), log_bytes))
     }
 
+    /// Opens the file that `storage` represents for reads.
+    ///
+    /// # Errors
+    /// See [`open_read_only`](RedbStore::open_read_only).
+    pub(crate) fn open_storage_read_only(storage: impl StorageBackend) -> Result<RedbStore> {
+        RedbStore::open_file(DatabaseFile::read_only(storage, "the storage".into()))
+    }
+
     fn open_file(file: DatabaseFile) -> Result<RedbStore> {
         let file = Arc::new(file);
         let opened = OpenDatabase::open(&file)?;
@@ -153,7 +158,8 @@ impl RedbStore {
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
         };
-        if is_new && store.file.is_read_only() {
+        // The creation of a file has two commits. After a crash in between, the file has no format version.
+        if store.is_read_only() && (is_new || store.format_version()?.is_none()) {
             return Err(store.file.empty_file_error());
         }
         if is_new {

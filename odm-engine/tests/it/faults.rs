@@ -187,9 +187,13 @@ fn check(at: u64, log_bytes: u64, fault: Fault, states: &[Dump]) {
     let case = format!(
         "log of {log_bytes} bytes, operation {at}, {fault:?}, {step_count} steps acknowledged"
     );
-    let database = Database::open_storage(disk.restarted()).expect(&case);
+    let disk = disk.restarted();
+    let read = read_only(&disk, &case);
+    let database = Database::open_storage(disk).expect(&case);
     database.validate().expect(&case);
     let actual = Dump::of(&database);
+    // Without a commit, there is no database to read.
+    assert!(read.as_ref().unwrap_or(&states[0]) == &actual, "{case}");
     let next = states.get(step_count + 1);
     assert!(
         actual == states[step_count] || Some(&actual) == next,
@@ -197,6 +201,23 @@ fn check(at: u64, log_bytes: u64, fault: Fault, states: &[Dump]) {
     );
     insert(&database, "b", 900..901).expect(&case);
     database.validate().expect(&case);
+}
+
+/// Reads the database on a disk after a fault, without a change of the disk. Returns `None` without a commit.
+fn read_only(disk: &Disk, case: &str) -> Option<Dump> {
+    let before = disk.content();
+    let dump = match Database::open_storage_read_only(disk.clone()) {
+        Ok(database) => {
+            database.validate().expect(case);
+            Some(Dump::of(&database))
+        }
+        Err(error) => {
+            assert!(error.is_foreign_file(), "{case}: {error}");
+            None
+        }
+    };
+    assert!(disk.content() == before, "{case}");
+    dump
 }
 
 /// Returns the number of different losses to try at each position, and the step between positions.

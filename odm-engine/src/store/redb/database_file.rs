@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use redb::{BackendError, StorageBackend};
 
 use super::page_checksums::{PAGE_SIZE_BYTES, PageChecksums, PagePositions};
+use super::read_only::ReadOnlyStorage;
 
 /// The first bytes of every redb file.
 const REDB_MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -156,10 +157,11 @@ impl DatabaseFile {
         }
     }
 
-    /// Returns the file on a storage that keeps all writes in memory.
-    pub(super) fn into_read_only(mut self) -> DatabaseFile {
-        self.is_read_only = true;
-        self
+    /// Returns the file on a storage that stays unchanged: all writes stay in memory.
+    pub(super) fn read_only(storage: impl StorageBackend, name: String) -> DatabaseFile {
+        let mut file = DatabaseFile::new(ReadOnlyStorage::new(storage), name, 0);
+        file.is_read_only = true;
+        file
     }
 
     /// Whether the storage keeps all writes in memory.
