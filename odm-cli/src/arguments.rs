@@ -51,7 +51,7 @@ pub(crate) enum Command {
     },
     /// Checks all documents and index entries. The exit code is 1 if the file is damaged.
     Validate { file: PathBuf },
-    /// Copies the database into a new file without gaps.
+    /// Copies the database into a new file.
     Backup { file: PathBuf, copy: PathBuf },
     /// Gives the space of deleted documents back to the file system. Needs room for a second file.
     Compact { file: PathBuf },
