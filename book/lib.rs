@@ -47,6 +47,7 @@ pages! {
     Validation: "validation.md",
     Observability: "observability.md",
     Embedded: "embedded.md",
+    Operate: "operate.md",
     MongoDb: "mongodb.md",
     Moving: "moving.md",
     Performance: "performance.md",

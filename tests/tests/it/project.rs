@@ -56,7 +56,7 @@ fn mongodb_alone_needs_no_engine() {
 
 #[test]
 fn lower_crates_do_not_depend_on_odm() {
-    for package in ["odm-engine", "odm-derive"] {
+    for package in ["odm-engine", "odm-derive", "odm-cli"] {
         let with = dependencies(&["-p", package]);
         for above in ["odm", "mongodb", "tokio"] {
             assert!(!with.contains(above), "{package} depends on {above}");
@@ -545,6 +545,7 @@ fn retired_words_stay_out_of_documents_and_comments() {
         "odm/src",
         "odm-derive/src",
         "odm-engine/src",
+        "odm-cli/src",
         "tests",
         "examples",
         "benches",
