@@ -366,6 +366,9 @@ impl Database {
     /// file. The disk needs room for both files. The name of the new file ends with `.unfinished` until then, and the next compaction
     /// or backup to the same path removes a file that a crash left behind.
     ///
+    /// Other processes may try to open the file meanwhile, and get an error. On Windows, no process may try: a process that opens the
+    /// old file in the moment of the replacement would write to the old file.
+    ///
     /// The new file has the permissions of the old file, and the newest [format](DatabaseStats::format_version). A hard link to the old
     /// file keeps the old content.
     ///

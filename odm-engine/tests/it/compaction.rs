@@ -1,7 +1,11 @@
 //! The compaction of a closed file.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Database, Delete, Direction, ErrorKind, Index};
@@ -124,6 +128,64 @@ fn a_file_in_use_stays() {
     let database = Database::open_read_only(&path).unwrap();
     assert_eq!(kind(), ErrorKind::InUse);
     assert_eq!(all(&database, "c").len(), 20);
+}
+
+/// A compaction replaces the file between the open and the lock of a writer. The writer must not write to the replaced file.
+#[cfg(unix)]
+#[test]
+fn writers_between_compactions_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    create(&path, 1).close();
+    let is_over = AtomicBool::new(false);
+    let (acknowledged, compactions) = thread::scope(|scope| {
+        let writers: Vec<_> = (1..=2)
+            .map(|writer| {
+                let (path, is_over) = (&path, &is_over);
+                scope.spawn(move || {
+                    let mut acknowledged = Vec::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        match Database::open(path) {
+                            Ok(database) => {
+                                let id =
+                                    writer * 100_000 + i32::try_from(acknowledged.len()).unwrap();
+                                insert(&database, id..id + 1);
+                                acknowledged.push(id);
+                                database.close();
+                                thread::sleep(Duration::from_millis(1));
+                            }
+                            Err(error) => assert!(error.is_in_use(), "{error}"),
+                        }
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        let (start, mut compactions) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_secs(2) || compactions < 10 {
+            match Database::compact_file(&path) {
+                Ok(_) => compactions += 1,
+                Err(error) => assert!(error.is_in_use(), "{error}"),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let acknowledged = writers.into_iter().map(|writer| writer.join().unwrap());
+        (acknowledged.flatten().collect::<Vec<_>>(), compactions)
+    });
+    assert!(acknowledged.len() > 3 && compactions >= 10);
+    let database = Database::open(&path).unwrap();
+    database.validate().unwrap();
+    let stored: BTreeSet<_> = all(&database, "c")
+        .iter()
+        .map(|document| document.get_i32("_id").unwrap())
+        .collect();
+    let lost = acknowledged.iter().filter(|id| !stored.contains(id));
+    assert_eq!(
+        lost.count(),
+        0,
+        "of {} writes and {compactions} compactions",
+        acknowledged.len()
+    );
 }
 
 #[test]
