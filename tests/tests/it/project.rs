@@ -238,91 +238,54 @@ fn modules_use_only_lower_layers() {
             &["write", "pending"],
             &["action", "session::Session", "session::database"],
         ),
-        // The kinds of derived data do not know each other.
-        (
-            "odm/src",
-            &["write/references"],
-            &[
-                "write::copies",
-                "write::rollups",
-                "write::arrays",
-                "write::computed",
-            ],
-        ),
-        (
-            "odm/src",
-            &["write/copies"],
-            &[
-                "write::references",
-                "write::rollups",
-                "write::arrays",
-                "write::computed",
-            ],
-        ),
-        (
-            "odm/src",
-            &["write/rollups"],
-            &[
-                "write::references",
-                "write::copies",
-                "write::arrays",
-                "write::computed",
-            ],
-        ),
-        (
-            "odm/src",
-            &["write/arrays"],
-            &[
-                "write::references",
-                "write::copies",
-                "write::rollups",
-                "write::computed",
-            ],
-        ),
-        (
-            "odm/src",
-            &["write/computed"],
-            &[
-                "write::references",
-                "write::copies",
-                "write::rollups",
-                "write::arrays",
-            ],
-        ),
-        // Pending work knows the records and not the kinds.
-        (
-            "odm/src",
-            &["pending"],
-            &[
-                "write::references",
-                "write::copies",
-                "write::rollups",
-                "write::arrays",
-                "write::computed",
-            ],
-        ),
     ];
     let mut against = Vec::new();
     for (crate_, below, above) in arrows {
         for module in *below {
-            for file in module_files(&root().join(crate_), module) {
-                let code = fs::read_to_string(&file).expect("a source file");
-                // Documentation and tests may use any module.
-                let code = code.split("#[cfg(test)]").next().unwrap_or_default();
-                for used in used_paths(code, module) {
-                    let mut above = above.iter();
-                    if above.any(|above| is_at_or_below(&used, above)) {
-                        against.push(format!("{}: {used}", file.display()));
-                    }
-                }
-            }
+            against.extend(uses_of(crate_, module, above));
         }
     }
+    // The kinds of derived data do not know each other. Pending work knows the records and not the kinds.
+    let kinds = derived_data_kinds();
+    for kind in &kinds {
+        let others = kinds.iter().filter(|other| *other != kind);
+        let others: Vec<_> = others.map(|other| format!("write::{other}")).collect();
+        against.extend(uses_of("odm/src", &format!("write/{kind}"), &others));
+    }
+    let kinds: Vec<_> = kinds.iter().map(|kind| format!("write::{kind}")).collect();
+    against.extend(uses_of("odm/src", "pending", &kinds));
     assert!(
         against.is_empty(),
         "against the arrows:\n{}",
         against.join("\n")
     );
+}
+
+/// Returns the folders of the write path: one for each kind of derived data.
+fn derived_data_kinds() -> Vec<String> {
+    let entries = fs::read_dir(root().join("odm/src/write")).expect("the write path");
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let kinds: Vec<_> = folders
+        .map(|folder| folder.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(kinds.len() >= 5, "{kinds:?}");
+    kinds
+}
+
+/// Returns the uses of the modules `above` in a module. Documentation and tests may use any module.
+fn uses_of(crate_: &str, module: &str, above: &[impl AsRef<str>]) -> Vec<String> {
+    let mut uses = Vec::new();
+    for file in module_files(&root().join(crate_), module) {
+        let code = fs::read_to_string(&file).expect("a source file");
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        for used in used_paths(code, module) {
+            let mut above = above.iter();
+            if above.any(|above| is_at_or_below(&used, above.as_ref())) {
+                uses.push(format!("{}: {used}", file.display()));
+            }
+        }
+    }
+    uses
 }
 
 /// Whether a path is the path of a module or of an item in the module.
