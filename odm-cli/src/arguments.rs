@@ -57,7 +57,8 @@ pub(crate) enum Command {
     Compact { file: PathBuf },
     /// Writes the documents and indexes in the form of mongodump: DIRECTORY/DATABASE/COLLECTION.bson.
     Dump(DumpArguments),
-    /// Inserts the documents and creates the indexes of a dump of mongodump or of `odm dump`.
+    /// Inserts the documents and creates the indexes of a dump of mongodump or of `odm dump`. Checks the whole dump first, in a
+    /// temporary database beside the file.
     Restore(RestoreArguments),
     /// Prints all documents of a collection as JSON lines or as CSV.
     Export(ExportArguments),
@@ -100,7 +101,7 @@ pub(crate) struct RestoreArguments {
     /// Drops each collection of the dump before the restore.
     #[arg(long)]
     pub(crate) drop: bool,
-    /// Reads and checks the dump, and writes nothing.
+    /// Checks the dump as a restore does before the first write, and leaves the file unchanged.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The database to restore, if the dump has several databases.

@@ -1,8 +1,9 @@
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use odm_engine::{Count, Database};
 use serde_json::json;
 
@@ -23,52 +24,93 @@ const NO_EXPIRY: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 pub(super) fn run(arguments: &RestoreArguments, output: &mut Output) -> Result<()> {
     let folder = find_database(&arguments.directory, arguments.database.as_deref())?;
     let collections = read_collections(&folder)?;
-    if arguments.dry_run {
-        return check_only(arguments, &collections, output);
-    }
-    let database = Database::open(&arguments.file);
-    let database = database.map_err(|error| Failure::Open(error.to_string()))?;
-    database.set_expiry_period(NO_EXPIRY);
-    prepare(&database, &collections, arguments.drop)?;
-    let bar = progress_bar(&collections);
-    for collection in &collections {
-        let documents = restore_collection(&database, collection, &bar)?;
-        report(collection, documents, output)?;
-    }
-    bar.finish_and_clear();
-    database.close();
-    Ok(())
+    let counts = match arguments.dry_run {
+        true => check_only(arguments, &collections)?,
+        false => restore(arguments, &collections)?,
+    };
+    // A closed output must not end a restore, so the output comes last.
+    let mut reports = collections.iter().zip(counts);
+    reports.try_for_each(|(collection, documents)| report(collection, documents, output))
 }
 
-/// Reads the whole dump, and compares the names with the database.
-fn check_only(
-    arguments: &RestoreArguments,
-    collections: &[DumpedCollection],
-    output: &mut Output,
-) -> Result<()> {
-    if arguments.file.exists() && !arguments.drop {
-        ensure_empty(&super::open_read_only(&arguments.file)?, collections)?;
+/// Checks the dump without a write to the file. Returns the numbers of documents.
+fn check_only(arguments: &RestoreArguments, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
+    if arguments.file.exists() {
+        let database = super::open_read_only(&arguments.file)?;
+        ensure_replaceable(&database, collections, arguments.drop)?;
     }
-    for collection in collections {
-        let mut documents = 0;
-        for document in DumpedDocuments::open(&collection.documents_path)? {
-            document?;
-            documents += 1;
+    check_dump(&arguments.file, collections)
+}
+
+/// Checks the dump, and then restores the dump into the file. Returns the numbers of documents.
+fn restore(arguments: &RestoreArguments, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
+    let file = &arguments.file;
+    // A file that cannot be opened ends the restore before the long check. A new file is created after the check.
+    let existing = file.exists().then(|| open(file)).transpose()?;
+    if let Some(database) = &existing {
+        ensure_replaceable(database, collections, arguments.drop)?;
+    }
+    check_dump(file, collections)?;
+    let database = match existing {
+        Some(database) => database,
+        None => open(file)?,
+    };
+    if arguments.drop {
+        for collection in collections {
+            database.drop_collection(&collection.name)?;
         }
-        report(collection, documents, output)?;
     }
-    Ok(())
+    let counts = restore_collections(&database, collections, "restore")?;
+    database.close();
+    Ok(counts)
 }
 
-/// Drops the collections of the dump, or makes sure that they have no documents.
-fn prepare(database: &Database, collections: &[DumpedCollection], drops: bool) -> Result<()> {
-    if !drops {
-        return ensure_empty(database, collections);
+fn open(file: &Path) -> Result<Database> {
+    Database::open(file).map_err(|error| Failure::Open(error.to_string()))
+}
+
+/// Restores the dump into a temporary database beside the file, so that nothing is dropped for a dump that cannot be restored. Every
+/// rule of the engine is checked: valid documents, unique keys, names, indexes. Returns the numbers of documents.
+fn check_dump(file: &Path, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
+    let parent = file.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    // Only the owner can open the folder.
+    let folder = tempfile::Builder::new()
+        .prefix(".odm-restore-check-")
+        .tempdir_in(parent)
+        .map_err(|error| Failure::io("cannot create a folder in", parent, &error))?;
+    let database = open(&folder.path().join("check.odm"))?;
+    let checked = restore_collections(&database, collections, "check");
+    database.close();
+    checked.map_err(|failure| Failure::Problem(format!("{failure}; nothing was written")))
+}
+
+fn restore_collections(
+    database: &Database,
+    collections: &[DumpedCollection],
+    action: &'static str,
+) -> Result<Vec<u64>> {
+    database.set_expiry_period(NO_EXPIRY);
+    let bar = progress_bar(collections, action);
+    let counts = collections
+        .iter()
+        .map(|collection| restore_collection(database, collection, &bar));
+    let counts = counts.collect();
+    bar.finish_and_clear();
+    counts
+}
+
+/// Makes sure that the collections of the dump have no documents, unless they are dropped.
+fn ensure_replaceable(
+    database: &Database,
+    collections: &[DumpedCollection],
+    drops: bool,
+) -> Result<()> {
+    match drops {
+        true => Ok(()),
+        false => ensure_empty(database, collections),
     }
-    for collection in collections {
-        database.drop_collection(&collection.name)?;
-    }
-    Ok(())
 }
 
 fn ensure_empty(database: &Database, collections: &[DumpedCollection]) -> Result<()> {
@@ -95,7 +137,8 @@ fn restore_collection(
     let name = &collection.name;
     bar.set_message(name.clone());
     if !database.list_collections()?.contains(name) {
-        database.create_collection(name)?;
+        let created = database.create_collection(name);
+        created.map_err(|error| Failure::problem(format!("the collection {name}: {error}")))?;
     }
     let mut restored = 0;
     let mut batch = Batch::default();
@@ -190,11 +233,15 @@ fn report(collection: &DumpedCollection, documents: u64, output: &mut Output) ->
 }
 
 /// Returns a bar of the bytes of the dump on the standard error, which is hidden unless the standard error is a terminal.
-fn progress_bar(collections: &[DumpedCollection]) -> ProgressBar {
+fn progress_bar(collections: &[DumpedCollection], action: &'static str) -> ProgressBar {
     let bytes = collections.iter().map(|collection| collection.bytes).sum();
     let target = match io::stderr().is_terminal() {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };
-    ProgressBar::with_draw_target(Some(bytes), target)
+    let bar = ProgressBar::with_draw_target(Some(bytes), target).with_prefix(action);
+    match ProgressStyle::with_template("{prefix} {msg} {wide_bar} {bytes}/{total_bytes}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }

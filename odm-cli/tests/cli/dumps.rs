@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
@@ -368,6 +369,73 @@ fn damaged_documents_are_named() {
         let arguments = [dump.to_str().unwrap(), "--drop"];
         let error = failure(&run_on("restore", &shop.path("new.odm"), &arguments), 1);
         assert!(error.contains(message), "{error}");
+        assert!(!shop.path("new.odm").exists());
+    }
+}
+
+/// A dump that cannot be restored completely drops nothing, wherever the problem is.
+#[test]
+fn a_wrong_dump_leaves_the_collections_of_the_file() {
+    let shop = Shop::new();
+    let database = Database::open(shop.file()).unwrap();
+    insert(&database, "parts", vec![rawdoc! { "_id": 7 }]);
+    database.close();
+    let truncated = &DOCUMENTS[..DOCUMENTS.len() - 1];
+    let mut not_utf8 = DOCUMENTS.to_vec();
+    not_utf8[24] = 0xff;
+    let twice = [DOCUMENTS, DOCUMENTS].concat();
+    let unique = r#"{"indexes":[{"v":2,"key":{"missing":1},"name":"unique","unique":true}],"collectionName":"parts"}"#;
+    for (documents, metadata, message) in [
+        (truncated, METADATA, "byte 26"),
+        (&not_utf8, METADATA, "document 1 of parts"),
+        (&twice, METADATA, "document 3 of parts"),
+        (DOCUMENTS, unique, "the indexes of parts"),
+    ] {
+        let dump = write_dump(&shop, documents, metadata);
+        // The collection before the wrong one is not replaced either.
+        fs::write(dump.join("test/orders.bson"), "").unwrap();
+        fs::write(dump.join("test/orders.metadata.json"), "{}").unwrap();
+        for option in ["--drop", "--dry-run"] {
+            let mut arguments = vec![dump.to_str().unwrap(), "--drop", option];
+            arguments.dedup();
+            let before = fs::read_dir(shop.path(".")).unwrap().count();
+            let error = failure(&shop.run("restore", &arguments), 1);
+            assert!(
+                error.contains(message) && error.contains("nothing was written"),
+                "{error}"
+            );
+            let after = fs::read_dir(shop.path(".")).unwrap().count();
+            assert_eq!(after, before, "the temporary database is removed");
+            let database = Database::open(shop.file()).unwrap();
+            assert_eq!(all(&database, "parts"), [rawdoc! { "_id": 7 }]);
+            assert_eq!(all(&database, "orders").len(), 2_500);
+        }
+    }
+}
+
+/// The reader of the output does not decide how much is restored.
+#[test]
+fn a_restore_into_a_closed_pipe_is_complete() {
+    let shop = Shop::new();
+    let folder = shop.path("dump/shop");
+    fs::create_dir_all(&folder).unwrap();
+    // The reports are longer than the buffer of the output.
+    for number in 100..150 {
+        let name = format!("{}{number}", "n".repeat(197));
+        fs::write(folder.join(format!("{name}.bson")), DOCUMENTS).unwrap();
+        fs::write(folder.join(format!("{name}.metadata.json")), "{}").unwrap();
+    }
+    let file = shop.path("new.odm");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_odm"));
+    let program = program.arg("restore").arg(&file).arg(&folder);
+    let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    let database = Database::open(&file).unwrap();
+    let collections = database.list_collections().unwrap();
+    assert_eq!(collections.len(), 50);
+    for collection in collections {
+        assert_eq!(all(&database, &collection).len(), 2);
     }
 }
 
