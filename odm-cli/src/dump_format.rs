@@ -19,6 +19,9 @@ use crate::failure::{Failure, Result};
 pub(crate) const DOCUMENTS_SUFFIX: &str = ".bson";
 pub(crate) const METADATA_SUFFIX: &str = ".metadata.json";
 
+/// The file with the writes during a dump of mongodump with `--oplog`.
+const OPLOG_FILE: &str = "oplog.bson";
+
 /// The largest document of a dump, in bytes: MongoDB's limit of 16 MiB, and 16 KiB for documents of the server.
 const MAX_DOCUMENT_BYTES: usize = (16 << 20) + (16 << 10);
 
@@ -81,19 +84,28 @@ fn unescape_name(escaped: &str) -> Option<String> {
 
 /// Returns the folder with the collections: the directory itself, or the folder of the only or the named database.
 pub(crate) fn find_database(directory: &Path, database: Option<&str>) -> Result<PathBuf> {
+    let databases = databases(directory)?;
+    let has_databases = !databases.is_empty();
+    // mongodump writes the file beside the folders of the databases.
+    if has_databases && directory.join(OPLOG_FILE).exists() {
+        return Err(Failure::problem(format!(
+            "{} is a dump with --oplog, whose documents are complete only with the writes in {OPLOG_FILE}, which the engine cannot \
+             replay; make a dump without --oplog",
+            directory.display()
+        )));
+    }
     if let Some(database) = database {
         return Ok(directory.join(database));
     }
-    if has_documents(directory)? {
-        return Ok(directory.to_owned());
-    }
-    let mut databases = Vec::new();
-    for path in entries(directory)? {
-        // A name that starts with a dot belongs to a dump that is not complete.
-        let is_hidden = file_name(&path).starts_with('.');
-        if path.is_dir() && !is_hidden && has_documents(&path)? {
-            databases.push(path);
+    match (has_documents(directory)?, has_databases) {
+        (true, true) => {
+            return Err(Failure::problem(format!(
+                "{} has both files that end with .bson and folders of databases; use the folder of one database",
+                directory.display()
+            )));
         }
+        (true, false) => return Ok(directory.to_owned()),
+        (false, _) => {}
     }
     match databases.as_slice() {
         [] => Err(Failure::problem(format!(
@@ -110,6 +122,19 @@ pub(crate) fn find_database(directory: &Path, database: Option<&str>) -> Result<
             )))
         }
     }
+}
+
+/// Returns the folders in a directory that have documents.
+fn databases(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut databases = Vec::new();
+    for path in entries(directory)? {
+        // A name that starts with a dot belongs to a dump that is not complete.
+        let is_hidden = file_name(&path).starts_with('.');
+        if path.is_dir() && !is_hidden && has_documents(&path)? {
+            databases.push(path);
+        }
+    }
+    Ok(databases)
 }
 
 /// Reads the list of the collections in the folder of a database, and their indexes.

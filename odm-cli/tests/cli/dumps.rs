@@ -461,6 +461,13 @@ fn a_directory_without_a_single_dump_is_refused() {
     assert!(failure(&restore(&["--database", "second", "--drop"]), 1).contains("view"));
     fs::write(dump.join("second/d.bson.gz"), "").unwrap();
     assert!(failure(&restore(&["--database", "second"]), 1).contains("compressed"));
+    fs::remove_dir_all(dump.join("second")).unwrap();
+    fs::write(dump.join("c.bson"), DOCUMENTS).unwrap();
+    assert!(failure(&restore(&[]), 1).contains("both files that end with .bson and folders"));
+    fs::rename(dump.join("c.bson"), dump.join("oplog.bson")).unwrap();
+    for arguments in [vec![], vec!["--database", "test"]] {
+        assert!(failure(&restore(&arguments), 1).contains("a dump with --oplog"));
+    }
     let empty = shop.path("empty");
     assert!(failure(&run_on("restore", &file, &[empty.to_str().unwrap()]), 1).contains("empty"));
     fs::create_dir(&empty).unwrap();
