@@ -5,13 +5,17 @@
 //! | `COLLECTION.bson` | the documents as BSON, one after the other |
 //! | `COLLECTION.metadata.json` | the indexes as canonical extended JSON |
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use odm_engine::Index;
 use serde_json::Value;
+use sha1::{Digest, Sha1};
 
 use crate::extended_json;
 use crate::failure::{Failure, Result};
@@ -27,6 +31,12 @@ const MAX_DOCUMENT_BYTES: usize = (16 << 20) + (16 << 10);
 
 /// The length of the smallest document, in bytes.
 const MIN_DOCUMENT_BYTES: usize = 5;
+
+/// The longest name of a file without a suffix, in bytes. File systems allow 255 bytes, of which `.metadata.json.gz` needs 17.
+const MAX_NAME_BYTES: usize = 238;
+
+/// The length of the start of a name that is too long, in bytes.
+const TRUNCATED_NAME_BYTES: usize = 208;
 
 /// The options of a collection that have no effect in the engine.
 const IGNORED_COLLECTION_OPTIONS: [&str; 3] = ["autoIndexId", "flags", "uuid"];
@@ -57,9 +67,21 @@ pub(crate) fn metadata_of(collection: &str, indexes: &[Index]) -> Result<Value> 
     }))
 }
 
-/// Returns the name of the files of a collection, without a suffix. As mongodump, escapes the bytes that a segment of a URL path
-/// cannot contain.
-pub(crate) fn escape_name(collection: &str) -> String {
+/// Returns the name of the files of a collection, without a suffix. As mongodump, truncates a name that would be too long for a file,
+/// and adds a hash of the whole name.
+pub(crate) fn file_stem(collection: &str) -> String {
+    let escaped = escape_name(collection);
+    match escaped.get(..TRUNCATED_NAME_BYTES) {
+        Some(start) if escaped.len() > MAX_NAME_BYTES => {
+            let hash = BASE64_URL_SAFE_NO_PAD.encode(Sha1::digest(collection));
+            format!("{start}%24{hash}")
+        }
+        _ => escaped,
+    }
+}
+
+/// Escapes the bytes that a segment of a URL path cannot contain, as mongodump does.
+fn escape_name(collection: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+=:@".contains(&byte);
     let mut escaped = String::new();
     for byte in collection.bytes() {
@@ -155,13 +177,31 @@ pub(crate) fn read_collections(folder: &Path) -> Result<Vec<DumpedCollection>> {
             ensure_documents(folder, escaped, &path)?;
         }
     }
-    match collections.is_empty() {
-        true => Err(Failure::problem(format!(
+    if collections.is_empty() {
+        return Err(Failure::problem(format!(
             "{} has no file that ends with .bson",
             folder.display()
-        ))),
-        false => Ok(collections),
+        )));
     }
+    ensure_different_names(&collections)?;
+    Ok(collections)
+}
+
+/// Refuses two files of one collection, such as `a.bson` and `%61.bson`.
+fn ensure_different_names(collections: &[DumpedCollection]) -> Result<()> {
+    let mut paths = HashMap::new();
+    for collection in collections {
+        let path = &collection.documents_path;
+        if let Some(other) = paths.insert(&collection.name, path) {
+            return Err(Failure::problem(format!(
+                "{} and {} are both of the collection {}",
+                other.display(),
+                path.display(),
+                collection.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses metadata without documents: of a view, or of an incomplete dump.
@@ -180,19 +220,17 @@ fn read_collection(
     escaped: &str,
     documents_path: PathBuf,
 ) -> Result<DumpedCollection> {
-    let length = fs::metadata(&documents_path).map(|metadata| metadata.len());
-    let bytes = length.map_err(|error| Failure::io("cannot read", &documents_path, &error))?;
+    let bytes = length_of_file(&documents_path)?;
     let metadata_path = folder.join(format!("{escaped}{METADATA_SUFFIX}"));
-    let metadata = match metadata_path.exists() {
-        true => read_metadata(&metadata_path)?,
-        false => Document::new(),
-    };
     let wrong =
         |problem: String| Failure::problem(format!("{}: {problem}", metadata_path.display()));
-    let name = match metadata.get("collectionName") {
-        Some(Bson::String(name)) => name.clone(),
-        _ => unescape_name(escaped).ok_or_else(|| wrong("the name cannot be read".into()))?,
-    };
+    if !metadata_path.exists() {
+        return Err(wrong(
+            "the file with the indexes is missing; write {} into this file to restore the documents without indexes".into(),
+        ));
+    }
+    let metadata = read_metadata(&metadata_path)?;
+    let name = name_of(escaped, &metadata).map_err(wrong)?;
     ensure_plain_collection(&metadata).map_err(wrong)?;
     Ok(DumpedCollection {
         name,
@@ -202,7 +240,36 @@ fn read_collection(
     })
 }
 
+/// Returns the name of a collection. The metadata has the name, which matters for files with a truncated name.
+fn name_of(escaped: &str, metadata: &Document) -> Result<String, String> {
+    let unescaped = unescape_name(escaped);
+    match metadata.get("collectionName") {
+        None => unescaped.ok_or_else(|| "the name of the file cannot be read".into()),
+        Some(Bson::String(name))
+            if unescaped.as_ref() == Some(name) || file_stem(name) == escaped =>
+        {
+            Ok(name.clone())
+        }
+        Some(name) => Err(format!(
+            "the name of the file does not belong to `collectionName`, which is {name}"
+        )),
+    }
+}
+
+/// Returns the length of a regular file.
+fn length_of_file(path: &Path) -> Result<u64> {
+    let metadata = fs::metadata(path).map_err(|error| Failure::io("cannot read", path, &error))?;
+    match metadata.is_file() {
+        true => Ok(metadata.len()),
+        false => Err(Failure::problem(format!(
+            "{} is not a file",
+            path.display()
+        ))),
+    }
+}
+
 fn read_metadata(path: &Path) -> Result<Document> {
+    length_of_file(path)?;
     let wrong = |problem: String| Failure::problem(format!("{}: {problem}", path.display()));
     let file = File::open(path).map_err(|error| Failure::io("cannot read", path, &error))?;
     let value: Value = serde_json::from_reader(BufReader::new(file))
@@ -381,5 +448,27 @@ mod tests {
         for wrong in ["%", "%1", "%zz", "%FF"] {
             assert_eq!(unescape_name(wrong), None);
         }
+    }
+
+    #[test]
+    fn long_names_end_with_a_hash() {
+        assert_eq!(file_stem(&"a".repeat(238)), "a".repeat(238));
+        // printf 'a%.0s' {1..239} | sha1sum, in base64url
+        let hash = "_cMIV897lX9H69gojV5ddCb0Q5Q";
+        assert_eq!(
+            file_stem(&"a".repeat(239)),
+            format!("{}%24{hash}", "a".repeat(208))
+        );
+        let metadata = doc! { "collectionName": "ä".repeat(100) };
+        let stem = file_stem(&"ä".repeat(100));
+        assert_eq!(
+            (stem.len(), name_of(&stem, &metadata)),
+            (238, Ok("ä".repeat(100)))
+        );
+        assert!(name_of("a%24b", &metadata).is_err());
+        assert_eq!(
+            name_of("a%2fb", &doc! { "collectionName": "a/b" }).as_deref(),
+            Ok("a/b")
+        );
     }
 }

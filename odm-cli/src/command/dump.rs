@@ -1,7 +1,7 @@
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use bson::rawdoc;
 use odm_engine::{Database, Find};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{ensure_collection, open_read_only};
 use crate::arguments::DumpArguments;
-use crate::dump_format::{DOCUMENTS_SUFFIX, METADATA_SUFFIX, escape_name, metadata_of};
+use crate::dump_format::{DOCUMENTS_SUFFIX, METADATA_SUFFIX, file_stem, metadata_of};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
@@ -57,7 +57,7 @@ fn database_name(arguments: &DumpArguments) -> Result<String> {
 
 /// Writes both files of a collection. Returns the number of documents.
 fn dump_collection(database: &Database, collection: &str, folder: &Path) -> Result<u64> {
-    let name = escape_name(collection);
+    let name = file_stem(collection);
     let path = folder.join(format!("{name}{DOCUMENTS_SUFFIX}"));
     let failure = |error: io::Error| Failure::io("cannot write", &path, &error);
     let find = Find {
@@ -110,7 +110,9 @@ impl UnfinishedFolder {
             )));
         }
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let path = directory.join(format!(".{name}.{}.unfinished", process::id()));
+        // The state is random. The number of the process is the same in each container.
+        let random = RandomState::new().hash_one(target);
+        let path = directory.join(format!(".{name}.{random:016x}.unfinished"));
         let created = fs::create_dir_all(directory).and_then(|()| fs::create_dir(&path));
         created.map_err(|error| Failure::io("cannot create", &path, &error))?;
         Ok(UnfinishedFolder { path })
@@ -118,7 +120,9 @@ impl UnfinishedFolder {
 
     /// Gives the folder its final name.
     fn finish(self, target: &Path) -> Result<()> {
-        let renamed = fs::rename(&self.path, target).and_then(|()| sync_parent(target));
+        let renamed = sync_directory(&self.path)
+            .and_then(|()| fs::rename(&self.path, target))
+            .and_then(|()| target.parent().map_or(Ok(()), sync_directory));
         renamed.map_err(|error| Failure::io("cannot create", target, &error))
     }
 }
@@ -130,10 +134,10 @@ impl Drop for UnfinishedFolder {
     }
 }
 
-/// Makes the name of a folder durable.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) if cfg!(unix) => File::open(parent)?.sync_all(),
-        _ => Ok(()),
+/// Makes the names in a directory durable.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    match cfg!(unix) {
+        true => File::open(directory)?.sync_all(),
+        false => Ok(()),
     }
 }

@@ -203,6 +203,8 @@ fn a_restored_dump_has_the_same_documents_and_indexes() {
     let documents = documents_of_every_type();
     let database = Database::open(shop.file()).unwrap();
     insert(&database, "types/100% ä", documents.clone());
+    // The name is too long for a file.
+    insert(&database, &"ä".repeat(100), vec![rawdoc! { "_id": 1 }]);
     let collation = rawdoc! { "locale": "en", "strength": 2 };
     let collation = odm_engine::Collation::from_document(&collation).unwrap();
     let indexes = [
@@ -265,7 +267,7 @@ fn a_restored_dump_has_the_same_documents_and_indexes() {
             .map(|file| file.file_name().unwrap().to_owned());
         names.zip(content).collect::<Vec<_>>()
     };
-    assert_eq!(files(&first).len(), 6);
+    assert_eq!(files(&first).len(), 8);
     assert!(files(&first) == files(&second));
 }
 
@@ -299,6 +301,18 @@ fn a_dry_run_writes_nothing() {
     assert!(fs::read(shop.file()).unwrap() == before);
 }
 
+#[test]
+fn two_files_of_one_collection_are_refused() {
+    let shop = Shop::new();
+    let dump = write_dump(&shop, DOCUMENTS, METADATA);
+    for name in ["ab", "a%62"] {
+        fs::write(dump.join(format!("test/{name}.bson")), DOCUMENTS).unwrap();
+        fs::write(dump.join(format!("test/{name}.metadata.json")), "{}").unwrap();
+    }
+    let error = failure(&shop.run("restore", &[dump.to_str().unwrap()]), 1);
+    assert!(error.contains("both of the collection ab"), "{error}");
+}
+
 /// Runs a restore of a dump that is refused, and returns the message. The file gets no collection.
 fn refused(documents: &[u8], metadata: &str) -> String {
     let shop = Shop::new();
@@ -326,6 +340,8 @@ fn unsupported_options_are_named() {
         (r#"{"indexes":[{"v":2,"key":{"at":"2dsphere"},"name":"at_2dsphere"}]}"#.to_owned(), vec!["2dsphere"]),
         (r#"{"options":{"capped":true,"size":4096},"indexes":[]}"#.to_owned(), vec!["capped"]),
         (r#"{"type":"timeseries"}"#.to_owned(), vec!["timeseries"]),
+        (r#"{"collectionName":"orders"}"#.to_owned(), vec!["parts.metadata.json", "collectionName", "orders"]),
+        (r#"{"collectionName":1}"#.to_owned(), vec!["collectionName"]),
         ("{".to_owned(), vec!["parts.metadata.json", "not JSON"]),
         (r#"{"indexes":1}"#.to_owned(), vec!["indexes"]),
     ] {
@@ -453,6 +469,12 @@ fn a_directory_without_a_single_dump_is_refused() {
     };
     fs::create_dir(dump.join("second")).unwrap();
     fs::write(dump.join("second/c.bson"), DOCUMENTS).unwrap();
+    let error = failure(&restore(&["--database", "second"]), 1);
+    assert!(
+        error.contains("c.metadata.json: the file with the indexes is missing"),
+        "{error}"
+    );
+    fs::write(dump.join("second/c.metadata.json"), "{}").unwrap();
     assert!(failure(&restore(&[]), 2).contains("second, test"));
     assert_success(&restore(&["--database", "second"]));
     assert_eq!(all(&Database::open(&file).unwrap(), "c").len(), 2);
