@@ -19,7 +19,7 @@ use std::path::Path;
 use odm_engine::{Cursor, Database};
 
 use crate::arguments::Command;
-use crate::extended_json;
+use crate::extended_json::Relaxed;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
@@ -85,7 +85,7 @@ fn ensure_collection(database: &Database, file: &Path, collection: &str) -> Resu
 /// Prints documents as relaxed extended JSON, one on each line.
 fn print_documents(documents: Cursor, output: &mut Output) -> Result<()> {
     for document in documents {
-        output.json_line(&extended_json::to_relaxed(&document?)?)?;
+        output.json_line(&Relaxed(&document?))?;
     }
     Ok(())
 }

@@ -3,6 +3,8 @@ use std::io;
 
 use odm_engine::{Error, ErrorKind};
 
+use crate::text::escape_controls;
+
 /// The exit code for wrong arguments, as of clap.
 pub(crate) const USAGE_CODE: u8 = 2;
 
@@ -46,7 +48,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Problem(message) | Failure::Usage(message) | Failure::Open(message) => {
-                f.write_str(&message.replace('\n', " "))
+                f.write_str(&escape_controls(&message.replace('\n', " ")))
             }
             Failure::OutputClosed => f.write_str("the output was closed"),
         }

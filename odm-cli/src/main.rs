@@ -14,8 +14,31 @@ fn hide_panics_of_redb() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let location = info.location();
-        if !location.is_some_and(|location| location.file().contains("redb")) {
+        if !location.is_some_and(|location| is_of_redb(location.file())) {
             print(info);
         }
     }));
+}
+
+/// Whether a file of the source is in a folder such as `redb-4.0.0`.
+fn is_of_redb(file: &str) -> bool {
+    let mut folders = file.split(['/', '\\']);
+    folders.any(|folder| {
+        let version = folder.strip_prefix("redb-");
+        version.is_some_and(|version| version.starts_with(|digit: char| digit.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_panics_of_redb_are_hidden() {
+        assert!(is_of_redb(
+            "/home/me/.cargo/registry/src/index/redb-4.0.0/src/tree_store/btree.rs"
+        ));
+        assert!(!is_of_redb("odm-engine/src/store/redb/database_file.rs"));
+        assert!(!is_of_redb("/home/me/redb-tools/src/main.rs"));
+    }
 }

@@ -1,8 +1,11 @@
+use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-use serde_json::Value;
+use serde::Serialize;
 
+use crate::extended_json::unreadable;
 use crate::failure::Result;
+use crate::text::escape_controls;
 
 /// The standard output.
 pub(crate) struct Output {
@@ -27,15 +30,17 @@ impl Output {
         &mut self.writer
     }
 
-    /// Writes a text and the end of the line.
-    pub(crate) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
-        Ok(writeln!(self.writer, "{text}")?)
+    /// Writes a text and the end of the line. Names in the text may have control characters, which are escaped.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
+        let text = text.to_string();
+        Ok(writeln!(self.writer, "{}", escape_controls(&text))?)
     }
 
-    /// Writes a value as JSON on one line.
-    pub(crate) fn json_line(&mut self, value: &Value) -> Result<()> {
-        serde_json::to_writer(&mut self.writer, value).map_err(io::Error::from)?;
-        Ok(self.writer.write_all(b"\n")?)
+    /// Writes a value as JSON on one line. Writes nothing if the value cannot be serialized.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(value).map_err(|error| unreadable(&error))?;
+        line.push(b'\n');
+        Ok(self.writer.write_all(&line)?)
     }
 
     /// Writes the buffered bytes.

@@ -1,5 +1,7 @@
 //! Texts for people.
 
+use std::borrow::Cow;
+
 const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 
 /// Returns a size with one decimal and a unit.
@@ -18,6 +20,18 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
     }
     let unit = unit.copied().unwrap_or_default();
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+/// Returns the text with escapes in place of control characters, which could change the lines or the state of a terminal.
+pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// Returns the rows as lines with aligned columns. Columns from `first_number` on are aligned to the right.
@@ -57,6 +71,11 @@ mod tests {
             assert_eq!(format_bytes(size), text);
         }
         assert!(format_bytes(u64::MAX).ends_with("TiB"));
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(escape_controls("\u{1b}[31m ä\n"), "\\u{1b}[31m ä\\n");
     }
 
     #[test]

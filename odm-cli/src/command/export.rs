@@ -1,11 +1,11 @@
-use std::io::{self, Write};
+use std::io::Write;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Cursor, Find};
 
 use super::{open_collection, print_documents};
 use crate::arguments::{ExportArguments, ExportFormat};
-use crate::extended_json;
+use crate::extended_json::{RelaxedValue, has_text};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
@@ -60,10 +60,15 @@ fn write_csv(documents: Cursor, fields: &[String], writer: &mut impl Write) -> R
 }
 
 fn output_failure(error: csv::Error) -> Failure {
-    io::Error::from(error).into()
+    let message = format!("cannot write the output: {error}");
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error.into(),
+        _ => Failure::Problem(message),
+    }
 }
 
-/// Returns the text of the value at a dotted path. A missing value and null are empty.
+/// Returns the text of the value at a dotted path. A missing value and null are empty. A date after the year 9999 is a number of
+/// milliseconds.
 fn cell(document: &RawDocument, path: &str) -> Result<String> {
     let Some(value) = value_at(document, path) else {
         return Ok(String::new());
@@ -77,15 +82,12 @@ fn cell(document: &RawDocument, path: &str) -> Result<String> {
         RawBsonRef::Double(number) => number.to_string(),
         RawBsonRef::Decimal128(number) => number.to_string(),
         RawBsonRef::ObjectId(id) => id.to_hex(),
-        RawBsonRef::DateTime(date) => date
-            .try_to_rfc3339_string()
-            .unwrap_or_else(|_| date.timestamp_millis().to_string()),
-        value => {
-            let value = Bson::try_from(value);
-            let value = value
-                .map_err(|error| Failure::problem(format!("{path} cannot be read: {error}")))?;
-            extended_json::value_to_relaxed(value).to_string()
-        }
+        RawBsonRef::DateTime(date) => match date.try_to_rfc3339_string() {
+            Ok(text) if has_text(date) => text,
+            _ => date.timestamp_millis().to_string(),
+        },
+        value => serde_json::to_string(&RelaxedValue(value))
+            .map_err(|error| Failure::problem(format!("{path} cannot be read: {error}")))?,
     })
 }
 

@@ -108,6 +108,37 @@ fn find_prints_relaxed_extended_json() {
     assert_eq!(shop.lines("find", &["orders"]).len(), 2_500);
 }
 
+/// JSON and CSV keep what a document has: dates after the year 9999, and fields with the same name.
+#[test]
+fn unusual_documents_are_printed_unchanged() {
+    let shop = Shop::new();
+    let database = Database::open(shop.file()).unwrap();
+    let date = bson::DateTime::from_millis;
+    let mut document = bson::rawdoc! {
+        "_id": 1, "last": date(253_402_300_799_999), "later": [date(253_402_300_800_000)], "end": date(i64::MAX),
+    };
+    document.append(bson::cstr!("a"), 1);
+    document.append(bson::cstr!("a"), 2);
+    crate::insert(&database, "unusual", vec![document]);
+    database.create_collection("line\nbreak").unwrap();
+    database.close();
+    assert_eq!(
+        shop.lines("find", &["unusual"]),
+        [
+            "{\"_id\":1,\"last\":{\"$date\":\"9999-12-31T23:59:59.999Z\"},\
+          \"later\":[{\"$date\":{\"$numberLong\":\"253402300800000\"}}],\
+          \"end\":{\"$date\":{\"$numberLong\":\"9223372036854775807\"}},\"a\":1,\"a\":2}"
+        ]
+    );
+    let csv = ["unusual", "--format", "csv", "--fields", "last,later,end"];
+    assert_eq!(
+        shop.lines("export", &csv)[1],
+        "9999-12-31T23:59:59.999Z,\
+         \"[{\"\"$date\"\":{\"\"$numberLong\"\":\"\"253402300800000\"\"}}]\",9223372036854775807"
+    );
+    assert_eq!(shop.lines("collections", &[])[0], "line\\nbreak");
+}
+
 #[test]
 fn count_explain_and_aggregate() {
     let shop = Shop::new();
@@ -240,21 +271,37 @@ fn reads_leave_the_file_unchanged() {
 #[test]
 fn a_closed_pipe_ends_the_output() {
     let shop = Shop::new();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_odm"));
-    program.arg("find").arg(shop.file()).arg("orders");
-    let mut child = program
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = String::new();
-    BufReader::with_capacity(16, child.stdout.take().unwrap())
-        .read_line(&mut first)
-        .unwrap();
-    assert_eq!(first, "{\"_id\":0,\"n\":0}\n");
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    // More than the buffer of a pipe.
+    let database = Database::open(shop.file()).unwrap();
+    let orders = (2_500..10_000).map(|id| bson::rawdoc! { "_id": id, "n": 0 });
+    crate::insert(&database, "orders", orders.collect());
+    database.close();
+    for (arguments, line) in [
+        (vec!["find", "orders"], "{\"_id\":0,\"n\":0}\n"),
+        (
+            vec!["export", "orders", "--format", "csv", "--fields", "_id,n"],
+            "_id,n\n",
+        ),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_odm"));
+        program
+            .arg(arguments[0])
+            .arg(shop.file())
+            .args(&arguments[1..]);
+        let mut child = program
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::with_capacity(16, child.stdout.take().unwrap())
+            .read_line(&mut first)
+            .unwrap();
+        assert_eq!(first, line);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert!(output.status.success());
+    }
 }
 
 #[test]
