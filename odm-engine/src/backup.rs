@@ -16,12 +16,16 @@ use crate::store::{Changes, CommitError, FORMAT_VERSION, KeyRange, Snapshot, Sto
 /// The end of the name of an unfinished copy.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
 
-/// Writes a copy of `view` to a new file. The file has its name only when the copy is complete and durable. One call runs at a
-/// time in each database.
+/// Writes a copy of `view` to a new file with these permissions; only the owner can access the file by default. The file has its name
+/// only when the copy is complete and durable. One call runs at a time in each database.
 ///
 /// # Errors
 /// The file exists. A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
-pub(crate) fn write_copy(view: &StoreView, path: &Path) -> Result<()> {
+pub(crate) fn write_copy(
+    view: &StoreView,
+    permissions: Option<fs::Permissions>,
+    path: &Path,
+) -> Result<()> {
     let failure = |error: io::Error| {
         Error::io(
             "cannot write the backup",
@@ -31,12 +35,17 @@ pub(crate) fn write_copy(view: &StoreView, path: &Path) -> Result<()> {
     };
     ensure_free(path).map_err(failure)?;
     let copy = UnfinishedCopy::write(view, path)?;
-    copy.close();
-    // Another program may have created the file during the copy.
+    if let Some(permissions) = permissions {
+        copy.set_permissions(permissions).map_err(failure)?;
+    }
+    // Another program may have created the file during the copy. Without the lock of the copy, another backup to the same path could
+    // remove the copy, and create its own copy under the name that is renamed here.
     ensure_free(path)
         .and_then(|()| copy.replace(path))
         .and_then(|()| sync_directory(path))
-        .map_err(failure)
+        .map_err(failure)?;
+    copy.close();
+    Ok(())
 }
 
 /// A complete copy in a file with a temporary name. The drop removes a file that still has the temporary name.
@@ -47,7 +56,7 @@ pub(crate) struct UnfinishedCopy {
 }
 
 impl UnfinishedCopy {
-    /// Writes a copy of `view` to a file beside `path`. The copy is durable and has a lock.
+    /// Writes a copy of `view` to a file beside `path`. The copy is durable and has a lock. Only its owner can access the copy.
     ///
     /// # Errors
     /// A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
@@ -56,7 +65,7 @@ impl UnfinishedCopy {
         remove_abandoned(&unfinished)?;
         let copy = UnfinishedCopy {
             // After an error here, the file belongs to another backup.
-            store: RedbStore::open(&unfinished)?,
+            store: RedbStore::create_private(&unfinished)?,
             path: unfinished,
             is_named: Cell::new(false),
         };
@@ -70,6 +79,26 @@ impl UnfinishedCopy {
     /// I/O, storage full.
     pub(crate) fn shrink(&self) -> Result<()> {
         self.store.shrink()
+    }
+
+    /// Gives the copy the owner and the group of `original`.
+    #[cfg(unix)]
+    pub(crate) fn set_owner(&self, original: &fs::Metadata) -> io::Result<()> {
+        use std::os::unix::fs::{MetadataExt, lchown};
+
+        let copy = fs::symlink_metadata(&self.path)?;
+        if (copy.uid(), copy.gid()) == (original.uid(), original.gid()) {
+            return Ok(());
+        }
+        lchown(&self.path, Some(original.uid()), Some(original.gid())).map_err(|error| {
+            let message = format!("the copy cannot get the owner and group of the file: {error}");
+            io::Error::new(error.kind(), message)
+        })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn set_owner(&self, _original: &fs::Metadata) -> io::Result<()> {
+        Ok(())
     }
 
     pub(crate) fn set_permissions(&self, permissions: fs::Permissions) -> io::Result<()> {
@@ -91,11 +120,11 @@ impl UnfinishedCopy {
 
 impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
-        self.store.close();
         if !self.is_named.get() {
-            // Ignore the error. The next backup removes the file.
+            // Before the lock ends: later, the name may belong to another backup. Ignore the error. The next backup removes the file.
             let _ = fs::remove_file(&self.path);
         }
+        self.store.close();
     }
 }
 
@@ -116,16 +145,23 @@ fn unfinished_path(path: &Path) -> PathBuf {
 fn remove_abandoned(unfinished: &Path) -> Result<()> {
     let name = unfinished.display().to_string();
     let failure = |error: io::Error| Error::io("cannot remove", &name, error);
-    if !unfinished.try_exists().map_err(failure)? {
-        return Ok(());
-    }
-    match RedbStore::open(unfinished) {
-        // The lock tells a running backup from an abandoned one. A file of another program stays.
-        Err(error) if matches!(error.kind(), ErrorKind::InUse | ErrorKind::ForeignFile) => {
-            Err(error)
+    match fs::symlink_metadata(unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failure(error)),
+        Ok(metadata) if !metadata.is_file() => {
+            let message = format!("{name} is not a file, such as a symbolic link; remove it");
+            return Err(Error::new(ErrorKind::ForeignFile, None, message));
         }
-        _ => fs::remove_file(unfinished).map_err(failure),
+        Ok(_) => {}
     }
+    // The lock tells a running backup from an abandoned one. A file of another program stays, and so does a file that cannot be opened.
+    let removed = match RedbStore::open_existing(unfinished) {
+        // Before the lock ends: later, the name may belong to another backup.
+        Ok(_locked) => fs::remove_file(unfinished),
+        Err(error) if error.kind() == ErrorKind::Damaged => fs::remove_file(unfinished),
+        Err(error) => return Err(error),
+    };
+    removed.map_err(failure)
 }
 
 /// Writes all entries in one commit, in the order of the keys, so that the file has no gaps.

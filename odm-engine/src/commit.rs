@@ -12,6 +12,7 @@ mod staging;
 mod watchers;
 
 use std::cell::Cell;
+use std::fs::Permissions;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -283,6 +284,11 @@ impl Committer {
     /// I/O.
     pub(crate) fn storage_usage(&self) -> Result<StorageUsage> {
         self.store.usage()
+    }
+
+    /// The permissions of the file when it was opened. A store in memory has none.
+    pub(crate) fn permissions(&self) -> Option<Permissions> {
+        self.store.permissions()
     }
 
     /// Whether the store refuses every commit.

@@ -39,7 +39,8 @@ pub(crate) fn compact_file(path: &Path) -> Result<CompactionReport> {
     let original = Committer::open(Box::new(store))?;
     let copy = UnfinishedCopy::write(&original.state().view, &path)?;
     copy.shrink()?;
-    copy.set_permissions(before.permissions())
+    copy.set_owner(&before)
+        .and_then(|()| copy.set_permissions(before.permissions()))
         .and_then(|()| copy.replace(&path))
         .and_then(|()| backup::sync_directory(&path))
         .map_err(failure)?;

@@ -91,7 +91,8 @@ impl Database {
     /// # Errors
     /// The file does not exist, is in use by a process that writes, is not a database of this engine, is empty, is damaged or has a
     /// newer format; I/O. The kind is [`ReadOnly`](crate::ErrorKind::ReadOnly) if an index must be rebuilt because the collation rules
-    /// of the program have changed: open the file once with [`open`](Database::open), or read a copy.
+    /// of the program have changed: open the file once with [`open`](Database::open), or use
+    /// [`compact_file`](Database::compact_file).
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         Database::open_store(Box::new(LoggedStore::open(RedbStore::open_read_only(
             path.as_ref(),
@@ -369,8 +370,11 @@ impl Database {
     /// Other processes may try to open the file meanwhile, and get an error. On Windows, no process may try: a process that opens the
     /// old file in the moment of the replacement would write to the old file.
     ///
-    /// The new file has the permissions of the old file, and the newest [format](DatabaseStats::format_version). A hard link to the old
-    /// file keeps the old content.
+    /// The new file has the owner, the group and the permissions of the old file, and the newest
+    /// [format](DatabaseStats::format_version). Access control lists and extended attributes are not kept. A hard link to the old file
+    /// keeps the old content.
+    ///
+    /// Indexes whose collation rules have changed are rebuilt first, in the old file.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -391,9 +395,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// In use. The file does not exist, is empty, is not a database of this engine, is damaged or has a newer format. I/O, storage full,
-    /// cancelled: the old content is unchanged then.
+    /// In use. The file does not exist, is empty, is not a database of this engine, is damaged or has a newer format. The name with
+    /// `.unfinished` belongs to a foreign file. The process may not give the new file the owner or the group of the old file. I/O, storage
+    /// full, cancelled: the old content is unchanged then. Would block, within [`run_briefly`](crate::run_briefly).
     pub fn compact_file(path: impl AsRef<Path>) -> Result<CompactionReport> {
+        brief::ensure_may_wait()?;
         compaction::compact_file(path.as_ref())
     }
 
@@ -403,6 +409,9 @@ impl Database {
     /// original file. A database in memory is copied too. The file appears under its name when it is complete and durable. Until
     /// then, its name ends with `.unfinished`. A backup that died leaves this file behind, and the next backup to the same path
     /// removes it.
+    ///
+    /// The copy has the permissions that the original file had when it was opened. Of a database in memory, only the owner can access the
+    /// copy. While the copy is written, only the owner can access it.
     ///
     /// A snapshot keeps its pages, so the original file grows by the writes during the backup. A second backup of the database waits
     /// for the first one.
@@ -430,7 +439,12 @@ impl Database {
         brief::ensure_may_wait()?;
         let _one_at_a_time = brief::lock(&self.shared.backup)?;
         self.committer().check_open()?;
-        backup::write_copy(&self.committer().state().view, path.as_ref())
+        let committer = self.committer();
+        backup::write_copy(
+            &committer.state().view,
+            committer.permissions(),
+            path.as_ref(),
+        )
     }
 
     /// Reopens the file if it is not writable. Every write does the same first.

@@ -343,7 +343,7 @@ impl Error {
     /// An error for indexes that a read-only open would have to rebuild.
     pub(crate) fn outdated_collation() -> Error {
         let message = "the collation rules of an index have changed with this version of the program; open the file once \
-             with `Database::open`, which rebuilds the index, or read a copy";
+             with `Database::open` or compact it, which rebuilds the index";
         Error::new(ErrorKind::ReadOnly, None, message)
     }
 

@@ -11,6 +11,7 @@ mod range;
 pub(crate) mod redb;
 mod view;
 
+use std::fs::Permissions;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -98,6 +99,11 @@ pub(crate) trait Store: Send + Sync {
     /// I/O.
     fn usage(&self) -> Result<StorageUsage> {
         Ok(StorageUsage::default())
+    }
+
+    /// The permissions of the file when it was opened. A store in memory has none.
+    fn permissions(&self) -> Option<Permissions> {
+        None
     }
 
     /// Whether every commit is refused.

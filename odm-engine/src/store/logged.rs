@@ -16,6 +16,7 @@
 
 mod sync_worker;
 
+use std::fs::Permissions;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -357,6 +358,10 @@ impl Store for LoggedStore {
             file_bytes: Some(self.file.file_bytes()?),
             log_bytes: state.log.as_ref().map(WriteAheadLog::len),
         })
+    }
+
+    fn permissions(&self) -> Option<Permissions> {
+        self.file.permissions()
     }
 
     fn is_read_only(&self) -> bool {

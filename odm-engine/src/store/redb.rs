@@ -18,7 +18,7 @@ pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
 pub(crate) use write_ahead_log::LOG_BYTES;
 pub(super) use write_ahead_log::{Generation, WriteAheadLog};
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -58,6 +58,8 @@ pub(crate) struct RedbStore {
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
+    /// The permissions of the file when it was opened; `None` for a storage that is no file.
+    permissions: Option<Permissions>,
 }
 
 /// Returns the storage as redb sees it, without the pages of checksums.
@@ -81,17 +83,48 @@ impl RedbStore {
     /// # Errors
     /// In use (by this or another process), foreign file, damaged, I/O.
     pub(crate) fn open(path: &Path) -> Result<RedbStore> {
-        let name = path.display().to_string();
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        let failure = |error: io::Error| Error::io("cannot open", &name, error);
+        RedbStore::open_with(&options, path)
+    }
+
+    /// Opens the file at `path`, which exists.
+    ///
+    /// # Errors
+    /// See [`open`](RedbStore::open).
+    pub(crate) fn open_existing(path: &Path) -> Result<RedbStore> {
+        RedbStore::open_with(File::options().read(true).write(true), path)
+    }
+
+    /// Creates a file that only its owner can access. Follows no symbolic link.
+    ///
+    /// # Errors
+    /// In use: the file exists. I/O, storage full.
+    pub(crate) fn create_private(path: &Path) -> Result<RedbStore> {
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        RedbStore::open_with(&options, path)
+    }
+
+    fn open_with(options: &OpenOptions, path: &Path) -> Result<RedbStore> {
+        let name = path.display().to_string();
+        let failure = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let message = format!("{name} was created meanwhile; try again later");
+                Error::new(ErrorKind::InUse, None, message)
+            }
+            _ => Error::io("cannot open", &name, error),
+        };
         let file = options.open(path).map_err(failure)?;
         let opened = file.metadata().map_err(failure)?;
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let store = RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))?;
+        let mut store = RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))?;
         store.ensure_current(path, &opened)?;
+        store.permissions = Some(opened.permissions());
         Ok(store)
     }
 
@@ -106,8 +139,9 @@ impl RedbStore {
         let opened = file.metadata().map_err(failure)?;
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let store = RedbStore::open_file(DatabaseFile::read_only(storage, name))?;
+        let mut store = RedbStore::open_file(DatabaseFile::read_only(storage, name))?;
         store.ensure_current(path, &opened)?;
+        store.permissions = Some(opened.permissions());
         Ok(store)
     }
 
@@ -157,6 +191,7 @@ impl RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
+            permissions: None,
         };
         // The creation of a file has two commits. After a crash in between, the file has no format version.
         if store.is_read_only() && (is_new || store.format_version()?.is_none()) {
@@ -373,6 +408,11 @@ impl RedbStore {
     pub(super) fn file_bytes(&self) -> Result<u64> {
         let len = self.file.storage_len();
         len.map_err(|error| self.convert_io(error))
+    }
+
+    /// The permissions of the file when it was opened.
+    pub(super) fn permissions(&self) -> Option<Permissions> {
+        self.permissions.clone()
     }
 
     /// Returns the error of an access to the log.

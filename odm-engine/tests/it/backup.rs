@@ -211,6 +211,42 @@ fn an_unfinished_backup_is_replaced() {
     assert!(unfinished.exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_backup_has_the_permissions_of_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let mode = |name: &str| path(name).metadata().unwrap().permissions().mode() & 0o777;
+    drop(Database::open(path("original")).unwrap());
+    for expected in [0o600, 0o640, 0o644] {
+        fs::set_permissions(path("original"), fs::Permissions::from_mode(expected)).unwrap();
+        let database = Database::open(path("original")).unwrap();
+        database.backup(path("copy")).unwrap();
+        assert_eq!(mode("copy"), expected);
+        fs::remove_file(path("copy")).unwrap();
+    }
+    Database::memory().backup(path("copy")).unwrap();
+    assert_eq!(mode("copy"), 0o600);
+}
+
+/// The name of the unfinished copy can be a link to a file that does not exist, in a directory that others can write.
+#[cfg(unix)]
+#[test]
+fn a_backup_follows_no_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::os::unix::fs::symlink(path("target"), path("copy.unfinished")).unwrap();
+    let error = Database::memory().backup(path("copy")).unwrap_err();
+    assert!(
+        error.is_foreign_file() && error.message().contains("link"),
+        "{error}"
+    );
+    assert!(!path("target").exists() && !path("copy").exists());
+    assert!(path("copy.unfinished").is_symlink());
+}
+
 /// A copy has the records of the log, and no place for deleted documents.
 #[test]
 fn a_backup_is_compact() {

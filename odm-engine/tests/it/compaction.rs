@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, ErrorKind, Index};
+use odm_engine::{Database, Delete, Direction, ErrorKind, Index, run_briefly};
 
 use crate::format::file_of_version;
 use crate::{all, opened_by_redb};
@@ -123,6 +123,10 @@ fn a_file_in_use_stays() {
     assert!(!path.exists());
     let database = create(&path, 10);
     assert_eq!(kind(), ErrorKind::InUse);
+    assert_eq!(
+        run_briefly(Duration::from_secs(1), kind),
+        ErrorKind::WouldBlock
+    );
     insert(&database, 10..20);
     database.close();
     let database = Database::open_read_only(&path).unwrap();
@@ -225,15 +229,25 @@ fn a_compaction_upgrades_the_format() {
 #[cfg(unix)]
 #[test]
 fn links_and_permissions_stay() {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     let directory = tempfile::tempdir().unwrap();
     let [path, link] = ["data.odm", "link.odm"].map(|name| directory.path().join(name));
     create(&path, 10).close();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
+    // Only root may change the owner.
+    let owner = match std::os::unix::fs::chown(&path, Some(1234), Some(5678)) {
+        Ok(()) => (1234, 5678),
+        Err(_) => (
+            path.metadata().unwrap().uid(),
+            path.metadata().unwrap().gid(),
+        ),
+    };
     Database::compact_file(&link).unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
-    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let metadata = path.metadata().unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    assert_eq!((metadata.uid(), metadata.gid()), owner);
     assert_eq!(all(&Database::open(&path).unwrap(), "c").len(), 10);
 }

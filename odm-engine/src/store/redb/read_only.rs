@@ -88,7 +88,7 @@ impl<S: StorageBackend> ReadOnlyStorage<S> {
         if !changes.pages.contains_key(&page) {
             if (changes.pages.len() + 1) * PAGE_BYTES > MAX_CHANGED_BYTES {
                 let message = "the file needs a repair that does not fit into memory; open it once \
-                     with `Database::open`, or open a copy";
+                     with `Database::open`, or compact it";
                 return Err(io::Error::other(message));
             }
             let mut content = Box::new([0; PAGE_BYTES]);
