@@ -56,7 +56,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result<()> {
 
 /// Opens a file for reads.
 fn open_read_only(file: &Path) -> Result<Database> {
-    Database::open_read_only(file).map_err(|error| Failure::Open(error.to_string()))
+    Database::open_read_only(file).map_err(|error| Failure::open(file, &error))
 }
 
 /// Opens a file for reads, and checks that a collection exists.

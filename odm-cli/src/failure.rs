@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use odm_engine::{Error, ErrorKind};
 
@@ -29,8 +30,20 @@ impl Failure {
     }
 
     /// Returns the failure of an access to a file.
-    pub(crate) fn io(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
+    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Problem(format!("{action} {}: {error}", path.display()))
+    }
+
+    /// Returns the failure of an open of a database.
+    pub(crate) fn open(file: &Path, error: &Error) -> Failure {
+        match error.kind() {
+            ErrorKind::Damaged => Failure::Problem(error.to_string()),
+            // The collation rules of an index have changed.
+            ErrorKind::ReadOnly => {
+                Failure::Open(format!("{error}; run: odm compact {}", file.display()))
+            }
+            _ => Failure::Open(error.to_string()),
+        }
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -60,6 +73,9 @@ impl From<Error> for Failure {
         match error.kind() {
             ErrorKind::BadValue | ErrorKind::NotSupported | ErrorKind::UnknownOperator => {
                 Failure::Usage(error.to_string())
+            }
+            ErrorKind::InUse | ErrorKind::ForeignFile | ErrorKind::NewerFormat => {
+                Failure::Open(error.to_string())
             }
             _ => Failure::Problem(error.to_string()),
         }

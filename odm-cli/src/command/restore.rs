@@ -66,7 +66,7 @@ fn restore(arguments: &RestoreArguments, collections: &[DumpedCollection]) -> Re
 }
 
 fn open(file: &Path) -> Result<Database> {
-    Database::open(file).map_err(|error| Failure::Open(error.to_string()))
+    Database::open(file).map_err(|error| Failure::open(file, &error))
 }
 
 /// Restores the dump into a temporary database beside the file, so that nothing is dropped for a dump that cannot be restored. Every

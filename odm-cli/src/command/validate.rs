@@ -23,7 +23,7 @@ fn find_problem(file: &Path) -> Result<Option<String>> {
     let validated = match Database::open_read_only(file) {
         Ok(database) => database.validate(),
         Err(error) if error.is_damaged() => Err(error),
-        Err(error) => return Err(Failure::Open(error.to_string())),
+        Err(error) => return Err(Failure::open(file, &error)),
     };
     match validated {
         Ok(()) => Ok(None),

@@ -615,6 +615,16 @@ fn an_index_is_rebuilt_after_the_rules_changed() {
         insert(&database, rawdoc! { "_id": 2, "email": "Bob" }).unwrap();
     }
     change_rules(&path);
+    let rejection = Database::open_read_only(&path).unwrap_err();
+    assert!(rejection.is_read_only(), "{rejection}");
+    assert!(rejection.message().contains("compact"), "{rejection}");
+    let compacted = directory.path().join("compacted.odm");
+    std::fs::copy(&path, &compacted).unwrap();
+    Database::compact_file(&compacted).unwrap();
+    Database::open_read_only(&compacted)
+        .unwrap()
+        .validate()
+        .unwrap();
     for _ in 0..2 {
         let database = Database::open(&path).unwrap();
         database.validate().unwrap();
