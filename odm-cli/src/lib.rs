@@ -13,7 +13,7 @@
 //! | 0 | done |
 //! | 1 | a problem: a damaged file, a missing collection, a failed restore |
 //! | 2 | wrong arguments: an unknown option, a filter that is not valid |
-//! | 3 | the file cannot be opened |
+//! | 3 | the file cannot be opened: in use, missing, of a different program, of a newer format |
 
 mod arguments;
 mod command;

@@ -178,6 +178,41 @@ fn concurrent_backups_write_the_file_once() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
 }
 
+/// Backups of different databases to the same path, as of different processes: the file is one of them, and complete.
+#[test]
+fn backups_of_different_databases_do_not_mix() {
+    let directory = tempfile::tempdir().unwrap();
+    let databases: Vec<_> = (0..4)
+        .map(|number| {
+            let database = Database::memory();
+            let ids = (0..500).map(|id| document(number * 10_000 + id));
+            insert(&database, "c", ids.collect());
+            database
+        })
+        .collect();
+    for round in 0..10 {
+        let path = directory.path().join(format!("copy{round}"));
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let backups: Vec<_> = databases
+                .iter()
+                .map(|database| scope.spawn(|| database.backup(&path)))
+                .collect();
+            let outcomes = backups.into_iter().map(|backup| backup.join().unwrap());
+            outcomes.collect()
+        });
+        let done: Vec<_> = outcomes
+            .iter()
+            .enumerate()
+            .filter(|(_, outcome)| outcome.is_ok())
+            .collect();
+        assert_eq!(done.len(), 1, "{outcomes:?}");
+        let copy = Database::open(&path).unwrap();
+        copy.validate().unwrap();
+        assert_eq!(all(&copy, "c"), all(&databases[done[0].0], "c"));
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 10);
+}
+
 /// The process died during a backup, and left any part of the copy behind.
 #[test]
 fn an_unfinished_backup_is_replaced() {
