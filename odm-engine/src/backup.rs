@@ -107,6 +107,9 @@ impl UnfinishedCopy {
 
     /// Gives the copy its name. Replaces a file with this name.
     pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
+        // Another backup may have taken the name of a damaged copy, which has no lock.
+        let current = self.store.ensure_current(&self.path);
+        current.map_err(io::Error::other)?;
         fs::rename(&self.path, path)?;
         self.is_named.set(true);
         Ok(())
@@ -120,7 +123,7 @@ impl UnfinishedCopy {
 
 impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
-        if !self.is_named.get() {
+        if !self.is_named.get() && self.store.ensure_current(&self.path).is_ok() {
             // Before the lock ends: later, the name may belong to another backup. Ignore the error. The next backup removes the file.
             let _ = fs::remove_file(&self.path);
         }

@@ -58,8 +58,8 @@ pub(crate) struct RedbStore {
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
-    /// The permissions of the file when it was opened; `None` for a storage that is no file.
-    permissions: Option<Permissions>,
+    /// The file when it was opened; `None` for a storage that is no file.
+    opened: Option<Metadata>,
 }
 
 /// Returns the storage as redb sees it, without the pages of checksums.
@@ -123,8 +123,8 @@ impl RedbStore {
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
         let mut store = RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))?;
-        store.ensure_current(path, &opened)?;
-        store.permissions = Some(opened.permissions());
+        store.opened = Some(opened);
+        store.ensure_current(path)?;
         Ok(store)
     }
 
@@ -140,17 +140,20 @@ impl RedbStore {
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
         let mut store = RedbStore::open_file(DatabaseFile::read_only(storage, name))?;
-        store.ensure_current(path, &opened)?;
-        store.permissions = Some(opened.permissions());
+        store.opened = Some(opened);
+        store.ensure_current(path)?;
         Ok(store)
     }
 
     /// Refuses a file that lost its name between the open and the lock: a compaction has replaced the file, and writes to the old
     /// file would be lost.
     #[cfg(unix)]
-    fn ensure_current(&self, path: &Path, opened: &Metadata) -> Result<()> {
+    pub(crate) fn ensure_current(&self, path: &Path) -> Result<()> {
         use std::os::unix::fs::MetadataExt;
 
+        let Some(opened) = &self.opened else {
+            return Ok(());
+        };
         let name = self.file.name();
         let current = path.metadata();
         let current = current.map_err(|error| Error::io("cannot open", name, error))?;
@@ -163,7 +166,7 @@ impl RedbStore {
 
     /// Windows has no stable interface for the identity of a file.
     #[cfg(not(unix))]
-    fn ensure_current(&self, _path: &Path, _opened: &Metadata) -> Result<()> {
+    pub(crate) fn ensure_current(&self, _path: &Path) -> Result<()> {
         Ok(())
     }
 
@@ -191,7 +194,7 @@ impl RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
-            permissions: None,
+            opened: None,
         };
         // The creation of a file has two commits. After a crash in between, the file has no format version.
         if store.is_read_only() && (is_new || store.format_version()?.is_none()) {
@@ -412,7 +415,7 @@ impl RedbStore {
 
     /// The permissions of the file when it was opened.
     pub(super) fn permissions(&self) -> Option<Permissions> {
-        self.permissions.clone()
+        self.opened.as_ref().map(Metadata::permissions)
     }
 
     /// Returns the error of an access to the log.
