@@ -124,7 +124,7 @@ impl EngineBatch {
 
 /// Whether to look at the clock after this number of documents: often at the beginning, and then every few documents.
 fn is_time_checked(documents: usize) -> bool {
-    documents.is_power_of_two() || documents % DOCUMENTS_PER_TIME_CHECK == 0
+    documents.is_power_of_two() || documents.is_multiple_of(DOCUMENTS_PER_TIME_CHECK)
 }
 
 pub(super) struct EngineCursor {

@@ -77,10 +77,8 @@ impl<'de> Elements<'de> {
             None => {
                 let mut elements = document.iter_elements();
                 // These elements have been read already. `bson` also checks the names of the elements of an array.
-                let skipped = elements.by_ref().take(position);
-                skipped
-                    .map(|element| element.map(drop))
-                    .collect::<bson::error::Result<()>>()?;
+                let mut skipped = elements.by_ref().take(position);
+                skipped.try_for_each(|element| element.map(drop))?;
                 self.by_bson.insert(elements)
             }
         };
