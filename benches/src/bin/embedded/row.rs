@@ -78,7 +78,7 @@ impl Row {
             Row::Transaction => "two updates in a transaction".to_owned(),
             Row::MoveTask => "two-way link maintained".to_owned(),
             Row::UpdateMany => format!("`update_many` of {many}"),
-            Row::FanOut => format!("copy fan-out to {many}, settled"),
+            Row::FanOut => format!("copy fan-out to {many}, completed"),
             Row::PushReview => format!("push to a list of at most {}", data::MAX_REVIEWS),
             Row::PushReply => format!("push to a list that spills after {RESIDENT_REPLIES}"),
         }
