@@ -1,6 +1,7 @@
 //! The documents of the benchmark: products with parts, equal for every contender.
 
 use odm::prelude::*;
+use odm_benches::tasks::{Person, Task};
 
 /// An address, for the cost of an embedded struct.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
@@ -36,27 +37,6 @@ pub(crate) struct Product {
     pub(crate) parts: Vec<Ref<Part>>,
 }
 
-/// A person with tasks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "persons")]
-pub(crate) struct Person {
-    #[serde(rename = "_id")]
-    pub(crate) id: i64,
-    #[reference(inverse_of = owner, max = 100)]
-    pub(crate) tasks: Vec<Ref<Task>>,
-}
-
-/// A task in the inverse of the owner.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "tasks")]
-pub(crate) struct Task {
-    #[serde(rename = "_id")]
-    pub(crate) id: i64,
-    #[reference(inverse = tasks)]
-    #[index]
-    pub(crate) owner: Ref<Person>,
-}
-
 /// The schema of all benchmark models.
 #[derive(Debug, Schema)]
 #[schema(models(Part, Product, Person, Task))]
@@ -66,9 +46,6 @@ pub(crate) struct Shop;
 pub(crate) const PRODUCTS_PER_CATEGORY: i64 = 100;
 /// The number of parts.
 const PART_COUNT: i64 = 1_000;
-
-/// The number of persons, with a single task each.
-pub(crate) const PERSON_COUNT: i64 = 20;
 
 pub(crate) fn parts() -> Vec<Part> {
     (0..PART_COUNT)

@@ -2,9 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use odm_benches::{
+    figures::{format_seconds, median},
+    tasks::PERSON_COUNT,
+};
+
 use crate::{
     contender::{Contender, Result},
-    data::{self, PERSON_COUNT, PRODUCTS_PER_CATEGORY},
+    data::{self, PRODUCTS_PER_CATEGORY},
 };
 
 /// The sizes of the benchmarks.
@@ -82,7 +87,7 @@ pub(crate) async fn measure_in_turns(
             times_b.push(time_b.as_secs_f64());
         }
     }
-    print_line(name, &mut times_a, &mut times_b, &mut ratios);
+    print_line(name, &times_a, &times_b, &ratios);
     Ok(())
 }
 
@@ -92,9 +97,10 @@ pub(crate) fn print_head(a: &str, b: &str) {
 }
 
 /// Prints a line of a table: the medians of the durations and of the ratios.
-pub(crate) fn print_line(name: &str, a: &mut [f64], b: &mut [f64], ratios: &mut [f64]) {
-    let (a, b) = (format_seconds(median(a)), format_seconds(median(b)));
-    println!("{name:<30} {a:>24} {b:>24} {:>8.3}", median(ratios));
+pub(crate) fn print_line(name: &str, a: &[f64], b: &[f64], ratios: &[f64]) {
+    let of = |values: &[f64]| median(values.iter().copied()).unwrap_or(f64::NAN);
+    let (a, b) = (format_seconds(of(a)), format_seconds(of(b)));
+    println!("{name:<30} {a:>24} {b:>24} {:>8.3}", of(ratios));
 }
 
 async fn load(contender: &mut impl Contender, sizes: MeasureSizes) -> Result<()> {
@@ -159,17 +165,4 @@ async fn run(
         }
     }
     Ok(start.elapsed() / u32::try_from(operations)?)
-}
-
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-pub(crate) fn format_seconds(seconds: f64) -> String {
-    if seconds < 0.001 {
-        format!("{:.1} µs", seconds * 1e6)
-    } else {
-        format!("{:.2} ms", seconds * 1e3)
-    }
 }

@@ -111,6 +111,6 @@ pub(crate) async fn compare(odm: &mut Odm, url: &str, sizes: MeasureSizes) -> Re
         }
     }
     measure::print_head("odm, MongoDB", "Mongoose");
-    measure::print_line(measure::JOIN_TASK, &mut times_a, &mut times_b, &mut ratios);
+    measure::print_line(measure::JOIN_TASK, &times_a, &times_b, &ratios);
     Ok(())
 }

@@ -167,7 +167,7 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
     removed.map_err(failure)
 }
 
-/// Writes all entries in one commit, in the order of the keys, so that the file has no gaps.
+/// Writes all entries in one commit, in the order of the keys. redb doubles a growing file, so the end of the file can be free.
 fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
     let log_generation = key::for_log_generation();
     let mut version = Changes::new();

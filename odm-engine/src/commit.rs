@@ -30,7 +30,8 @@ use crate::key;
 use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
     BulkCallback, Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, PAGE_CHECKSUMS_VERSION,
-    Snapshot, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION, snapshot_contains,
+    Snapshot, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION, read_format_version,
+    snapshot_contains,
 };
 
 pub use log::ChangeLogLimits;
@@ -830,17 +831,13 @@ fn collation_duplicate_error(collection: &str, index: &str, error: &Error) -> Er
 
 fn check_format(store: &dyn Store) -> Result<()> {
     let mut view = StoreView::new(store.snapshot()?, Changes::new());
+    let version = read_format_version(&view)?;
     let mut write_version = |version: u32| {
         view.put(key::for_format_version(), version.to_be_bytes());
         commit_at_open(store, view.changes(), None)
     };
-    let Some(version) = store.snapshot()?.get(&key::for_format_version())? else {
-        return write_version(store.new_format());
-    };
-    let version = version
-        .first_chunk()
-        .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
+        None => write_version(store.new_format()),
         Some(
             FORMAT_VERSION
             | PAGE_CHECKSUMS_VERSION

@@ -1,4 +1,4 @@
-//! A compaction: a copy of a closed file without gaps takes the place of the file.
+//! A compaction: a copy of a closed file without free pages takes the place of the file.
 //!
 //! The compaction holds the lock of the file until the copy has the name of the file, and holds the lock of the copy from its
 //! creation on. So no other process can open the file meanwhile. A rename replaces the name atomically: after a crash, the name
@@ -24,7 +24,7 @@ pub struct CompactionReport {
     pub bytes_after: u64,
 }
 
-/// Replaces the file at `path` by a copy without gaps. See [`Database::compact_file`](crate::Database::compact_file).
+/// Replaces the file at `path` by a copy without free pages. See [`Database::compact_file`](crate::Database::compact_file).
 pub(crate) fn compact_file(path: &Path) -> Result<CompactionReport> {
     let name = path.display().to_string();
     let failure = |error: io::Error| Error::io("cannot compact", &name, error);

@@ -363,7 +363,7 @@ impl Database {
     /// also not this process.
     ///
     /// A file grows, and reuses the space of deleted documents, but never becomes shorter by itself. A compaction writes the content
-    /// into a new file beside the file, without gaps, and then replaces the file in one step. A crash leaves the old file or the new
+    /// into a new file beside the file, without free pages, and then replaces the file in one step. A crash leaves the old file or the new
     /// file. The disk needs room for both files. The name of the new file ends with `.unfinished` until then, and the next compaction
     /// or backup to the same path removes a file that a crash left behind.
     ///
@@ -405,7 +405,7 @@ impl Database {
 
     /// Copies the database into a new file, in the state of the last durable write. Reads and writes go on meanwhile.
     ///
-    /// The copy is a database: [`open`](Database::open) restores the backup. The copy has no gaps, so it can be smaller than the
+    /// The copy is a database: [`open`](Database::open) restores the backup. The copy has no space of deleted documents, so it can be smaller than the
     /// original file. A database in memory is copied too. The file appears under its name when it is complete and durable. Until
     /// then, its name ends with `.unfinished`. A backup that died leaves this file behind, and the next backup to the same path
     /// removes it.

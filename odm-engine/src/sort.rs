@@ -126,7 +126,7 @@ impl Sort {
         }
         let names = self.paths.iter().map(Path::as_str);
         let values = value::scalar_fields(document, names)?.values;
-        let values = values.into_iter().flatten().map(RawBson::from);
+        let values = values.into_iter().map(RawBson::from);
         Some(SortKey(values.collect()))
     }
 

@@ -23,6 +23,7 @@ pub(crate) use view::StoreView;
 use crate::direction::Direction;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
+use crate::key;
 
 /// The format version of new stores: with a write-ahead log.
 pub(crate) const FORMAT_VERSION: u32 = 5;
@@ -164,6 +165,20 @@ pub(crate) fn snapshot_contains(snapshot: &dyn Snapshot, changes: &Changes) -> R
         }
     }
     Ok(true)
+}
+
+/// Returns the format version of a store; `None` if the store has no version yet.
+///
+/// # Errors
+/// Damaged, I/O.
+pub(crate) fn read_format_version(snapshot: &dyn Snapshot) -> Result<Option<u32>> {
+    let Some(stored) = snapshot.get(&key::for_format_version())? else {
+        return Ok(None);
+    };
+    match stored.first_chunk() {
+        Some(version) => Ok(Some(u32::from_be_bytes(*version))),
+        None => Err(Error::damaged("it has no valid format version")),
+    }
 }
 
 /// One immutable state of a keyspace.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use odm::{backend::Engine, bson, prelude::*};
+use odm_benches::figures::median;
 use odm_engine::{Direction, Find, Index, Update};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -232,6 +233,7 @@ async fn main() -> Result<()> {
                 of_direct.push(microseconds(direct_time, arguments.operations));
             }
         }
+        let median = |values| median(values).unwrap_or(f64::NAN);
         let (of_typed, of_direct) = (median(of_typed), median(of_direct));
         println!(
             "{name:<24} {of_typed:>8.1} {of_direct:>12.1} {:>8.1} {:>8.2}",
@@ -244,9 +246,4 @@ async fn main() -> Result<()> {
 
 fn microseconds(time: Duration, operations: i64) -> f64 {
     time.as_secs_f64() * 1e6 / operations as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -9,8 +9,10 @@ use mongodb::{
     options::{Acknowledgment, WriteConcern},
 };
 
+use odm_benches::tasks::PERSON_COUNT;
+
 use super::{Contender, Result};
-use crate::data::{PERSON_COUNT, Part, Product};
+use crate::data::{Part, Product};
 
 pub(crate) struct Driver {
     client: Client,

@@ -1,9 +1,10 @@
 //! odm, on any backend.
 
 use odm::{Database, Ref};
+use odm_benches::tasks::{NewPerson, PERSON_COUNT, Task};
 
 use super::{Contender, Result};
-use crate::data::{NewPerson, PERSON_COUNT, Part, Product, Shop, Task};
+use crate::data::{Part, Product, Shop};
 
 pub(crate) struct Odm {
     name: &'static str,

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use odm_benches::tasks::PERSON_COUNT;
 use rusqlite::{Connection, params};
 
 use super::{Contender, Result};
-use crate::data::{PERSON_COUNT, Part, Product};
+use crate::data::{Part, Product};
 
 pub(crate) struct Sqlite {
     name: &'static str,

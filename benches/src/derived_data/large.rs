@@ -10,6 +10,7 @@ use std::{
 };
 
 use odm::Database;
+use odm_benches::figures::peak_memory_mib;
 
 use super::{
     DerivedSizes, fan_out,
@@ -34,11 +35,11 @@ pub(super) async fn compare(
         .run_until_writes(sizes.alone)
         .await?;
 
-    let before = peak_memory_mib(true);
+    let before = reset_peak_memory_mib();
     let others = UnrelatedWork::start(db, sizes.many);
     let took = fan_out::change(db, SOURCE_ID, 1).await?;
     let mut during = others.stop().await?;
-    let peak = peak_memory_mib(false);
+    let peak = peak_memory_mib();
 
     let others = UnrelatedWork::start(db, sizes.many);
     let took_by_hand = fan_out::change_by_hand(hand, SOURCE_ID, 1, sizes.many).await?;
@@ -53,11 +54,11 @@ pub(super) async fn compare(
 
     let (took, by_hand) = (took.as_secs_f64(), took_by_hand.as_secs_f64());
     let name = format!("large fan-out, {}", sizes.many);
-    measure::print_line(&name, &mut [took], &mut [by_hand], &mut [took / by_hand]);
+    measure::print_line(&name, &[took], &[by_hand], &[took / by_hand]);
     measure::print_head("during the fan-out", "alone");
     let line = |name: &str, during: &mut [f64], alone: &mut [f64]| {
         let (during, alone) = (percentile_99(during), percentile_99(alone));
-        measure::print_line(name, &mut [during], &mut [alone], &mut [during / alone]);
+        measure::print_line(name, &[during], &[alone], &[during / alone]);
     };
     line("write, p99", &mut during.writes, &mut alone.writes);
     line("read, p99", &mut during.reads, &mut alone.reads);
@@ -173,15 +174,8 @@ fn percentile_99(values: &mut [f64]) -> f64 {
     values.get(position).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the peak memory of this process in MiB since the last reset. `begins_anew` resets the peak, which works on Linux only.
-fn peak_memory_mib(begins_anew: bool) -> Option<u64> {
-    if begins_anew {
-        fs::write("/proc/self/clear_refs", "5").ok()?;
-    }
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes / 1_024)
+/// Resets the peak memory of this process and returns it, which works on Linux only.
+fn reset_peak_memory_mib() -> Option<u64> {
+    fs::write("/proc/self/clear_refs", "5").ok()?;
+    peak_memory_mib()
 }

@@ -107,13 +107,9 @@ fn ensure_replaceable(
     collections: &[DumpedCollection],
     drops: bool,
 ) -> Result<()> {
-    match drops {
-        true => Ok(()),
-        false => ensure_empty(database, collections),
+    if drops {
+        return Ok(());
     }
-}
-
-fn ensure_empty(database: &Database, collections: &[DumpedCollection]) -> Result<()> {
     let one = Count {
         limit: Some(1),
         ..Count::default()

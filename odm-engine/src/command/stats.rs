@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, IndexState};
 use crate::interrupt;
 use crate::key;
-use crate::store::{KeyRange, Snapshot, StorageUsage, StoreView};
+use crate::store::{KeyRange, Snapshot, StorageUsage, StoreView, read_format_version};
 
 /// The sizes of a database. See [`Database::stats`](crate::Database::stats).
 #[derive(Clone, Debug, PartialEq)]
@@ -49,22 +49,15 @@ pub struct IndexStats {
 
 /// Counts all documents and all index entries.
 pub(crate) fn run_stats(reading: ReadState<'_>, usage: StorageUsage) -> Result<DatabaseStats> {
+    let version = read_format_version(reading.view)?;
     let collections = reading.catalog.collections();
     let collections = collections.map(|collection| collection_stats(reading.view, collection));
     Ok(DatabaseStats {
         file_bytes: usage.file_bytes,
         log_bytes: usage.log_bytes,
-        format_version: format_version(reading.view)?,
+        format_version: version.ok_or_else(|| Error::damaged("it has no format version"))?,
         collections: collections.collect::<Result<_>>()?,
     })
-}
-
-fn format_version(view: &StoreView) -> Result<u32> {
-    let stored = view.get(&key::for_format_version())?;
-    let version = stored.as_deref().and_then(<[u8]>::first_chunk);
-    version
-        .map(|version| u32::from_be_bytes(*version))
-        .ok_or_else(|| Error::damaged("it has no valid format version"))
 }
 
 fn collection_stats(view: &StoreView, collection: &Collection) -> Result<CollectionStats> {
@@ -88,15 +81,16 @@ fn index_stats(view: &StoreView, state: &IndexState) -> Result<IndexStats> {
     })
 }
 
+/// The number and the sizes of some entries of the store.
 #[derive(Default)]
-struct EntrySizes {
-    count: u64,
+pub(super) struct EntrySizes {
+    pub(super) count: u64,
     key_bytes: u64,
     value_bytes: u64,
 }
 
-/// Counts the entries whose keys begin with `prefix`.
-fn count_entries(view: &StoreView, prefix: &[u8]) -> Result<EntrySizes> {
+/// Counts the entries with a key that begins with `prefix`.
+pub(super) fn count_entries(view: &StoreView, prefix: &[u8]) -> Result<EntrySizes> {
     let mut sizes = EntrySizes::default();
     for entry in view.range(KeyRange::with_prefix(prefix), Direction::Ascending) {
         interrupt::check()?;

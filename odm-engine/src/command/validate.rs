@@ -1,6 +1,7 @@
 use bson::RawDocument;
 
 use super::ReadState;
+use super::stats::count_entries;
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::document;
@@ -108,9 +109,5 @@ fn check_entries(
 
 /// Counts the keys that begin with `prefix`.
 fn count_keys(view: &StoreView, prefix: &[u8]) -> Result<u64> {
-    let mut keys = view.range(KeyRange::with_prefix(prefix), Direction::Ascending);
-    keys.try_fold(0, |count, entry| {
-        interrupt::check()?;
-        entry.map(|_| count + 1)
-    })
+    Ok(count_entries(view, prefix)?.count)
 }

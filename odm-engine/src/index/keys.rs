@@ -62,7 +62,7 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Inde
         return Ok(keys);
     }
     for values in value_tuples(state, document)? {
-        collector.add_key(encode_key(state, &values)?)?;
+        collector.add_key(encode_tuple(state, &values)?)?;
     }
     for (field, path) in state.paths.iter().enumerate() {
         if meets_array(document, path) {
@@ -87,7 +87,7 @@ fn scalar_keys(state: &IndexState, document: &RawDocument) -> Result<Option<Inde
     let Some(fields) = value::scalar_fields(document, names) else {
         return Ok(None);
     };
-    let key = encode_key(state, &fields.values)?;
+    let key = encode_key(state, fields.values.iter().copied())?;
     let mut keys = IndexKeys::default();
     if let Some(part) = &state.part {
         keys.stored_part = match fields.are_in_order {
@@ -151,7 +151,7 @@ pub(crate) fn duplicate_error(
     let key_value = value_tuples(state, document).ok().and_then(|tuples| {
         let mut tuples = tuples.iter();
         tuples
-            .find(|values| encode_key(state, values).is_ok_and(|encoded| encoded == key))
+            .find(|values| encode_tuple(state, values).is_ok_and(|encoded| encoded == key))
             .map(|values| key_document(state, values))
     });
     Error::from_duplicate_key(DuplicateKey {
@@ -185,11 +185,19 @@ fn value_tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec
     Ok(tuples)
 }
 
-fn encode_key(state: &IndexState, values: &[Option<RawBsonRef<'_>>]) -> Result<Vec<u8>> {
-    let mut key = Vec::with_capacity(values.len() * 16);
+/// Returns the key with these values. A missing value counts as null.
+fn encode_tuple(state: &IndexState, values: &[Option<RawBsonRef<'_>>]) -> Result<Vec<u8>> {
+    let values = values.iter();
+    encode_key(state, values.map(|value| value.unwrap_or(RawBsonRef::Null)))
+}
+
+fn encode_key<'d>(
+    state: &IndexState,
+    values: impl Iterator<Item = RawBsonRef<'d>>,
+) -> Result<Vec<u8>> {
+    let mut key = Vec::with_capacity(state.index.keys.len() * 16);
     let collator = state.collator.as_ref();
     for ((_, direction), value) in state.index.keys.iter().zip(values) {
-        let value = value.unwrap_or(RawBsonRef::Null);
         encode_collated(value, *direction, collator, &mut key)?;
     }
     Ok(key)

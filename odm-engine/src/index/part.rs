@@ -58,10 +58,10 @@ impl PartProjection {
 /// level, in the order of the index, with these values.
 pub(super) fn scalar_part_to_store(
     index: &Index,
-    values: &[Option<RawBsonRef<'_>>],
+    values: &[RawBsonRef<'_>],
     key: &[u8],
 ) -> Vec<u8> {
-    let fields = || index.keys.iter().zip(values.iter().flatten());
+    let fields = || index.keys.iter().zip(values);
     let mut decoder = KeyDecoder::new(key);
     let is_decoded = |((_, direction), value): (&(String, Direction), &RawBsonRef<'_>)| {
         let decoded = decoder.next_value(*direction);

@@ -543,9 +543,8 @@ fn multikey_fields(
         return Ok(Vec::new());
     }
     if state.paths.len() <= MAX_MARKER_LOOKUPS {
-        let fields = (0_u8..).take(state.paths.len());
         let mut marked = Vec::new();
-        for field in fields {
+        for field in (0_u8..).take(state.paths.len()) {
             let marker = key::for_multikey(collection.id, state.id, field);
             if view.get(&marker)?.is_some() {
                 marked.push(usize::from(field));

@@ -35,7 +35,7 @@ use redb::{
 use super::{
     BulkCallback, Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange,
     PAGE_CHECKSUMS_VERSION, Snapshot, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
-    snapshot_contains,
+    read_format_version, snapshot_contains,
 };
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
@@ -62,6 +62,11 @@ pub(crate) struct RedbStore {
     opened: Option<Metadata>,
 }
 
+/// Returns the file on a storage, with a log of the usual length if this is a new file.
+fn new_file(storage: FileBackend, name: String) -> DatabaseFile {
+    DatabaseFile::new(storage, name, LOG_BYTES)
+}
+
 /// Returns the storage as redb sees it, without the pages of checksums.
 pub(crate) fn redb_storage(storage: impl StorageBackend) -> impl StorageBackend {
     let file = DatabaseFile::new(storage, "the storage".into(), 0);
@@ -85,7 +90,7 @@ impl RedbStore {
     pub(crate) fn open(path: &Path) -> Result<RedbStore> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        RedbStore::open_with(&options, path)
+        RedbStore::open_path(&options, path, new_file)
     }
 
     /// Opens the file at `path`, which exists.
@@ -93,7 +98,7 @@ impl RedbStore {
     /// # Errors
     /// See [`open`](RedbStore::open).
     pub(crate) fn open_existing(path: &Path) -> Result<RedbStore> {
-        RedbStore::open_with(File::options().read(true).write(true), path)
+        RedbStore::open_path(File::options().read(true).write(true), path, new_file)
     }
 
     /// Creates a file that only its owner can access. Follows no symbolic link.
@@ -105,10 +110,22 @@ impl RedbStore {
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        RedbStore::open_with(&options, path)
+        RedbStore::open_path(&options, path, new_file)
     }
 
-    fn open_with(options: &OpenOptions, path: &Path) -> Result<RedbStore> {
+    /// Opens the file at `path` for reads. The file stays unchanged.
+    ///
+    /// # Errors
+    /// In use (by a writer), foreign file, damaged, I/O.
+    pub(crate) fn open_read_only(path: &Path) -> Result<RedbStore> {
+        RedbStore::open_path(File::options().read(true), path, DatabaseFile::read_only)
+    }
+
+    fn open_path(
+        options: &OpenOptions,
+        path: &Path,
+        on_storage: fn(FileBackend, String) -> DatabaseFile,
+    ) -> Result<RedbStore> {
         let name = path.display().to_string();
         let failure = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -122,24 +139,7 @@ impl RedbStore {
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let mut store = RedbStore::open_file(DatabaseFile::new(storage, name, LOG_BYTES))?;
-        store.opened = Some(opened);
-        store.ensure_current(path)?;
-        Ok(store)
-    }
-
-    /// Opens the file at `path` for reads. The file stays unchanged.
-    ///
-    /// # Errors
-    /// In use (by a writer), foreign file, damaged, I/O.
-    pub(crate) fn open_read_only(path: &Path) -> Result<RedbStore> {
-        let name = path.display().to_string();
-        let failure = |error: io::Error| Error::io("cannot open", &name, error);
-        let file = File::open(path).map_err(failure)?;
-        let opened = file.metadata().map_err(failure)?;
-        let storage = FileBackend::new(file)
-            .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let mut store = RedbStore::open_file(DatabaseFile::read_only(storage, name))?;
+        let mut store = RedbStore::open_file(on_storage(storage, name))?;
         store.opened = Some(opened);
         store.ensure_current(path)?;
         Ok(store)
@@ -210,9 +210,7 @@ impl RedbStore {
 
     /// Returns the format version; `None` if the file has no version yet.
     fn format_version(&self) -> Result<Option<u32>> {
-        let version = self.snapshot()?.get(&key::for_format_version())?;
-        let version = version.as_deref().and_then(<[u8]>::first_chunk);
-        Ok(version.map(|version| u32::from_be_bytes(*version)))
+        read_format_version(self.snapshot()?.as_ref())
     }
 
     /// The version of a new file with the layout of this file. The creation of the file may have begun with an older engine.

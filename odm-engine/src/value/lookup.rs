@@ -42,7 +42,7 @@ pub(crate) fn changed_fields<'d>(
 
 /// The values of some top-level fields, in the order of their names in a request.
 pub(crate) struct ScalarFields<'d> {
-    pub(crate) values: Vec<Option<RawBsonRef<'d>>>,
+    pub(crate) values: Vec<RawBsonRef<'d>>,
     /// Whether the document has the fields in the same order.
     pub(crate) are_in_order: bool,
 }
@@ -67,9 +67,11 @@ pub(crate) fn scalar_fields<'d, 'n>(
         count += 1;
     }
     // Malformed bytes may hide a second field with the same name.
-    let is_complete = fields.rest.is_empty() && count == values.len();
-    is_complete.then_some(ScalarFields {
-        values,
+    if !fields.rest.is_empty() {
+        return None;
+    }
+    Some(ScalarFields {
+        values: values.into_iter().collect::<Option<_>>()?,
         are_in_order,
     })
 }

@@ -220,7 +220,7 @@ fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
 
 /// A read detects a changed byte in any value, and a value under a wrong key.
 #[test]
-fn a_damaged_value_is_found_when_it_is_read() {
+fn a_damaged_value_is_found_by_a_read_or_a_validation() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.odm");
     let database = Database::open(&path).unwrap();

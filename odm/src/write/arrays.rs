@@ -134,8 +134,8 @@ impl Maintainer for Arrays {
         declared.extend(chunk_indexes);
     }
 
-    fn pending_kinds(&self, _access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
-        let model = _access.model;
+    fn pending_kinds(&self, access: ModelAccess<'_>) -> Vec<(&'static Model, PendingKind)> {
+        let model = access.model;
         let arrays = model.overflows.iter();
         let arrays = arrays.map(|field| (model, PendingKind::overflow_array(field)));
         let chunks = model.overflows.iter();

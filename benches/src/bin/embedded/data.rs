@@ -3,6 +3,7 @@
 use native_db::{ToKey, native_db};
 use native_model::{Model, native_model};
 use odm::prelude::*;
+use odm_benches::tasks::{Person, Task};
 
 use crate::contender::Result;
 
@@ -64,27 +65,6 @@ pub(crate) struct Kit {
     pub(crate) parts: Vec<Ref<Part>>,
 }
 
-/// A person with tasks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "persons")]
-pub(crate) struct Person {
-    #[serde(rename = "_id")]
-    pub(crate) id: i64,
-    #[reference(inverse_of = owner, max = 100)]
-    pub(crate) tasks: Vec<Ref<Task>>,
-}
-
-/// A task in the inverse of the owner.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "tasks")]
-pub(crate) struct Task {
-    #[serde(rename = "_id")]
-    pub(crate) id: i64,
-    #[reference(inverse = tasks)]
-    #[index]
-    pub(crate) owner: Ref<Person>,
-}
-
 /// The source of the copies in offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "suppliers")]
@@ -132,8 +112,6 @@ pub(crate) const PRODUCTS_PER_CATEGORY: i64 = 20;
 pub(crate) const KITS_PER_SHELF: i64 = 100;
 /// The number of parts of a kit.
 pub(crate) const PARTS_PER_KIT: i64 = 10;
-/// The number of persons, with a single task each.
-pub(crate) const PERSON_COUNT: i64 = 20;
 /// The ids of the only supplier and of the only topic.
 pub(crate) const SUPPLIER_ID: i64 = 1;
 pub(crate) const TOPIC_ID: i64 = 1;

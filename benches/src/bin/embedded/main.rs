@@ -21,6 +21,7 @@ use clap::Parser;
 use contender::{Kind, Result};
 use data::Catalog;
 use measure::{Entrant, Plan};
+use odm_benches::figures::peak_memory_mib;
 use report::{RowResult, RunSizes};
 use row::Row;
 
@@ -109,7 +110,7 @@ async fn main() -> Result<()> {
         files.extend(measure::measure_file(entrant).await?);
     }
     report::print_files(&files);
-    let peak_memory = report::peak_memory_mib();
+    let peak_memory = peak_memory_mib();
     report::print_peak_memory(peak_memory);
     if let Some(path) = &arguments.json {
         report::write_json(path, arguments.sizes(), &results, &files, peak_memory)?;

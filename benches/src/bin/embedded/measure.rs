@@ -6,6 +6,7 @@ use std::{
 };
 
 use cpu_time::ProcessTime;
+use odm_benches::figures::median;
 
 use crate::{
     contender::{AnyContender, CommitMode, Contender, Kind, Result, Unsupported, with_contender},
@@ -289,12 +290,6 @@ fn summarize(
     })
 }
 
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 /// The size of a database on disk, and the median time to open the database and to read a document.
 #[derive(Debug)]
 pub(crate) struct FileResult {
@@ -320,6 +315,6 @@ pub(crate) async fn measure_file(entrant: Entrant) -> Result<Option<FileResult>>
         times.push(start.elapsed().as_secs_f64());
         with_contender!(contender, contender => contender.close().await?);
     }
-    let open = median(times.into_iter()).ok_or("the file was not opened")?;
+    let open = median(times).ok_or("the file was not opened")?;
     Ok(Some(FileResult { kind, bytes, open }))
 }

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use odm_benches::figures::format_seconds;
 use serde_json::json;
 
 use crate::{
@@ -150,28 +151,10 @@ pub(crate) fn print_machine_load() {
     println!("Load of the machine at this time: {minute}, with {processors} processors");
 }
 
-/// Returns the peak memory of this process in MiB, on Linux.
-pub(crate) fn peak_memory_mib() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes / 1_024)
-}
-
 pub(crate) fn print_peak_memory(mebibytes: Option<u64>) {
     match mebibytes {
         Some(mebibytes) => println!("\nPeak memory of the process: {mebibytes} MiB"),
         None => println!("\nPeak memory of the process: not known on this system"),
-    }
-}
-
-fn format_seconds(seconds: f64) -> String {
-    if seconds < 0.001 {
-        format!("{:.1} µs", seconds * 1e6)
-    } else {
-        format!("{:.2} ms", seconds * 1e3)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use odm_benches::tasks::PERSON_COUNT;
+
 use crate::{
     contender::{CommitMode, Contender, Result},
     data::{
-        self, Catalog, KITS_PER_SHELF, PARTS_PER_KIT, PERSON_COUNT, PRODUCTS_PER_CATEGORY,
-        RESIDENT_REPLIES, Review,
+        self, Catalog, KITS_PER_SHELF, PARTS_PER_KIT, PRODUCTS_PER_CATEGORY, RESIDENT_REPLIES,
+        Review,
     },
 };
 

@@ -251,8 +251,8 @@ pub(super) async fn fill_update(
         match &touched.relation {
             PathRelation::Contains(step) => {
                 let structs = touched.group.structs_in(*step, value).into_iter();
-                let sources = structs.filter_map(|(_, embedded)| touched.group.source_in(embedded));
-                source_ids.extend(sources);
+                let ids = structs.filter_map(|(_, embedded)| touched.group.source_in(embedded));
+                source_ids.extend(ids);
             }
             PathRelation::Reference(_)
                 if touched.operator == Operator::Set && *value != Bson::Null =>

@@ -159,15 +159,14 @@ impl GuardedInsert {
             }
         }
         let children: Vec<_> = children.iter().collect();
-        let (parent_exists, keeps_pending) = (|_: usize, _: &ParentKey| true, false);
-        let revalidation = self.revalidation;
+        let keeps_pending = false;
         let all_recorded = record_contributions(
             access,
             groups,
             &children,
-            parent_exists,
+            |_, _| true,
             keeps_pending,
-            revalidation,
+            self.revalidation,
         );
         if !all_recorded.await? {
             return Ok(false);

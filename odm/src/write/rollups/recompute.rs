@@ -9,14 +9,17 @@ use super::{
     contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
     parent::ParentIdentity,
     parent_update, queue, rollup_groups, rollup_update,
-    standalone::{applied_values, contention_error, version_guard},
+    standalone::{contention_error, values_by_child, version_guard},
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Stage,
     error,
     language::query::{id_filter, single_field_document},
-    metadata::rollup::{CONTRIBUTIONS, ROLLUP_VERSION},
+    metadata::{
+        ParsedMetadata,
+        rollup::{CONTRIBUTIONS, ROLLUP_VERSION},
+    },
     model::{
         ids::{OrderedId, id_batches},
         stored::parse_fields,
@@ -206,7 +209,8 @@ async fn write_recorded_sums(
         let mut filter = group.children_condition(&doc! { "$eq": id.clone() });
         filter.extend(parent.scope_condition(group));
         let filter = to_raw_document(&filter)?;
-        let applied = applied_values(&current, group)?;
+        let applied = ParsedMetadata::of(&current).applied_contributions();
+        let applied = values_by_child(&applied, &group.group_key())?;
         let mut sums = RollupSums::new();
         let projection = to_raw_document(&doc! { CONTRIBUTIONS: 1 })?;
         for_each_document(access, &filter, Some(projection), &mut |raw| {

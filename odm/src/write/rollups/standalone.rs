@@ -280,20 +280,18 @@ pub(super) fn none_applied(group_key: &str, deltas: &[ContributionDelta<'_>]) ->
     AppliedContribution::none_of(group_key, child_ids.collect())
 }
 
-/// Returns the applied contributions that children have not recorded yet, by child.
-pub(super) fn applied_values(
-    parent: &Document,
-    group: &RollupGroup,
+/// Returns the values of the applied contributions of a group, by child.
+pub(super) fn values_by_child(
+    applied: &[AppliedContribution],
+    group_key: &str,
 ) -> Result<BTreeMap<OrderedId, Document>> {
-    let (applied, group_key) = (
-        ParsedMetadata::of(parent).applied_contributions(),
-        group.group_key(),
-    );
     let in_group = applied
-        .into_iter()
+        .iter()
         .filter(|applied| applied.group_key == group_key);
-    let values =
-        in_group.map(|applied| Ok((OrderedId::from_bson(&applied.child_id)?, applied.values)));
+    let values = in_group.map(|applied| {
+        let child = OrderedId::from_bson(&applied.child_id)?;
+        Ok((child, applied.values.clone()))
+    });
     values.collect()
 }
 
@@ -347,7 +345,7 @@ async fn apply_at_parent(
             return Ok(None);
         };
         let all_applied = ParsedMetadata::of(&current).applied_contributions();
-        let values_by_child = applied_values(&current, group)?;
+        let values_by_child = values_by_child(&all_applied, &group_key)?;
         let (in_group, in_other_groups): (Vec<_>, Vec<_>) = all_applied
             .iter()
             .partition(|applied| applied.group_key == group_key);

@@ -114,13 +114,12 @@ pub(super) async fn apply_contributions(
     let children: Vec<_> = children.iter().collect();
     // A missing parent may be inserted concurrently, so the children are processed again after the commit.
     let parent_exists = |group, parent: &ParentKey| is_found(&found_parents, group, parent);
-    let (children, keeps_pending) = (&children, includes_write);
     record_contributions(
         full_access,
         &groups,
-        children,
+        &children,
         parent_exists,
-        keeps_pending,
+        includes_write,
         None,
     )
     .await?;

@@ -7,12 +7,13 @@ use odm::{
     backend::{Durability, Engine},
     prelude::*,
 };
+use odm_benches::tasks::{NewPerson, Task};
 use tokio::task::JoinSet;
 
 use super::{CommitMode, Contender, Result, unsupported};
 use crate::data::{
-    FIRST_CITY, Kit, NewOffer, NewPerson, Offer, Part, Product, Review, SUPPLIER_ID, Shop,
-    Supplier, TOPIC_ID, Task, Topic, supplier,
+    FIRST_CITY, Kit, NewOffer, Offer, Part, Product, Review, SUPPLIER_ID, Shop, Supplier, TOPIC_ID,
+    Topic, supplier,
 };
 
 /// The maximum wait for pending work.

@@ -485,8 +485,8 @@ pub(super) async fn resolve_tombstone(
         let spilled = rule.overflow_targets(&full_access, &found.linked.id);
         targets.append(&mut spilled.await?);
         for target in targets {
-            let (model, id) = (full_access.to(target_model), target.to_value()?);
-            let target = find_by_id(model, "read the target", &id).await?;
+            let id = target.to_value()?;
+            let target = find_by_id(full_access.to(target_model), "read the target", &id).await?;
             if target.is_some_and(|target| {
                 target.has_tombstone_of(*token) && target.has_final_tombstone()
             }) {

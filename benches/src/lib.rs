@@ -1,0 +1,4 @@
+//! What the benchmark programs share.
+
+pub mod figures;
+pub mod tasks;
