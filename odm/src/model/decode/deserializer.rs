@@ -302,7 +302,7 @@ impl<'de> DocumentFields<'de> {
     #[inline]
     fn next_name(&mut self) -> Result<Option<&'de str>> {
         self.current = self.remaining.next()?;
-        self.current.as_ref().map(Element::name).transpose()
+        Ok(self.current.as_ref().map(Element::name))
     }
 
     /// Reads the value of the current field.
@@ -312,7 +312,7 @@ impl<'de> DocumentFields<'de> {
                 "a map value was requested before its key",
             ));
         };
-        let name = element.name()?;
+        let name = element.name();
         let value = element.into_value();
         value.and_then(read).map_err(|error| error.at_step(name))
     }
@@ -473,6 +473,25 @@ mod tests {
         let arrays: Arrays = decode_raw(&document).unwrap();
         assert_eq!(arrays.bson, [1, 2]);
         assert_eq!(arrays.raw.into_iter().count(), 2);
+    }
+
+    #[test]
+    fn the_name_of_each_element_is_checked() {
+        #[derive(Debug, Deserialize)]
+        struct Arrays {
+            #[expect(dead_code, reason = "never decoded")]
+            array: Vec<Bson>,
+        }
+        let document = doc! { "array": [1, Timestamp { time: 1, increment: 2 }, 2] };
+        for name in [b'0', b'1', b'2'] {
+            let mut bytes = RawDocumentBuf::try_from(&document).unwrap().into_bytes();
+            let at = bytes.windows(2).rposition(|window| window == [name, 0]);
+            bytes[at.unwrap()] = 0xFF;
+            let document = RawDocumentBuf::from_bytes(bytes).unwrap();
+            let error = decode_raw::<Arrays>(&document).unwrap_err();
+            let step = char::from(name);
+            assert_eq!(error.path(), Some(format!("array.{step}")), "{error}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) struct Elements<'de> {
 /// An element of a document or an array.
 pub(super) enum Element<'de> {
     Read {
-        name: &'de [u8],
+        name: &'de str,
         value: StoredValue<'de>,
     },
     /// An element that `bson` reads.
@@ -60,10 +60,10 @@ impl<'de> Elements<'de> {
             if self.rest == [0] {
                 return Ok(None);
             }
-            if let Some((element, size)) = read_element(self.rest) {
+            if let Some((name, value, size)) = read_element(self.rest) {
                 self.rest = self.rest.get(size..).unwrap_or_default();
                 self.position += 1;
-                return Ok(Some(element));
+                return Ok(Some(Element::Read { name, value }));
             }
         }
         self.next_by_bson()
@@ -76,7 +76,7 @@ impl<'de> Elements<'de> {
             Some(remaining) => remaining,
             None => {
                 let mut elements = document.iter_elements();
-                // These elements have been read already. `bson` also checks the names of the elements of an array.
+                // These elements have been read already.
                 let mut skipped = elements.by_ref().take(position);
                 skipped.try_for_each(|element| element.map(drop))?;
                 self.by_bson.insert(elements)
@@ -87,9 +87,7 @@ impl<'de> Elements<'de> {
 
     /// Estimates the number of elements from the size of the next element. Returns `None` if the elements may have different sizes.
     pub(super) fn estimate_count(&self) -> Option<usize> {
-        let (Element::Read { value, .. }, size) = read_element(self.rest)? else {
-            return None;
-        };
+        let (_, value, size) = read_element(self.rest)?;
         let is_fixed = value.has_fixed_size();
         is_fixed.then(|| (self.rest.len() / size.max(1)).min(MAX_ESTIMATED_ELEMENTS))
     }
@@ -98,12 +96,10 @@ impl<'de> Elements<'de> {
 impl<'de> Element<'de> {
     /// Returns the name.
     #[inline]
-    pub(super) fn name(&self) -> Result<&'de str> {
+    pub(super) fn name(&self) -> &'de str {
         match self {
-            Element::Read { name, .. } => {
-                str::from_utf8(name).map_err(<DecodeError as serde::de::Error>::custom)
-            }
-            Element::Unread(element) => Ok(element.key().as_str()),
+            Element::Read { name, .. } => name,
+            Element::Unread(element) => element.key().as_str(),
         }
     }
 
@@ -117,14 +113,15 @@ impl<'de> Element<'de> {
     }
 }
 
-/// Reads the first element, and returns the number of its bytes. Returns `None` for a type that `bson` reads, and for malformed bytes.
+/// Reads the name and the value of the first element, and returns the number of bytes of the element. Returns `None` for a type that
+/// `bson` reads, and for malformed bytes.
 #[inline]
-fn read_element(bytes: &[u8]) -> Option<(Element<'_>, usize)> {
+fn read_element(bytes: &[u8]) -> Option<(&str, StoredValue<'_>, usize)> {
     let (kind, after_kind) = bytes.split_first()?;
     let name_size = after_kind.iter().position(|byte| *byte == 0)?;
     let (name, after_name) = after_kind.split_at_checked(name_size)?;
     let (value, size) = read_value(ElementType::from(*kind)?, after_name.get(1..)?)?;
-    Some((Element::Read { name, value }, name_size + 2 + size))
+    Some((str::from_utf8(name).ok()?, value, name_size + 2 + size))
 }
 
 /// Reads the first value, and returns the number of its bytes.
