@@ -742,3 +742,57 @@ proptest! {
         check_answers(documents.into_iter().map(plain).collect(), indexes, queries)?;
     }
 }
+
+/// A value with several BSON types for one key.
+fn any_key() -> impl Strategy<Value = Bson> {
+    prop_oneof![
+        (-3..3).prop_map(Bson::Int32),
+        (-3..3_i64).prop_map(Bson::Int64),
+        (-4..4).prop_map(|half| Bson::Double(f64::from(half) / 2.0)),
+        "[ab]{0,2}".prop_map(Bson::String),
+        "[ab]{0,1}".prop_map(Bson::Symbol),
+        Just(Bson::Null),
+        Just(Bson::Double(f64::NAN)),
+        prop::collection::vec((-2..2).prop_map(Bson::Int32), 0..3).prop_map(Bson::Array),
+        Just(Bson::Document(doc! { "x": 1 })),
+    ]
+}
+
+proptest! {
+    /// Look-ups of keys in a unique index find the documents of a scan, in the requested order. A document without the field, or with
+    /// a key that exists, is not inserted.
+    #[test]
+    fn look_ups_in_unique_indexes_equal_scans(
+        stored in prop::collection::vec(prop::option::of(any_key()), 0..16),
+        wanted in prop::collection::vec(any_key(), 1..6),
+        is_descending in any::<bool>(),
+        is_sparse in any::<bool>(),
+        sign in prop::sample::select(vec![1, -1]),
+    ) {
+        let unique = index(&[("u", if is_descending { -1 } else { 1 })]).unique();
+        let unique = if is_sparse { unique.sparse() } else { unique };
+        let database = indexed(&[unique], []);
+        let documents = (0..).zip(&stored).map(|(id, key)| {
+            let mut document = doc! { "_id": id };
+            if let Some(key) = key {
+                document.insert("u", key.clone());
+            }
+            RawDocumentBuf::try_from(&document).unwrap()
+        });
+        let _ = database.insert_unordered("c", documents.collect()).unwrap();
+        let found = |filter: &Document, hint: Option<RawDocumentBuf>| {
+            let query = Find {
+                hint: hint.map(Into::into),
+                ..sorted(RawDocumentBuf::try_from(filter).unwrap(), rawdoc! { "u": sign, "_id": 1 })
+            };
+            let documents = database.find("c", &query).unwrap();
+            documents.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let mut filters = vec![doc! { "u": { "$in": wanted.clone() } }];
+        filters.extend(wanted.into_iter().map(|key| doc! { "u": { "$eq": key } }));
+        for filter in filters {
+            let scanned = found(&filter, Some(rawdoc! { "$natural": 1 }));
+            prop_assert_eq!(found(&filter, None), scanned, "{}", filter);
+        }
+    }
+}
