@@ -11,7 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
 use crate::key;
 use crate::store::redb::RedbStore;
-use crate::store::{Changes, CommitError, FORMAT_VERSION, KeyRange, Snapshot, Store, StoreView};
+use crate::store::{
+    Changes, CommitError, FORMAT_VERSION, KeyRange, LargeCommit, Snapshot, Store, StoreView,
+};
 
 /// The end of the name of an unfinished copy.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
@@ -169,29 +171,36 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
 
 /// Writes all entries in one commit, in the order of the keys. redb doubles a growing file, so the end of the file can be free.
 fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
-    let log_generation = key::for_log_generation();
+    let log_start = key::for_log_start();
+    let dropped = key::removal_marks(view)?;
+    // The new file has a log of its own, without records.
+    let is_copied = |key: &[u8]| {
+        *key != *log_start
+            && !key::is_removal_mark(key)
+            && !dropped.iter().any(|prefix| key.starts_with(prefix))
+    };
     let mut version = Changes::new();
     version.insert(
         key::for_format_version().into(),
         Some(FORMAT_VERSION.to_be_bytes().as_slice().into()),
     );
-    let committed = store.commit(
-        &version,
-        Some(&|writer| {
+    let committed = store.commit_large(&LargeCommit {
+        changes: &version,
+        bulk: Some(&|writer| {
             for entry in view
                 .with_verification()
                 .range(KeyRange::with_prefix(&[]), Direction::Ascending)
             {
                 interrupt::check()?;
                 let (key, value) = entry?;
-                // The new file has a log of its own, without records.
-                if *key != *log_generation {
+                if is_copied(&key) {
                     writer.put(&key, &value)?;
                 }
             }
             Ok(())
         }),
-    );
+        validate: None,
+    });
     committed.map_err(CommitError::into_error)
 }
 

@@ -63,16 +63,23 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Applies the definitions among `changes`, which `view` already contains.
-    pub(crate) fn apply_changes(&mut self, view: &StoreView, changes: &Changes) -> Result<()> {
+    /// Applies the definitions among `changes`, which `view` already contains. Returns the names of the changed collections.
+    pub(crate) fn apply_changes(
+        &mut self,
+        view: &StoreView,
+        changes: &Changes,
+    ) -> Result<Vec<String>> {
         let definitions = KeyRange::with_prefix(&key::catalog_prefix());
+        let mut changed = Vec::new();
         for (key, value) in changes.range::<_, [u8]>(definitions.as_bounds()) {
+            let name = key::catalog_name(key)?;
             match value {
                 Some(value) => self.read_definition(view, key, value)?,
-                None => self.remove(key::catalog_name(key)?),
+                None => self.remove(name),
             }
+            changed.push(name.to_owned());
         }
-        Ok(())
+        Ok(changed)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Collection>> {

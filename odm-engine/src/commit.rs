@@ -4,10 +4,15 @@
 //! not. Then one thread becomes the leader and commits all gathered changes in one store transaction. The other threads find
 //! their writes done. So a thread waits for at most two commits: the running commit and the next commit. A write that fails on
 //! its own leaves no trace.
+//!
+//! [Large writes](large) and [builds of indexes](index_build) run beside these commits.
 
 mod conflicts;
+mod index_build;
+mod large;
 mod log;
 mod outcome;
+mod removal;
 mod staging;
 mod watchers;
 
@@ -18,7 +23,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use conflicts::TransactionId;
+use index_build::IndexBuilds;
 use outcome::BatchOutcome;
+use large::MAX_STAGING_TIME;
 use staging::{CommitBatch, StagingArea};
 use watchers::CommitWatchers;
 
@@ -29,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key;
 use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
-    BulkCallback, Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, PAGE_CHECKSUMS_VERSION,
+    Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, LargeCommit, PAGE_CHECKSUMS_VERSION,
     Snapshot, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION, read_format_version,
     snapshot_contains,
 };
@@ -71,6 +78,11 @@ pub(crate) struct Committer {
     committed: Condvar,
     next_collection: Arc<AtomicU32>,
     watchers: CommitWatchers,
+    /// Held by the thread that makes large commits. A thread locks this mutex before any other.
+    large_turn: Mutex<()>,
+    /// The number of threads that hold the staging area and wait for the file.
+    file_waits: AtomicU32,
+    builds: IndexBuilds,
     /// Set while the store is not writable and the outcome of the last commit is unknown.
     failure: Mutex<Option<CommitFailure>>,
     is_closed: AtomicBool,
@@ -82,8 +94,26 @@ pub(crate) struct CommitPermit<'a>(MutexGuard<'a, StagingArea>);
 /// A commit with an unknown outcome.
 struct CommitFailure {
     error: Error,
-    /// The changes of the commit; `None` after a panic, which loses the batch.
-    batch: Option<CommitBatch>,
+    commit: FailedCommit,
+}
+
+enum FailedCommit {
+    Batch(CommitBatch),
+    /// The changes of a large commit.
+    Large(Changes),
+    /// A panic has lost the batch.
+    Lost,
+}
+
+impl FailedCommit {
+    /// Whether a snapshot contains the commit.
+    fn is_in(&self, snapshot: &dyn Snapshot) -> Result<bool> {
+        match self {
+            FailedCommit::Batch(batch) => snapshot_contains(snapshot, &batch.changes),
+            FailedCommit::Large(changes) => snapshot_contains(snapshot, changes),
+            FailedCommit::Lost => Ok(false),
+        }
+    }
 }
 
 /// A durable state of the database.
@@ -110,8 +140,7 @@ impl Committer {
         let view = StoreView::new(store.snapshot()?, Changes::new());
         let catalog = Catalog::load(&view)?;
         let log = LogState::load(&view)?;
-        let last_collection = catalog.collections().map(|collection| collection.id).max();
-        let next_collection = last_collection.map_or(0, |id| id.saturating_add(1));
+        let next_collection = removal::first_free_collection(&view, &catalog)?;
         let state = Arc::new(DatabaseState {
             view: view.clone(),
             catalog: catalog.clone(),
@@ -125,6 +154,9 @@ impl Committer {
             committed: Condvar::new(),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
             watchers: CommitWatchers::default(),
+            large_turn: Mutex::default(),
+            file_waits: AtomicU32::new(0),
+            builds: IndexBuilds::default(),
             failure: Mutex::default(),
             is_closed: AtomicBool::new(false),
         })
@@ -136,19 +168,59 @@ impl Committer {
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs `operation` and makes its changes durable. A failed operation changes nothing.
+    /// Runs `operation` and makes its changes durable. A failed operation changes nothing. May call `operation` several times, and
+    /// keeps the changes of the last call.
     pub(crate) fn write<T>(
         &self,
-        operation: impl FnOnce(&mut WriteOverlay) -> Result<T>,
+        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         self.ensure_writable()?;
-        let (result, outcome) = {
+        match self.stage_write(&operation)? {
+            Some((result, outcome)) => {
+                self.make_durable_now(&outcome)?;
+                Ok(result)
+            }
+            None => self.write_beside_others(&operation),
+        }
+    }
+
+    /// Runs a write that is known to take long.
+    pub(crate) fn write_large<T>(
+        &self,
+        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
+        self.ensure_writable()?;
+        self.write_beside_others(&operation)
+    }
+
+    /// Runs a write under the lock of the staging area. Returns `None` if the write takes too long for that.
+    fn stage_write<T>(
+        &self,
+        operation: &impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<Option<(T, Arc<BatchOutcome>)>> {
+        loop {
             let mut stage = self.lock_staging_for_write()?;
             let catalog = stage.catalog().clone();
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
-            let result = operation(&mut overlay)?;
-            self.ensure_prompt_commit(&stage, overlay.change_bytes())?;
+            let result = match brief::is_active() {
+                true => operation(&mut overlay)?,
+                false => {
+                    match brief::run_briefly(MAX_STAGING_TIME, || operation(&mut overlay)) {
+                        Err(error) if error.is_would_block() => return Ok(None),
+                        result => result?,
+                    }
+                }
+            };
+            let change_bytes = overlay.change_bytes();
+            self.ensure_prompt_commit(&stage, change_bytes)?;
+            if self.is_large(change_bytes) {
+                return Ok(None);
+            }
             let overlay_outcome = overlay.finish();
+            if stage.conflicts().must_wait_for_large(&overlay_outcome) {
+                self.wait_for_large(stage)?;
+                continue;
+            }
             self.store
                 .check_space(&overlay_outcome.changes, stage.view())?;
             let outcome = stage.add_write(
@@ -156,26 +228,8 @@ impl Committer {
                 &overlay_outcome.events,
                 CommitUrgency::Immediate,
             )?;
-            (result, outcome)
-        };
-        self.make_durable_now(outcome)?;
-        Ok(result)
-    }
-
-    /// Runs an operation that builds or removes whole indexes or collections, whose entries do not fit into memory.
-    ///
-    /// The entries are written within the store's commit. No other write runs meanwhile.
-    pub(crate) fn write_alone<T>(
-        &self,
-        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
-    ) -> Result<T> {
-        brief::ensure_may_wait()?;
-        self.ensure_writable()?;
-        let leader = self.become_leader();
-        let result = leader.write_alone(operation);
-        drop(leader);
-        self.watchers.wake_all();
-        result
+            return Ok(Some((result, outcome)));
+        }
     }
 
     /// Returns an overlay on some state. The overlay collects events if the log is on.
@@ -210,12 +264,16 @@ impl Committer {
         choose: impl FnOnce(Option<ChangeLogLimits>) -> Option<Option<ChangeLogLimits>>,
     ) -> Result<()> {
         self.ensure_writable()?;
-        let outcome = {
-            let mut stage = self.lock_open_staging()?;
-            let chosen = choose(stage.log().settings());
-            stage.configure_log(chosen)?
-        };
-        self.make_durable_now(outcome)
+        let mut stage = self.lock_open_staging()?;
+        while stage.conflicts().has_large_claim() {
+            // The events of a large write would be missing in the log.
+            self.wait_for_large(stage)?;
+            stage = self.lock_open_staging()?;
+        }
+        let chosen = choose(stage.log().settings());
+        let outcome = stage.configure_log(chosen)?;
+        drop(stage);
+        self.make_durable_now(&outcome)
     }
 
     /// The tasks that wait for a commit.
@@ -259,6 +317,7 @@ impl Committer {
         self.check_open()?;
         let leader = self.become_leader();
         let mut stage = self.lock_staging();
+        let _file = self.want_file();
         let synced = self.store.sync();
         // The store may have been reopened, which makes its old snapshots unreadable.
         let moved = self.store.snapshot().map(|snapshot| {
@@ -320,7 +379,9 @@ impl Committer {
             log: state.log.clone(),
         });
         stage.fail_uncommitted(&state, &Error::closed());
+        let file = self.want_file();
         self.store.close();
+        drop(file);
         drop(stage);
         drop(leader);
         self.watchers.wake_all();
@@ -352,10 +413,13 @@ impl Committer {
     ) -> ConflictCheck {
         let (committer, id) = (Arc::clone(self), transaction.id);
         Box::new(move |key| {
-            committer
-                .lock_open_staging()?
-                .conflicts()
-                .check_key(id, key)
+            let mut stage = committer.lock_open_staging()?;
+            let checked = stage.conflicts().check_key(id, key);
+            if checked.is_err() && stage.conflicts().is_key_claimed_by_large(id, key) {
+                // A retry before the end of the large write would have the same conflict.
+                committer.wait_for_large(stage)?;
+            }
+            checked
         })
     }
 
@@ -368,9 +432,13 @@ impl Committer {
         transaction: &BegunTransaction,
         changes: &Changes,
     ) -> Result<()> {
-        self.lock_open_staging()?
-            .conflicts()
-            .claim_keys(transaction.id, changes)
+        let id = transaction.id;
+        let mut stage = self.lock_open_staging()?;
+        let claimed = stage.conflicts().claim_keys(id, changes);
+        if claimed.is_err() && stage.conflicts().are_claimed_by_large(id, changes) {
+            self.wait_for_large(stage)?;
+        }
+        claimed
     }
 
     /// Ends a transaction without its changes.
@@ -405,23 +473,27 @@ impl Committer {
         &self,
         permit: CommitPermit<'_>,
         transaction: &BegunTransaction,
-        overlay_outcome: OverlayOutcome,
+        overlay_outcome: &OverlayOutcome,
         urgency: CommitUrgency,
     ) -> Result<()> {
         let outcome = {
             let CommitPermit(mut stage) = permit;
-            let checked = stage
-                .conflicts()
-                .check_outcome(transaction.id, &overlay_outcome);
-            stage.conflicts().end_transaction(transaction.id);
-            checked?;
+            let changes = &overlay_outcome.changes;
+            let id = transaction.id;
+            if let Err(conflict) = stage.conflicts().check_outcome(id, overlay_outcome) {
+                if stage.conflicts().are_claimed_by_large(id, changes) {
+                    // A retry before the end of the large write would have the same conflict.
+                    self.wait_for_large(stage)?;
+                }
+                return Err(conflict);
+            }
             self.require_open(&mut stage)?;
-            self.store
-                .check_space(&overlay_outcome.changes, stage.view())?;
-            stage.add_write(overlay_outcome.changes, &overlay_outcome.events, urgency)?
+            self.store.check_space(changes, stage.view())?;
+            stage.conflicts().end_transaction(id);
+            stage.add_write(changes.clone(), &overlay_outcome.events, urgency)?
         };
         match urgency {
-            CommitUrgency::Immediate => self.make_durable_now(outcome),
+            CommitUrgency::Immediate => self.make_durable_now(&outcome),
             CommitUrgency::Deferred => {
                 self.wait_for_other_commit(&outcome);
                 self.make_durable(&outcome)
@@ -429,9 +501,9 @@ impl Committer {
         }
     }
 
-    fn make_durable_now(&self, outcome: Arc<BatchOutcome>) -> Result<()> {
+    fn make_durable_now(&self, outcome: &BatchOutcome) -> Result<()> {
         self.lock_progress().last_immediate_write = Some(Instant::now());
-        self.make_durable(&outcome)
+        self.make_durable(outcome)
     }
 
     /// Waits briefly for a commit of another thread, as long as other threads write.
@@ -531,18 +603,28 @@ impl Committer {
         let Some(failure) = failed.as_mut() else {
             return Ok(());
         };
-        if let Err(error) = self.store.reopen() {
+        let file = self.want_file();
+        let reopened = self.store.reopen();
+        drop(file);
+        if let Err(error) = reopened {
             failure.error = error.into_outcome_unknown();
             return Err(failure.error.clone());
         }
         let snapshot = self.store.snapshot()?;
         let state = self.state();
-        let (catalog, log) = match failure.batch.take() {
-            Some(batch) if snapshot_contains(snapshot.as_ref(), &batch.changes)? => {
-                (batch.catalog, batch.log)
+        let (mut catalog, mut log) = (state.catalog.clone(), state.log.clone());
+        if failure.commit.is_in(snapshot.as_ref())? {
+            match &failure.commit {
+                FailedCommit::Batch(batch) => {
+                    (catalog, log) = (batch.catalog.clone(), batch.log.clone());
+                }
+                FailedCommit::Large(changes) => {
+                    let view = StoreView::new(Arc::clone(&snapshot), Changes::new());
+                    catalog.apply_changes(&view, changes)?;
+                }
+                FailedCommit::Lost => {}
             }
-            _ => (state.catalog.clone(), state.log.clone()),
-        };
+        }
         let state = self.publish_state(DatabaseState {
             view: StoreView::new(snapshot, Changes::new()),
             catalog,
@@ -563,6 +645,17 @@ impl Committer {
         state
     }
 
+    /// Makes a large commit give way that has not been validated: the caller holds the staging area, and waits for the file.
+    fn want_file(&self) -> FileWait<'_> {
+        self.file_waits.fetch_add(1, Ordering::AcqRel);
+        FileWait(&self.file_waits)
+    }
+
+    /// Whether a thread holds the staging area and waits for the file.
+    fn is_file_wanted(&self) -> bool {
+        self.file_waits.load(Ordering::Acquire) > 0
+    }
+
     /// Locks the staging area. An operation that panics has changed only its overlay, so the staging area stays consistent.
     fn lock_staging(&self) -> MutexGuard<'_, StagingArea> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
@@ -576,12 +669,23 @@ struct CommitProgress {
     has_leader: bool,
     /// The time of the last write that was not deferred.
     last_immediate_write: Option<Instant>,
+    /// The number of claims of large writes that have ended.
+    ended_claims: u64,
 }
 
 impl CommitProgress {
     fn is_busy(&self) -> bool {
         self.last_immediate_write
             .is_some_and(|time| time.elapsed() < RECENT_WRITE_WINDOW)
+    }
+}
+
+/// A thread that holds the staging area and waits for the file.
+struct FileWait<'c>(&'c AtomicU32);
+
+impl Drop for FileWait<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -601,10 +705,10 @@ impl CommitLeader<'_> {
         drop(stage);
         while let Some(batch) = next {
             let size = batch.changes.len();
-            let mut committed = self.commit(&batch, None);
+            let mut committed = self.commit(&batch);
             stage = self.committer.lock_staging();
             if is_storage_full(&committed) {
-                committed = self.commit_after_spill(&mut stage, &batch, None, committed);
+                committed = self.commit_after_spill(&mut stage, &batch, committed);
             }
             // If the commit failed, the waiting threads get the error from their outcome.
             let result = self.finish_commit(&mut stage, batch, committed);
@@ -613,86 +717,45 @@ impl CommitLeader<'_> {
         }
     }
 
-    /// See [`Committer::write_alone`].
-    fn write_alone<T>(
-        &self,
-        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
-    ) -> Result<T> {
-        let committer = self.committer;
-        // No changes gather while this thread holds the staging area.
-        let mut stage = committer.lock_open_staging()?;
-        if let Some(batch) = stage.take_batch() {
-            let committed = self.commit_or_spill(&mut stage, &batch, None);
-            if self.finish_commit(&mut stage, batch, committed).is_err() {
-                committer.require_open(&mut stage)?;
-            }
-        }
-        let before = stage.view().clone();
-        let mut overlay = committer.new_overlay(&before, stage.catalog().clone(), stage.log());
-        let mut steps = BulkSteps::default();
-        let result = operation(&mut overlay, &mut steps)?;
-        let outcome = overlay.finish();
-        committer.store.check_space(&outcome.changes, &before)?;
-        stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
-        if let Some(batch) = stage.take_batch() {
-            let bulk: BulkCallback<'_> = &|writer| steps.write_all(&before, writer);
-            let committed = self.commit_or_spill(&mut stage, &batch, Some(bulk));
-            self.finish_commit(&mut stage, batch, committed)?;
-        }
-        Ok(result)
-    }
-
-    /// Commits to the store and returns the snapshot after the commit.
-    fn commit(
-        &self,
-        batch: &CommitBatch,
-        bulk: Option<BulkCallback<'_>>,
-    ) -> Result<Arc<dyn Snapshot>, CommitError> {
-        let store = &self.committer.store;
+    /// Commits to the store.
+    fn commit(&self, batch: &CommitBatch) -> Result<(), CommitError> {
         self.is_committing.set(true);
-        let committed = store.commit(&batch.changes, bulk);
+        let committed = self.committer.store.commit(&batch.changes);
         self.is_committing.set(false);
-        committed.and_then(|()| store.snapshot().map_err(CommitError::Unknown))
+        committed
     }
 
-    /// Commits to the store, and once more after a spill if the disk is full.
-    fn commit_or_spill(
-        &self,
-        stage: &mut StagingArea,
-        batch: &CommitBatch,
-        bulk: Option<BulkCallback<'_>>,
-    ) -> Result<Arc<dyn Snapshot>, CommitError> {
-        let committed = self.commit(batch, bulk);
-        match is_storage_full(&committed) {
-            true => self.commit_after_spill(stage, batch, bulk, committed),
-            false => committed,
-        }
-    }
-
-    /// Moves the write-ahead log to its final place in small parts, and commits again. Each part can use the space that the parts
-    /// before have freed, because the published state and the staging area move to the snapshot after the part.
+    /// Moves the write-ahead log to its final place, and commits again.
     fn commit_after_spill(
         &self,
         stage: &mut StagingArea,
         batch: &CommitBatch,
-        bulk: Option<BulkCallback<'_>>,
-        failed: Result<Arc<dyn Snapshot>, CommitError>,
-    ) -> Result<Arc<dyn Snapshot>, CommitError> {
+        failed: Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
+        if !self.spill(stage)? {
+            return failed;
+        }
         let committer = self.committer;
+        // The spill may have used the reserve. The rest is for writes that free space.
+        let state = committer.state();
+        let checked = committer.store.check_space(&batch.changes, &state.view);
+        checked.map_err(CommitError::Undone)?;
+        let _file = committer.want_file();
+        self.commit(batch)
+    }
+
+    /// Moves the write-ahead log to its final place in small parts. Each part can use the space that the parts before have freed,
+    /// because the published state and the staging area move to the snapshot after the part. Returns whether there was a log.
+    fn spill(&self, stage: &mut StagingArea) -> Result<bool, CommitError> {
+        let committer = self.committer;
+        let _file = committer.want_file();
         let mut has_spilled = false;
         while committer.store.spill()? {
             has_spilled = true;
             let snapshot = committer.store.snapshot().map_err(CommitError::Unknown)?;
             committer.publish_snapshot(stage, snapshot);
         }
-        if !has_spilled {
-            return failed;
-        }
-        // The spill may have used the reserve. The rest is for writes that free space.
-        let state = committer.state();
-        let checked = committer.store.check_space(&batch.changes, &state.view);
-        checked.map_err(CommitError::Undone)?;
-        self.commit(batch, bulk)
+        Ok(has_spilled)
     }
 
     /// Publishes a successful commit, or fails all changes that are not durable.
@@ -700,15 +763,18 @@ impl CommitLeader<'_> {
         &self,
         stage: &mut StagingArea,
         batch: CommitBatch,
-        committed: Result<Arc<dyn Snapshot>, CommitError>,
+        committed: Result<(), CommitError>,
     ) -> Result<()> {
         let committer = self.committer;
+        // Take the snapshot under the lock of the staging area: an earlier snapshot may lack a large commit that was published since.
+        let committed =
+            committed.and_then(|()| committer.store.snapshot().map_err(CommitError::Unknown));
         let result = match committed {
             Ok(snapshot) => {
                 // Publish before the waiting threads wake up: they must be able to read their own writes.
                 committer.publish_state(DatabaseState {
                     view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
-                    catalog: batch.catalog.clone(),
+                    catalog: stage.catalog_after(&batch),
                     log: batch.log.clone(),
                 });
                 stage.mark_committed(snapshot, &batch);
@@ -726,10 +792,10 @@ impl CommitLeader<'_> {
                     stage.fail_uncommitted(&state, &error);
                     Err(error)
                 }
-                Err(_) => Err(self.fail_uncommitted(stage, error, None)),
+                Err(_) => Err(self.fail_uncommitted(stage, error, FailedCommit::Lost)),
             },
             Err(CommitError::Unknown(error)) => {
-                Err(self.fail_uncommitted(stage, error, Some(batch)))
+                Err(self.fail_uncommitted(stage, error, FailedCommit::Batch(batch)))
             }
         };
         committer.committed.notify_all();
@@ -741,19 +807,19 @@ impl CommitLeader<'_> {
         &self,
         stage: &mut StagingArea,
         error: Error,
-        batch: Option<CommitBatch>,
+        commit: FailedCommit,
     ) -> Error {
         let committer = self.committer;
         stage.fail_uncommitted(&committer.state(), &error);
         *committer.lock_failure() = Some(CommitFailure {
             error: error.clone(),
-            batch,
+            commit,
         });
         error
     }
 }
 
-fn is_storage_full(committed: &Result<Arc<dyn Snapshot>, CommitError>) -> bool {
+fn is_storage_full(committed: &Result<(), CommitError>) -> bool {
     matches!(committed, Err(CommitError::Undone(error)) if error.is_storage_full())
 }
 
@@ -762,7 +828,8 @@ impl Drop for CommitLeader<'_> {
     fn drop(&mut self) {
         if self.is_committing.get() {
             let error = Error::damaged("a commit panicked");
-            self.fail_uncommitted(&mut self.committer.lock_staging(), error, None);
+            let mut stage = self.committer.lock_staging();
+            self.fail_uncommitted(&mut stage, error, FailedCommit::Lost);
         }
         self.committer.lock_progress().has_leader = false;
         self.committer.committed.notify_all();
@@ -797,27 +864,18 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
     if store.is_read_only() {
         return Err(Error::outdated_collation());
     }
-    commit_at_open(
-        store,
-        &changes,
-        Some(&|writer| steps.write_all(&view, writer)),
-    )
-    .map_err(|error| match error.duplicate_key() {
+    let committed = store.commit_large(&LargeCommit {
+        changes: &changes,
+        bulk: Some(&|writer| steps.write_all(&view, writer)),
+        validate: None,
+    });
+    let committed = committed.map_err(CommitError::into_error);
+    committed.map_err(|error| match error.duplicate_key() {
         Some(duplicate) => {
             collation_duplicate_error(duplicate.collection(), duplicate.index(), &error)
         }
         None => error,
     })
-}
-
-/// Commits while the database is opened, when no writer could retry after an error.
-fn commit_at_open(
-    store: &dyn Store,
-    changes: &Changes,
-    bulk: Option<BulkCallback<'_>>,
-) -> Result<()> {
-    let committed = store.commit(changes, bulk);
-    committed.map_err(CommitError::into_error)
 }
 
 fn collation_duplicate_error(collection: &str, index: &str, error: &Error) -> Error {
@@ -834,7 +892,8 @@ fn check_format(store: &dyn Store) -> Result<()> {
     let version = read_format_version(&view)?;
     let mut write_version = |version: u32| {
         view.put(key::for_format_version(), version.to_be_bytes());
-        commit_at_open(store, view.changes(), None)
+        let committed = store.commit(view.changes());
+        committed.map_err(CommitError::into_error)
     };
     match version {
         None => write_version(store.new_format()),
@@ -879,13 +938,13 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(
-            &self,
-            changes: &Changes,
-            bulk: Option<BulkCallback<'_>>,
-        ) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
             assert!(!self.panics.load(Ordering::Relaxed), "the commit");
-            self.store.commit(changes, bulk)
+            self.store.commit(changes)
+        }
+
+        fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+            self.store.commit_large(commit)
         }
     }
 
@@ -922,13 +981,13 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(
-            &self,
-            changes: &Changes,
-            bulk: Option<BulkCallback<'_>>,
-        ) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
             self.commits.fetch_add(1, Ordering::Relaxed);
-            self.store.commit(changes, bulk)
+            self.store.commit(changes)
+        }
+
+        fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+            self.store.commit_large(commit)
         }
     }
 
@@ -941,7 +1000,7 @@ mod tests {
         committer.commit(
             permit,
             &transaction,
-            overlay.finish(),
+            &overlay.finish(),
             CommitUrgency::Deferred,
         )
     }
@@ -978,7 +1037,7 @@ mod tests {
             CommitUrgency::Immediate,
         );
         assert!(create_briefly("a").unwrap_err().is_would_block());
-        committer.make_durable_now(added.unwrap()).unwrap();
+        committer.make_durable_now(&added.unwrap()).unwrap();
         create_briefly("a").unwrap();
         assert!(collection_exists(&committer, "a") && collection_exists(&committer, "gathered"));
     }

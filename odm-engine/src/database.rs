@@ -14,7 +14,6 @@ use crate::durability::Durability;
 use crate::error::Result;
 use crate::expiry::{self, ExpiryWorker};
 use crate::index::Index;
-use crate::overlay::{BulkSteps, WriteOverlay};
 use crate::session::Session;
 use crate::store::Store;
 use crate::store::logged::LoggedStore;
@@ -120,7 +119,8 @@ impl Database {
     /// # Errors
     /// I/O.
     pub fn drop_collection(&self, name: &str) -> Result<()> {
-        self.write_alone(|overlay, steps| collections::drop(overlay, steps, name))
+        self.committer()
+            .drop_data(|overlay| collections::drop(overlay, name))
     }
 
     /// Creates indexes and builds them over existing documents. Creates either all indexes or none.
@@ -131,7 +131,7 @@ impl Database {
     /// An invalid definition; an existing index with the same name or the same fields; documents with duplicate keys or parallel
     /// arrays; I/O.
     pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
-        self.write_alone(|overlay, steps| indexes::create(overlay, steps, collection, indexes))?;
+        self.committer().create_indexes(collection, indexes)?;
         if indexes.iter().any(|index| index.expire_after.is_some()) {
             self.shared.expiry.start()?;
         }
@@ -186,7 +186,8 @@ impl Database {
     /// # Errors
     /// The index does not exist or is the index of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
-        self.write_alone(|overlay, steps| indexes::drop(overlay, steps, collection, name))
+        self.committer()
+            .drop_data(|overlay| indexes::drop(overlay, collection, name))
     }
 
     /// Drops several indexes. Drops either all of them or none.
@@ -205,9 +206,8 @@ impl Database {
     /// # Errors
     /// An index does not exist or is the index of `_id`; several indexes have the same fields; I/O.
     pub fn drop_indexes(&self, collection: &str, selection: &DropIndexes) -> Result<()> {
-        self.write_alone(|overlay, steps| {
-            indexes::drop_several(overlay, steps, collection, selection)
-        })
+        self.committer()
+            .drop_data(|overlay| indexes::drop_several(overlay, collection, selection))
     }
 
     /// Begins a transaction, which sees the current state of the database.
@@ -514,13 +514,6 @@ impl Database {
     #[doc(hidden)]
     pub fn redb_storage(storage: impl redb::StorageBackend) -> impl redb::StorageBackend {
         redb_storage(storage)
-    }
-
-    fn write_alone<T>(
-        &self,
-        operation: impl FnOnce(&mut WriteOverlay, &mut BulkSteps) -> Result<T>,
-    ) -> Result<T> {
-        self.committer().write_alone(operation)
     }
 
     fn open_store(store: Box<dyn Store>) -> Result<Database> {

@@ -1,5 +1,7 @@
 //! Checks and normalizes documents before storage: bytes, `_id` and size.
 
+use std::borrow::Cow;
+
 use bson::oid::ObjectId;
 use bson::raw::{BindRawBsonRef, CStr};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -20,30 +22,30 @@ const MAX_EXCESS_BYTES: usize = 16 << 10;
 /// # Errors
 /// Malformed or too deeply nested bytes, a document that is too large, or an `_id` of a type that
 /// MongoDB does not allow.
-pub(crate) fn prepare_for_storage(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
-    check_size(&document, code::BAD_VALUE)?;
-    value::check_document(&document)?;
-    if value::begins_with_scalar_id(&document) {
-        return Ok(document);
+pub(crate) fn prepare_for_storage(document: &RawDocument) -> Result<Cow<'_, RawDocument>> {
+    check_size(document, code::BAD_VALUE)?;
+    value::check_document(document)?;
+    if value::begins_with_scalar_id(document) {
+        return Ok(Cow::Borrowed(document));
     }
     let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
-    for (_, id) in value::fields(&document).filter(is_id) {
+    for (_, id) in value::fields(document).filter(is_id) {
         ensure_valid_id(id)?;
     }
-    ensure_single_id(&document)?;
+    ensure_single_id(document)?;
     let first = document.iter_elements().next().transpose()?;
     let is_first = first.is_some_and(|element| element.key().as_str() == "_id");
     let prepared = match document.get("_id")? {
         Some(id) => {
             if is_first {
-                return Ok(document);
+                return Ok(Cow::Borrowed(document));
             }
-            with_id_first(id, &document)?
+            with_id_first(id, document)?
         }
-        None => with_id_first(RawBsonRef::ObjectId(ObjectId::new()), &document)?,
+        None => with_id_first(RawBsonRef::ObjectId(ObjectId::new()), document)?,
     };
     check_size(&prepared, code::BAD_VALUE)?;
-    Ok(prepared)
+    Ok(Cow::Owned(prepared))
 }
 
 /// Returns the `_id` of a stored document.
@@ -139,19 +141,23 @@ mod tests {
 
     #[test]
     fn an_id_is_made_or_moved_to_the_front() {
-        let document = prepare_for_storage(rawdoc! { "a": 1 }).unwrap();
+        let document = prepare_for_storage(&rawdoc! { "a": 1 })
+            .unwrap()
+            .into_owned();
         assert!(matches!(
             document_id(&document).unwrap(),
             RawBsonRef::ObjectId(_)
         ));
         assert_eq!(document.iter().next().unwrap().unwrap().0, "_id");
-        let document = prepare_for_storage(rawdoc! { "a": 1, "_id": 2, "b": 3 }).unwrap();
+        let document = prepare_for_storage(&rawdoc! { "a": 1, "_id": 2, "b": 3 })
+            .unwrap()
+            .into_owned();
         assert_eq!(document, rawdoc! { "_id": 2, "a": 1, "b": 3 });
     }
 
     #[test]
     fn some_values_cannot_be_ids() {
-        let rejection = |document| prepare_for_storage(document).unwrap_err().code();
+        let rejection = |document: RawDocumentBuf| prepare_for_storage(&document).unwrap_err().code();
         assert_eq!(
             rejection(rawdoc! { "_id": [1] }),
             Some(code::INVALID_ID_FIELD)
@@ -170,10 +176,10 @@ mod tests {
     fn a_second_id_is_refused_and_other_names_may_repeat() {
         let mut duplicate = rawdoc! { "a": 1, "_id": 1, "b": 1 };
         duplicate.append(bson::raw::cstr!("b"), 2);
-        assert!(prepare_for_storage(duplicate.clone()).is_ok());
+        assert!(prepare_for_storage(&duplicate).is_ok());
         duplicate.append(bson::raw::cstr!("_id"), 2);
         assert_eq!(
-            prepare_for_storage(duplicate).unwrap_err().code(),
+            prepare_for_storage(&duplicate).unwrap_err().code(),
             Some(code::BAD_VALUE)
         );
     }
@@ -183,6 +189,6 @@ mod tests {
         let mut bytes = rawdoc! { "a": "text" }.into_bytes();
         bytes[7] = 200;
         let document = RawDocumentBuf::from_bytes(bytes).unwrap();
-        assert!(prepare_for_storage(document).is_err());
+        assert!(prepare_for_storage(&document).is_err());
     }
 }

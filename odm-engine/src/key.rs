@@ -3,7 +3,7 @@
 //! | first byte | then | value |
 //! |---|---|---|
 //! | `00` | `format` | version of this layout, 4 bytes |
-//! | `00` | `log` | generation of the write-ahead log, 16 bytes |
+//! | `00` | `log` | start of the write-ahead log, 16 or 32 bytes |
 //! | `01` | collection's name | the collection's definition, BSON |
 //! | `02` | collection 4, record 8 | a document, BSON |
 //! | `03` | collection 4, index 4, key, record 8 | empty: an entry of an index |
@@ -11,6 +11,7 @@
 //! | `05` | collection 4, index 4, field 1 | empty: the index has array elements in that field |
 //! | `06` | `changes` | settings of the change log, BSON |
 //! | `07` | event 8 | position and time of the event, 24 bytes; the event, BSON |
+//! | `08` | a prefix of keys | empty: the keys are to be removed, see [`crate::commit`] |
 //!
 //! Numbers are unsigned and big-endian, with the given number of bytes. A record is a document's number in order of insertion.
 //! The index of `_id` is the unique index 0. The `key` of an entry is one [encoded](value) value per field of the index.
@@ -19,7 +20,9 @@
 
 pub(crate) mod value;
 
+use crate::direction::Direction;
 use crate::error::{Error, Result};
+use crate::store::{KeyRange, Snapshot};
 
 const FORMAT_PREFIX: u8 = 0x00;
 const CATALOG_PREFIX: u8 = 0x01;
@@ -29,6 +32,7 @@ const UNIQUE_ENTRY_PREFIX: u8 = 0x04;
 const MULTIKEY_PREFIX: u8 = 0x05;
 const CHANGE_LOG_PREFIX: u8 = 0x06;
 const EVENT_PREFIX: u8 = 0x07;
+const REMOVAL_PREFIX: u8 = 0x08;
 
 /// The length of the key of a document.
 const RECORD_KEY_BYTES: usize = 1 + size_of::<u32>() + size_of::<RecordId>();
@@ -43,8 +47,8 @@ pub(crate) fn for_format_version() -> Vec<u8> {
     key
 }
 
-/// Returns the key of the generation of the write-ahead log.
-pub(crate) fn for_log_generation() -> Vec<u8> {
+/// Returns the key of the start of the write-ahead log.
+pub(crate) fn for_log_start() -> Vec<u8> {
     let mut key = vec![FORMAT_PREFIX];
     key.extend_from_slice(b"log");
     key
@@ -183,6 +187,51 @@ pub(crate) fn event_number(key: &[u8]) -> Result<u64> {
     key.last_chunk()
         .map(|bytes| u64::from_be_bytes(*bytes))
         .ok_or_else(|| Error::damaged("a key is too short"))
+}
+
+/// Returns the key of the mark that the keys with a prefix are to be removed.
+pub(crate) fn for_removal(prefix: &[u8]) -> Vec<u8> {
+    let mut key = vec![REMOVAL_PREFIX];
+    key.extend_from_slice(prefix);
+    key
+}
+
+/// The common prefix of the marks for removals.
+pub(crate) fn removal_prefix() -> Vec<u8> {
+    vec![REMOVAL_PREFIX]
+}
+
+/// Whether `key` is a mark for a removal.
+pub(crate) fn is_removal_mark(key: &[u8]) -> bool {
+    key.first() == Some(&REMOVAL_PREFIX)
+}
+
+/// Returns the prefixes that are marked for removal. None of them begins with another one.
+///
+/// # Errors
+/// I/O, damaged.
+pub(crate) fn removal_marks(snapshot: &dyn Snapshot) -> Result<Vec<Vec<u8>>> {
+    let marks = KeyRange::with_prefix(&removal_prefix());
+    let mut prefixes: Vec<Vec<u8>> = Vec::new();
+    for entry in snapshot.range(marks, Direction::Ascending) {
+        let (mark, _) = entry?;
+        let prefix = mark.get(1..).unwrap_or_default();
+        if prefix.is_empty() {
+            return Err(Error::damaged("a mark for a removal is empty"));
+        }
+        // The marks are in order, so the shorter prefix comes first.
+        let is_covered = prefixes.last().is_some_and(|last| prefix.starts_with(last));
+        if !is_covered {
+            prefixes.push(prefix.to_vec());
+        }
+    }
+    Ok(prefixes)
+}
+
+/// Returns the collection of a prefix of documents, index entries or multikey markers.
+pub(crate) fn collection_of_prefix(prefix: &[u8]) -> Option<u32> {
+    let number = prefix.get(1..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*number))
 }
 
 /// Whether two transactions that write this key conflict.

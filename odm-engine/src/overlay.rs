@@ -10,18 +10,22 @@ use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::change::{ChangeEvent, ModifiedDocument};
+use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
 use crate::index::{Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, Snapshot, StoreView};
+use crate::store::{Changes, CommitWriter, KeyRange, Snapshot, StoreView};
 use crate::value;
 
-pub(crate) use bulk::BulkSteps;
+pub(crate) use bulk::{BulkSteps, catch_up_index, fill_index};
 
 /// The maximum memory for the changes of one write or transaction, in bytes. A larger write has to be split.
 pub(crate) const MAX_WRITE_BYTES: usize = 512 << 20;
+
+/// How many keys of a dropped index or collection are removed together with its definition. More keys are removed later.
+const MAX_REMOVED_AT_ONCE: usize = 500;
 
 /// Uncommitted changes on top of a state of the database.
 ///
@@ -264,20 +268,34 @@ impl WriteOverlay {
         self.log_event(|| ChangeEvent::for_delete(&collection.name, document))
     }
 
-    /// Adds an index. A bulk step creates the entries for existing documents.
+    /// Adds an index to the definition of a collection, without entries for existing documents.
     ///
     /// # Errors
     /// The definition cannot be read.
-    pub(crate) fn build_index(
+    pub(crate) fn add_index(
         &mut self,
-        steps: &mut BulkSteps,
         collection: &Collection,
         index: Index,
-    ) -> Result<()> {
+    ) -> Result<Arc<IndexState>> {
         let (collection, state) = collection.with_index(index)?;
-        steps.add_fill(collection.id, &collection.name, state);
         self.put_definition(&Arc::new(collection));
-        Ok(())
+        Ok(state)
+    }
+
+    /// Adds the entries of new indexes for existing documents.
+    ///
+    /// # Errors
+    /// Duplicate key, an error of [`keys_of`], write too large.
+    pub(crate) fn fill_indexes(
+        &mut self,
+        collection: &Collection,
+        indexes: &[Arc<IndexState>],
+    ) -> Result<()> {
+        let documents = self.view.clone();
+        for state in indexes {
+            fill_index(collection.id, &collection.name, state, &documents, self)?;
+        }
+        self.check_room()
     }
 
     /// Rebuilds an index by the current collation rules, in bulk steps.
@@ -311,31 +329,60 @@ impl WriteOverlay {
         Ok(())
     }
 
-    /// Removes an index. Bulk steps remove its entries.
-    pub(crate) fn drop_index(
-        &mut self,
-        steps: &mut BulkSteps,
-        collection: &Collection,
-        state: &IndexState,
-    ) {
-        steps.add_removal(state.prefix.clone());
-        steps.add_removal(key::multikey_prefix(collection.id, state.id));
+    /// Removes an index. Marks its entries for removal.
+    ///
+    /// # Errors
+    /// I/O, damaged.
+    pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
+        self.mark_for_removal(vec![
+            state.prefix.clone(),
+            key::multikey_prefix(collection.id, state.id),
+        ])?;
         self.put_definition(&Arc::new(collection.without_index(state.id)));
+        Ok(())
     }
 
-    /// Removes a collection. Bulk steps remove its documents and indexes.
-    pub(crate) fn drop_collection(
-        &mut self,
-        steps: &mut BulkSteps,
-        collection: &Collection,
-    ) -> Result<()> {
-        for prefix in key::collection_prefixes(collection.id) {
-            steps.add_removal(prefix);
-        }
+    /// Removes a collection. Marks its documents and indexes for removal.
+    ///
+    /// # Errors
+    /// I/O, damaged.
+    pub(crate) fn drop_collection(&mut self, collection: &Collection) -> Result<()> {
+        self.mark_for_removal(key::collection_prefixes(collection.id).into())?;
         self.view.remove(key::for_catalog(&collection.name));
         self.catalog.remove(&collection.name);
         self.mark_written(collection);
         self.log_event(|| ChangeEvent::for_drop(&collection.name))
+    }
+
+    /// Removes the keys with these prefixes if they are few, and otherwise marks them for removal after this write.
+    fn mark_for_removal(&mut self, prefixes: Vec<Vec<u8>>) -> Result<()> {
+        let mut keys = Vec::new();
+        for prefix in &prefixes {
+            let range = KeyRange::with_prefix(prefix);
+            for entry in self.view.range(range, Direction::Ascending) {
+                keys.push(entry?.0.to_vec());
+                if keys.len() > MAX_REMOVED_AT_ONCE {
+                    self.put_removal_marks(&prefixes);
+                    return Ok(());
+                }
+            }
+        }
+        for key in keys {
+            self.view.remove(key);
+        }
+        Ok(())
+    }
+
+    /// Marks the keys with these prefixes for removal.
+    pub(crate) fn put_removal_marks(&mut self, prefixes: &[Vec<u8>]) {
+        for prefix in prefixes {
+            self.view.put(key::for_removal(prefix), []);
+        }
+    }
+
+    /// Takes back a mark for removal.
+    pub(crate) fn remove_removal_mark(&mut self, prefix: &[u8]) {
+        self.view.remove(key::for_removal(prefix));
     }
 
     fn put_definition(&mut self, collection: &Arc<Collection>) {
@@ -429,6 +476,31 @@ impl WriteOverlay {
     ) {
         let value = entry_value(state, stored_part, record);
         self.view.put(entry_key(state, &key, record), value);
+    }
+}
+
+/// The changes of index entries.
+impl CommitWriter for WriteOverlay {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.view.put(key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        self.view.remove(key);
+        Ok(())
+    }
+
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.view.get(key)?.is_some())
+    }
+
+    fn remove_range(&mut self, range: &KeyRange) -> Result<()> {
+        let entries = self.view.clone().range(range.clone(), Direction::Ascending);
+        for entry in entries {
+            self.view.remove(&*entry?.0);
+        }
+        Ok(())
     }
 }
 

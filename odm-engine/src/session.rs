@@ -164,8 +164,7 @@ impl Session {
     /// # Errors
     /// An invalid collection name, I/O. No document has been inserted then.
     pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
-        let report =
-            self.write(|overlay| insert::run_insert(overlay, collection, documents, true))?;
+        let report = self.insert_all(collection, &documents, true)?;
         self.abort_if(!report.failures.is_empty());
         Ok(report)
     }
@@ -194,8 +193,7 @@ impl Session {
         documents: Vec<RawDocumentBuf>,
     ) -> Result<InsertReport> {
         let ordered = self.transaction.is_some();
-        let report =
-            self.write(|overlay| insert::run_insert(overlay, collection, documents, ordered))?;
+        let report = self.insert_all(collection, &documents, ordered)?;
         self.abort_if(!report.failures.is_empty());
         Ok(report)
     }
@@ -332,8 +330,8 @@ impl Session {
         result
     }
 
-    /// Runs a write on top of the state that the session sees.
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut WriteOverlay) -> Result<T>) -> Result<T> {
+    /// Runs a write on top of the state that the session sees. May call `write` several times, and keeps the changes of the last call.
+    pub(crate) fn write<T>(&self, write: impl Fn(&mut WriteOverlay) -> Result<T>) -> Result<T> {
         let Some(mut state) = self.lock_transaction_for_operation()? else {
             return self.committer.write(write);
         };
@@ -346,6 +344,22 @@ impl Session {
         result
     }
 
+    fn insert_all(
+        &self,
+        collection: &str,
+        documents: &[RawDocumentBuf],
+        ordered: bool,
+    ) -> Result<InsertReport> {
+        let insert = |overlay: &mut WriteOverlay| {
+            insert::run_insert(overlay, collection, documents, ordered)
+        };
+        let bytes = documents.iter().map(|document| document.as_bytes().len());
+        match self.transaction.is_none() && self.committer.is_long_insert(bytes.sum()) {
+            true => self.committer.write_large(insert),
+            false => self.write(insert),
+        }
+    }
+
     /// Commits the transaction. See [`Transaction::commit`](crate::Transaction::commit) and
     /// [`Transaction::commit_low_priority`](crate::Transaction::commit_low_priority).
     pub(crate) fn commit(&self, urgency: CommitUrgency) -> Result<()> {
@@ -356,7 +370,14 @@ impl Session {
             TransactionState::Open(open) => open.view.change_bytes(),
             TransactionState::Committed | TransactionState::Aborted => 0,
         };
-        let permit = self.committer.permit_commit(urgency, change_bytes)?;
+        let is_large = urgency == CommitUrgency::Immediate && self.committer.is_large(change_bytes);
+        let permit = match is_large {
+            true => {
+                brief::ensure_may_wait()?;
+                None
+            }
+            false => Some(self.committer.permit_commit(urgency, change_bytes)?),
+        };
         let open = match std::mem::replace(&mut *state, TransactionState::Aborted) {
             TransactionState::Open(open) => open,
             TransactionState::Committed => {
@@ -372,8 +393,13 @@ impl Session {
             events: open.events,
             event_bytes: open.event_bytes,
         };
-        self.committer
-            .commit(permit, &open.begun, outcome, urgency)?;
+        let (committer, begun) = (&self.committer, &open.begun);
+        let committed = match permit {
+            Some(permit) => committer.commit(permit, begun, &outcome, urgency),
+            None => committer.commit_transaction(begun, &outcome, change_bytes, None),
+        };
+        committer.abort(begun);
+        committed?;
         if let Some(mut state) = self.lock_transaction_state() {
             *state = TransactionState::Committed;
         }

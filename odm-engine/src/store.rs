@@ -39,10 +39,17 @@ pub(crate) trait Store: Send + Sync {
     /// Returns the state after the last commit. Later commits do not change a snapshot, and a snapshot does not block commits.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// Writes the output of `bulk` and then `changes`, atomically and durably. There is one caller at a time.
-    ///
-    /// The store may call `bulk` twice. The writes of the first call are discarded then.
-    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError>;
+    /// Writes `changes`, atomically and durably. There is one caller at a time.
+    fn commit(&self, changes: &Changes) -> Result<(), CommitError>;
+
+    /// Writes a large commit, atomically and durably. There is one caller at a time. [`commit`](Self::commit) may run meanwhile: then
+    /// the keys of both commits differ, and snapshots have the small commit first.
+    fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError>;
+
+    /// The size of changes, in bytes, from which [`commit_large`](Self::commit_large) is better than [`commit`](Self::commit).
+    fn large_commit_bytes(&self) -> usize {
+        LARGE_COMMIT_BYTES
+    }
 
     /// The format version of a new store with the layout of this store.
     fn new_format(&self) -> u32 {
@@ -125,6 +132,47 @@ pub(crate) struct StorageUsage {
     pub(crate) log_bytes: Option<u64>,
 }
 
+/// The default of [`Store::large_commit_bytes`].
+const LARGE_COMMIT_BYTES: usize = 4 << 20;
+
+/// A commit that takes long. Small commits run meanwhile.
+///
+/// The store may write the commit twice. The first attempt has no effect then.
+pub(crate) struct LargeCommit<'a> {
+    /// The changes. They tell after a failure if the commit was written.
+    pub(crate) changes: &'a Changes,
+    /// Writes more entries than fit into memory, before the changes.
+    pub(crate) bulk: Option<BulkCallback<'a>>,
+    /// Called when everything is written. After an error, the commit has no effect. The small commits before the call belong to the
+    /// state that the commit changes. The keys of later small commits must be different.
+    pub(crate) validate: Option<&'a dyn Fn() -> Result<()>>,
+}
+
+impl<'a> LargeCommit<'a> {
+    /// A commit with these changes only.
+    pub(crate) fn of(changes: &'a Changes) -> LargeCommit<'a> {
+        LargeCommit {
+            changes,
+            bulk: None,
+            validate: None,
+        }
+    }
+
+    /// Writes and validates the commit.
+    pub(crate) fn write_to(&self, writer: &mut dyn CommitWriter) -> Result<()> {
+        if let Some(bulk) = self.bulk {
+            bulk(writer)?;
+        }
+        for (key, value) in self.changes {
+            match value {
+                Some(value) => writer.put(key, value)?,
+                None => writer.remove(key)?,
+            }
+        }
+        self.validate.map_or(Ok(()), |validate| validate())
+    }
+}
+
 /// A callback that writes more entries than fit into memory.
 pub(crate) type BulkCallback<'a> = &'a dyn Fn(&mut dyn CommitWriter) -> Result<()>;
 
@@ -132,6 +180,9 @@ pub(crate) type BulkCallback<'a> = &'a dyn Fn(&mut dyn CommitWriter) -> Result<(
 pub(crate) trait CommitWriter {
     /// Writes a value under a key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a key.
+    fn remove(&mut self, key: &[u8]) -> Result<()>;
 
     /// Whether the key has a value.
     fn contains_key(&self, key: &[u8]) -> Result<bool>;

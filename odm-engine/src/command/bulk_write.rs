@@ -91,7 +91,7 @@ fn run_one(overlay: &mut WriteOverlay, write: &CollectionWrite) -> Result<WriteR
             let collection = overlay.collection_or_create(name)?;
             overlay.insert(
                 &collection,
-                &document::prepare_for_storage(document.clone())?,
+                &document::prepare_for_storage(document)?,
             )?;
             WriteReport::Inserted
         }

@@ -2,7 +2,7 @@
 
 use super::ReadState;
 use crate::error::{Error, Result, code};
-use crate::overlay::{BulkSteps, WriteOverlay};
+use crate::overlay::WriteOverlay;
 
 /// Creates a collection that has only the index of `_id`.
 pub(crate) fn create(overlay: &mut WriteOverlay, name: &str) -> Result<()> {
@@ -22,9 +22,9 @@ pub(crate) fn list(reading: ReadState<'_>) -> Vec<String> {
 }
 
 /// Removes a collection with its documents and indexes. Does nothing if the collection does not exist.
-pub(crate) fn drop(overlay: &mut WriteOverlay, steps: &mut BulkSteps, name: &str) -> Result<()> {
+pub(crate) fn drop(overlay: &mut WriteOverlay, name: &str) -> Result<()> {
     match overlay.collection(name) {
-        Some(collection) => overlay.drop_collection(steps, &collection),
+        Some(collection) => overlay.drop_collection(&collection),
         None => Ok(()),
     }
 }

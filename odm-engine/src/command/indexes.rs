@@ -9,19 +9,18 @@ use crate::catalog::Collection;
 use crate::command::ReadState;
 use crate::error::{Error, Result, code};
 use crate::index::{ID_INDEX, Index, IndexState};
-use crate::overlay::{BulkSteps, WriteOverlay, index_not_found};
+use crate::overlay::{WriteOverlay, index_not_found};
 use crate::value;
 
 /// The maximum number of indexes in a collection, including the index of `_id`, as on MongoDB.
 const MAX_INDEXES: usize = 64;
 
-/// Creates the missing indexes. Creates either all of them or none.
-pub(crate) fn create(
+/// Adds the missing indexes to the definition of a collection, and returns them. Their entries are still missing.
+pub(crate) fn add_missing(
     overlay: &mut WriteOverlay,
-    steps: &mut BulkSteps,
     name: &str,
     indexes: &[Index],
-) -> Result<()> {
+) -> Result<Vec<Arc<IndexState>>> {
     for index in indexes {
         index.check_definition()?;
     }
@@ -33,6 +32,7 @@ pub(crate) fn create(
         }
     }
     ensure_no_duplicates(&missing)?;
+    let mut added = Vec::with_capacity(missing.len());
     for index in missing {
         // Read the collection again: it now has the earlier indexes of the list.
         let collection = overlay.collection_or_create(name)?;
@@ -42,9 +42,9 @@ pub(crate) fn create(
                 format!("a collection can have {MAX_INDEXES} indexes at most; drop one first");
             return Err(Error::with_server_code(code::CANNOT_CREATE_INDEX, message));
         }
-        overlay.build_index(steps, &collection, index.clone())?;
+        added.push(overlay.add_index(&collection, index.clone())?);
     }
-    Ok(())
+    Ok(added)
 }
 
 /// Returns the indexes, starting with the index of `_id`. A collection that does not exist has no indexes.
@@ -74,7 +74,6 @@ pub enum DropIndexes {
 /// Removes several indexes with their entries. Removes either all of them or none.
 pub(crate) fn drop_several(
     overlay: &mut WriteOverlay,
-    steps: &mut BulkSteps,
     name: &str,
     selection: &DropIndexes,
 ) -> Result<()> {
@@ -82,7 +81,7 @@ pub(crate) fn drop_several(
     let indexes = collection.iter().flat_map(|existing| &existing.indexes);
     let names: Vec<String> = match selection {
         DropIndexes::Named(names) if matches!(names.as_slice(), [wildcard] if wildcard == "*") => {
-            return drop_several(overlay, steps, name, &DropIndexes::All);
+            return drop_several(overlay, name, &DropIndexes::All);
         }
         DropIndexes::All => indexes
             .filter(|state| state.id != ID_INDEX)
@@ -117,13 +116,12 @@ pub(crate) fn drop_several(
     };
     names
         .iter()
-        .try_for_each(|index| drop(overlay, steps, name, index))
+        .try_for_each(|index| drop(overlay, name, index))
 }
 
 /// Removes an index with its entries.
 pub(crate) fn drop(
     overlay: &mut WriteOverlay,
-    steps: &mut BulkSteps,
     name: &str,
     index: &str,
 ) -> Result<()> {
@@ -132,8 +130,7 @@ pub(crate) fn drop(
         let message = "the index of _id cannot be dropped";
         return Err(Error::with_server_code(code::INVALID_OPTIONS, message));
     }
-    overlay.drop_index(steps, &collection, &state);
-    Ok(())
+    overlay.drop_index(&collection, &state)
 }
 
 /// Hides an index from queries, or shows it again.

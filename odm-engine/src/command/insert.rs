@@ -40,15 +40,15 @@ impl InsertReport {
 pub(crate) fn run_insert(
     overlay: &mut WriteOverlay,
     name: &str,
-    documents: Vec<RawDocumentBuf>,
+    documents: &[RawDocumentBuf],
     ordered: bool,
 ) -> Result<InsertReport> {
     let collection = overlay.collection_or_create(name)?;
     let mut report = InsertReport::default();
-    for (position, document) in documents.into_iter().enumerate() {
+    for (position, document) in documents.iter().enumerate() {
         interrupt::check()?;
         let inserted = document::prepare_for_storage(document)
-            .and_then(|document| overlay.insert(&collection, &document));
+            .and_then(|prepared| overlay.insert(&collection, &prepared));
         match inserted {
             Ok(()) => report.inserted += 1,
             Err(error) if error.ends_operation() => return Err(error),

@@ -134,7 +134,7 @@ pub(super) fn upsert(
     let collection = overlay.collection_or_create(name)?;
     let document = update.upserted_document(filter)?;
     document::check_size(&document, code::UPSERT_TOO_LARGE)?;
-    let document = document::prepare_for_storage(document)?;
+    let document = document::prepare_for_storage(&document)?;
     overlay.insert(&collection, &document)?;
-    Ok(document)
+    Ok(document.into_owned())
 }

@@ -17,12 +17,16 @@ use crate::value;
 /// Checks that documents and index entries correspond, and that no other data is stored.
 pub(crate) fn run_validation(reading: ReadState<'_>) -> Result<()> {
     let view = &reading.view.with_verification();
-    // One key for the format, one for the write-ahead log if there is a log, and the keys of the change log. All of them were read
-    // when the database was opened.
+    // One key for the format, one for the write-ahead log if there is a log, the keys of the change log, and dropped data. All of them
+    // but the dropped data were read when the database was opened.
     let mut expected = 1
-        + count_keys(view, &key::for_log_generation())?
+        + count_keys(view, &key::for_log_start())?
         + count_keys(view, &key::for_change_log())?
-        + count_keys(view, &key::event_prefix())?;
+        + count_keys(view, &key::event_prefix())?
+        + count_keys(view, &key::removal_prefix())?;
+    for prefix in key::removal_marks(view)? {
+        expected += count_keys(view, &prefix)?;
+    }
     for collection in reading.catalog.collections() {
         expected += 1 + check_collection(view, collection)?;
     }

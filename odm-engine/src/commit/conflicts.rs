@@ -1,13 +1,16 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key;
 use crate::overlay::OverlayOutcome;
-use crate::store::Changes;
+use crate::store::{Changes, KeyRange};
 
 /// The number of a transaction.
 pub(super) type TransactionId = u64;
+
+/// The number of keys from which a set of changes is kept as a whole. To record the keys one by one would take long.
+const LARGE_CHANGES: usize = 1_000;
 
 /// The open transactions, and the keys that they must not change.
 ///
@@ -20,12 +23,88 @@ pub(super) struct ConflictTable {
     claims: HashMap<Arc<[u8]>, TransactionId>,
     /// The last write of each key, for writes that some open transaction does not see.
     changed: HashMap<Arc<[u8]>, u64>,
+    /// Like `changed`, for writes with many keys.
+    large_changed: Vec<(u64, Changes)>,
+    /// The keys of a large write that other writes must wait for.
+    large_claim: Option<LargeClaim>,
 }
 
 struct OpenTransaction {
     /// The number of the last write that the transaction sees.
     last_seen_write: u64,
     claimed: Vec<Arc<[u8]>>,
+    /// The claims of writes with many keys.
+    large_claimed: Vec<Changes>,
+}
+
+/// The keys of a large write that is being committed, or repeated after a conflict.
+struct LargeClaim {
+    /// The transaction that may write the keys.
+    owner: Option<TransactionId>,
+    keys: ClaimedKeys,
+}
+
+/// The keys that a large write claims.
+#[derive(Clone)]
+pub(super) enum ClaimedKeys {
+    Of {
+        changes: Changes,
+        /// The collections with definitions that the changes rely on.
+        written: BTreeSet<String>,
+    },
+    All,
+}
+
+impl ClaimedKeys {
+    pub(super) fn of(outcome: &OverlayOutcome) -> ClaimedKeys {
+        ClaimedKeys::Of {
+            changes: outcome.changes.clone(),
+            written: outcome.written.clone(),
+        }
+    }
+
+    /// Adds the keys of another attempt of the same write.
+    pub(super) fn and(self, outcome: &OverlayOutcome) -> ClaimedKeys {
+        match self {
+            ClaimedKeys::All => ClaimedKeys::All,
+            ClaimedKeys::Of { changes, written } => ClaimedKeys::Of {
+                changes: changes.union(outcome.changes.clone()),
+                written: &written | &outcome.written,
+            },
+        }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        match self {
+            ClaimedKeys::All => true,
+            ClaimedKeys::Of { changes, written } => {
+                changes.contains_key(key)
+                    || key == key::for_change_log()
+                    || written.iter().any(|name| key == key::for_catalog(name))
+            }
+        }
+    }
+
+    /// Whether a different write with this outcome conflicts.
+    fn conflicts_with(&self, outcome: &OverlayOutcome) -> bool {
+        match self {
+            ClaimedKeys::All => true,
+            ClaimedKeys::Of { changes, .. } => {
+                let mut relied_on = outcome.written.iter().map(|name| key::for_catalog(name));
+                overlap(changes, &outcome.changes)
+                    || relied_on.any(|key| changes.contains_key(key.as_slice()))
+                    || self.has_definition_in(&outcome.changes)
+            }
+        }
+    }
+
+    /// Whether the changes have a definition that the claim relies on.
+    fn has_definition_in(&self, changes: &Changes) -> bool {
+        let definitions = KeyRange::with_prefix(&key::catalog_prefix());
+        let mut definitions = changes.range::<_, [u8]>(definitions.as_bounds());
+        definitions.any(|(key, _)| self.contains(key))
+            || changes.contains_key(key::for_change_log().as_slice())
+    }
 }
 
 impl ConflictTable {
@@ -44,6 +123,7 @@ impl ConflictTable {
         let open = OpenTransaction {
             last_seen_write,
             claimed: Vec::new(),
+            large_claimed: Vec::new(),
         };
         self.open.insert(self.last_id, open);
         self.last_id
@@ -57,6 +137,9 @@ impl ConflictTable {
     }
 
     pub(super) fn claim_keys(&mut self, id: TransactionId, changes: &Changes) -> Result<()> {
+        if changes.len() >= LARGE_CHANGES {
+            return self.claim_many_keys(id, changes);
+        }
         for key in changes.keys().filter(|key| key::is_contended(key)) {
             self.check_key(id, key)?;
             if let Some(open) = self.open.get_mut(&id)
@@ -69,14 +152,34 @@ impl ConflictTable {
         Ok(())
     }
 
-    /// Checks that a transaction may change a key: the key is unchanged since the transaction began, and no other transaction has
+    fn claim_many_keys(&mut self, id: TransactionId, changes: &Changes) -> Result<()> {
+        let is_claimed = self
+            .claims
+            .iter()
+            .any(|(key, owner)| *owner != id && changes.contains_key(key))
+            || self.large_claims_of_others(id).any(|claimed| overlap(claimed, changes))
+            || self.is_changed_since_begin(id, changes)
+            || self.are_claimed_by_large(id, changes);
+        match self.open.get_mut(&id) {
+            Some(open) if !is_claimed => {
+                open.large_claimed.push(changes.clone());
+                Ok(())
+            }
+            _ => Err(Error::write_conflict()),
+        }
+    }
+
+    /// Checks that a transaction may change a key: the key is unchanged since the transaction began, and no other writer has
     /// claimed it.
     pub(super) fn check_key(&self, id: TransactionId, key: &[u8]) -> Result<()> {
         let is_free = self.open.get(&id).is_some_and(|open| {
-            let changed = self.changed.get(key);
             let claim_owner = self.claims.get(key);
-            changed.is_none_or(|write| *write <= open.last_seen_write)
+            !self.is_key_changed_since(open.last_seen_write, key)
                 && claim_owner.is_none_or(|claim_owner| *claim_owner == id)
+                && !self
+                    .large_claims_of_others(id)
+                    .any(|claimed| claimed.contains_key(key))
+                && !self.is_key_claimed_by_large(id, key)
         });
         is_free.then_some(()).ok_or_else(Error::write_conflict)
     }
@@ -87,18 +190,79 @@ impl ConflictTable {
         let Some(open) = self.open.get(&id) else {
             return Err(Error::write_conflict());
         };
-        let changed_since = |key: &[u8]| {
-            self.changed
-                .get(key)
-                .is_some_and(|write| *write > open.last_seen_write)
-        };
         let definitions = outcome.written.iter().map(|name| key::for_catalog(name));
         let mut definitions = definitions.chain([key::for_change_log()]);
-        let mut keys = outcome.changes.keys();
-        if keys.any(|key| changed_since(key)) || definitions.any(|key| changed_since(&key)) {
-            return Err(Error::write_conflict());
+        let conflicts = definitions.any(|key| self.is_key_changed_since(open.last_seen_write, &key))
+            || self.is_changed_since_begin(id, &outcome.changes)
+            || self.is_claimed_by_large(id, |claim| claim.conflicts_with(outcome));
+        match conflicts {
+            true => Err(Error::write_conflict()),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Makes other writes of these keys wait, or fail if they belong to a transaction, until [`end_large`](Self::end_large). The
+    /// transaction `owner` may write the keys.
+    pub(super) fn claim_large(&mut self, owner: Option<TransactionId>, keys: ClaimedKeys) {
+        self.large_claim = Some(LargeClaim { owner, keys });
+    }
+
+    /// Lets a transaction write the claimed keys.
+    pub(super) fn set_claim_owner(&mut self, owner: TransactionId) {
+        if let Some(claim) = &mut self.large_claim {
+            claim.owner = Some(owner);
+        }
+    }
+
+    /// Ends the claim of a large write.
+    pub(super) fn end_large(&mut self) {
+        self.large_claim = None;
+    }
+
+    /// Whether a plain write with this outcome must wait for a large write.
+    pub(super) fn must_wait_for_large(&self, outcome: &OverlayOutcome) -> bool {
+        let claim = self.large_claim.as_ref();
+        claim.is_some_and(|claim| claim.keys.conflicts_with(outcome))
+    }
+
+    /// Whether a large write has claimed the key, and `id` is a different transaction.
+    pub(super) fn is_key_claimed_by_large(&self, id: TransactionId, key: &[u8]) -> bool {
+        self.is_claimed_by_large(id, |claim| claim.contains(key))
+    }
+
+    /// Whether a large write has claimed a key of `changes`, and `id` is a different transaction.
+    pub(super) fn are_claimed_by_large(&self, id: TransactionId, changes: &Changes) -> bool {
+        self.is_claimed_by_large(id, |claim| match claim {
+            ClaimedKeys::All => true,
+            ClaimedKeys::Of {
+                changes: claimed, ..
+            } => overlap(claimed, changes),
+        })
+    }
+
+    /// Whether there is a claim of a large write.
+    pub(super) fn has_large_claim(&self) -> bool {
+        self.large_claim.is_some()
+    }
+
+    /// Returns the keys with this prefix that were changed since a transaction began.
+    pub(super) fn changed_since_begin(&self, id: TransactionId, prefix: &[u8]) -> BTreeSet<Arc<[u8]>> {
+        let Some(open) = self.open.get(&id) else {
+            return BTreeSet::new();
+        };
+        let changed = self.changed.iter();
+        let changed = changed.filter(|(key, write)| {
+            **write > open.last_seen_write && key.starts_with(prefix)
+        });
+        let mut keys: BTreeSet<_> = changed.map(|(key, _)| Arc::clone(key)).collect();
+        let range = KeyRange::with_prefix(prefix);
+        for (write, changes) in &self.large_changed {
+            if *write > open.last_seen_write {
+                let in_range = changes.range::<_, [u8]>(range.as_bounds());
+                keys.extend(in_range.map(|(key, _)| Arc::clone(key)));
+            }
+        }
+        keys
     }
 
     pub(super) fn end_transaction(&mut self, id: TransactionId) {
@@ -109,18 +273,74 @@ impl ConflictTable {
             self.claims.remove(&key);
         }
         match self.open.values().map(|open| open.last_seen_write).min() {
-            None => self.changed = HashMap::new(),
+            None => {
+                self.changed = HashMap::new();
+                self.large_changed = Vec::new();
+            }
             // Only the end of the oldest transaction makes recorded writes superfluous.
             Some(oldest) if oldest > transaction.last_seen_write => {
-                self.changed.retain(|_, write| *write > oldest)
+                self.changed.retain(|_, write| *write > oldest);
+                self.large_changed.retain(|(write, _)| *write > oldest);
             }
             Some(_) => {}
         }
     }
 
     fn set_last_writer(&mut self, changes: &Changes, write: u64) {
+        if changes.len() >= LARGE_CHANGES {
+            self.large_changed.push((write, changes.clone()));
+            return;
+        }
         for key in changes.keys().filter(|key| key::is_contended(key)) {
             self.changed.insert(Arc::clone(key), write);
         }
     }
+
+    fn is_key_changed_since(&self, last_seen_write: u64, key: &[u8]) -> bool {
+        let changed = self.changed.get(key);
+        changed.is_some_and(|write| *write > last_seen_write)
+            || self
+                .large_changed
+                .iter()
+                .any(|(write, changes)| *write > last_seen_write && changes.contains_key(key))
+    }
+
+    /// Whether a contended key of `changes` was changed since a transaction began.
+    fn is_changed_since_begin(&self, id: TransactionId, changes: &Changes) -> bool {
+        let Some(open) = self.open.get(&id) else {
+            return true;
+        };
+        let is_later = |write: u64| write > open.last_seen_write;
+        let in_small = match self.changed.len() < changes.len() {
+            true => self
+                .changed
+                .iter()
+                .any(|(key, write)| is_later(*write) && changes.contains_key(key)),
+            false => changes
+                .keys()
+                .any(|key| self.changed.get(key).is_some_and(|write| is_later(*write))),
+        };
+        in_small
+            || self
+                .large_changed
+                .iter()
+                .any(|(write, changed)| is_later(*write) && overlap(changed, changes))
+    }
+
+    fn large_claims_of_others(&self, id: TransactionId) -> impl Iterator<Item = &Changes> {
+        let others = self.open.iter().filter(move |(other, _)| **other != id);
+        others.flat_map(|(_, open)| &open.large_claimed)
+    }
+
+    fn is_claimed_by_large(&self, id: TransactionId, test: impl Fn(&ClaimedKeys) -> bool) -> bool {
+        let claim = self.large_claim.as_ref().filter(|claim| claim.owner != Some(id));
+        claim.is_some_and(|claim| test(&claim.keys))
+    }
+}
+
+/// Whether two sets of changes have a contended key in common.
+fn overlap(a: &Changes, b: &Changes) -> bool {
+    let (fewer, more) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let mut contended = fewer.keys().filter(|key| key::is_contended(key));
+    contended.any(|key| more.contains_key(key))
 }

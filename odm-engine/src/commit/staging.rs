@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::conflicts::{ConflictTable, TransactionId};
 use super::outcome::BatchOutcome;
 use super::{ChangeLogLimits, CommitUrgency, DatabaseState, LogState};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Collection};
 use crate::change::ChangeEvent;
 use crate::error::{Error, Result};
 use crate::store::{Changes, Snapshot, StoreView};
@@ -21,6 +21,8 @@ pub(super) struct StagingArea {
     gathering_outcome: Arc<BatchOutcome>,
     /// The outcome of the batch that a leader is committing.
     committing_outcome: Option<Arc<BatchOutcome>>,
+    /// The collections that large commits have created since the leader took its batch.
+    created_beside_batch: Vec<Arc<Collection>>,
     /// Whether a gathered change must not wait for other writes.
     is_urgent: bool,
     conflicts: ConflictTable,
@@ -49,6 +51,7 @@ impl StagingArea {
             gathered: Changes::new(),
             gathering_outcome: Arc::default(),
             committing_outcome: None,
+            created_beside_batch: Vec::new(),
             is_urgent: false,
             conflicts: ConflictTable::default(),
             added: 0,
@@ -130,7 +133,7 @@ impl StagingArea {
     }
 
     /// Returns the outcome of the last write that the staged state contains.
-    fn latest_outcome(&self) -> Arc<BatchOutcome> {
+    pub(super) fn latest_outcome(&self) -> Arc<BatchOutcome> {
         match &self.committing_outcome {
             _ if !self.gathered.is_empty() => Arc::clone(&self.gathering_outcome),
             Some(outcome) => Arc::clone(outcome),
@@ -144,6 +147,7 @@ impl StagingArea {
             return None;
         }
         self.is_urgent = false;
+        self.created_beside_batch.clear();
         let outcome = mem::take(&mut self.gathering_outcome);
         self.committing_outcome = Some(Arc::clone(&outcome));
         Some(CommitBatch {
@@ -172,6 +176,38 @@ impl StagingArea {
         self.durable = batch.last;
         self.committing_outcome = None;
         batch.outcome.set(Ok(()));
+    }
+
+    /// Returns the catalog after a batch.
+    pub(super) fn catalog_after(&self, batch: &CommitBatch) -> Catalog {
+        let mut catalog = batch.catalog.clone();
+        for created in &self.created_beside_batch {
+            catalog.insert(Arc::clone(created));
+        }
+        catalog
+    }
+
+    /// Adds a large commit, which `snapshot` contains. Its keys differ from the keys of the staged changes. Adds the definitions of
+    /// the commit to `published`, the catalog of the published state.
+    pub(super) fn add_large(
+        &mut self,
+        snapshot: Arc<dyn Snapshot>,
+        changes: &Changes,
+        published: &mut Catalog,
+    ) -> Result<()> {
+        self.move_to(snapshot);
+        for name in self.catalog.apply_changes(&self.view, changes)? {
+            if let Some(created) = self.catalog.get(&name) {
+                published.insert(Arc::clone(created));
+                self.created_beside_batch.push(Arc::clone(created));
+            }
+        }
+        self.added += 1;
+        self.conflicts.record_write(changes, self.added);
+        if self.view.changes().is_empty() {
+            self.durable = self.added;
+        }
+        Ok(())
     }
 
     /// Moves the staged changes to a different snapshot with the same content.

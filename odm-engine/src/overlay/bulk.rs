@@ -1,14 +1,16 @@
 //! Bulk steps of a write, for more keys than fit into memory. They run within the commit of the store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::RawDocument;
 
 use super::{entry_key, entry_value};
+use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::index::IndexState;
-use crate::index::keys::{duplicate_error, keys_of};
+use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
 use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::store::{CommitWriter, KeyRange, Snapshot, StoreView};
@@ -71,7 +73,11 @@ impl BulkSteps {
     }
 }
 
-fn fill_index(
+/// Writes the entries of an index for all documents of `view`.
+///
+/// # Errors
+/// Duplicate key: the smallest one, because MongoDB visits keys in order. An error of [`keys_of`].
+pub(crate) fn fill_index(
     collection: u32,
     collection_name: &str,
     state: &IndexState,
@@ -99,16 +105,73 @@ fn fill_index(
     }
     chunk.write(state, writer)?;
     if let Some((key, record)) = chunk.duplicate {
-        let stored = view.get(&key::for_record(collection, record))?;
-        let document = stored.ok_or_else(|| Error::damaged("a document is missing"))?;
-        let document = RawDocument::from_bytes(&*document)?;
+        let document = key::for_record(collection, record);
         let key = key.strip_prefix(state.prefix.as_slice()).unwrap_or(&key);
-        return Err(duplicate_error(collection_name, state, document, key));
+        return duplicate_in(collection_name, state, view, &document, key);
     }
     for field in (0..64_u8).filter(|field| multikey & (1 << field) != 0) {
         writer.put(&key::for_multikey(collection, state.id, field), &[])?;
     }
     Ok(())
+}
+
+/// Changes the entries of an index from the documents of `old` to the documents of `new`. Only the documents under the keys in
+/// `changed` can differ.
+///
+/// # Errors
+/// Duplicate key, an error of [`keys_of`].
+pub(crate) fn catch_up_index(
+    collection: &Collection,
+    state: &IndexState,
+    old: &StoreView,
+    new: &StoreView,
+    changed: &BTreeSet<Arc<[u8]>>,
+    writer: &mut dyn CommitWriter,
+) -> Result<()> {
+    let keys_in = |view: &StoreView, key: &[u8]| match view.get(key)? {
+        Some(document) => keys_of(state, RawDocument::from_bytes(&*document)?),
+        None => Ok(IndexKeys::default()),
+    };
+    // All old keys before the new keys, because a unique key can move from a document to another document.
+    for document in changed {
+        interrupt::check()?;
+        let (before, after) = (keys_in(old, document)?, keys_in(new, document)?);
+        let record = key::trailing_record(document)?;
+        for key in before.keys.difference(&after.keys) {
+            writer.remove(&entry_key(state, key, record))?;
+        }
+    }
+    for document in changed {
+        interrupt::check()?;
+        let (before, after) = (keys_in(old, document)?, keys_in(new, document)?);
+        let record = key::trailing_record(document)?;
+        for key in &after.keys {
+            let entry = entry_key(state, key, record);
+            let is_own = before.keys.contains(key);
+            if state.index.unique && !is_own && writer.contains_key(&entry)? {
+                return duplicate_in(&collection.name, state, new, document, key);
+            }
+            writer.put(&entry, &entry_value(state, &after.stored_part, record))?;
+        }
+        for field in (0..64_u8).filter(|field| after.multikey & (1 << field) != 0) {
+            writer.put(&key::for_multikey(collection.id, state.id, field), &[])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error for a key that two documents have. `document` is the key of the second document.
+fn duplicate_in(
+    collection_name: &str,
+    state: &IndexState,
+    view: &StoreView,
+    document: &[u8],
+    key: &[u8],
+) -> Result<()> {
+    let stored = view.get(document)?;
+    let document = stored.ok_or_else(|| Error::damaged("a document is missing"))?;
+    let document = RawDocument::from_bytes(&*document)?;
+    Err(duplicate_error(collection_name, state, document, key))
 }
 
 /// Entries that are not written yet.

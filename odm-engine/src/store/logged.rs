@@ -2,14 +2,17 @@
 //!
 //! A small commit appends one record to the log, with one write and one sync. The changes since the last checkpoint are in memory,
 //! on top of the last snapshot of the file. A checkpoint moves these changes to the file, in one commit of redb, together with a new
-//! [generation](Generation), which makes the records of the log obsolete. A commit is a checkpoint if it is large, has bulk steps, or
-//! finds the log full.
+//! [start](LogStart) of the log, which makes the records of the log obsolete. A commit is a checkpoint if it does not fit into the log.
+//!
+//! A large commit goes to the file too. The log stays open for small commits meanwhile, and the start of the log moves to the first
+//! of these records. The keys of the large commit and of these records differ, so each of them is valid without the other.
 //!
 //! | a process dies | the next process finds |
 //! |---|---|
 //! | while a record is written | no record, or the whole record |
-//! | while a checkpoint runs | the old generation, and all records |
-//! | after a checkpoint, before the next record | the new generation, and no record of it |
+//! | while a checkpoint or a large commit runs | the old start, and all records |
+//! | after a checkpoint, before the next record | the new start, and no record |
+//! | after a large commit | the new start, and the records of the small commits beside it |
 //!
 //! On a full disk, the log must not keep changes for which the file has no room. So the store takes a reserve of disk space as the
 //! log grows. If the disk has no more space, every commit is a checkpoint.
@@ -25,8 +28,8 @@ use std::time::{Duration, Instant};
 
 use sync_worker::SyncWorker;
 
-use super::redb::{Generation, RedbStore, WriteAheadLog};
-use super::{BulkCallback, Changes, CommitError, Snapshot, StorageUsage, Store, StoreView};
+use super::redb::{LOG_BYTES, LogStart, RedbStore, WriteAheadLog};
+use super::{Changes, CommitError, LargeCommit, Snapshot, StorageUsage, Store, StoreView};
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::key;
@@ -46,6 +49,8 @@ const AVERAGE_WEIGHT: u64 = 7;
 
 pub(crate) struct LoggedStore {
     file: RedbStore,
+    /// Held during a commit of the file. A thread locks this mutex before the log.
+    file_commit: Mutex<()>,
     log: Arc<Mutex<OpenLog>>,
     is_relaxed: AtomicBool,
     /// The moving average of the time that a durable record takes, in nanoseconds.
@@ -61,6 +66,8 @@ struct OpenLog {
     log: Option<WriteAheadLog>,
     /// The commit of the file with an unknown outcome.
     unknown_commit: Option<UnknownCommit>,
+    /// The changes of the records since a large commit began; `None` without a large commit.
+    beside_large: Option<Changes>,
     /// Whether a sync of the log failed. The operating system may have dropped the records, so the next commit is a checkpoint, which
     /// writes the changes of these records again.
     is_sync_lost: bool,
@@ -68,8 +75,8 @@ struct OpenLog {
 
 /// A commit of the file, from the start until its outcome is known.
 struct UnknownCommit {
-    /// The new generation, if the commit makes the log obsolete.
-    generation: Option<Generation>,
+    /// The new start of the log, if the commit makes records obsolete.
+    start: Option<LogStart>,
 }
 
 impl OpenLog {
@@ -95,6 +102,7 @@ impl LoggedStore {
         let current = StoreView::new(file.snapshot()?, changes);
         Ok(LoggedStore {
             file,
+            file_commit: Mutex::default(),
             log: Arc::new(Mutex::new(OpenLog {
                 log,
                 ..OpenLog::default()
@@ -122,6 +130,7 @@ impl LoggedStore {
         }
         let (is_synced, start) = (self.durability() == Durability::Full, Instant::now());
         if let Err(error) = log.append(&record, is_synced) {
+            state.is_sync_lost = log.has_unsynced_records();
             let error = self.file.convert_io(error);
             return match log.erase_unknown_record() {
                 Ok(()) if error.is_storage_full() => Ok(false),
@@ -136,59 +145,61 @@ impl LoggedStore {
             let _ = state.sync();
         }
         self.current_mut(|current| current.apply_changes(changes));
+        if let Some(beside_large) = &mut state.beside_large {
+            beside_large.extend(changes.clone());
+        }
         Ok(true)
     }
 
     /// Commits the changes of the log and further changes to the file.
-    fn checkpoint(
-        &self,
-        state: &mut OpenLog,
-        changes: &Changes,
-        bulk: Option<BulkCallback<'_>>,
-    ) -> Result<(), CommitError> {
+    fn checkpoint(&self, state: &mut OpenLog, changes: &Changes) -> Result<(), CommitError> {
         let logged = self.current().changes().clone();
-        if bulk.is_some() && !logged.is_empty() {
-            // The bulk steps follow the changes of the log.
-            self.checkpoint(state, &Changes::new(), None)?;
-            return self.checkpoint(state, changes, bulk);
-        }
         let all = match logged.is_empty() {
             true => changes.clone(),
             false => changes.clone().union(logged),
         };
-        let is_log_in_use = state.log.as_ref().is_none_or(|log| log.len() > 0);
-        let generation = (self.file.has_log() && is_log_in_use).then(Generation::random);
-        self.commit_to_file(state, all, generation, Changes::new(), |changes| {
-            self.file.commit(changes, bulk)
+        let is_log_in_use = state.log.as_ref().is_none_or(|log| log.end() > 0);
+        let start = (self.file.has_log() && is_log_in_use).then(LogStart::of_new_generation);
+        self.commit_to_file(state, all, start, Changes::new(), |changes| {
+            self.file.commit(changes)
         })
     }
 
     /// Commits changes to the file. The current state becomes the snapshot of the file, with `remaining` changes of the log on top. A
-    /// generation makes the records of the log obsolete.
+    /// new start makes records of the log obsolete.
     fn commit_to_file(
         &self,
         state: &mut OpenLog,
         mut changes: Changes,
-        generation: Option<Generation>,
+        start: Option<LogStart>,
         remaining: Changes,
         commit: impl FnOnce(&Changes) -> Result<(), CommitError>,
     ) -> Result<(), CommitError> {
-        if let Some(generation) = generation {
-            let value = Some(generation.as_bytes().into());
-            changes.insert(key::for_log_generation().into(), value);
-        }
-        state.unknown_commit = Some(UnknownCommit { generation });
+        insert_start(&mut changes, start);
+        state.unknown_commit = Some(UnknownCommit { start });
         let committed = commit(&changes);
-        let (remaining, generation) = match &committed {
-            Ok(()) => (remaining, generation),
+        self.finish_file_commit(state, committed, start, remaining)
+    }
+
+    /// Moves the current state to the file after a commit of the file. After an unknown outcome, [`reopen`](Store::reopen) does this.
+    fn finish_file_commit(
+        &self,
+        state: &mut OpenLog,
+        committed: Result<(), CommitError>,
+        start: Option<LogStart>,
+        remaining: Changes,
+    ) -> Result<(), CommitError> {
+        let (remaining, start) = match &committed {
+            Ok(()) => (remaining, start),
             Err(CommitError::Undone(_)) => (self.current().changes().clone(), None),
             Err(CommitError::Unknown(_)) => return committed,
         };
         // The file may have been reopened, which makes its old snapshots unreadable, also after an error.
         let moved = self.move_to_file_snapshot(remaining);
         moved.map_err(CommitError::Unknown)?;
-        self.finish_checkpoint(state, generation);
+        self.move_log_start(state, start);
         state.unknown_commit = None;
+        state.beside_large = None;
         committed
     }
 
@@ -200,16 +211,16 @@ impl LoggedStore {
         self.record_nanos.store(average, Ordering::Relaxed);
     }
 
-    fn finish_checkpoint(&self, state: &mut OpenLog, generation: Option<Generation>) {
-        let Some(generation) = generation else {
+    fn move_log_start(&self, state: &mut OpenLog, start: Option<LogStart>) {
+        let Some(start) = start else {
             return;
         };
-        match &mut state.log {
-            Some(log) => log.restart(generation),
-            None => state.log = Some(self.file.new_log(generation)),
+        let log = state.log.get_or_insert_with(|| self.file.new_log(start));
+        log.move_start(start);
+        if log.len() == 0 {
+            state.is_sync_lost = false;
+            self.file.end_log_reserve();
         }
-        state.is_sync_lost = false;
-        self.file.end_log_reserve();
     }
 
     /// Makes the last snapshot of the file, with changes on top, the current state.
@@ -246,6 +257,26 @@ impl LoggedStore {
         drop(previous);
     }
 
+    /// Begins a large commit: from now on, the records of the log belong to the state after the commit. Returns the start of the log
+    /// after the commit, and the changes of the records before.
+    fn begin_large(&self) -> Result<(Option<LogStart>, Changes), CommitError> {
+        let state = &mut *self.lock_log();
+        let has_room = state.log.as_ref().is_none_or(WriteAheadLog::is_nearly_empty);
+        if state.is_sync_lost || !has_room {
+            self.checkpoint(state, &Changes::new())?;
+        }
+        let start = state.log.as_ref().map(WriteAheadLog::next_start);
+        state.beside_large = Some(Changes::new());
+        state.unknown_commit = Some(UnknownCommit { start });
+        Ok((start, self.current().changes().clone()))
+    }
+
+    fn lock_file(&self) -> MutexGuard<'_, ()> {
+        self.file_commit
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_log(&self) -> MutexGuard<'_, OpenLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,15 +287,50 @@ impl Store for LoggedStore {
         Ok(Arc::new(self.current()))
     }
 
-    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
+    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
         if self.is_read_only() {
             return Err(CommitError::Undone(Error::read_only()));
         }
-        let state = &mut *self.lock_log();
-        if bulk.is_none() && self.append(state, changes)? {
+        if self.append(&mut self.lock_log(), changes)? {
             return Ok(());
         }
-        self.checkpoint(state, changes, bulk)
+        let _file = self.lock_file();
+        let state = &mut *self.lock_log();
+        // A commit of the file may have emptied the log meanwhile.
+        if self.append(state, changes)? {
+            return Ok(());
+        }
+        self.checkpoint(state, changes)
+    }
+
+    fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+        if self.is_read_only() {
+            return Err(CommitError::Undone(Error::read_only()));
+        }
+        let _file = self.lock_file();
+        let (start, logged) = self.begin_large()?;
+        let mut changes = commit.changes.clone();
+        insert_start(&mut changes, start);
+        let committed = self.file.commit_large(&LargeCommit {
+            changes: &changes,
+            bulk: Some(&|writer| {
+                LargeCommit::of(&logged).write_to(writer)?;
+                commit.bulk.map_or(Ok(()), |bulk| bulk(writer))
+            }),
+            validate: commit.validate,
+        });
+        let state = &mut *self.lock_log();
+        let beside_large = state.beside_large.clone().unwrap_or_default();
+        self.finish_file_commit(state, committed, start, beside_large)
+    }
+
+    fn large_commit_bytes(&self) -> usize {
+        // A test can choose a small log, and so a small limit.
+        let log_bytes = match self.file.has_log() {
+            true => self.file.log_bytes(),
+            false => LOG_BYTES,
+        };
+        usize::try_from(log_bytes).unwrap_or(usize::MAX)
     }
 
     fn is_prompt(&self, change_bytes: usize) -> bool {
@@ -291,12 +357,15 @@ impl Store for LoggedStore {
     }
 
     fn sync(&self) -> Result<()> {
-        let state = &mut *self.lock_log();
-        if state.is_sync_lost {
-            let synced = self.checkpoint(state, &Changes::new(), None);
-            return synced.map_err(CommitError::into_error);
+        {
+            let state = &mut *self.lock_log();
+            if !state.is_sync_lost {
+                return state.sync().map_err(|error| self.file.convert_io(error));
+            }
         }
-        state.sync().map_err(|error| self.file.convert_io(error))
+        let _file = self.lock_file();
+        let synced = self.checkpoint(&mut self.lock_log(), &Changes::new());
+        synced.map_err(CommitError::into_error)
     }
 
     fn new_format(&self) -> u32 {
@@ -304,6 +373,7 @@ impl Store for LoggedStore {
     }
 
     fn spill(&self) -> Result<bool, CommitError> {
+        let _file = self.lock_file();
         let state = &mut *self.lock_log();
         let mut committed = Ok(());
         for size in SPILLED_CHANGES {
@@ -314,8 +384,10 @@ impl Store for LoggedStore {
             // The log keeps the records. After a crash, they have the same effect again.
             let logged = self.current().changes().clone();
             let remaining = logged.relative_complement(moved.clone());
-            let generation = remaining.is_empty().then(Generation::random);
-            committed = self.commit_to_file(state, moved, generation, remaining, |changes| {
+            let start = remaining
+                .is_empty()
+                .then(LogStart::of_new_generation);
+            committed = self.commit_to_file(state, moved, start, remaining, |changes| {
                 self.file.commit_from_reserve(changes)
             });
             match &committed {
@@ -327,6 +399,7 @@ impl Store for LoggedStore {
     }
 
     fn reopen(&self) -> Result<()> {
+        let _file = self.lock_file();
         let state = &mut *self.lock_log();
         if let Some(log) = &mut state.log {
             let erased = log.erase_unknown_record();
@@ -336,15 +409,16 @@ impl Store for LoggedStore {
             return Ok(());
         };
         self.file.reopen()?;
-        let stored = self.file.snapshot()?.get(&key::for_log_generation())?;
-        let stored = stored.as_deref().and_then(Generation::from_bytes);
-        let generation = unknown.generation.filter(|new| stored == Some(*new));
-        self.move_to_file_snapshot(match generation {
-            Some(_) => Changes::new(),
+        let stored = self.file.snapshot()?.get(&key::for_log_start())?;
+        let stored = stored.as_deref().and_then(LogStart::from_bytes);
+        let start = unknown.start.filter(|new| stored == Some(*new));
+        self.move_to_file_snapshot(match start {
+            Some(_) => state.beside_large.clone().unwrap_or_default(),
             None => self.current().changes().clone(),
         })?;
-        self.finish_checkpoint(state, generation);
+        self.move_log_start(state, start);
         state.unknown_commit = None;
+        state.beside_large = None;
         Ok(())
     }
 
@@ -370,16 +444,24 @@ impl Store for LoggedStore {
 
     fn close(&self) {
         self.sync_worker.stop();
+        let _file = self.lock_file();
         let state = &mut *self.lock_log();
         let has_records = state.log.as_ref().is_some_and(|log| log.len() > 0);
         if state.unknown_commit.is_none() && has_records && !self.is_read_only() {
             // Ignore the error: the next process finds the changes in the log.
-            let _ = self.checkpoint(state, &Changes::new(), None);
+            let _ = self.checkpoint(state, &Changes::new());
         }
         self.current_mut(|current| {
             *current = StoreView::new(Arc::new(super::ClosedSnapshot), Changes::new());
         });
         self.file.close();
+    }
+}
+
+/// Adds the new start of the log to the changes of a commit of the file.
+fn insert_start(changes: &mut Changes, start: Option<LogStart>) {
+    if let Some(start) = start {
+        changes.insert(key::for_log_start().into(), Some(start.to_bytes().into()));
     }
 }
 

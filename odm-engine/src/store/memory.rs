@@ -1,28 +1,35 @@
 //! A store in memory: for tests, caches and scratch data.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use imbl::OrdMap;
 
 use super::paged::PagedEntries;
 use super::{
-    BulkCallback, Changes, CommitError, CommitWriter, Entries, KeyRange, Snapshot, Store,
+    Changes, CommitError, CommitWriter, Entries, KeyRange, LargeCommit, Snapshot, Store,
     StoredBytes,
 };
 use crate::direction::Direction;
 use crate::error::Result;
 
-type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
-
 /// A store on a persistent map: a snapshot is a clone that shares the map's nodes.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
-    map: RwLock<Map>,
+    state: RwLock<MemoryState>,
+    /// Held while a commit replaces the map. A reader only waits for the replacement itself.
+    replacement: Mutex<()>,
+}
+
+#[derive(Default)]
+struct MemoryState {
+    map: Map,
+    /// The small commits since a large commit began; `None` without a large commit.
+    beside_large: Option<Changes>,
 }
 
 impl Store for MemoryStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let map = self.lock_map().clone();
+        let map = self.lock_state().map.clone();
         Ok(Arc::new(MemorySnapshot { map }))
     }
 
@@ -30,36 +37,73 @@ impl Store for MemoryStore {
         true
     }
 
-    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
-        // No lock is held during `bulk`, which may take long. There is only one committer, so the map cannot change meanwhile.
-        let mut writer = MapWriter(self.lock_map().clone());
-        if let Some(bulk) = bulk {
-            bulk(&mut writer).map_err(CommitError::Undone)?;
+    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+        let _replacement = self.lock_replacement();
+        let mut map = self.lock_state().map.clone();
+        map.apply(changes);
+        let mut state = self.lock_state_mut();
+        state.map = map;
+        if let Some(beside_large) = &mut state.beside_large {
+            beside_large.extend(changes.clone());
         }
-        let MapWriter(mut map) = writer;
-        for (key, value) in changes {
-            match value {
-                Some(value) => map.insert(Arc::clone(key), Arc::clone(value)),
-                None => map.remove(key.as_ref()),
-            };
-        }
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+        Ok(())
+    }
+
+    fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+        let mut map = {
+            let mut state = self.lock_state_mut();
+            state.beside_large = Some(Changes::new());
+            state.map.clone()
+        };
+        let written = commit.write_to(&mut map);
+        let _replacement = self.lock_replacement();
+        let beside_large = self.lock_state_mut().beside_large.take();
+        written.map_err(CommitError::Undone)?;
+        map.apply(&beside_large.unwrap_or_default());
+        self.lock_state_mut().map = map;
         Ok(())
     }
 }
 
 impl MemoryStore {
-    /// Locks the map. A writer replaces the whole map at once, so the map is consistent after a panic.
-    fn lock_map(&self) -> RwLockReadGuard<'_, Map> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state, which is consistent at every point where a thread can panic.
+    fn lock_state(&self) -> RwLockReadGuard<'_, MemoryState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_replacement(&self) -> MutexGuard<'_, ()> {
+        self.replacement
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_state_mut(&self) -> RwLockWriteGuard<'_, MemoryState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct MapWriter(Map);
+#[derive(Clone, Default)]
+struct Map(OrdMap<Arc<[u8]>, Arc<[u8]>>);
 
-impl CommitWriter for MapWriter {
+impl Map {
+    fn apply(&mut self, changes: &Changes) {
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.0.insert(Arc::clone(key), Arc::clone(value)),
+                None => self.0.remove(key.as_ref()),
+            };
+        }
+    }
+}
+
+impl CommitWriter for Map {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.insert(key.into(), value.into());
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        self.0.remove(key);
         Ok(())
     }
 
@@ -88,12 +132,12 @@ struct MemorySnapshot {
 
 impl Snapshot for MemorySnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>> {
-        let value = self.map.get(key);
+        let value = self.map.0.get(key);
         Ok(value.map(|value| StoredBytes::Shared(Arc::clone(value))))
     }
 
     fn range(&self, range: KeyRange, direction: Direction) -> Entries {
-        let entries = PagedEntries::new(self.map.clone(), range, direction);
+        let entries = PagedEntries::new(self.map.0.clone(), range, direction);
         Box::new(
             entries.map(|(key, value)| Ok((StoredBytes::Shared(key), StoredBytes::Shared(value)))),
         )

@@ -16,7 +16,7 @@ mod write_ahead_log;
 
 pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
 pub(crate) use write_ahead_log::LOG_BYTES;
-pub(super) use write_ahead_log::{Generation, WriteAheadLog};
+pub(super) use write_ahead_log::{LogStart, WriteAheadLog};
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -33,7 +33,7 @@ use redb::{
 };
 
 use super::{
-    BulkCallback, Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange,
+    Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange, LargeCommit,
     PAGE_CHECKSUMS_VERSION, Snapshot, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
     read_format_version, snapshot_contains,
 };
@@ -201,7 +201,7 @@ impl RedbStore {
             return Err(store.file.empty_file_error());
         }
         if is_new {
-            let committed = store.commit(&Changes::new(), None);
+            let committed = store.commit(&Changes::new());
             committed.map_err(CommitError::into_error)?;
         }
         store.detect_checksums()?;
@@ -252,18 +252,15 @@ impl RedbStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the changes in one redb transaction. Rolls back on an error.
-    fn write_once(
-        &self,
-        changes: &Changes,
-        bulk: Option<BulkCallback<'_>>,
-    ) -> Result<(), CommitError> {
+    /// Writes the changes of a commit in one redb transaction. Rolls back on an error.
+    fn write_once(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
         let opened = self.lock_open_database();
         let Some(opened) = &*opened else {
             return Err(CommitError::Undone(Error::closed()));
         };
         let file = &self.file;
         let begin_result = file.catch_redb_panic(|| {
+            file.begin_commit();
             let begun = opened.database.begin_write();
             let mut transaction = begun.map_err(|error| file.convert_error(error))?;
             // Without this, redb reads the whole file when it opens the file after a crash. With a log, commits of redb are rare.
@@ -281,16 +278,7 @@ impl RedbStore {
                 file,
                 has_value_checksums: opened.has_value_checksums,
             };
-            if let Some(bulk) = bulk {
-                bulk(&mut writer)?;
-            }
-            for (key, value) in changes {
-                match value {
-                    Some(value) => writer.put(key, value)?,
-                    None => writer.remove(key)?,
-                }
-            }
-            Ok(())
+            commit.write_to(&mut writer)
         });
         if let Err(error) = written {
             let aborted = file.catch_redb_panic(|| {
@@ -312,18 +300,14 @@ impl RedbStore {
     }
 
     /// Writes the changes. If the outcome is unknown, reopens the file to find out whether the commit was written.
-    fn write_and_recover(
-        &self,
-        changes: &Changes,
-        bulk: Option<BulkCallback<'_>>,
-    ) -> Result<(), CommitError> {
-        let error = match self.write_once(changes, bulk) {
+    fn write_and_recover(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+        let error = match self.write_once(commit) {
             Err(CommitError::Unknown(error)) => error,
             known => return known,
         };
         let is_written = self
             .reopen()
-            .and_then(|()| snapshot_contains(self.snapshot()?.as_ref(), changes));
+            .and_then(|()| snapshot_contains(self.snapshot()?.as_ref(), commit.changes));
         match is_written {
             Ok(true) => Ok(()),
             Ok(false) => Err(CommitError::Undone(error.into_rolled_back())),
@@ -337,21 +321,26 @@ impl RedbStore {
     /// # Errors
     /// Damaged, I/O.
     pub(super) fn open_log(&self) -> Result<Option<(WriteAheadLog, Changes)>> {
-        let stored = self.snapshot()?.get(&key::for_log_generation())?;
+        let stored = self.snapshot()?.get(&key::for_log_start())?;
         let is_known = self
             .format_version()?
             .is_none_or(|version| version <= FORMAT_VERSION);
         let (Some(stored), true) = (stored, self.has_log() && is_known) else {
             return Ok(None);
         };
-        let generation = Generation::from_bytes(&stored)
-            .ok_or_else(|| Error::damaged("the generation of the log has a wrong length"))?;
-        WriteAheadLog::open(Arc::clone(&self.file), generation).map(Some)
+        let start = LogStart::from_bytes(&stored)
+            .ok_or_else(|| Error::damaged("the start of the log has a wrong length"))?;
+        WriteAheadLog::open(Arc::clone(&self.file), start).map(Some)
     }
 
     /// Returns a log without records, for a file that has no commit yet.
-    pub(super) fn new_log(&self, generation: Generation) -> WriteAheadLog {
-        WriteAheadLog::new(Arc::clone(&self.file), generation)
+    pub(super) fn new_log(&self, start: LogStart) -> WriteAheadLog {
+        WriteAheadLog::new(Arc::clone(&self.file), start)
+    }
+
+    /// The length of the log; 0 if the file has no log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.file.log_bytes()
     }
 
     /// Whether the file has a place for a log.
@@ -374,7 +363,7 @@ impl RedbStore {
     /// leave the rest of the disk to the reserve.
     pub(super) fn commit_from_reserve(&self, changes: &Changes) -> Result<(), CommitError> {
         self.is_full.store(true, Ordering::Release);
-        let committed = self.commit(changes, None);
+        let committed = self.commit(changes);
         let is_full = committed.is_err() || !self.file.fill_reserve();
         self.is_full.store(is_full, Ordering::Release);
         committed
@@ -422,13 +411,13 @@ impl RedbStore {
     }
 
     /// Whether the changes remove at least as many bytes as they add. Ignores the change log, which drops about as much as it
-    /// gains.
+    /// gains, and marks for removals.
     fn frees_space(changes: &Changes, base: &dyn Snapshot) -> Result<bool> {
         let mut added = 0_usize;
         let mut removed = 0_usize;
         for (key, value) in changes
             .iter()
-            .filter(|(key, _)| !key::is_of_change_log(key))
+            .filter(|(key, _)| !key::is_of_change_log(key) && !key::is_removal_mark(key))
         {
             if let Some(value) = value {
                 added += key.len() + value.len();
@@ -464,7 +453,11 @@ impl Store for RedbStore {
         })
     }
 
-    fn commit(&self, changes: &Changes, bulk: Option<BulkCallback<'_>>) -> Result<(), CommitError> {
+    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+        self.commit_large(&LargeCommit::of(changes))
+    }
+
+    fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
         if self.is_read_only() {
             return Err(CommitError::Undone(Error::read_only()));
         }
@@ -475,16 +468,16 @@ impl Store for RedbStore {
         } else {
             self.file.fill_reserve_if_due();
         }
-        let mut written = self.write_and_recover(changes, bulk);
+        let mut written = self.write_and_recover(commit);
         if let Err(CommitError::Undone(error)) = &written
             && error.is_storage_full()
             && !self.is_full.swap(true, Ordering::AcqRel)
         {
             let retry = self
                 .snapshot()
-                .and_then(|base| Self::frees_space(changes, base.as_ref()));
+                .and_then(|base| Self::frees_space(commit.changes, base.as_ref()));
             if retry.is_ok_and(|frees_space| frees_space) && self.file.release_reserve().is_ok() {
-                written = self.write_and_recover(changes, bulk);
+                written = self.write_and_recover(commit);
             }
         }
         if self.is_full.load(Ordering::Acquire) {
@@ -623,15 +616,6 @@ struct TableWriter<'t> {
     has_value_checksums: bool,
 }
 
-impl TableWriter<'_> {
-    fn remove(&mut self, key: &[u8]) -> Result<()> {
-        let removed = self.table.remove(key);
-        removed
-            .map(drop)
-            .map_err(|error| self.file.convert_error(error))
-    }
-}
-
 impl CommitWriter for TableWriter<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !value_checksum::has_checksum(self.has_value_checksums, key) {
@@ -645,6 +629,13 @@ impl CommitWriter for TableWriter<'_> {
         let mut room = slot.map_err(|error| self.file.convert_error(error))?;
         value_checksum::write_with_checksum(key, value, room.as_mut());
         Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        let removed = self.table.remove(key);
+        removed
+            .map(drop)
+            .map_err(|error| self.file.convert_error(error))
     }
 
     fn contains_key(&self, key: &[u8]) -> Result<bool> {

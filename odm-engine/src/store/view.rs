@@ -170,7 +170,7 @@ mod tests {
         for key in ["a", "c", "e"] {
             base.put(key.as_bytes(), key.as_bytes());
         }
-        store.commit(base.changes(), None).unwrap();
+        store.commit(base.changes()).unwrap();
 
         let mut view = StoreView::new(store.snapshot().unwrap(), Changes::new());
         view.put(*b"b", *b"new");

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::ops::Bound;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,10 @@ const MAX_RESERVE_BYTES: u64 = 16 << 20;
 /// How many bytes of the reserve are written at a time. The reserve is never smaller.
 const RESERVE_STEP_BYTES: usize = 64 << 10;
 
+/// How many bytes of pages a commit of redb writes between two syncs. A sync of this size takes a few milliseconds, and small commits
+/// to the log wait for it.
+const MAX_UNSYNCED_BYTES: usize = 4 << 20;
+
 /// How long a commit waits before it tries again to fill the reserve after the disk was full.
 const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -77,6 +82,8 @@ pub(super) struct DatabaseFile {
     /// Whether pages have checksums. Set when the content is examined.
     layout: OnceLock<FileLayout>,
     state: Mutex<FileState>,
+    /// Held during a sync, because only one caller learns of a lost page.
+    sync: Mutex<SyncState>,
     is_locked: AtomicBool,
     is_closed: AtomicBool,
     /// The first page that differed from its checksum.
@@ -111,6 +118,27 @@ struct FileState {
     reserve_failed_at: Option<Instant>,
     /// Whether the disk may have been full since the file was opened.
     was_full: bool,
+}
+
+/// The syncs of the storage.
+#[derive(Default)]
+struct SyncState {
+    /// The number of failed syncs.
+    failures: u64,
+    /// The number of failed syncs before the running commit of redb.
+    failures_before_commit: u64,
+    /// The pages that were written since the last sync, in bytes.
+    unsynced_bytes: usize,
+}
+
+impl SyncState {
+    /// Returns an error if a sync has failed since there were `known` failures.
+    fn ensure_no_failure_since(&self, known: u64) -> io::Result<()> {
+        match self.failures == known {
+            true => Ok(()),
+            false => Err(io::Error::other("an earlier sync has failed")),
+        }
+    }
 }
 
 struct SyncedHeader {
@@ -151,6 +179,7 @@ impl DatabaseFile {
             new_log_bytes,
             layout: OnceLock::new(),
             state: Mutex::default(),
+            sync: Mutex::default(),
             is_locked: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             damaged_page: OnceLock::new(),
@@ -214,10 +243,48 @@ impl DatabaseFile {
             .write(self.log_position(offset, data.len())?, data)
     }
 
-    /// Makes the writes to the log durable. No commit of redb runs during the call.
-    pub(super) fn sync_log(&self) -> io::Result<()> {
+    /// Makes the writes to the log durable. `failed_syncs` is the number of failed syncs that the log knows of.
+    ///
+    /// # Errors
+    /// I/O, also if another sync has failed that the log does not know of: the operating system reports a lost page once, and the
+    /// lost page can be a page of the log. `failed_syncs` has the new number then.
+    pub(super) fn sync_log(&self, failed_syncs: &mut u64) -> io::Result<()> {
         self.check_owner()?;
-        self.storage.sync_data()
+        let mut sync = self.lock_sync();
+        let synced = self.sync_storage(&mut sync);
+        let known = mem::replace(failed_syncs, sync.failures);
+        synced.and_then(|()| sync.ensure_no_failure_since(known))
+    }
+
+    /// The number of failed syncs since the file was opened.
+    pub(super) fn failed_syncs(&self) -> u64 {
+        self.lock_sync().failures
+    }
+
+    /// Called before a commit of redb writes its first page.
+    pub(super) fn begin_commit(&self) {
+        let mut sync = self.lock_sync();
+        sync.failures_before_commit = sync.failures;
+    }
+
+    /// Makes the written pages durable if they are many. A later sync of the log, which waits for all written pages, is short then.
+    fn sync_pages_if_many(&self, written: usize) -> io::Result<()> {
+        let mut sync = self.lock_sync();
+        sync.unsynced_bytes += written;
+        match sync.unsynced_bytes < MAX_UNSYNCED_BYTES {
+            true => Ok(()),
+            false => self.sync_storage(&mut sync),
+        }
+    }
+
+    fn sync_storage(&self, sync: &mut SyncState) -> io::Result<()> {
+        sync.unsynced_bytes = 0;
+        let synced = self.storage.sync_data();
+        synced.inspect_err(|_| sync.failures += 1)
+    }
+
+    fn lock_sync(&self) -> MutexGuard<'_, SyncState> {
+        self.sync.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log_position(&self, offset: u64, len: usize) -> io::Result<u64> {
@@ -282,7 +349,10 @@ impl DatabaseFile {
         if state.is_header_ahead {
             self.storage.write(0, &sector)?;
         }
-        self.storage.sync_data()?;
+        let mut sync = self.lock_sync();
+        self.sync_storage(&mut sync)?;
+        // The pages of the failed commit do not matter any more.
+        sync.failures_before_commit = sync.failures;
         state.is_header_ahead = false;
         Ok(())
     }
@@ -590,7 +660,11 @@ impl DatabaseFile {
         }
         match self.layout.get() {
             Some(FileLayout::PageChecksums(checksums)) => {
-                checksums.write_pages(self.storage.as_ref(), offset, data)
+                checksums.write_pages(self.storage.as_ref(), offset, data)?;
+                match self.log_bytes() {
+                    0 => Ok(()),
+                    _ => self.sync_pages_if_many(data.len()),
+                }
             }
             Some(FileLayout::Plain) | None => self.storage.write(offset, data),
         }
@@ -598,14 +672,35 @@ impl DatabaseFile {
 
     fn sync_header(&self) -> io::Result<()> {
         self.check_owner()?;
-        let mut state = self.lock_state();
         if let Some(FileLayout::PageChecksums(checksums)) = self.layout.get() {
             checksums.flush(self.storage.as_ref())?;
         }
-        let Some(mut sector) = state.header.take() else {
-            return self.storage.sync_data();
+        let (header, len) = {
+            let mut state = self.lock_state();
+            state.is_header_ahead |= state.header.is_some();
+            (state.header.clone(), state.len)
         };
-        let len = state.len;
+        // The state is not locked during the sync, because commits to the log extend the reserve.
+        let mut sync = self.lock_sync();
+        let sector = header.map(|header| self.sector_of(header, len));
+        if let Some(sector) = &sector {
+            self.storage.write(0, sector)?;
+        }
+        self.sync_storage(&mut sync)?;
+        sync.ensure_no_failure_since(sync.failures_before_commit)?;
+        drop(sync);
+        if let Some(sector) = sector {
+            let mut state = self.lock_state();
+            state.header = None;
+            state.is_header_ahead = false;
+            state.synced = Some(SyncedHeader { sector, len });
+        }
+        Ok(())
+    }
+
+    /// Returns the first sector of the file: redb's header, and the lengths in a file with page checksums.
+    fn sector_of(&self, header: Vec<u8>, len: u64) -> Vec<u8> {
+        let mut sector = header;
         if self.has_page_checksums() {
             sector.truncate(MARKER_OFFSET);
             sector.resize(MARKER_OFFSET, 0);
@@ -620,12 +715,7 @@ impl DatabaseFile {
             sector.extend_from_slice(&log_bytes.to_be_bytes());
             sector.resize(SECTOR_BYTES, 0);
         }
-        state.is_header_ahead = true;
-        self.storage.write(0, &sector)?;
-        self.storage.sync_data()?;
-        state.is_header_ahead = false;
-        state.synced = Some(SyncedHeader { sector, len });
-        Ok(())
+        sector
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

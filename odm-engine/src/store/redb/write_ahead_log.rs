@@ -1,7 +1,7 @@
 //! The write-ahead log: a part of the file with one record for each commit since the last checkpoint.
 //!
-//! A checkpoint stores a random [`Generation`] in the database. Each later record begins with this generation and a sequence
-//! number. So records of earlier generations, and text of users in old bytes, are never taken for records. A crash between a
+//! A checkpoint stores the [start](LogStart) of the log in the database, with a random generation. Each later record begins with this
+//! generation and a sequence number. So records of earlier generations, and text of users in old bytes, are never taken for records. A crash between a
 //! checkpoint and the first later record does no harm: the database has a new generation, and the log has no record of it.
 //!
 //! | part of a record | bytes |
@@ -46,19 +46,70 @@ const REMOVED: u32 = u32::MAX;
 
 /// Identifies the records since a checkpoint. Random, so that nobody can write a document that looks like a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Generation([u8; GENERATION_BYTES]);
+struct Generation([u8; GENERATION_BYTES]);
 
 impl Generation {
-    pub(in crate::store) fn random() -> Generation {
+    fn random() -> Generation {
         Generation(rand::random())
     }
 
-    pub(in crate::store) fn from_bytes(bytes: &[u8]) -> Option<Generation> {
+    fn from_bytes(bytes: &[u8]) -> Option<Generation> {
         bytes.try_into().ok().map(Generation)
     }
 
-    pub(in crate::store) fn as_bytes(&self) -> &[u8] {
+    fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// The first record that the file does not contain. A commit of the file stores this value, and so makes the records before it
+/// obsolete.
+///
+/// A checkpoint contains all records, and starts a new generation. A [large commit](crate::store::LargeCommit) contains the records
+/// up to its start, and the later records stay valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct LogStart {
+    generation: Generation,
+    /// The position in the log, in bytes.
+    position: u64,
+    /// The sequence number.
+    sequence: u64,
+}
+
+impl LogStart {
+    /// Returns the start of an empty log with a new generation.
+    pub(in crate::store) fn of_new_generation() -> LogStart {
+        LogStart {
+            generation: Generation::random(),
+            position: 0,
+            sequence: 0,
+        }
+    }
+
+    /// Reads a stored value. The value has only the generation if the log starts with its first record.
+    pub(in crate::store) fn from_bytes(bytes: &[u8]) -> Option<LogStart> {
+        let (generation, rest) = bytes.split_at_checked(GENERATION_BYTES)?;
+        let (position, sequence) = match rest.as_chunks() {
+            ([], []) => (0, 0),
+            ([position, sequence], []) => {
+                (u64::from_be_bytes(*position), u64::from_be_bytes(*sequence))
+            }
+            _ => return None,
+        };
+        Some(LogStart {
+            generation: Generation::from_bytes(generation)?,
+            position,
+            sequence,
+        })
+    }
+
+    pub(in crate::store) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.generation.as_bytes().to_vec();
+        if self.sequence > 0 {
+            bytes.extend_from_slice(&self.position.to_be_bytes());
+            bytes.extend_from_slice(&self.sequence.to_be_bytes());
+        }
+        bytes
     }
 }
 
@@ -66,12 +117,16 @@ impl Generation {
 pub(in crate::store) struct WriteAheadLog {
     file: Arc<DatabaseFile>,
     generation: Generation,
-    /// The length of all records, which is the position of the next record.
+    /// The position of the first record that the file does not contain.
+    start: u64,
+    /// The position of the next record.
     end: u64,
     /// The sequence number of the next record.
     sequence: u64,
     /// The sequence number of the first record that may not be synced yet.
     synced: u64,
+    /// The number of failed syncs of the file that the log knows of.
+    failed_syncs: u64,
     /// The bytes from the start that certainly have blocks on the disk.
     allocated: u64,
     /// Whether the record at the end was written with an unknown outcome.
@@ -96,13 +151,16 @@ impl WriteAheadLog {
     /// I/O. Damaged, if a synced record has changed.
     pub(super) fn open(
         file: Arc<DatabaseFile>,
-        generation: Generation,
+        start: LogStart,
     ) -> Result<(WriteAheadLog, Changes)> {
         let bytes = file.read_whole_log();
         let bytes = bytes.map_err(|error| file.convert_io(error))?;
-        let mut log = WriteAheadLog::new(file, generation);
+        let generation = start.generation;
+        let mut log = WriteAheadLog::new(file, start);
         let mut changes = Changes::new();
-        let mut rest = bytes.as_slice();
+        let position = usize::try_from(start.position).ok();
+        let rest = position.and_then(|position| bytes.get(position..));
+        let mut rest = rest.ok_or_else(|| Error::damaged("the log starts behind its end"))?;
         while let Some((record, after)) = split_record(rest, generation, log.sequence) {
             if add_changes(record, &mut changes).is_none() {
                 return Err(Error::damaged("a record of the log has a wrong form"));
@@ -119,20 +177,22 @@ impl WriteAheadLog {
         }
         if !later_records.is_empty() {
             let erased = log.file.write_log(log.end, &vec![0; rest.len()]);
-            let erased = erased.and_then(|()| log.file.sync_log());
+            let erased = erased.and_then(|()| log.file.sync_log(&mut log.failed_syncs));
             erased.map_err(|error| log.file.convert_io(error))?;
         }
         Ok((log, changes))
     }
 
     /// Returns a log without records.
-    pub(super) fn new(file: Arc<DatabaseFile>, generation: Generation) -> WriteAheadLog {
+    pub(super) fn new(file: Arc<DatabaseFile>, start: LogStart) -> WriteAheadLog {
         WriteAheadLog {
+            failed_syncs: file.failed_syncs(),
             file,
-            generation,
-            end: 0,
-            sequence: 0,
-            synced: 0,
+            generation: start.generation,
+            start: start.position,
+            end: start.position,
+            sequence: start.sequence,
+            synced: start.sequence,
             allocated: 0,
             has_unknown_record: false,
         }
@@ -140,7 +200,26 @@ impl WriteAheadLog {
 
     /// The length of all records, in bytes.
     pub(in crate::store) fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// The position of the next record, in bytes.
+    pub(in crate::store) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Whether at most a quarter of the log is used.
+    pub(in crate::store) fn is_nearly_empty(&self) -> bool {
+        self.end <= self.file.log_bytes() / 4
+    }
+
+    /// The start of the log after a commit of the file that contains all records up to now.
+    pub(in crate::store) fn next_start(&self) -> LogStart {
+        LogStart {
+            generation: self.generation,
+            position: self.end,
+            sequence: self.sequence,
+        }
     }
 
     /// Whether the log takes a record with changes of this length.
@@ -185,6 +264,10 @@ impl WriteAheadLog {
     /// Writes a record, and makes the record durable if `syncs` is set. After an error,
     /// [`erase_unknown_record`](Self::erase_unknown_record) must succeed before the next record.
     pub(in crate::store) fn append(&mut self, record: &Record, syncs: bool) -> io::Result<()> {
+        if !self.has_unsynced_records() {
+            // A sync that failed before can have lost no record.
+            self.failed_syncs = self.file.failed_syncs();
+        }
         let end = self.end + record.len();
         let allocated = self.allocate(end);
         // On a full disk, there is no record to erase, and no space for the erasure.
@@ -192,7 +275,7 @@ impl WriteAheadLog {
         allocated?;
         self.file.write_log(self.end, &record.0)?;
         if syncs {
-            self.file.sync_log()?;
+            self.file.sync_log(&mut self.failed_syncs)?;
             self.synced = self.sequence + 1;
         }
         self.has_unknown_record = false;
@@ -214,29 +297,39 @@ impl WriteAheadLog {
 
     /// Makes all records durable.
     pub(in crate::store) fn sync(&mut self) -> io::Result<()> {
-        if self.synced < self.sequence {
-            self.file.sync_log()?;
+        if self.has_unsynced_records() {
+            self.file.sync_log(&mut self.failed_syncs)?;
             self.synced = self.sequence;
         }
         Ok(())
+    }
+
+    /// Whether a record may not be durable yet.
+    pub(in crate::store) fn has_unsynced_records(&self) -> bool {
+        self.synced < self.sequence
     }
 
     /// Makes sure that a record with an unknown outcome is not in the log.
     pub(in crate::store) fn erase_unknown_record(&mut self) -> io::Result<()> {
         if self.has_unknown_record {
             self.file.write_log(self.end, &[0; HEADER_BYTES])?;
-            self.file.sync_log()?;
+            self.file.sync_log(&mut self.failed_syncs)?;
             self.has_unknown_record = false;
         }
         Ok(())
     }
 
-    /// Drops all records after a checkpoint, which has stored the generation.
-    pub(in crate::store) fn restart(&mut self, generation: Generation) {
-        self.generation = generation;
-        self.end = 0;
-        self.sequence = 0;
-        self.synced = 0;
+    /// Drops the records before `start`, which a commit of the file has stored.
+    pub(in crate::store) fn move_start(&mut self, start: LogStart) {
+        if start.generation == self.generation {
+            self.start = start.position;
+            return;
+        }
+        self.generation = start.generation;
+        self.start = start.position;
+        self.end = start.position;
+        self.sequence = start.sequence;
+        self.synced = start.sequence;
         self.has_unknown_record = false;
     }
 }
@@ -303,8 +396,8 @@ mod tests {
     use super::*;
 
     /// Opens the log and returns the first bytes of the keys of its changes.
-    fn open(file: &Arc<DatabaseFile>, generation: Generation) -> (WriteAheadLog, Vec<u8>) {
-        let opened = WriteAheadLog::open(Arc::clone(file), generation);
+    fn open(file: &Arc<DatabaseFile>, start: LogStart) -> (WriteAheadLog, Vec<u8>) {
+        let opened = WriteAheadLog::open(Arc::clone(file), start);
         let (log, changes) = opened.unwrap();
         (log, changes.keys().map(|key| key[0]).collect())
     }
@@ -318,7 +411,7 @@ mod tests {
         let (handle, _) = FileHandle::new(Arc::clone(&file));
         assert_eq!(handle.len().unwrap(), 0);
         handle.set_len(8 << 12).unwrap();
-        let generation = Generation::random();
+        let start = LogStart::of_new_generation();
         let append = |log: &mut WriteAheadLog, key: u8, syncs: bool| {
             let value: Arc<[u8]> = vec![key; 50_000].into();
             let changes = Changes::unit([key].as_slice().into(), Some(value));
@@ -326,26 +419,26 @@ mod tests {
             log.append(&record, syncs).unwrap();
             record.len()
         };
-        let mut log = WriteAheadLog::new(Arc::clone(&file), generation);
+        let mut log = WriteAheadLog::new(Arc::clone(&file), start);
         append(&mut log, 0, true);
         let length = (1..10)
             .map(|key| append(&mut log, key, false))
             .max()
             .unwrap();
-        assert_eq!(open(&file, generation).1, (0..10).collect::<Vec<_>>());
+        assert_eq!(open(&file, start).1, (0..10).collect::<Vec<_>>());
 
         file.write_log(length, &[0; HEADER_BYTES]).unwrap();
-        let (mut log, keys) = open(&file, generation);
+        let (mut log, keys) = open(&file, start);
         assert_eq!(keys, [0]);
         // A second power loss keeps the new record, and nothing else that the process wrote.
         let mut kept = vec![0; 100_000];
         file.read_log(2 * length, &mut kept).unwrap();
         append(&mut log, 20, false);
         file.write_log(2 * length, &kept).unwrap();
-        assert_eq!(open(&file, generation).1, [0, 20]);
+        assert_eq!(open(&file, start).1, [0, 20]);
         // The first record was synced before the second record was written.
         file.write_log(0, &[0; HEADER_BYTES]).unwrap();
-        let damaged = WriteAheadLog::open(file, generation);
+        let damaged = WriteAheadLog::open(file, start);
         assert!(damaged.err().unwrap().is_damaged());
     }
 }
