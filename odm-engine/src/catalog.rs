@@ -102,6 +102,14 @@ impl Catalog {
         self.collections.remove(name);
     }
 
+    /// Sets the definition of a collection; `None` for a dropped collection.
+    pub(crate) fn set(&mut self, name: &str, definition: Option<Arc<Collection>>) {
+        match definition {
+            Some(collection) => self.insert(collection),
+            None => self.remove(name),
+        }
+    }
+
     fn read_definition(&mut self, view: &StoreView, key: &[u8], value: &[u8]) -> Result<()> {
         let name = key::catalog_name(key)?;
         let known = self.collections.get(name);

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use conflicts::TransactionId;
 use index_build::IndexBuilds;
-use outcome::BatchOutcome;
 use large::MAX_STAGING_TIME;
+use outcome::BatchOutcome;
 use staging::{CommitBatch, StagingArea};
 use watchers::CommitWatchers;
 
@@ -170,10 +170,7 @@ impl Committer {
 
     /// Runs `operation` and makes its changes durable. A failed operation changes nothing. May call `operation` several times, and
     /// keeps the changes of the last call.
-    pub(crate) fn write<T>(
-        &self,
-        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn write<T>(&self, operation: impl Fn(&mut WriteOverlay) -> Result<T>) -> Result<T> {
         self.ensure_writable()?;
         match self.stage_write(&operation)? {
             Some((result, outcome)) => {
@@ -204,12 +201,10 @@ impl Committer {
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = match brief::is_active() {
                 true => operation(&mut overlay)?,
-                false => {
-                    match brief::run_briefly(MAX_STAGING_TIME, || operation(&mut overlay)) {
-                        Err(error) if error.is_would_block() => return Ok(None),
-                        result => result?,
-                    }
-                }
+                false => match brief::run_briefly(MAX_STAGING_TIME, || operation(&mut overlay)) {
+                    Err(error) if error.is_would_block() => return Ok(None),
+                    result => result?,
+                },
             };
             let change_bytes = overlay.change_bytes();
             self.ensure_prompt_commit(&stage, change_bytes)?;
@@ -443,9 +438,10 @@ impl Committer {
 
     /// Ends a transaction without its changes.
     pub(crate) fn abort(&self, transaction: &BegunTransaction) {
-        self.lock_staging()
-            .conflicts()
-            .end_transaction(transaction.id);
+        let mut stage = self.lock_staging();
+        let ended = stage.conflicts().end_transaction(transaction.id);
+        drop(stage);
+        drop(ended);
     }
 
     /// Returns the permit to commit a transaction with changes of this size.
@@ -476,6 +472,7 @@ impl Committer {
         overlay_outcome: &OverlayOutcome,
         urgency: CommitUrgency,
     ) -> Result<()> {
+        let ended;
         let outcome = {
             let CommitPermit(mut stage) = permit;
             let changes = &overlay_outcome.changes;
@@ -489,9 +486,10 @@ impl Committer {
             }
             self.require_open(&mut stage)?;
             self.store.check_space(changes, stage.view())?;
-            stage.conflicts().end_transaction(id);
+            ended = stage.conflicts().end_transaction(id);
             stage.add_write(changes.clone(), &overlay_outcome.events, urgency)?
         };
+        drop(ended);
         match urgency {
             CommitUrgency::Immediate => self.make_durable_now(&outcome),
             CommitUrgency::Deferred => {

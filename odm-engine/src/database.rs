@@ -516,7 +516,7 @@ impl Database {
         redb_storage(storage)
     }
 
-    fn open_store(store: Box<dyn Store>) -> Result<Database> {
+    pub(crate) fn open_store(store: Box<dyn Store>) -> Result<Database> {
         let committer = Arc::new(Committer::open(store)?);
         let expiry = ExpiryWorker::new(&committer);
         if expiry::is_needed(&committer) {

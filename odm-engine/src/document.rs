@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn some_values_cannot_be_ids() {
-        let rejection = |document: RawDocumentBuf| prepare_for_storage(&document).unwrap_err().code();
+        let rejection =
+            |document: RawDocumentBuf| prepare_for_storage(&document).unwrap_err().code();
         assert_eq!(
             rejection(rawdoc! { "_id": [1] }),
             Some(code::INVALID_ID_FIELD)

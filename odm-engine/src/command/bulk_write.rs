@@ -89,10 +89,7 @@ fn run_one(overlay: &mut WriteOverlay, write: &CollectionWrite) -> Result<WriteR
     Ok(match &write.write {
         WriteOperation::Insert(document) => {
             let collection = overlay.collection_or_create(name)?;
-            overlay.insert(
-                &collection,
-                &document::prepare_for_storage(document)?,
-            )?;
+            overlay.insert(&collection, &document::prepare_for_storage(document)?)?;
             WriteReport::Inserted
         }
         WriteOperation::Update(update) => {

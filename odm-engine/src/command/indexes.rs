@@ -120,11 +120,7 @@ pub(crate) fn drop_several(
 }
 
 /// Removes an index with its entries.
-pub(crate) fn drop(
-    overlay: &mut WriteOverlay,
-    name: &str,
-    index: &str,
-) -> Result<()> {
+pub(crate) fn drop(overlay: &mut WriteOverlay, name: &str, index: &str) -> Result<()> {
     let (collection, state) = find_index(overlay, name, index)?;
     if state.id == ID_INDEX {
         let message = "the index of _id cannot be dropped";

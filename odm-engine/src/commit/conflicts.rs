@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -37,8 +38,15 @@ struct OpenTransaction {
     large_claimed: Vec<Changes>,
 }
 
+/// The data of the table that an ended transaction has needed.
+#[derive(Default)]
+pub(super) struct EndedTransaction {
+    changed: HashMap<Arc<[u8]>, u64>,
+    large: Vec<Changes>,
+}
+
 /// The keys of a large write that is being committed, or repeated after a conflict.
-struct LargeClaim {
+pub(super) struct LargeClaim {
     /// The transaction that may write the keys.
     owner: Option<TransactionId>,
     keys: ClaimedKeys,
@@ -157,7 +165,9 @@ impl ConflictTable {
             .claims
             .iter()
             .any(|(key, owner)| *owner != id && changes.contains_key(key))
-            || self.large_claims_of_others(id).any(|claimed| overlap(claimed, changes))
+            || self
+                .large_claims_of_others(id)
+                .any(|claimed| overlap(claimed, changes))
             || self.is_changed_since_begin(id, changes)
             || self.are_claimed_by_large(id, changes);
         match self.open.get_mut(&id) {
@@ -192,7 +202,8 @@ impl ConflictTable {
         };
         let definitions = outcome.written.iter().map(|name| key::for_catalog(name));
         let mut definitions = definitions.chain([key::for_change_log()]);
-        let conflicts = definitions.any(|key| self.is_key_changed_since(open.last_seen_write, &key))
+        let conflicts = definitions
+            .any(|key| self.is_key_changed_since(open.last_seen_write, &key))
             || self.is_changed_since_begin(id, &outcome.changes)
             || self.is_claimed_by_large(id, |claim| claim.conflicts_with(outcome));
         match conflicts {
@@ -214,9 +225,10 @@ impl ConflictTable {
         }
     }
 
-    /// Ends the claim of a large write.
-    pub(super) fn end_large(&mut self) {
-        self.large_claim = None;
+    /// Ends the claim of a large write. The caller drops the claim without a lock.
+    #[must_use]
+    pub(super) fn end_large(&mut self) -> Option<LargeClaim> {
+        self.large_claim.take()
     }
 
     /// Whether a plain write with this outcome must wait for a large write.
@@ -246,14 +258,17 @@ impl ConflictTable {
     }
 
     /// Returns the keys with this prefix that were changed since a transaction began.
-    pub(super) fn changed_since_begin(&self, id: TransactionId, prefix: &[u8]) -> BTreeSet<Arc<[u8]>> {
+    pub(super) fn changed_since_begin(
+        &self,
+        id: TransactionId,
+        prefix: &[u8],
+    ) -> BTreeSet<Arc<[u8]>> {
         let Some(open) = self.open.get(&id) else {
             return BTreeSet::new();
         };
         let changed = self.changed.iter();
-        let changed = changed.filter(|(key, write)| {
-            **write > open.last_seen_write && key.starts_with(prefix)
-        });
+        let changed = changed
+            .filter(|(key, write)| **write > open.last_seen_write && key.starts_with(prefix));
         let mut keys: BTreeSet<_> = changed.map(|(key, _)| Arc::clone(key)).collect();
         let range = KeyRange::with_prefix(prefix);
         for (write, changes) in &self.large_changed {
@@ -265,25 +280,39 @@ impl ConflictTable {
         keys
     }
 
-    pub(super) fn end_transaction(&mut self, id: TransactionId) {
+    /// Ends a transaction. Returns what the table no longer needs: to drop many changes takes long, so the caller does it without a
+    /// lock.
+    #[must_use]
+    pub(super) fn end_transaction(&mut self, id: TransactionId) -> EndedTransaction {
         let Some(transaction) = self.open.remove(&id) else {
-            return;
+            return EndedTransaction::default();
         };
         for key in transaction.claimed {
             self.claims.remove(&key);
         }
+        let mut ended = EndedTransaction {
+            changed: HashMap::new(),
+            large: transaction.large_claimed,
+        };
         match self.open.values().map(|open| open.last_seen_write).min() {
             None => {
-                self.changed = HashMap::new();
-                self.large_changed = Vec::new();
+                ended.changed = mem::take(&mut self.changed);
+                let large_changed = mem::take(&mut self.large_changed);
+                ended
+                    .large
+                    .extend(large_changed.into_iter().map(|(_, changes)| changes));
             }
             // Only the end of the oldest transaction makes recorded writes superfluous.
             Some(oldest) if oldest > transaction.last_seen_write => {
                 self.changed.retain(|_, write| *write > oldest);
-                self.large_changed.retain(|(write, _)| *write > oldest);
+                let seen = self
+                    .large_changed
+                    .extract_if(.., |(write, _)| *write <= oldest);
+                ended.large.extend(seen.map(|(_, changes)| changes));
             }
             Some(_) => {}
         }
+        ended
     }
 
     fn set_last_writer(&mut self, changes: &Changes, write: u64) {
@@ -333,7 +362,10 @@ impl ConflictTable {
     }
 
     fn is_claimed_by_large(&self, id: TransactionId, test: impl Fn(&ClaimedKeys) -> bool) -> bool {
-        let claim = self.large_claim.as_ref().filter(|claim| claim.owner != Some(id));
+        let claim = self
+            .large_claim
+            .as_ref()
+            .filter(|claim| claim.owner != Some(id));
         claim.is_some_and(|claim| test(&claim.keys))
     }
 }

@@ -46,7 +46,9 @@ pub(super) struct IndexBuilds {
 impl IndexBuilds {
     /// Whether a running build writes keys with this prefix.
     pub(super) fn has(&self, prefix: &[u8]) -> bool {
-        self.lock_prefixes().iter().any(|building| building == prefix)
+        self.lock_prefixes()
+            .iter()
+            .any(|building| building == prefix)
     }
 
     fn lock_prefixes(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
@@ -91,7 +93,12 @@ impl Committer {
         };
         let marks: Vec<_> = added
             .iter()
-            .flat_map(|index| [index.prefix.clone(), key::multikey_prefix(collection.id, index.id)])
+            .flat_map(|index| {
+                [
+                    index.prefix.clone(),
+                    key::multikey_prefix(collection.id, index.id),
+                ]
+            })
             .collect();
         let _running = RunningBuild::new(&self.builds, &marks);
         self.write(|overlay| {
@@ -214,11 +221,8 @@ impl IndexBuild<'_> {
                 continue;
             }
             committer.store.check_space(&outcome.changes, &view)?;
-            let staged = stage.add_write(
-                outcome.changes,
-                &outcome.events,
-                CommitUrgency::Immediate,
-            )?;
+            let staged =
+                stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
             drop(stage);
             committer.make_durable_now(&staged)?;
             return Ok(Some(true));
@@ -273,12 +277,15 @@ fn create_small(overlay: &mut WriteOverlay, name: &str, indexes: &[Index]) -> Re
     Ok(true)
 }
 
+/// The collection with the new indexes, and the new indexes.
+type AddedIndexes = (Arc<Collection>, Vec<Arc<IndexState>>);
+
 /// Returns the missing indexes and their collection; `None` if none is missing.
 fn added_indexes(
     mut overlay: WriteOverlay,
     name: &str,
     indexes: &[Index],
-) -> Result<Option<(Arc<Collection>, Vec<Arc<IndexState>>)>> {
+) -> Result<Option<AddedIndexes>> {
     let added = indexes::add_missing(&mut overlay, name, indexes)?;
     let collection = overlay.collection_or_create(name)?;
     Ok((!added.is_empty()).then_some((collection, added)))

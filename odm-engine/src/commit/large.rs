@@ -266,7 +266,12 @@ impl LargeTurn<'_> {
         self.claim_locked(&mut self.committer.lock_staging(), owner, keys);
     }
 
-    fn claim_locked(&self, stage: &mut StagingArea, owner: Option<TransactionId>, keys: ClaimedKeys) {
+    fn claim_locked(
+        &self,
+        stage: &mut StagingArea,
+        owner: Option<TransactionId>,
+        keys: ClaimedKeys,
+    ) {
         self.has_claim.set(true);
         stage.conflicts().claim_large(owner, keys);
     }
@@ -283,9 +288,10 @@ impl Drop for LargeTurn<'_> {
             return;
         }
         let mut stage = self.committer.lock_staging();
-        stage.conflicts().end_large();
+        let claim = stage.conflicts().end_large();
         self.committer.lock_progress().ended_claims += 1;
         drop(stage);
+        drop(claim);
         self.committer.committed.notify_all();
     }
 }
@@ -308,5 +314,373 @@ impl<'c> RunningWrite<'c> {
 impl Drop for RunningWrite<'_> {
     fn drop(&mut self) {
         self.committer.abort(&self.transaction);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use bson::{RawDocumentBuf, rawdoc};
+
+    use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Snapshot, Store};
+    use crate::{Count, Database, Delete, Direction, Find, Index, Update};
+
+    type Hook = Box<dyn Fn(&Database) + Send + Sync>;
+
+    /// The calls of a test during a large commit, each of them once.
+    #[derive(Default)]
+    struct Hooks {
+        database: Option<Database>,
+        written: Option<Hook>,
+        validated: Option<Hook>,
+    }
+
+    /// A store in memory that calls hooks during a large commit. A commit is soon large.
+    #[derive(Default)]
+    struct HookedStore {
+        store: MemoryStore,
+        hooks: Arc<Mutex<Hooks>>,
+    }
+
+    impl HookedStore {
+        fn call(&self, choose: impl Fn(&mut Hooks) -> &mut Option<Hook>) {
+            let mut hooks = self.hooks.lock().unwrap();
+            let (database, hook) = (hooks.database.clone(), choose(&mut hooks).take());
+            drop(hooks);
+            if let (Some(database), Some(hook)) = (database, hook) {
+                hook(&database);
+            }
+        }
+    }
+
+    impl Store for HookedStore {
+        fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+            self.store.snapshot()
+        }
+
+        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+            self.store.commit(changes)
+        }
+
+        fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+            self.store.commit_large(&LargeCommit {
+                validate: Some(&|| {
+                    self.call(|hooks| &mut hooks.written);
+                    commit.validate.map_or(Ok(()), |validate| validate())?;
+                    self.call(|hooks| &mut hooks.validated);
+                    Ok(())
+                }),
+                ..*commit
+            })
+        }
+
+        fn large_commit_bytes(&self) -> usize {
+            10_000
+        }
+    }
+
+    /// Returns a database with a thousand documents `{ _id, n: 0 }`, and its hooks.
+    fn hooked() -> (Database, Arc<Mutex<Hooks>>) {
+        let store = HookedStore::default();
+        let hooks = Arc::clone(&store.hooks);
+        let database = Database::open_store(Box::new(store)).unwrap();
+        let documents = (0..1000).map(|id| rawdoc! { "_id": id, "n": 0 }).collect();
+        insert(&database, documents);
+        hooks.lock().unwrap().database = Some(database.clone());
+        (database, hooks)
+    }
+
+    fn insert(database: &Database, documents: Vec<RawDocumentBuf>) {
+        let inserted = database.insert("c", documents).unwrap();
+        inserted.into_result().unwrap();
+    }
+
+    fn add(database: &Database, filter: RawDocumentBuf, n: i32) -> u64 {
+        let update = Update {
+            filter,
+            update: rawdoc! { "$inc": { "n": n } },
+            multi: true,
+            ..Update::default()
+        };
+        database.update("c", &update).unwrap().modified
+    }
+
+    fn count(database: &Database, filter: RawDocumentBuf) -> u64 {
+        let count = Count {
+            filter,
+            ..Count::default()
+        };
+        database.count("c", &count).unwrap()
+    }
+
+    /// Ends the cycle between the store and the database.
+    fn finish(database: &Database, hooks: &Mutex<Hooks>) {
+        *hooks.lock().unwrap() = Hooks::default();
+        database.validate().unwrap();
+    }
+
+    #[test]
+    fn other_writes_go_on() {
+        let (database, hooks) = hooked();
+        let write = |id: i32| -> Hook {
+            Box::new(move |database| insert(database, vec![rawdoc! { "_id": id, "n": 0 }]))
+        };
+        hooks.lock().unwrap().written = Some(write(2000));
+        hooks.lock().unwrap().validated = Some(write(3000));
+        assert_eq!(add(&database, rawdoc! {}, 1), 1000);
+        assert_eq!(count(&database, rawdoc! { "n": 1 }), 1000);
+        assert_eq!(
+            count(&database, rawdoc! { "_id": { "$gte": 2000 }, "n": 0 }),
+            2
+        );
+        finish(&database, &hooks);
+    }
+
+    #[test]
+    fn a_write_runs_again_after_a_conflict() {
+        let (database, hooks) = hooked();
+        hooks.lock().unwrap().written = Some(Box::new(|database| {
+            assert_eq!(add(database, rawdoc! { "_id": 5 }, 10), 1);
+        }));
+        assert_eq!(add(&database, rawdoc! {}, 1), 1000);
+        assert_eq!(count(&database, rawdoc! { "n": 1 }), 999);
+        assert_eq!(count(&database, rawdoc! { "_id": 5, "n": 11 }), 1);
+        finish(&database, &hooks);
+    }
+
+    /// Another thread changes one document without a pause. The large write claims the document, and so ends.
+    #[test]
+    fn a_write_ends_beside_conflicting_writes() {
+        let (database, hooks) = hooked();
+        let (stop, stopped) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let database = &database;
+            let adding = scope.spawn(move || {
+                let mut added = 0;
+                while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                    added += add(database, rawdoc! { "_id": 5 }, 10);
+                }
+                added
+            });
+            for _ in 0..20 {
+                assert_eq!(add(database, rawdoc! {}, 1), 1000);
+            }
+            drop(stop);
+            let added = i64::try_from(adding.join().unwrap()).unwrap();
+            assert_eq!(count(database, rawdoc! { "n": 20 }), 999);
+            let expected = rawdoc! { "_id": 5, "n": 20 + 10 * added };
+            assert_eq!(count(database, expected), 1);
+        });
+        finish(&database, &hooks);
+    }
+
+    /// After the validation, a plain write of a claimed key waits, and a transaction gets a conflict.
+    #[test]
+    fn writes_of_claimed_keys_wait() {
+        let (database, hooks) = hooked();
+        let (started, starts) = mpsc::channel();
+        hooks.lock().unwrap().validated = Some(Box::new(move |_| started.send(()).unwrap()));
+        thread::scope(|scope| {
+            let set = |n: i32| Update {
+                filter: rawdoc! { "_id": 5 },
+                update: rawdoc! { "$set": { "n": n } },
+                ..Update::default()
+            };
+            let transaction = database.begin().unwrap();
+            let transaction_set = set(100);
+            let plain = scope.spawn({
+                let database = &database;
+                move || {
+                    starts.recv().unwrap();
+                    assert_eq!(add(database, rawdoc! { "_id": 5 }, 10), 1);
+                }
+            });
+            assert_eq!(add(&database, rawdoc! {}, 1), 1000);
+            plain.join().unwrap();
+            let error = transaction.update("c", &transaction_set).unwrap_err();
+            assert!(error.is_write_conflict());
+        });
+        assert_eq!(count(&database, rawdoc! { "_id": 5, "n": 11 }), 1);
+        finish(&database, &hooks);
+    }
+
+    #[test]
+    fn a_large_transaction_commits_beside_other_writes() {
+        let (database, hooks) = hooked();
+        hooks.lock().unwrap().validated = Some(Box::new(|database| {
+            let other = database
+                .insert("other", vec![rawdoc! { "_id": 1 }])
+                .unwrap();
+            other.into_result().unwrap();
+        }));
+        let transaction = database.begin().unwrap();
+        let documents = (0..1000).map(|id| rawdoc! { "_id": id }).collect();
+        let inserted = transaction.insert("new", documents).unwrap();
+        inserted.into_result().unwrap();
+        transaction.commit().unwrap();
+        assert_eq!(database.count("new", &Count::default()).unwrap(), 1000);
+        assert_eq!(database.count("other", &Count::default()).unwrap(), 1);
+        // The record numbers of the new collection go on.
+        let inserted = database.insert("new", vec![rawdoc! { "_id": -1 }]).unwrap();
+        inserted.into_result().unwrap();
+        assert_eq!(database.count("new", &Count::default()).unwrap(), 1001);
+        finish(&database, &hooks);
+    }
+
+    /// Two transactions with many keys in common conflict.
+    #[test]
+    fn large_transactions_conflict() {
+        let (database, hooks) = hooked();
+        let (first, second) = (database.begin().unwrap(), database.begin().unwrap());
+        let all = Delete {
+            multi: true,
+            ..Delete::default()
+        };
+        assert_eq!(first.delete("c", &all).unwrap().deleted, 1000);
+        let conflict = second.delete("c", &all).unwrap_err();
+        assert!(conflict.is_write_conflict());
+        first.commit().unwrap();
+        assert_eq!(count(&database, rawdoc! {}), 0);
+        finish(&database, &hooks);
+    }
+
+    fn index_on_n(database: &Database, is_unique: bool) -> Result<()> {
+        let index = Index::new([("n", Direction::Ascending)]);
+        let index = if is_unique { index.unique() } else { index };
+        database.create_indexes("c", &[index])
+    }
+
+    /// Changes documents while the entries of an index are written: an insert, an update, a delete, and a key that moves from a
+    /// document to another document.
+    #[test]
+    fn an_index_has_the_entries_of_changes_during_the_build() {
+        for is_unique in [false, true] {
+            let (database, hooks) = hooked();
+            let unique = Update {
+                update: rawdoc! { "$set": { "n": 0 } },
+                pipeline: Some(vec![rawdoc! { "$set": { "n": "$_id" } }]),
+                multi: true,
+                ..Update::default()
+            };
+            assert_eq!(database.update("c", &unique).unwrap().modified, 999);
+            hooks.lock().unwrap().written = Some(Box::new(|database| {
+                insert(database, vec![rawdoc! { "_id": 2000, "n": [-1, -2] }]);
+                add(database, rawdoc! { "_id": 5 }, 10_000);
+                let one = Delete {
+                    filter: rawdoc! { "_id": 6 },
+                    ..Delete::default()
+                };
+                database.delete("c", &one).unwrap();
+                add(database, rawdoc! { "_id": 7 }, -1);
+                insert(database, vec![rawdoc! { "_id": 2001, "n": 7 }]);
+            }));
+            index_on_n(&database, is_unique).unwrap();
+            finish(&database, &hooks);
+            let find = |n: i32| {
+                let find = Find {
+                    filter: rawdoc! { "n": n },
+                    ..Find::default()
+                };
+                let found = database.find("c", &find).unwrap();
+                let ids = found.map(|document| document.unwrap().get_i32("_id").unwrap());
+                ids.collect::<Vec<_>>()
+            };
+            assert_eq!(
+                (find(-2), find(5), find(10_005)),
+                (vec![2000], vec![], vec![5])
+            );
+            assert_eq!((find(6), find(7)), (vec![7], vec![2001]));
+            assert_eq!(database.list_indexes("c").unwrap().len(), 2);
+        }
+    }
+
+    /// A build catches up beside other writes if many documents have changed.
+    #[test]
+    fn an_index_catches_up_with_many_changes() {
+        let (database, hooks) = hooked();
+        hooks.lock().unwrap().written = Some(Box::new(|database| {
+            for id in 0..600 {
+                add(database, rawdoc! { "_id": id }, id);
+            }
+        }));
+        index_on_n(&database, false).unwrap();
+        finish(&database, &hooks);
+        assert_eq!(count(&database, rawdoc! { "n": 0 }), 401);
+        assert_eq!(count(&database, rawdoc! { "n": { "$gt": 0 } }), 599);
+    }
+
+    /// A failed build leaves no index and no entries.
+    #[test]
+    fn a_duplicate_during_a_build_undoes_the_build() {
+        let (database, hooks) = hooked();
+        assert!(index_on_n(&database, true).unwrap_err().is_duplicate_key());
+        let unique = Update {
+            update: rawdoc! {},
+            pipeline: Some(vec![rawdoc! { "$set": { "n": "$_id" } }]),
+            multi: true,
+            ..Update::default()
+        };
+        assert_eq!(database.update("c", &unique).unwrap().modified, 999);
+        hooks.lock().unwrap().written = Some(Box::new(|database| {
+            add(database, rawdoc! { "_id": 8 }, 1);
+        }));
+        assert!(index_on_n(&database, true).unwrap_err().is_duplicate_key());
+        assert_eq!(database.list_indexes("c").unwrap().len(), 1);
+        let marks = crate::key::removal_marks(&database.committer().state().view);
+        assert_eq!(marks.unwrap(), Vec::<Vec<u8>>::new());
+        finish(&database, &hooks);
+    }
+
+    /// The collection is dropped and created again while its index is built.
+    #[test]
+    fn a_build_starts_again_after_a_drop() {
+        let (database, hooks) = hooked();
+        hooks.lock().unwrap().written = Some(Box::new(|database| {
+            let drop_all = database
+                .committer()
+                .write(|overlay| crate::command::collections::drop(overlay, "c"));
+            drop_all.unwrap();
+            insert(database, vec![rawdoc! { "_id": 1, "n": 1 }]);
+        }));
+        index_on_n(&database, false).unwrap();
+        assert_eq!(count(&database, rawdoc! { "n": 1 }), 1);
+        assert_eq!(database.list_indexes("c").unwrap().len(), 2);
+        finish(&database, &hooks);
+    }
+
+    /// A drop with few keys, whose changes are large for this store, and a drop with many keys.
+    #[test]
+    fn a_dropped_collection_can_be_created_again() {
+        for kept in [200, 1000] {
+            let (database, hooks) = hooked();
+            let rest = Delete {
+                filter: rawdoc! { "_id": { "$gte": kept } },
+                multi: true,
+                ..Delete::default()
+            };
+            database.delete("c", &rest).unwrap();
+            database.drop_collection("c").unwrap();
+            assert_eq!(database.list_collections().unwrap(), Vec::<String>::new());
+            insert(&database, vec![rawdoc! { "_id": 1 }]);
+            assert_eq!(count(&database, rawdoc! {}), 1);
+            finish(&database, &hooks);
+        }
+    }
+
+    #[test]
+    fn dropped_data_is_removed_beside_other_writes() {
+        let (database, hooks) = hooked();
+        index_on_n(&database, false).unwrap();
+        hooks.lock().unwrap().written = Some(Box::new(|database| {
+            insert(database, vec![rawdoc! { "_id": 1 }]);
+            // The dropped data is known until it is removed.
+            database.validate().unwrap();
+        }));
+        database.drop_collection("c").unwrap();
+        assert_eq!(count(&database, rawdoc! {}), 1);
+        finish(&database, &hooks);
     }
 }

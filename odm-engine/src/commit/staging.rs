@@ -21,8 +21,8 @@ pub(super) struct StagingArea {
     gathering_outcome: Arc<BatchOutcome>,
     /// The outcome of the batch that a leader is committing.
     committing_outcome: Option<Arc<BatchOutcome>>,
-    /// The collections that large commits have created since the leader took its batch.
-    created_beside_batch: Vec<Arc<Collection>>,
+    /// The definitions that large commits have changed since the leader took its batch; `None` for a dropped collection.
+    changed_beside_batch: Vec<(String, Option<Arc<Collection>>)>,
     /// Whether a gathered change must not wait for other writes.
     is_urgent: bool,
     conflicts: ConflictTable,
@@ -51,7 +51,7 @@ impl StagingArea {
             gathered: Changes::new(),
             gathering_outcome: Arc::default(),
             committing_outcome: None,
-            created_beside_batch: Vec::new(),
+            changed_beside_batch: Vec::new(),
             is_urgent: false,
             conflicts: ConflictTable::default(),
             added: 0,
@@ -147,7 +147,7 @@ impl StagingArea {
             return None;
         }
         self.is_urgent = false;
-        self.created_beside_batch.clear();
+        self.changed_beside_batch.clear();
         let outcome = mem::take(&mut self.gathering_outcome);
         self.committing_outcome = Some(Arc::clone(&outcome));
         Some(CommitBatch {
@@ -181,8 +181,8 @@ impl StagingArea {
     /// Returns the catalog after a batch.
     pub(super) fn catalog_after(&self, batch: &CommitBatch) -> Catalog {
         let mut catalog = batch.catalog.clone();
-        for created in &self.created_beside_batch {
-            catalog.insert(Arc::clone(created));
+        for (name, definition) in &self.changed_beside_batch {
+            catalog.set(name, definition.clone());
         }
         catalog
     }
@@ -197,10 +197,9 @@ impl StagingArea {
     ) -> Result<()> {
         self.move_to(snapshot);
         for name in self.catalog.apply_changes(&self.view, changes)? {
-            if let Some(created) = self.catalog.get(&name) {
-                published.insert(Arc::clone(created));
-                self.created_beside_batch.push(Arc::clone(created));
-            }
+            let definition = self.catalog.get(&name).cloned();
+            published.set(&name, definition.clone());
+            self.changed_beside_batch.push((name, definition));
         }
         self.added += 1;
         self.conflicts.record_write(changes, self.added);

@@ -261,7 +261,10 @@ impl LoggedStore {
     /// after the commit, and the changes of the records before.
     fn begin_large(&self) -> Result<(Option<LogStart>, Changes), CommitError> {
         let state = &mut *self.lock_log();
-        let has_room = state.log.as_ref().is_none_or(WriteAheadLog::is_nearly_empty);
+        let has_room = state
+            .log
+            .as_ref()
+            .is_none_or(WriteAheadLog::is_nearly_empty);
         if state.is_sync_lost || !has_room {
             self.checkpoint(state, &Changes::new())?;
         }
@@ -384,9 +387,7 @@ impl Store for LoggedStore {
             // The log keeps the records. After a crash, they have the same effect again.
             let logged = self.current().changes().clone();
             let remaining = logged.relative_complement(moved.clone());
-            let start = remaining
-                .is_empty()
-                .then(LogStart::of_new_generation);
+            let start = remaining.is_empty().then(LogStart::of_new_generation);
             committed = self.commit_to_file(state, moved, start, remaining, |changes| {
                 self.file.commit_from_reserve(changes)
             });

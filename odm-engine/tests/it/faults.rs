@@ -320,3 +320,90 @@ fn check_shared(at: u64, log_bytes: u64, fault: Fault) {
         "{case}"
     );
 }
+
+/// The large writes of a thread, in order. Each of them takes more than the short log.
+const LARGE_SCRIPT: [Step; 5] = [
+    |database| insert(database, "a", 0..250),
+    |database| {
+        let tags = Index::new([("tags", Direction::Ascending), ("n", Direction::Ascending)]);
+        database.create_indexes("a", &[tags])
+    },
+    |database| update(database, "a", rawdoc! {}, rawdoc! { "$inc": { "n": 1000 } }),
+    |database| {
+        let transaction = database.begin()?;
+        let many = Delete {
+            filter: rawdoc! { "n": { "$gte": 1010 } },
+            multi: true,
+            ..Delete::default()
+        };
+        transaction.delete("a", &many)?;
+        let documents = (1000..1100).map(document).collect();
+        transaction.insert("a", documents)?.into_result()?;
+        transaction.commit()
+    },
+    |database| database.drop_collection("a"),
+];
+
+/// Runs the large script beside two threads with small writes. Returns the number of acknowledged steps, and the acknowledged ids.
+fn write_beside_large(disk: &Disk) -> (usize, BTreeSet<i32>) {
+    let Ok(database) = Database::open_storage_with_log(disk.clone(), LOG_BYTES[0]) else {
+        return (0, BTreeSet::new());
+    };
+    std::thread::scope(|scope| {
+        let writers = [0, 100].map(|first| {
+            let database = &database;
+            scope.spawn(move || {
+                let ids = first..first + 40;
+                ids.filter(|id| insert(database, "b", *id..*id + 1).is_ok())
+                    .collect::<Vec<_>>()
+            })
+        });
+        let steps = LARGE_SCRIPT.iter();
+        let acknowledged = steps.take_while(|step| step(&database).is_ok()).count();
+        let ids = writers.map(|writer| writer.join().unwrap());
+        (acknowledged, ids.into_iter().flatten().collect())
+    })
+}
+
+#[test]
+fn a_fault_beside_a_large_write_loses_nothing_that_was_acknowledged() {
+    let database = Database::memory();
+    let mut states = vec![Dump::of(&database)];
+    for step in LARGE_SCRIPT {
+        step(&database).unwrap();
+        states.push(Dump::of(&database));
+    }
+    let states: Vec<_> = states.iter().map(|state| &state.0["a"]).collect();
+    let (seeds, step) = extent(23);
+    let healthy_disk = Disk::new(Vec::new());
+    let (acknowledged, ids) = write_beside_large(&healthy_disk);
+    assert_eq!((acknowledged, ids.len()), (LARGE_SCRIPT.len(), 80));
+    for at in (0..healthy_disk.operations()).step_by(step) {
+        let losses = (0..seeds).map(|seed| Fault::Power {
+            seed: at.wrapping_mul(1000) + seed,
+        });
+        for fault in [Fault::Once, Fault::Forever].into_iter().chain(losses) {
+            let disk = Disk::failing(at, fault);
+            let (acknowledged, ids) = write_beside_large(&disk);
+            let case = format!("operation {at}, {fault:?}, {acknowledged} steps, {ids:?}");
+            let database = Database::open_storage(disk.restarted()).expect(&case);
+            database.validate().expect(&case);
+            let dump = Dump::of(&database);
+            let after = states.get(acknowledged + 1);
+            let large = &dump.0["a"];
+            assert!(
+                large == states[acknowledged] || after == Some(&large),
+                "{case}"
+            );
+            let small = dump.0["b"].0.iter();
+            let small: BTreeSet<_> = small
+                .map(|document| document.get_i32("_id").unwrap())
+                .collect();
+            assert!(small.is_superset(&ids), "{case}: {small:?}");
+            // The next drop removes what a crash has left of an earlier drop or build.
+            database.drop_collection("a").expect(&case);
+            insert(&database, "a", 0..10).expect(&case);
+            database.validate().expect(&case);
+        }
+    }
+}
