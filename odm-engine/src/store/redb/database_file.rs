@@ -10,8 +10,9 @@ use std::io;
 use std::mem;
 use std::ops::Bound;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::{BackendError, StorageBackend};
@@ -62,7 +63,7 @@ const RESERVE_STEP_BYTES: usize = 64 << 10;
 
 /// How many bytes of pages a commit of redb writes between two syncs. A sync of this size takes a few milliseconds, and small commits
 /// to the log wait for it.
-const MAX_UNSYNCED_BYTES: usize = 4 << 20;
+const MAX_UNSYNCED_BYTES: usize = 2 << 20;
 
 /// How long a commit waits before it tries again to fill the reserve after the disk was full.
 const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -84,6 +85,8 @@ pub(super) struct DatabaseFile {
     state: Mutex<FileState>,
     /// Held during a sync, because only one caller learns of a lost page.
     sync: Mutex<SyncState>,
+    /// The number of threads that wait to sync the log.
+    waiting_log_syncs: AtomicUsize,
     is_locked: AtomicBool,
     is_closed: AtomicBool,
     /// The first page that differed from its checksum.
@@ -180,6 +183,7 @@ impl DatabaseFile {
             layout: OnceLock::new(),
             state: Mutex::default(),
             sync: Mutex::default(),
+            waiting_log_syncs: AtomicUsize::new(0),
             is_locked: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             damaged_page: OnceLock::new(),
@@ -250,7 +254,9 @@ impl DatabaseFile {
     /// lost page can be a page of the log. `failed_syncs` has the new number then.
     pub(super) fn sync_log(&self, failed_syncs: &mut u64) -> io::Result<()> {
         self.check_owner()?;
+        self.waiting_log_syncs.fetch_add(1, Ordering::AcqRel);
         let mut sync = self.lock_sync();
+        self.waiting_log_syncs.fetch_sub(1, Ordering::AcqRel);
         let synced = self.sync_storage(&mut sync);
         let known = mem::replace(failed_syncs, sync.failures);
         synced.and_then(|()| sync.ensure_no_failure_since(known))
@@ -271,10 +277,16 @@ impl DatabaseFile {
     fn sync_pages_if_many(&self, written: usize) -> io::Result<()> {
         let mut sync = self.lock_sync();
         sync.unsynced_bytes += written;
-        match sync.unsynced_bytes < MAX_UNSYNCED_BYTES {
-            true => Ok(()),
-            false => self.sync_storage(&mut sync),
+        if sync.unsynced_bytes < MAX_UNSYNCED_BYTES {
+            return Ok(());
         }
+        let synced = self.sync_storage(&mut sync);
+        drop(sync);
+        // The mutex is not fair. Without this, the next pages would often go first.
+        while self.waiting_log_syncs.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        synced
     }
 
     fn sync_storage(&self, sync: &mut SyncState) -> io::Result<()> {
