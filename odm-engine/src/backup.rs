@@ -12,7 +12,8 @@ use crate::interrupt;
 use crate::key;
 use crate::store::redb::RedbStore;
 use crate::store::{
-    Changes, CommitError, FORMAT_VERSION, KeyRange, LargeCommit, Snapshot, Store, StoreView,
+    Changes, CommitError, FORMAT_VERSION, KeyRange, LargeCommit, Snapshot, SpaceUse, Store,
+    StoreView,
 };
 
 /// The end of the name of an unfinished copy.
@@ -185,7 +186,6 @@ fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
         Some(FORMAT_VERSION.to_be_bytes().as_slice().into()),
     );
     let committed = store.commit_large(&LargeCommit {
-        changes: &version,
         bulk: Some(&|writer| {
             for entry in view
                 .with_verification()
@@ -199,7 +199,8 @@ fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
             }
             Ok(())
         }),
-        validate: None,
+        space: SpaceUse::Grows,
+        ..LargeCommit::of(&version)
     });
     committed.map_err(CommitError::into_error)
 }

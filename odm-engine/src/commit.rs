@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use conflicts::TransactionId;
+use conflicts::{TransactionId, contended_keys};
 use index_build::IndexBuilds;
 use large::MAX_STAGING_TIME;
 use outcome::BatchOutcome;
@@ -37,8 +37,8 @@ use crate::key;
 use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
     Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, LargeCommit, PAGE_CHECKSUMS_VERSION,
-    Snapshot, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION, read_format_version,
-    snapshot_contains,
+    Snapshot, SpaceUse, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION,
+    read_format_version, snapshot_contains,
 };
 
 pub use log::ChangeLogLimits;
@@ -54,6 +54,9 @@ const OLDEST_VERSION: u32 = 1;
 
 /// How long after an immediate write more writes are expected.
 const RECENT_WRITE_WINDOW: Duration = Duration::from_millis(10);
+
+/// The number of changes from which a transaction claims their keys as a whole.
+const MANY_CHANGES: usize = 1_000;
 
 /// How long a deferred commit waits for a commit of another thread.
 const MAX_COMMIT_DEFERRAL: Duration = Duration::from_millis(5);
@@ -78,11 +81,14 @@ pub(crate) struct Committer {
     committed: Condvar,
     next_collection: Arc<AtomicU32>,
     watchers: CommitWatchers,
-    /// Held by the thread that makes large commits. A thread locks this mutex before any other.
-    large_turn: Mutex<()>,
-    /// The number of threads that hold the staging area and wait for the file.
-    file_waits: AtomicU32,
     builds: IndexBuilds,
+    /// Held by the thread that makes large commits. Locks are taken in this order: the turn of a build, the turn of a large commit, the
+    /// right to lead, the staging area, the failure or the progress, the file, the log of the store. A large commit holds the file
+    /// when it locks the staging area for its validation. So it gives way to a thread that holds the staging area and wants the
+    /// file.
+    large_turn: Mutex<()>,
+    /// The number of threads that hold the staging area and want the file.
+    file_waits: AtomicU32,
     /// Set while the store is not writable and the outcome of the last commit is unknown.
     failure: Mutex<Option<CommitFailure>>,
     is_closed: AtomicBool,
@@ -94,7 +100,8 @@ pub(crate) struct CommitPermit<'a>(MutexGuard<'a, StagingArea>);
 /// A commit with an unknown outcome.
 struct CommitFailure {
     error: Error,
-    commit: FailedCommit,
+    /// The commits that may have been written.
+    commits: Vec<FailedCommit>,
 }
 
 enum FailedCommit {
@@ -103,17 +110,6 @@ enum FailedCommit {
     Large(Changes),
     /// A panic has lost the batch.
     Lost,
-}
-
-impl FailedCommit {
-    /// Whether a snapshot contains the commit.
-    fn is_in(&self, snapshot: &dyn Snapshot) -> Result<bool> {
-        match self {
-            FailedCommit::Batch(batch) => snapshot_contains(snapshot, &batch.changes),
-            FailedCommit::Large(changes) => snapshot_contains(snapshot, changes),
-            FailedCommit::Lost => Ok(false),
-        }
-    }
 }
 
 /// A durable state of the database.
@@ -154,9 +150,9 @@ impl Committer {
             committed: Condvar::new(),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
             watchers: CommitWatchers::default(),
+            builds: IndexBuilds::default(),
             large_turn: Mutex::default(),
             file_waits: AtomicU32::new(0),
-            builds: IndexBuilds::default(),
             failure: Mutex::default(),
             is_closed: AtomicBool::new(false),
         })
@@ -428,8 +424,12 @@ impl Committer {
         changes: &Changes,
     ) -> Result<()> {
         let id = transaction.id;
+        let many_keys = (changes.len() >= MANY_CHANGES).then(|| contended_keys(changes));
         let mut stage = self.lock_open_staging()?;
-        let claimed = stage.conflicts().claim_keys(id, changes);
+        let claimed = match many_keys {
+            Some(keys) => stage.conflicts().claim_many_keys(id, changes, keys),
+            None => stage.conflicts().claim_keys(id, changes),
+        };
         if claimed.is_err() && stage.conflicts().are_claimed_by_large(id, changes) {
             self.wait_for_large(stage)?;
         }
@@ -478,9 +478,10 @@ impl Committer {
             let changes = &overlay_outcome.changes;
             let id = transaction.id;
             if let Err(conflict) = stage.conflicts().check_outcome(id, overlay_outcome) {
-                if stage.conflicts().are_claimed_by_large(id, changes) {
-                    // A retry before the end of the large write would have the same conflict.
-                    self.wait_for_large(stage)?;
+                let conflicts = stage.conflicts();
+                if conflicts.is_outcome_claimed_by_large(id, overlay_outcome) {
+                    // A retry before the end of the large write would have the same conflict. A thread that must not wait retries.
+                    let _ = self.wait_for_large(stage);
                 }
                 return Err(conflict);
             }
@@ -611,16 +612,18 @@ impl Committer {
         let snapshot = self.store.snapshot()?;
         let state = self.state();
         let (mut catalog, mut log) = (state.catalog.clone(), state.log.clone());
-        if failure.commit.is_in(snapshot.as_ref())? {
-            match &failure.commit {
-                FailedCommit::Batch(batch) => {
+        for commit in &failure.commits {
+            match commit {
+                FailedCommit::Batch(batch)
+                    if snapshot_contains(snapshot.as_ref(), &batch.changes)? =>
+                {
                     (catalog, log) = (batch.catalog.clone(), batch.log.clone());
                 }
-                FailedCommit::Large(changes) => {
+                FailedCommit::Large(changes) if snapshot_contains(snapshot.as_ref(), changes)? => {
                     let view = StoreView::new(Arc::clone(&snapshot), Changes::new());
                     catalog.apply_changes(&view, changes)?;
                 }
-                FailedCommit::Lost => {}
+                _ => {}
             }
         }
         let state = self.publish_state(DatabaseState {
@@ -641,6 +644,17 @@ impl Committer {
             .unwrap_or_else(PoisonError::into_inner);
         *published = Arc::clone(&state);
         state
+    }
+
+    /// Fails all changes that are not durable, and all writes until the store is writable again.
+    fn fail(&self, stage: &mut StagingArea, error: &Error, commit: FailedCommit) {
+        stage.fail_uncommitted(&self.state(), error);
+        let mut failure = self.lock_failure();
+        let failure = failure.get_or_insert_with(|| CommitFailure {
+            error: error.clone(),
+            commits: Vec::new(),
+        });
+        failure.commits.push(commit);
     }
 
     /// Makes a large commit give way that has not been validated: the caller holds the staging area, and waits for the file.
@@ -772,7 +786,7 @@ impl CommitLeader<'_> {
                 // Publish before the waiting threads wake up: they must be able to read their own writes.
                 committer.publish_state(DatabaseState {
                     view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
-                    catalog: stage.catalog_after(&batch),
+                    catalog: batch.catalog.clone(),
                     log: batch.log.clone(),
                 });
                 stage.mark_committed(snapshot, &batch);
@@ -808,11 +822,7 @@ impl CommitLeader<'_> {
         commit: FailedCommit,
     ) -> Error {
         let committer = self.committer;
-        stage.fail_uncommitted(&committer.state(), &error);
-        *committer.lock_failure() = Some(CommitFailure {
-            error: error.clone(),
-            commit,
-        });
+        committer.fail(stage, &error, commit);
         error
     }
 }
@@ -863,9 +873,9 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
         return Err(Error::outdated_collation());
     }
     let committed = store.commit_large(&LargeCommit {
-        changes: &changes,
         bulk: Some(&|writer| steps.write_all(&view, writer)),
-        validate: None,
+        space: SpaceUse::Grows,
+        ..LargeCommit::of(&changes)
     });
     let committed = committed.map_err(CommitError::into_error);
     committed.map_err(|error| match error.duplicate_key() {

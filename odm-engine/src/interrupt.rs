@@ -116,6 +116,14 @@ pub(crate) fn check() -> Result<()> {
     check_all()
 }
 
+/// Checks the interrupts of the current operation at once.
+///
+/// # Errors
+/// Cancelled, timed out, would block.
+pub(crate) fn check_now() -> Result<()> {
+    check_all()
+}
+
 #[cold]
 fn check_all() -> Result<()> {
     STEPS_LEFT.set(STEPS_PER_CHECK);

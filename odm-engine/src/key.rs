@@ -11,7 +11,7 @@
 //! | `05` | collection 4, index 4, field 1 | empty: the index has array elements in that field |
 //! | `06` | `changes` | settings of the change log, BSON |
 //! | `07` | event 8 | position and time of the event, 24 bytes; the event, BSON |
-//! | `08` | a prefix of keys | empty: the keys are to be removed, see [`crate::commit`] |
+//! | `08` | a prefix of keys | empty, or 8 random bytes: the keys are to be removed, see [`crate::commit`] |
 //!
 //! Numbers are unsigned and big-endian, with the given number of bytes. A record is a document's number in order of insertion.
 //! The index of `_id` is the unique index 0. The `key` of an entry is one [encoded](value) value per field of the index.
@@ -206,26 +206,18 @@ pub(crate) fn is_removal_mark(key: &[u8]) -> bool {
     key.first() == Some(&REMOVAL_PREFIX)
 }
 
-/// Returns the prefixes that are marked for removal. None of them begins with another one.
+/// Returns the prefixes that are marked for removal, in order.
 ///
 /// # Errors
 /// I/O, damaged.
 pub(crate) fn removal_marks(snapshot: &dyn Snapshot) -> Result<Vec<Vec<u8>>> {
     let marks = KeyRange::with_prefix(&removal_prefix());
-    let mut prefixes: Vec<Vec<u8>> = Vec::new();
-    for entry in snapshot.range(marks, Direction::Ascending) {
-        let (mark, _) = entry?;
-        let prefix = mark.get(1..).unwrap_or_default();
-        if prefix.is_empty() {
-            return Err(Error::damaged("a mark for a removal is empty"));
-        }
-        // The marks are in order, so the shorter prefix comes first.
-        let is_covered = prefixes.last().is_some_and(|last| prefix.starts_with(last));
-        if !is_covered {
-            prefixes.push(prefix.to_vec());
-        }
-    }
-    Ok(prefixes)
+    let marks = snapshot.range(marks, Direction::Ascending);
+    let prefixes = marks.map(|entry| match entry?.0.split_first() {
+        Some((_, prefix)) if !prefix.is_empty() => Ok(prefix.to_vec()),
+        _ => Err(Error::damaged("a mark for a removal is empty")),
+    });
+    prefixes.collect()
 }
 
 /// Returns the collection of a prefix of documents, index entries or multikey markers.

@@ -293,7 +293,13 @@ impl WriteOverlay {
     ) -> Result<()> {
         let documents = self.view.clone();
         for state in indexes {
-            fill_index(collection.id, &collection.name, state, &documents, self)?;
+            fill_index(
+                collection.id,
+                &collection.name,
+                state,
+                &documents,
+                &mut |write| write(self),
+            )?;
         }
         self.check_room()
     }

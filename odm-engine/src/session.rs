@@ -401,7 +401,9 @@ impl Session {
             Some(permit) => committer.commit(permit, begun, &outcome, urgency),
             None => committer.commit_transaction(begun, &outcome, change_bytes, None),
         };
-        committer.abort(begun);
+        if is_large || committed.is_err() {
+            committer.abort(begun);
+        }
         committed?;
         if let Some(mut state) = self.lock_transaction_state() {
             *state = TransactionState::Committed;

@@ -143,6 +143,8 @@ pub(crate) struct LargeCommit<'a> {
     pub(crate) changes: &'a Changes,
     /// Writes more entries than fit into memory, before the changes.
     pub(crate) bulk: Option<BulkCallback<'a>>,
+    /// Whether the commit may run on a full disk.
+    pub(crate) space: SpaceUse,
     /// Called when everything is written. After an error, the commit has no effect. The small commits before the call belong to the
     /// state that the commit changes. The keys of later small commits must be different.
     pub(crate) validate: Option<&'a dyn Fn() -> Result<()>>,
@@ -154,6 +156,7 @@ impl<'a> LargeCommit<'a> {
         LargeCommit {
             changes,
             bulk: None,
+            space: SpaceUse::OfChanges,
             validate: None,
         }
     }
@@ -171,6 +174,16 @@ impl<'a> LargeCommit<'a> {
         }
         self.validate.map_or(Ok(()), |validate| validate())
     }
+}
+
+/// How a commit changes the used space. A commit that frees space may use the reserve for a full disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpaceUse {
+    /// The changes tell.
+    OfChanges,
+    Frees,
+    /// The commit reads a snapshot, so it cannot run again after the store was reopened.
+    Grows,
 }
 
 /// A callback that writes more entries than fit into memory.

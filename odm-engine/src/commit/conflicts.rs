@@ -10,8 +10,14 @@ use crate::store::{Changes, KeyRange};
 /// The number of a transaction.
 pub(super) type TransactionId = u64;
 
-/// The number of keys from which a set of changes is kept as a whole. To record the keys one by one would take long.
-const LARGE_CHANGES: usize = 1_000;
+/// The contended keys of many changes. To record the keys one by one would take long under a lock.
+pub(super) type KeySet = Arc<BTreeSet<Arc<[u8]>>>;
+
+/// Returns the contended keys of changes.
+pub(super) fn contended_keys(changes: &Changes) -> KeySet {
+    let keys = changes.keys().filter(|key| key::is_contended(key));
+    Arc::new(keys.cloned().collect())
+}
 
 /// The open transactions, and the keys that they must not change.
 ///
@@ -22,10 +28,12 @@ pub(super) struct ConflictTable {
     last_id: TransactionId,
     open: BTreeMap<TransactionId, OpenTransaction>,
     claims: HashMap<Arc<[u8]>, TransactionId>,
+    /// The claims of writes with many keys.
+    large_claims: Vec<(TransactionId, KeySet)>,
     /// The last write of each key, for writes that some open transaction does not see.
-    changed: HashMap<Arc<[u8]>, u64>,
-    /// Like `changed`, for writes with many keys.
-    large_changed: Vec<(u64, Changes)>,
+    changed: BTreeMap<Arc<[u8]>, u64>,
+    /// Like `changed`, for large commits.
+    large_changed: Vec<(u64, KeySet)>,
     /// The keys of a large write that other writes must wait for.
     large_claim: Option<LargeClaim>,
 }
@@ -34,15 +42,13 @@ struct OpenTransaction {
     /// The number of the last write that the transaction sees.
     last_seen_write: u64,
     claimed: Vec<Arc<[u8]>>,
-    /// The claims of writes with many keys.
-    large_claimed: Vec<Changes>,
 }
 
 /// The data of the table that an ended transaction has needed.
 #[derive(Default)]
 pub(super) struct EndedTransaction {
-    changed: HashMap<Arc<[u8]>, u64>,
-    large: Vec<Changes>,
+    changed: BTreeMap<Arc<[u8]>, u64>,
+    large: Vec<KeySet>,
 }
 
 /// The keys of a large write that is being committed, or repeated after a conflict.
@@ -96,7 +102,7 @@ impl ClaimedKeys {
     /// Whether a different write with this outcome conflicts.
     fn conflicts_with(&self, outcome: &OverlayOutcome) -> bool {
         match self {
-            ClaimedKeys::All => true,
+            ClaimedKeys::All => !outcome.changes.is_empty(),
             ClaimedKeys::Of { changes, .. } => {
                 let mut relied_on = outcome.written.iter().map(|name| key::for_catalog(name));
                 overlap(changes, &outcome.changes)
@@ -131,7 +137,6 @@ impl ConflictTable {
         let open = OpenTransaction {
             last_seen_write,
             claimed: Vec::new(),
-            large_claimed: Vec::new(),
         };
         self.open.insert(self.last_id, open);
         self.last_id
@@ -144,10 +149,17 @@ impl ConflictTable {
         }
     }
 
+    /// Whether a transaction is open besides `id`.
+    pub(super) fn has_others(&self, id: Option<TransactionId>) -> bool {
+        self.open.keys().any(|open| Some(*open) != id)
+    }
+
+    /// Records the keys of a large commit.
+    pub(super) fn record_large(&mut self, keys: KeySet, write: u64) {
+        self.large_changed.push((write, keys));
+    }
+
     pub(super) fn claim_keys(&mut self, id: TransactionId, changes: &Changes) -> Result<()> {
-        if changes.len() >= LARGE_CHANGES {
-            return self.claim_many_keys(id, changes);
-        }
         for key in changes.keys().filter(|key| key::is_contended(key)) {
             self.check_key(id, key)?;
             if let Some(open) = self.open.get_mut(&id)
@@ -160,23 +172,24 @@ impl ConflictTable {
         Ok(())
     }
 
-    fn claim_many_keys(&mut self, id: TransactionId, changes: &Changes) -> Result<()> {
-        let is_claimed = self
-            .claims
-            .iter()
-            .any(|(key, owner)| *owner != id && changes.contains_key(key))
-            || self
-                .large_claims_of_others(id)
-                .any(|claimed| overlap(claimed, changes))
+    /// Like [`claim_keys`](Self::claim_keys), for many changes. `keys` has their contended keys.
+    pub(super) fn claim_many_keys(
+        &mut self,
+        id: TransactionId,
+        changes: &Changes,
+        keys: KeySet,
+    ) -> Result<()> {
+        let mut claims = self.claims.iter();
+        let mut large_claims = self.large_claims.iter();
+        let is_claimed = claims.any(|(key, owner)| *owner != id && keys.contains(key))
+            || large_claims.any(|(owner, claimed)| *owner != id && share_key(claimed, &keys))
             || self.is_changed_since_begin(id, changes)
             || self.are_claimed_by_large(id, changes);
-        match self.open.get_mut(&id) {
-            Some(open) if !is_claimed => {
-                open.large_claimed.push(changes.clone());
-                Ok(())
-            }
-            _ => Err(Error::write_conflict()),
+        if is_claimed {
+            return Err(Error::write_conflict());
         }
+        self.large_claims.push((id, keys));
+        Ok(())
     }
 
     /// Checks that a transaction may change a key: the key is unchanged since the transaction began, and no other writer has
@@ -187,8 +200,9 @@ impl ConflictTable {
             !self.is_key_changed_since(open.last_seen_write, key)
                 && claim_owner.is_none_or(|claim_owner| *claim_owner == id)
                 && !self
-                    .large_claims_of_others(id)
-                    .any(|claimed| claimed.contains_key(key))
+                    .large_claims
+                    .iter()
+                    .any(|(owner, claimed)| *owner != id && claimed.contains(key))
                 && !self.is_key_claimed_by_large(id, key)
         });
         is_free.then_some(()).ok_or_else(Error::write_conflict)
@@ -205,7 +219,7 @@ impl ConflictTable {
         let conflicts = definitions
             .any(|key| self.is_key_changed_since(open.last_seen_write, &key))
             || self.is_changed_since_begin(id, &outcome.changes)
-            || self.is_claimed_by_large(id, |claim| claim.conflicts_with(outcome));
+            || self.is_outcome_claimed_by_large(id, outcome);
         match conflicts {
             true => Err(Error::write_conflict()),
             false => Ok(()),
@@ -252,6 +266,15 @@ impl ConflictTable {
         })
     }
 
+    /// Whether a transaction with this outcome conflicts with the claim of a large write.
+    pub(super) fn is_outcome_claimed_by_large(
+        &self,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+    ) -> bool {
+        self.is_claimed_by_large(id, |claim| claim.conflicts_with(outcome))
+    }
+
     /// Whether there is a claim of a large write.
     pub(super) fn has_large_claim(&self) -> bool {
         self.large_claim.is_some()
@@ -266,16 +289,17 @@ impl ConflictTable {
         let Some(open) = self.open.get(&id) else {
             return BTreeSet::new();
         };
-        let changed = self.changed.iter();
-        let changed = changed
-            .filter(|(key, write)| **write > open.last_seen_write && key.starts_with(prefix));
-        let mut keys: BTreeSet<_> = changed.map(|(key, _)| Arc::clone(key)).collect();
+        let is_later = |write: u64| write > open.last_seen_write;
         let range = KeyRange::with_prefix(prefix);
-        for (write, changes) in &self.large_changed {
-            if *write > open.last_seen_write {
-                let in_range = changes.range::<_, [u8]>(range.as_bounds());
-                keys.extend(in_range.map(|(key, _)| Arc::clone(key)));
-            }
+        let changed = self.changed.range::<[u8], _>(range.as_bounds());
+        let changed = changed.filter(|(_, write)| is_later(**write));
+        let mut keys: BTreeSet<_> = changed.map(|(key, _)| Arc::clone(key)).collect();
+        for (_, changed) in self
+            .large_changed
+            .iter()
+            .filter(|(write, _)| is_later(*write))
+        {
+            keys.extend(changed.range::<[u8], _>(range.as_bounds()).cloned());
         }
         keys
     }
@@ -290,17 +314,16 @@ impl ConflictTable {
         for key in transaction.claimed {
             self.claims.remove(&key);
         }
-        let mut ended = EndedTransaction {
-            changed: HashMap::new(),
-            large: transaction.large_claimed,
-        };
+        let mut ended = EndedTransaction::default();
+        let large_claims = self.large_claims.extract_if(.., |(owner, _)| *owner == id);
+        ended.large.extend(large_claims.map(|(_, keys)| keys));
         match self.open.values().map(|open| open.last_seen_write).min() {
             None => {
                 ended.changed = mem::take(&mut self.changed);
                 let large_changed = mem::take(&mut self.large_changed);
                 ended
                     .large
-                    .extend(large_changed.into_iter().map(|(_, changes)| changes));
+                    .extend(large_changed.into_iter().map(|(_, keys)| keys));
             }
             // Only the end of the oldest transaction makes recorded writes superfluous.
             Some(oldest) if oldest > transaction.last_seen_write => {
@@ -308,7 +331,7 @@ impl ConflictTable {
                 let seen = self
                     .large_changed
                     .extract_if(.., |(write, _)| *write <= oldest);
-                ended.large.extend(seen.map(|(_, changes)| changes));
+                ended.large.extend(seen.map(|(_, keys)| keys));
             }
             Some(_) => {}
         }
@@ -316,10 +339,6 @@ impl ConflictTable {
     }
 
     fn set_last_writer(&mut self, changes: &Changes, write: u64) {
-        if changes.len() >= LARGE_CHANGES {
-            self.large_changed.push((write, changes.clone()));
-            return;
-        }
         for key in changes.keys().filter(|key| key::is_contended(key)) {
             self.changed.insert(Arc::clone(key), write);
         }
@@ -331,7 +350,7 @@ impl ConflictTable {
             || self
                 .large_changed
                 .iter()
-                .any(|(write, changes)| *write > last_seen_write && changes.contains_key(key))
+                .any(|(write, changed)| *write > last_seen_write && changed.contains(key))
     }
 
     /// Whether a contended key of `changes` was changed since a transaction began.
@@ -350,15 +369,13 @@ impl ConflictTable {
                 .any(|key| self.changed.get(key).is_some_and(|write| is_later(*write))),
         };
         in_small
-            || self
-                .large_changed
-                .iter()
-                .any(|(write, changed)| is_later(*write) && overlap(changed, changes))
-    }
-
-    fn large_claims_of_others(&self, id: TransactionId) -> impl Iterator<Item = &Changes> {
-        let others = self.open.iter().filter(move |(other, _)| **other != id);
-        others.flat_map(|(_, open)| &open.large_claimed)
+            || self.large_changed.iter().any(|(write, changed)| {
+                is_later(*write)
+                    && match changed.len() < changes.len() {
+                        true => changed.iter().any(|key| changes.contains_key(key)),
+                        false => changes.keys().any(|key| changed.contains(key)),
+                    }
+            })
     }
 
     fn is_claimed_by_large(&self, id: TransactionId, test: impl Fn(&ClaimedKeys) -> bool) -> bool {
@@ -368,6 +385,11 @@ impl ConflictTable {
             .filter(|claim| claim.owner != Some(id));
         claim.is_some_and(|claim| test(&claim.keys))
     }
+}
+
+fn share_key(a: &KeySet, b: &KeySet) -> bool {
+    let (fewer, more) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    fewer.iter().any(|key| more.contains(key))
 }
 
 /// Whether two sets of changes have a contended key in common.

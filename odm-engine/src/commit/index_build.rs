@@ -12,12 +12,12 @@
 //! runs at a time.
 
 use std::collections::BTreeSet;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::conflicts::ClaimedKeys;
+use super::large::{LargeTurn, MAX_STAGING_TIME, OpenTransaction};
 use super::staging::StagingArea;
-use super::{BegunTransaction, CommitUrgency, Committer};
+use super::{CommitUrgency, Committer};
 use crate::brief;
 use crate::catalog::Collection;
 use crate::command::indexes;
@@ -26,10 +26,13 @@ use crate::error::Result;
 use crate::index::{Index, IndexState};
 use crate::key;
 use crate::overlay::{WriteOverlay, catch_up_index, fill_index};
-use crate::store::{BulkCallback, Changes, KeyRange, LargeCommit, Snapshot, StoreView};
+use crate::store::{BulkCallback, Changes, KeyRange, LargeCommit, Snapshot, SpaceUse, StoreView};
 
 /// The largest number of documents that a build visits under the lock of the staging area.
 const MAX_STAGED_DOCUMENTS: usize = 200;
+
+/// The largest size of documents that a build visits under the lock of the staging area, in bytes.
+const MAX_STAGED_BYTES: usize = 1 << 20;
 
 /// How often a build catches up beside other writes before it excludes them.
 const MAX_SHARED_ROUNDS: usize = 10;
@@ -44,14 +47,7 @@ pub(super) struct IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Whether a running build writes keys with this prefix.
-    pub(super) fn has(&self, prefix: &[u8]) -> bool {
-        self.lock_prefixes()
-            .iter()
-            .any(|building| building == prefix)
-    }
-
-    fn lock_prefixes(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.prefixes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,8 +64,7 @@ impl Committer {
         // An earlier build that failed may have left entries of an index with the same number.
         self.remove_marked()?;
         loop {
-            let is_created = self.write(|overlay| create_small(overlay, name, indexes))?;
-            if is_created {
+            if self.write(|overlay| create_small(overlay, name, indexes))? {
                 return Ok(());
             }
             let built = self.build_beside_others(name, indexes);
@@ -91,16 +86,15 @@ impl Committer {
         let Some((collection, added)) = added_indexes(scratch, name, indexes)? else {
             return Ok(false);
         };
+        drop(state);
         let marks: Vec<_> = added
             .iter()
             .flat_map(|index| {
-                [
-                    index.prefix.clone(),
-                    key::multikey_prefix(collection.id, index.id),
-                ]
+                let markers = key::multikey_prefix(collection.id, index.id);
+                [index.prefix.clone(), markers]
             })
             .collect();
-        let _running = RunningBuild::new(&self.builds, &marks);
+        let _prefixes = BuildPrefixes::register(&self.builds, &marks);
         self.write(|overlay| {
             overlay.put_removal_marks(&marks);
             Ok(())
@@ -110,36 +104,60 @@ impl Committer {
             collection,
             added,
             marks,
-            start: self.begin()?,
+            start: OpenTransaction::begin(self)?,
         };
         build.fill()?;
-        for round in 0.. {
-            if let Some(is_built) = build.finish(name, indexes)? {
-                return Ok(is_built);
+        for _ in 0..MAX_SHARED_ROUNDS {
+            match build.finish(name, indexes, Finish::BesideOthers)? {
+                Finished::Built => return Ok(true),
+                Finished::StartAgain => return Ok(false),
+                Finished::TooManyChanges => {}
             }
-            build.catch_up(round >= MAX_SHARED_ROUNDS)?;
+            build.catch_up(&self.take_large_turn())?;
         }
-        Ok(false)
+        let turn = self.take_large_turn();
+        turn.claim(None, ClaimedKeys::All);
+        self.wait_until_durable()?;
+        build.catch_up(&turn)?;
+        let finished = build.finish(name, indexes, Finish::Alone)?;
+        Ok(finished == Finished::Built)
     }
+}
+
+/// How a build ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    /// Only if the rest takes a short time.
+    BesideOthers,
+    /// No other write runs.
+    Alone,
+}
+
+/// The result of the last step of a build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finished {
+    Built,
+    TooManyChanges,
+    /// The collection was dropped, or its indexes have changed.
+    StartAgain,
 }
 
 /// Says which prefixes belong to the running build, until the drop.
-struct RunningBuild<'b>(&'b IndexBuilds);
+struct BuildPrefixes<'b>(&'b IndexBuilds);
 
-impl<'b> RunningBuild<'b> {
-    fn new(builds: &'b IndexBuilds, prefixes: &[Vec<u8>]) -> RunningBuild<'b> {
+impl<'b> BuildPrefixes<'b> {
+    fn register(builds: &'b IndexBuilds, prefixes: &[Vec<u8>]) -> BuildPrefixes<'b> {
         *builds.lock_prefixes() = prefixes.to_vec();
-        RunningBuild(builds)
+        BuildPrefixes(builds)
     }
 }
 
-impl Drop for RunningBuild<'_> {
+impl Drop for BuildPrefixes<'_> {
     fn drop(&mut self) {
         self.0.lock_prefixes().clear();
     }
 }
 
-/// A build of indexes. The drop ends its transaction.
 struct IndexBuild<'c> {
     committer: &'c Committer,
     collection: Arc<Collection>,
@@ -148,101 +166,113 @@ struct IndexBuild<'c> {
     /// The prefixes that are marked for removal.
     marks: Vec<Vec<u8>>,
     /// The entries belong to the documents of this state. The transaction knows which documents have changed since.
-    start: BegunTransaction,
+    start: OpenTransaction<'c>,
 }
 
 impl IndexBuild<'_> {
-    /// Writes the entries of all documents.
+    /// Writes the entries of all documents, in several commits.
     fn fill(&self) -> Result<()> {
         let Collection { id, name, .. } = &*self.collection;
-        self.commit_entries(&|writer| {
-            let mut added = self.added.iter();
-            added.try_for_each(|index| fill_index(*id, name, index, &self.start.state.view, writer))
-        })
+        let documents = &self.start.transaction.state.view;
+        for index in &self.added {
+            fill_index(*id, name, index, documents, &mut |write| {
+                self.commit_entries(&self.committer.take_large_turn(), write)
+            })?;
+        }
+        Ok(())
     }
 
-    /// Writes the entries of the documents that have changed since the last step. With `excludes_others`, other writes wait for the
-    /// end of the step.
-    fn catch_up(&mut self, excludes_others: bool) -> Result<()> {
+    /// Writes the entries of the documents that have changed since the last step.
+    fn catch_up(&mut self, turn: &LargeTurn<'_>) -> Result<()> {
         let committer = self.committer;
-        let turn = committer.take_large_turn();
-        if excludes_others {
-            turn.claim(None, ClaimedKeys::All);
-            committer.wait_until_durable()?;
-        }
-        let next = committer.begin()?;
+        let next = OpenTransaction::begin(committer)?;
         // A document that has changed after the new state too does no harm.
         let changed = self.changed_documents(&mut *committer.lock_open_staging()?);
-        let (old, new) = (&self.start.state.view, &next.state.view);
-        let written = self.commit_entries_in_turn(&|writer| {
+        let old = &self.start.transaction.state.view;
+        let new = &next.transaction.state.view;
+        self.commit_entries(turn, &|writer| {
             let mut added = self.added.iter();
             added.try_for_each(|index| {
                 catch_up_index(&self.collection, index, old, new, &changed, writer)
             })
-        });
-        let ended = match written {
-            Ok(()) => mem::replace(&mut self.start, next),
-            Err(_) => next,
-        };
-        committer.abort(&ended);
-        written
+        })?;
+        self.start = next;
+        Ok(())
     }
 
-    /// Writes the last entries and adds the indexes to the definition. Returns `None` if too many documents have changed, and
-    /// `Some(false)` if the build must start again.
-    fn finish(&self, name: &str, indexes: &[Index]) -> Result<Option<bool>> {
+    /// Writes the last entries and adds the indexes to the definition.
+    fn finish(&self, name: &str, indexes: &[Index], how: Finish) -> Result<Finished> {
         let committer = self.committer;
         loop {
             let mut stage = committer.lock_open_staging()?;
             let changed = self.changed_documents(&mut stage);
-            if changed.len() > MAX_STAGED_DOCUMENTS {
-                return Ok(None);
+            if how == Finish::BesideOthers && changed.len() > MAX_STAGED_DOCUMENTS {
+                return Ok(Finished::TooManyChanges);
             }
-            let view = stage.view().clone();
-            let mut overlay = committer.new_overlay(&view, stage.catalog().clone(), stage.log());
-            let added = indexes::add_missing(&mut overlay, name, indexes)?;
-            let collection = overlay.collection_or_create(name)?;
-            let numbers = |indexes: &[Arc<IndexState>]| -> Vec<u32> {
-                indexes.iter().map(|index| index.id).collect()
+            let catalog = stage.catalog().clone();
+            let mut overlay = committer.new_overlay(stage.view(), catalog, stage.log());
+            let mut add = || self.add_to(&mut overlay, name, indexes, &changed);
+            let added = match how {
+                Finish::Alone => add(),
+                Finish::BesideOthers => brief::run_briefly(MAX_STAGING_TIME, add),
             };
-            if collection.id != self.collection.id || numbers(&added) != numbers(&self.added) {
-                return Ok(Some(false));
-            }
-            let old = &self.start.state.view;
-            for index in &added {
-                catch_up_index(&collection, index, old, &view, &changed, &mut overlay)?;
-            }
-            for mark in &self.marks {
-                overlay.remove_removal_mark(mark);
+            match added {
+                Ok(true) => {}
+                Ok(false) => return Ok(Finished::StartAgain),
+                Err(error) if error.is_would_block() => return Ok(Finished::TooManyChanges),
+                Err(error) => return Err(error),
             }
             let outcome = overlay.finish();
-            if stage.conflicts().must_wait_for_large(&outcome) {
+            if how == Finish::BesideOthers && stage.conflicts().must_wait_for_large(&outcome) {
                 committer.wait_for_large(stage)?;
                 continue;
             }
-            committer.store.check_space(&outcome.changes, &view)?;
+            committer
+                .store
+                .check_space(&outcome.changes, stage.view())?;
             let staged =
                 stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
             drop(stage);
             committer.make_durable_now(&staged)?;
-            return Ok(Some(true));
+            return Ok(Finished::Built);
         }
+    }
+
+    /// Adds the indexes to the definition, the last entries, and takes back the marks. Returns `false` if the build must start again.
+    fn add_to(
+        &self,
+        overlay: &mut WriteOverlay,
+        name: &str,
+        indexes: &[Index],
+        changed: &BTreeSet<Arc<[u8]>>,
+    ) -> Result<bool> {
+        let old = &self.start.transaction.state.view;
+        let new = overlay.view().clone();
+        let added = indexes::add_missing(overlay, name, indexes)?;
+        let collection = overlay.collection_or_create(name)?;
+        let numbers = |indexes: &[Arc<IndexState>]| -> Vec<u32> {
+            indexes.iter().map(|index| index.id).collect()
+        };
+        if collection.id != self.collection.id || numbers(&added) != numbers(&self.added) {
+            return Ok(false);
+        }
+        for index in &added {
+            catch_up_index(&collection, index, old, &new, changed, overlay)?;
+        }
+        for mark in &self.marks {
+            overlay.remove_removal_mark(mark);
+        }
+        Ok(true)
     }
 
     /// The keys of the documents that have changed since the last step.
     fn changed_documents(&self, stage: &mut StagingArea) -> BTreeSet<Arc<[u8]>> {
         let documents = key::record_prefix(self.collection.id);
-        stage
-            .conflicts()
-            .changed_since_begin(self.start.id, &documents)
+        let id = self.start.transaction.id;
+        stage.conflicts().changed_since_begin(id, &documents)
     }
 
-    fn commit_entries(&self, write: BulkCallback<'_>) -> Result<()> {
-        let _turn = self.committer.take_large_turn();
-        self.commit_entries_in_turn(write)
-    }
-
-    fn commit_entries_in_turn(&self, write: BulkCallback<'_>) -> Result<()> {
+    fn commit_entries(&self, _turn: &LargeTurn<'_>, write: BulkCallback<'_>) -> Result<()> {
         // After a failure, a new value of a mark tells if the commit was written.
         let number: [u8; 8] = rand::random();
         let mut changes = Changes::new();
@@ -250,17 +280,13 @@ impl IndexBuild<'_> {
             let mark = key::for_removal(prefix);
             changes.insert(mark.into(), Some(number.as_slice().into()));
         }
-        self.committer.commit_large(&LargeCommit {
-            changes: &changes,
+        let commit = LargeCommit {
             bulk: Some(write),
-            validate: None,
-        })
-    }
-}
-
-impl Drop for IndexBuild<'_> {
-    fn drop(&mut self) {
-        self.committer.abort(&self.start);
+            space: SpaceUse::Grows,
+            ..LargeCommit::of(&changes)
+        };
+        self.committer
+            .commit_large(&commit, Some(self.start.transaction.id))
     }
 }
 
@@ -269,7 +295,7 @@ fn create_small(overlay: &mut WriteOverlay, name: &str, indexes: &[Index]) -> Re
     let before = overlay.savepoint();
     let added = indexes::add_missing(overlay, name, indexes)?;
     let collection = overlay.collection_or_create(name)?;
-    if !added.is_empty() && has_many_documents(overlay.view(), &collection) {
+    if !added.is_empty() && has_many_documents(overlay.view(), &collection)? {
         overlay.restore_savepoint(before);
         return Ok(false);
     }
@@ -291,8 +317,15 @@ fn added_indexes(
     Ok((!added.is_empty()).then_some((collection, added)))
 }
 
-fn has_many_documents(view: &StoreView, collection: &Collection) -> bool {
+/// Whether the build of an index takes long: the collection has many documents, or large documents.
+fn has_many_documents(view: &StoreView, collection: &Collection) -> Result<bool> {
     let documents = KeyRange::with_prefix(&key::record_prefix(collection.id));
-    let documents = view.range(documents, Direction::Ascending);
-    documents.take(MAX_STAGED_DOCUMENTS + 1).count() > MAX_STAGED_DOCUMENTS
+    let mut bytes = 0;
+    for (count, entry) in view.range(documents, Direction::Ascending).enumerate() {
+        bytes += entry?.1.len();
+        if count >= MAX_STAGED_DOCUMENTS || bytes > MAX_STAGED_BYTES {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -16,26 +16,29 @@
 //! large write is committed like a small one, because the events of all writes have one order.
 
 use std::cell::Cell;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use super::conflicts::{ClaimedKeys, TransactionId};
+use super::conflicts::{ClaimedKeys, KeySet, TransactionId, contended_keys};
 use super::staging::StagingArea;
 use super::{
-    BegunTransaction, CommitFailure, CommitUrgency, Committer, DatabaseState, FailedCommit,
-    is_storage_full,
+    BegunTransaction, CommitUrgency, Committer, DatabaseState, FailedCommit, is_storage_full,
 };
 use crate::brief;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::overlay::{OverlayOutcome, WriteOverlay};
-use crate::store::{Changes, CommitError, LargeCommit, StoreView};
+use crate::store::{Changes, CommitError, LargeCommit, SpaceUse, StoreView};
 
 /// How long a write may hold the staging area.
 pub(super) const MAX_STAGING_TIME: Duration = Duration::from_millis(20);
 
 /// How often a write runs beside other writes before it excludes them.
 const MAX_SHARED_RUNS: usize = 4;
+
+/// How often a thread that waits for a large write checks its interrupts.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long the validation waits between two attempts to lock the staging area.
 const LOCK_INTERVAL: Duration = Duration::from_micros(50);
@@ -51,7 +54,7 @@ impl Committer {
         let mut keys = None;
         let mut runs = 0;
         loop {
-            let run = RunningWrite::begin(self)?;
+            let run = OpenTransaction::begin(self)?;
             let state = &run.transaction.state;
             if let Some(turn) = &repeated {
                 turn.set_owner(run.transaction.id);
@@ -95,19 +98,18 @@ impl Committer {
             let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
             return self.commit(permit, transaction, outcome, CommitUrgency::Immediate);
         }
-        let own_turn = match turn {
-            Some(_) => None,
-            None => Some(self.take_large_turn()),
-        };
-        let Some(turn) = turn.or(own_turn.as_ref()) else {
-            return Err(Error::write_conflict());
+        let own_turn;
+        let turn = match turn {
+            Some(turn) => turn,
+            None => {
+                own_turn = self.take_large_turn();
+                &own_turn
+            }
         };
         let id = transaction.id;
         self.store
             .check_space(&outcome.changes, &transaction.state.view)?;
-        self.commit_large(&LargeCommit {
-            changes: &outcome.changes,
-            bulk: None,
+        let commit = LargeCommit {
             validate: Some(&|| {
                 let mut stage = self.lock_staging_beside_others()?;
                 stage.conflicts().check_outcome(id, outcome)?;
@@ -115,7 +117,9 @@ impl Committer {
                 turn.claim_locked(&mut stage, Some(id), keys);
                 Ok(())
             }),
-        })
+            ..LargeCommit::of(&outcome.changes)
+        };
+        self.commit_large(&commit, Some(id))
     }
 
     /// Whether changes of this size are written beside the commits of other writes.
@@ -141,13 +145,20 @@ impl Committer {
         }
     }
 
-    /// Writes a large commit to the store, and publishes it. The caller has the [turn](LargeTurn).
-    pub(super) fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<()> {
+    /// Writes a large commit to the store, and publishes it. The caller has the [turn](LargeTurn). `own` is the transaction of the
+    /// commit.
+    pub(super) fn commit_large(
+        &self,
+        commit: &LargeCommit<'_>,
+        own: Option<TransactionId>,
+    ) -> Result<()> {
+        self.check_open()?;
         let mut committed = self.store.commit_large(commit);
-        if is_storage_full(&committed) && self.spill_beside_others()? {
+        let may_repeat = commit.space != SpaceUse::Grows;
+        if is_storage_full(&committed) && may_repeat && self.spill_beside_others()? {
             committed = self.store.commit_large(commit);
         }
-        self.finish_large(committed, commit.changes)
+        self.finish_large(committed, commit.changes, own)
     }
 
     /// Moves the write-ahead log to its final place in small parts. Returns whether there was a log to move.
@@ -159,10 +170,24 @@ impl Committer {
     }
 
     /// Publishes a successful commit.
-    fn finish_large(&self, committed: Result<(), CommitError>, changes: &Changes) -> Result<()> {
-        let mut stage = self.lock_staging();
-        let finished = self.finish_large_locked(&mut stage, committed, changes);
-        drop(stage);
+    fn finish_large(
+        &self,
+        committed: Result<(), CommitError>,
+        changes: &Changes,
+        own: Option<TransactionId>,
+    ) -> Result<()> {
+        // Open transactions conflict with the commit. To collect the keys takes long, so it happens without a lock if possible.
+        let has_others = self.lock_staging().conflicts().has_others(own);
+        let keys = has_others.then(|| contended_keys(changes));
+        // While this thread leads, no batch is being committed, so the snapshot matches the published definitions.
+        let leader = self.become_leader();
+        let finished = {
+            let stage = &mut *self.lock_staging();
+            let has_others = stage.conflicts().has_others(own);
+            let keys = keys.or_else(|| has_others.then(|| contended_keys(changes)));
+            self.finish_large_locked(stage, committed, changes, keys)
+        };
+        drop(leader);
         self.watchers.wake_all();
         finished
     }
@@ -172,6 +197,7 @@ impl Committer {
         stage: &mut StagingArea,
         committed: Result<(), CommitError>,
         changes: &Changes,
+        keys: Option<KeySet>,
     ) -> Result<()> {
         if self.check_open().is_err() {
             // The close has published that there is no data.
@@ -185,11 +211,7 @@ impl Committer {
         let snapshot = match snapshot {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                stage.fail_uncommitted(&self.state(), &error);
-                *self.lock_failure() = Some(CommitFailure {
-                    error: error.clone(),
-                    commit: FailedCommit::Large(changes.clone()),
-                });
+                self.fail(stage, &error, FailedCommit::Large(changes.clone()));
                 return Err(error);
             }
         };
@@ -200,7 +222,7 @@ impl Committer {
         }
         let state = self.state();
         let mut catalog = state.catalog.clone();
-        stage.add_large(snapshot.clone(), changes, &mut catalog)?;
+        stage.add_large(Arc::clone(&snapshot), changes, &mut catalog, keys)?;
         self.publish_state(DatabaseState {
             view: StoreView::new(snapshot, Changes::new()),
             catalog,
@@ -216,14 +238,21 @@ impl Committer {
     pub(super) fn lock_staging_beside_others(&self) -> Result<MutexGuard<'_, StagingArea>> {
         loop {
             self.check_open()?;
-            if self.is_file_wanted() || self.lock_failure().is_some() {
+            if self.is_file_wanted() {
                 return Err(Error::write_conflict());
             }
-            match self.staging.try_lock() {
-                Ok(stage) => return Ok(stage),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_INTERVAL),
-            }
+            let stage = match self.staging.try_lock() {
+                Ok(stage) => stage,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    thread::sleep(LOCK_INTERVAL);
+                    continue;
+                }
+            };
+            return match *self.lock_failure() {
+                Some(_) => Err(Error::write_conflict()),
+                None => Ok(stage),
+            };
         }
     }
 
@@ -238,7 +267,7 @@ impl Committer {
     /// Waits for the end of the claim of a large write.
     ///
     /// # Errors
-    /// Would block.
+    /// Would block, cancelled, timed out.
     pub(super) fn wait_for_large(&self, stage: MutexGuard<'_, StagingArea>) -> Result<()> {
         brief::ensure_may_wait()?;
         // The end of a claim needs the staging area, so it cannot happen before this thread waits.
@@ -246,8 +275,9 @@ impl Committer {
         drop(stage);
         let ended = progress.ended_claims;
         while progress.ended_claims == ended {
-            let waited = self.committed.wait(progress);
-            progress = waited.unwrap_or_else(PoisonError::into_inner);
+            interrupt::check_now()?;
+            let waited = self.committed.wait_timeout(progress, INTERRUPT_INTERVAL);
+            (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
     }
@@ -296,22 +326,22 @@ impl Drop for LargeTurn<'_> {
     }
 }
 
-/// A plain write that runs like a transaction. The drop ends the transaction.
-struct RunningWrite<'c> {
+/// A transaction of the engine itself. The drop ends the transaction.
+pub(super) struct OpenTransaction<'c> {
     committer: &'c Committer,
-    transaction: BegunTransaction,
+    pub(super) transaction: BegunTransaction,
 }
 
-impl<'c> RunningWrite<'c> {
-    fn begin(committer: &'c Committer) -> Result<RunningWrite<'c>> {
-        Ok(RunningWrite {
+impl<'c> OpenTransaction<'c> {
+    pub(super) fn begin(committer: &'c Committer) -> Result<OpenTransaction<'c>> {
+        Ok(OpenTransaction {
             transaction: committer.begin()?,
             committer,
         })
     }
 }
 
-impl Drop for RunningWrite<'_> {
+impl Drop for OpenTransaction<'_> {
     fn drop(&mut self) {
         self.committer.abort(&self.transaction);
     }
@@ -319,7 +349,7 @@ impl Drop for RunningWrite<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex, mpsc};
+    use std::sync::{Mutex, mpsc};
 
     use bson::{RawDocumentBuf, rawdoc};
 
@@ -330,10 +360,12 @@ mod tests {
 
     type Hook = Box<dyn Fn(&Database) + Send + Sync>;
 
-    /// The calls of a test during a large commit, each of them once.
+    /// The calls of a test during commits, each of them once.
     #[derive(Default)]
     struct Hooks {
         database: Option<Database>,
+        /// During a small commit.
+        committed: Option<Hook>,
         written: Option<Hook>,
         validated: Option<Hook>,
     }
@@ -362,6 +394,7 @@ mod tests {
         }
 
         fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+            self.call(|hooks| &mut hooks.committed);
             self.store.commit(changes)
         }
 
@@ -649,6 +682,69 @@ mod tests {
         assert_eq!(count(&database, rawdoc! { "n": 1 }), 1);
         assert_eq!(database.list_indexes("c").unwrap().len(), 2);
         finish(&database, &hooks);
+    }
+
+    /// A large write ends while a small write is being committed and a transaction is open. Later large writes of the same documents
+    /// do not conflict with it.
+    #[test]
+    fn a_large_write_beside_a_small_commit_ends() {
+        let (database, hooks) = hooked();
+        let transaction = database.begin().unwrap();
+        thread::scope(|scope| {
+            let (start, starts) = mpsc::channel();
+            let (written, is_written) = mpsc::channel();
+            {
+                let mut hooks = hooks.lock().unwrap();
+                hooks.written = Some(Box::new(move |_| written.send(()).unwrap()));
+                let is_written = Mutex::new(is_written);
+                hooks.committed = Some(Box::new(move |_| {
+                    start.send(()).unwrap();
+                    is_written.lock().unwrap().recv().unwrap();
+                    // The large write now waits for this commit.
+                    thread::sleep(Duration::from_millis(20));
+                }));
+            }
+            let database = &database;
+            let large = scope.spawn(move || {
+                starts.recv().unwrap();
+                add(database, rawdoc! {}, 1)
+            });
+            let inserted = database
+                .insert("other", vec![rawdoc! { "_id": 1 }])
+                .unwrap();
+            inserted.into_result().unwrap();
+            assert_eq!(large.join().unwrap(), 1000);
+        });
+        for _ in 0..3 {
+            assert_eq!(add(&database, rawdoc! {}, 1), 1000);
+        }
+        assert_eq!(count(&database, rawdoc! { "n": 4 }), 1000);
+        transaction.abort().unwrap();
+        finish(&database, &hooks);
+    }
+
+    /// A write whose changes are complete only after the close.
+    #[test]
+    fn a_large_write_after_a_close_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.odm");
+        let database = Database::open(&path).unwrap();
+        insert(&database, vec![rawdoc! { "_id": 1 }]);
+        let length = || std::fs::metadata(&path).unwrap().len();
+        let length_after_close = Cell::new(0);
+        let written = database.committer().write_large(|overlay| {
+            let collection = overlay.collection_or_create("c")?;
+            let text = "x".repeat(10 << 20);
+            overlay.insert(&collection, &rawdoc! { "_id": 2, "text": text })?;
+            database.close();
+            length_after_close.set(length());
+            Ok(())
+        });
+        assert!(written.unwrap_err().is_closed());
+        assert_eq!(length(), length_after_close.get());
+        let database = Database::open(&path).unwrap();
+        assert_eq!(count(&database, rawdoc! {}), 1);
+        database.validate().unwrap();
     }
 
     /// A drop with few keys, whose changes are large for this store, and a drop with many keys.

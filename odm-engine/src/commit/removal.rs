@@ -1,17 +1,21 @@
 //! The removal of dropped data.
 //!
 //! A drop of an index or a collection changes the definition, and marks the prefixes of the keys for removal. Nobody reads or
-//! writes these keys any more. The thread of the drop then removes them, beside the commits of other writes. If the process dies
-//! before, the marks stay, and the next drop or build of an index removes the keys. The numbers of dropped collections and indexes are
-//! not used again meanwhile.
+//! writes these keys any more. The thread of the drop then removes them in parts, beside the commits of other writes. If the process
+//! dies before, the marks stay, and the next drop or build of an index removes the keys. The numbers of dropped collections and
+//! indexes are not used again meanwhile.
 
 use super::Committer;
 use crate::brief;
 use crate::catalog::Catalog;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::key;
 use crate::overlay::WriteOverlay;
-use crate::store::{Changes, KeyRange, LargeCommit, StoreView};
+use crate::store::{Changes, KeyRange, LargeCommit, Snapshot, SpaceUse, StoreView};
+
+/// How many keys one commit removes.
+const KEYS_PER_COMMIT: usize = 50_000;
 
 impl Committer {
     /// Runs an operation that drops collections or indexes, and removes their keys. A failed operation changes nothing.
@@ -33,27 +37,49 @@ impl Committer {
     /// # Errors
     /// I/O.
     pub(super) fn remove_marked(&self) -> Result<()> {
-        let _turn = self.take_large_turn();
-        let marked = key::removal_marks(&self.state().view)?;
-        let marked: Vec<_> = marked
-            .into_iter()
-            .filter(|prefix| !self.builds.has(prefix))
-            .collect();
+        // Reopens the store after a failure.
+        drop(self.lock_open_staging()?);
+        let marked = {
+            // A build takes back its marks before it takes back its prefixes.
+            let building = self.builds.lock_prefixes();
+            let mut marked = key::removal_marks(&self.state().view)?;
+            marked.retain(|prefix| !building.contains(prefix));
+            marked
+        };
         if marked.is_empty() {
             return Ok(());
         }
-        let mut changes = Changes::new();
+        let mut marks = Changes::new();
         for prefix in &marked {
-            changes.insert(key::for_removal(prefix).into(), None);
+            while let Some(part) = self.next_part(prefix)? {
+                self.commit_removal(&Changes::new(), Some(&part))?;
+            }
+            marks.insert(key::for_removal(prefix).into(), None);
         }
-        self.commit_large(&LargeCommit {
-            changes: &changes,
-            bulk: Some(&|writer| {
-                let mut prefixes = marked.iter();
-                prefixes.try_for_each(|prefix| writer.remove_range(&KeyRange::with_prefix(prefix)))
-            }),
-            validate: None,
-        })
+        self.commit_removal(&marks, None)
+    }
+
+    /// Returns the range of the next keys with a prefix; `None` if no keys are left.
+    fn next_part(&self, prefix: &[u8]) -> Result<Option<KeyRange>> {
+        let range = KeyRange::with_prefix(prefix);
+        let keys = self.state().view.range(range.clone(), Direction::Ascending);
+        let Some(last) = keys.take(KEYS_PER_COMMIT).last().transpose()? else {
+            return Ok(None);
+        };
+        let mut end = last.0.to_vec();
+        end.push(0);
+        let end = Some(end);
+        Ok(Some(KeyRange { end, ..range }))
+    }
+
+    fn commit_removal(&self, changes: &Changes, range: Option<&KeyRange>) -> Result<()> {
+        let _turn = self.take_large_turn();
+        let commit = LargeCommit {
+            bulk: Some(&|writer| range.map_or(Ok(()), |range| writer.remove_range(range))),
+            space: SpaceUse::Frees,
+            ..LargeCommit::of(changes)
+        };
+        self.commit_large(&commit, None)
     }
 }
 

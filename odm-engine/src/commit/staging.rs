@@ -1,10 +1,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::conflicts::{ConflictTable, TransactionId};
+use super::conflicts::{ConflictTable, KeySet, TransactionId};
 use super::outcome::BatchOutcome;
 use super::{ChangeLogLimits, CommitUrgency, DatabaseState, LogState};
-use crate::catalog::{Catalog, Collection};
+use crate::catalog::Catalog;
 use crate::change::ChangeEvent;
 use crate::error::{Error, Result};
 use crate::store::{Changes, Snapshot, StoreView};
@@ -21,8 +21,6 @@ pub(super) struct StagingArea {
     gathering_outcome: Arc<BatchOutcome>,
     /// The outcome of the batch that a leader is committing.
     committing_outcome: Option<Arc<BatchOutcome>>,
-    /// The definitions that large commits have changed since the leader took its batch; `None` for a dropped collection.
-    changed_beside_batch: Vec<(String, Option<Arc<Collection>>)>,
     /// Whether a gathered change must not wait for other writes.
     is_urgent: bool,
     conflicts: ConflictTable,
@@ -51,7 +49,6 @@ impl StagingArea {
             gathered: Changes::new(),
             gathering_outcome: Arc::default(),
             committing_outcome: None,
-            changed_beside_batch: Vec::new(),
             is_urgent: false,
             conflicts: ConflictTable::default(),
             added: 0,
@@ -147,7 +144,6 @@ impl StagingArea {
             return None;
         }
         self.is_urgent = false;
-        self.changed_beside_batch.clear();
         let outcome = mem::take(&mut self.gathering_outcome);
         self.committing_outcome = Some(Arc::clone(&outcome));
         Some(CommitBatch {
@@ -178,32 +174,25 @@ impl StagingArea {
         batch.outcome.set(Ok(()));
     }
 
-    /// Returns the catalog after a batch.
-    pub(super) fn catalog_after(&self, batch: &CommitBatch) -> Catalog {
-        let mut catalog = batch.catalog.clone();
-        for (name, definition) in &self.changed_beside_batch {
-            catalog.set(name, definition.clone());
-        }
-        catalog
-    }
-
-    /// Adds a large commit, which `snapshot` contains. Its keys differ from the keys of the staged changes. Adds the definitions of
-    /// the commit to `published`, the catalog of the published state.
+    /// Adds a large commit, which `snapshot` contains. Its keys differ from the keys of the gathered changes. No batch is being
+    /// committed. Applies the definitions of the commit to `published`, the catalog of the published state. `keys` are recorded for the
+    /// open transactions.
     pub(super) fn add_large(
         &mut self,
         snapshot: Arc<dyn Snapshot>,
         changes: &Changes,
         published: &mut Catalog,
+        keys: Option<KeySet>,
     ) -> Result<()> {
         self.move_to(snapshot);
         for name in self.catalog.apply_changes(&self.view, changes)? {
-            let definition = self.catalog.get(&name).cloned();
-            published.set(&name, definition.clone());
-            self.changed_beside_batch.push((name, definition));
+            published.set(&name, self.catalog.get(&name).cloned());
         }
         self.added += 1;
-        self.conflicts.record_write(changes, self.added);
-        if self.view.changes().is_empty() {
+        if let Some(keys) = keys {
+            self.conflicts.record_large(keys, self.added);
+        }
+        if self.gathered.is_empty() {
             self.durable = self.added;
         }
         Ok(())

@@ -1,15 +1,15 @@
 //! The part of a document that an index entry contains. A query that needs only this part does not read the document.
 //!
 //! A key does not always determine the part. `1` and `1.0` have the same key, and so have a missing field and null. The key also
-//! lacks the order of the fields in the document. If the key decodes to a different part, the entry stores the part next to the
-//! key. Most entries store no part.
+//! lacks the order of the fields in the document. If the key decodes to a different part, the entry stores the difference next to the
+//! key: a [type](DecodedType) for each of the first fields, or the whole part. Most entries store nothing.
 
 use std::sync::Arc;
 
 use bson::raw::CString;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Direction, Index};
+use super::Index;
 use crate::document::append_field;
 use crate::error::{Error, Result};
 use crate::key::value::KeyDecoder;
@@ -47,10 +47,111 @@ impl PartProjection {
         key: &[u8],
     ) -> Result<Vec<u8>> {
         let part = self.projection.apply_without_filter(document)?;
-        Ok(match rebuild_part(index, paths, key) {
-            Some(rebuilt) if rebuilt.as_bytes() == part.as_bytes() => Vec::new(),
+        let types = types_of_part(index, paths, &part, key);
+        // The types lack the order of the fields, and fields of other names.
+        let is_determined = types.as_ref().is_some_and(|types| {
+            let rebuilt = rebuild_part(index, paths, key, types);
+            rebuilt.is_some_and(|rebuilt| rebuilt.as_bytes() == part.as_bytes())
+        });
+        Ok(match types {
+            Some(types) if is_determined => types,
             _ => part.into_bytes(),
         })
+    }
+}
+
+/// The type of a value in a part, if the key does not determine the type. The number is a byte of a stored part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DecodedType {
+    /// The type that the key decodes to.
+    OfKey = 0,
+    /// A double. Three types of numbers have the number of their BSON type.
+    Double = 0x01,
+    Int32 = 0x10,
+    Int64 = 0x12,
+    /// The document has no such field. The key decodes to null.
+    Missing = 0xff,
+}
+
+/// The largest number of types in a stored part. A longer part is a BSON document, which has at least 5 bytes.
+const MAX_TYPES: usize = 4;
+
+impl DecodedType {
+    const ALL: [DecodedType; 5] = [
+        DecodedType::OfKey,
+        DecodedType::Double,
+        DecodedType::Int32,
+        DecodedType::Int64,
+        DecodedType::Missing,
+    ];
+
+    /// Returns the type with which a decoded value becomes `value`, or a missing value.
+    fn find(decoded: &RawBson, value: Option<RawBsonRef<'_>>) -> Option<DecodedType> {
+        DecodedType::ALL.into_iter().find(|candidate| {
+            let restored = candidate.restore(decoded.clone());
+            match (restored, value) {
+                (Some(None), None) => true,
+                (Some(Some(restored)), Some(value)) => is_same(&restored, value),
+                _ => false,
+            }
+        })
+    }
+
+    fn from_byte(byte: u8) -> Option<DecodedType> {
+        let mut all = DecodedType::ALL.into_iter();
+        all.find(|candidate| *candidate as u8 == byte)
+    }
+
+    /// Returns the value of the document for a decoded value, or `Some(None)` for a missing value. Returns `None` if the value cannot
+    /// have this type.
+    fn restore(self, decoded: RawBson) -> Option<Option<RawBson>> {
+        let restored = match (self, decoded) {
+            (DecodedType::OfKey, decoded) => decoded,
+            (DecodedType::Missing, RawBson::Null) => return Some(None),
+            (DecodedType::Double, RawBson::Int32(number)) => RawBson::Double(number.into()),
+            (DecodedType::Double, RawBson::Int64(number)) => RawBson::Double(number as f64),
+            (DecodedType::Int64, RawBson::Int32(number)) => RawBson::Int64(number.into()),
+            (DecodedType::Int64, RawBson::Double(number)) => RawBson::Int64(number as i64),
+            _ => return None,
+        };
+        Some(Some(restored))
+    }
+}
+
+fn is_same(decoded: &RawBson, value: RawBsonRef<'_>) -> bool {
+    match value {
+        // Equal floating-point numbers can have different bytes.
+        RawBsonRef::Double(_) => value::same_bytes(decoded.as_raw_bson_ref(), value),
+        _ => decoded.as_raw_bson_ref() == value,
+    }
+}
+
+/// Returns the bytes for these types; `None` if they are too many.
+fn encode_types(mut types: Vec<u8>) -> Option<Vec<u8>> {
+    while types.last() == Some(&(DecodedType::OfKey as u8)) {
+        types.pop();
+    }
+    (types.len() <= MAX_TYPES).then_some(types)
+}
+
+/// Returns the types of the values of a part, if the values of the key can have these types.
+fn types_of_part(index: &Index, paths: &[Path], part: &RawDocument, key: &[u8]) -> Option<Vec<u8>> {
+    let mut decoder = KeyDecoder::new(key);
+    let mut types = Vec::with_capacity(paths.len());
+    for (path, (_, direction)) in paths.iter().zip(&index.keys) {
+        let decoded = decoder.next_value(*direction)?;
+        let value = value_at(part, path.parts());
+        types.push(DecodedType::find(&decoded, value)? as u8);
+    }
+    encode_types(types)
+}
+
+fn value_at<'d>(document: &'d RawDocument, path: &[PathPart]) -> Option<RawBsonRef<'d>> {
+    let (first, rest) = path.split_first()?;
+    let value = document.get(first.name()).ok()??;
+    match rest {
+        [] => Some(value),
+        rest => value_at(value.as_document()?, rest),
     }
 }
 
@@ -63,16 +164,12 @@ pub(super) fn scalar_part_to_store(
 ) -> Vec<u8> {
     let fields = || index.keys.iter().zip(values);
     let mut decoder = KeyDecoder::new(key);
-    let is_decoded = |((_, direction), value): (&(String, Direction), &RawBsonRef<'_>)| {
-        let decoded = decoder.next_value(*direction);
-        decoded.is_some_and(|decoded| match value {
-            // Equal floating-point numbers can have different bytes.
-            RawBsonRef::Double(_) => value::same_bytes(decoded.as_raw_bson_ref(), *value),
-            _ => decoded.as_raw_bson_ref() == *value,
-        })
-    };
-    if fields().all(is_decoded) {
-        return Vec::new();
+    let types = fields().map(|((_, direction), value)| {
+        let decoded = decoder.next_value(*direction)?;
+        DecodedType::find(&decoded, Some(*value)).map(|found| found as u8)
+    });
+    if let Some(types) = types.collect::<Option<Vec<u8>>>().and_then(encode_types) {
+        return types;
     }
     let mut part = RawDocumentBuf::new();
     for ((path, _), value) in fields() {
@@ -89,18 +186,23 @@ pub(super) fn read_part(
     stored_part: &[u8],
 ) -> Result<RawDocumentBuf> {
     let damaged = || Error::damaged(format!("a key of the index {} cannot be read", index.name));
-    if stored_part.is_empty() {
-        return rebuild_part(index, paths, key).ok_or_else(damaged);
+    if stored_part.len() <= MAX_TYPES {
+        return rebuild_part(index, paths, key, stored_part).ok_or_else(damaged);
     }
     RawDocumentBuf::from_bytes(stored_part.to_vec()).map_err(|_| damaged())
 }
 
-/// Decodes the part from the key alone.
-fn rebuild_part(index: &Index, paths: &[Path], key: &[u8]) -> Option<RawDocumentBuf> {
+/// Decodes the part from the key and the stored types.
+fn rebuild_part(index: &Index, paths: &[Path], key: &[u8], types: &[u8]) -> Option<RawDocumentBuf> {
     let mut decoder = KeyDecoder::new(key);
     let mut fields = OrderedFields::default();
-    for (path, (_, direction)) in paths.iter().zip(&index.keys) {
-        fields.insert(path.parts(), decoder.next_value(*direction)?);
+    for (position, (path, (_, direction))) in paths.iter().zip(&index.keys).enumerate() {
+        let decoded = decoder.next_value(*direction)?;
+        let byte = types.get(position).copied();
+        let stored = byte.map_or(Some(DecodedType::OfKey), DecodedType::from_byte)?;
+        if let Some(value) = stored.restore(decoded)? {
+            fields.insert(path.parts(), value);
+        }
     }
     (decoder.is_at_end()).then(|| fields.into_document())?
 }
@@ -183,13 +285,26 @@ mod tests {
     #[test]
     fn a_part_that_differs_from_the_key_is_stored() {
         let state = state(&["a", "b"]);
+        for (document, types) in [
+            (doc! { "a": 1.0, "b": 1 }, &[0x01][..]),
+            (doc! { "a": 1, "b": 1_i64 }, &[0x00, 0x12]),
+            (doc! { "a": 1_i64 << 60, "b": 2.5 }, &[0x12]),
+            (doc! { "a": 1 }, &[0x00, 0xff]),
+            (doc! { "a": 1, "b": Bson::Null }, &[]),
+        ] {
+            assert_eq!(only_entry(&state, &document).1, types, "{document}");
+        }
         for document in [
-            doc! { "a": 1.0, "b": 1 },
-            doc! { "a": 1 },
             doc! { "b": 1, "a": 1 },
             doc! { "a": 1, "b": Bson::Symbol("x".into()) },
+            doc! { "a": -0.0, "b": 1 },
         ] {
-            assert!(!only_entry(&state, &document).1.is_empty(), "{document}");
+            let part = RawDocumentBuf::try_from(&document).unwrap();
+            assert_eq!(
+                only_entry(&state, &document).1,
+                part.as_bytes(),
+                "{document}"
+            );
         }
     }
 

@@ -1,5 +1,6 @@
 //! Bulk steps of a write, for more keys than fit into memory. They run within the commit of the store.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::index::IndexState;
 use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
 use crate::interrupt;
 use crate::key::{self, RecordId};
-use crate::store::{CommitWriter, KeyRange, Snapshot, StoreView};
+use crate::store::{BulkCallback, CommitWriter, KeyRange, Snapshot, StoreView};
 
 /// How many bytes of entries are sorted in memory before they are written. The store writes sorted entries faster.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -66,25 +67,28 @@ impl BulkSteps {
                     collection,
                     collection_name,
                     state,
-                } => fill_index(*collection, collection_name, state, view, writer)?,
+                } => fill_index(*collection, collection_name, state, view, &mut |write| {
+                    write(writer)
+                })?,
             }
         }
         Ok(())
     }
 }
 
-/// Writes the entries of an index for all documents of `view`.
+/// Writes the entries of an index for all documents of `view`, in several calls of `commit`.
 ///
 /// # Errors
-/// Duplicate key: the smallest one, because MongoDB visits keys in order. An error of [`keys_of`].
+/// Duplicate key: the smallest one, because MongoDB visits keys in order. An error of [`keys_of`], an error of `commit`.
 pub(crate) fn fill_index(
     collection: u32,
     collection_name: &str,
     state: &IndexState,
     view: &StoreView,
-    writer: &mut dyn CommitWriter,
+    commit: &mut dyn FnMut(BulkCallback<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut chunk = EntryChunk::default();
+    let mut duplicate = None;
     let mut multikey = 0;
     for stored in view.range(
         KeyRange::with_prefix(&key::record_prefix(collection)),
@@ -100,19 +104,23 @@ pub(crate) fn fill_index(
             chunk.add(entry_key(state, key, record), value, record);
         }
         if chunk.bytes >= CHUNK_BYTES {
-            chunk.write(state, writer)?;
+            chunk.write(state, commit, &mut duplicate)?;
         }
     }
-    chunk.write(state, writer)?;
-    if let Some((key, record)) = chunk.duplicate {
+    chunk.write(state, commit, &mut duplicate)?;
+    if let Some((key, record)) = duplicate {
         let document = key::for_record(collection, record);
         let key = key.strip_prefix(state.prefix.as_slice()).unwrap_or(&key);
         return duplicate_in(collection_name, state, view, &document, key);
     }
-    for field in (0..64_u8).filter(|field| multikey & (1 << field) != 0) {
-        writer.put(&key::for_multikey(collection, state.id, field), &[])?;
+    if multikey == 0 {
+        return Ok(());
     }
-    Ok(())
+    commit(&|writer| {
+        let mut fields = (0..64_u8).filter(|field| multikey & (1 << field) != 0);
+        fields
+            .try_for_each(|field| writer.put(&key::for_multikey(collection, state.id, field), &[]))
+    })
 }
 
 /// Changes the entries of an index from the documents of `old` to the documents of `new`. Only the documents under the keys in
@@ -174,13 +182,14 @@ fn duplicate_in(
     Err(duplicate_error(collection_name, state, document, key))
 }
 
+/// A key that two documents have, and the record of the second document.
+type SharedKey = (Vec<u8>, RecordId);
+
 /// Entries that are not written yet.
 #[derive(Default)]
 struct EntryChunk {
     entries: Vec<ChunkEntry>,
     bytes: usize,
-    /// The smallest key that two documents share, and the record of the second document.
-    duplicate: Option<(Vec<u8>, RecordId)>,
 }
 
 struct ChunkEntry {
@@ -195,22 +204,33 @@ impl EntryChunk {
         self.entries.push(ChunkEntry { key, value, record });
     }
 
-    /// Writes the entries and empties the chunk.
-    fn write(&mut self, state: &IndexState, writer: &mut dyn CommitWriter) -> Result<()> {
+    /// Writes the entries and empties the chunk. `duplicate` becomes the smallest key that two documents share.
+    fn write(
+        &mut self,
+        state: &IndexState,
+        commit: &mut dyn FnMut(BulkCallback<'_>) -> Result<()>,
+        duplicate: &mut Option<SharedKey>,
+    ) -> Result<()> {
         // The sort is stable: among equal keys, the entry of the first document comes first.
         self.entries.sort_by(|a, b| a.key.cmp(&b.key));
-        for ChunkEntry { key, value, record } in self.entries.drain(..) {
-            if !state.index.unique || !writer.contains_key(&key)? {
-                writer.put(&key, &value)?;
-            } else if self
-                .duplicate
-                .as_ref()
-                .is_none_or(|(smallest, _)| key < *smallest)
-            {
-                self.duplicate = Some((key, record));
+        let found = RefCell::new(None);
+        commit(&|writer| {
+            found.replace(None);
+            for ChunkEntry { key, value, record } in &self.entries {
+                if !state.index.unique || !writer.contains_key(key)? {
+                    writer.put(key, value)?;
+                } else {
+                    // The entries are in order.
+                    found.borrow_mut().get_or_insert((key.clone(), *record));
+                }
             }
+            Ok(())
+        })?;
+        let smaller = |found: &SharedKey| duplicate.as_ref().is_none_or(|known| found.0 < known.0);
+        if let Some(found) = found.into_inner().filter(smaller) {
+            *duplicate = Some(found);
         }
-        self.bytes = 0;
+        *self = EntryChunk::default();
         Ok(())
     }
 }

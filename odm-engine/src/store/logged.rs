@@ -28,8 +28,10 @@ use std::time::{Duration, Instant};
 
 use sync_worker::SyncWorker;
 
-use super::redb::{LOG_BYTES, LogStart, RedbStore, WriteAheadLog};
-use super::{Changes, CommitError, LargeCommit, Snapshot, StorageUsage, Store, StoreView};
+use super::redb::{LogStart, RedbStore, WriteAheadLog};
+use super::{
+    Changes, CommitError, LARGE_COMMIT_BYTES, LargeCommit, Snapshot, StorageUsage, Store, StoreView,
+};
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::key;
@@ -68,6 +70,7 @@ struct OpenLog {
     unknown_commit: Option<UnknownCommit>,
     /// The changes of the records since a large commit began; `None` without a large commit.
     beside_large: Option<Changes>,
+    is_closed: bool,
     /// Whether a sync of the log failed. The operating system may have dropped the records, so the next commit is a checkpoint, which
     /// writes the changes of these records again.
     is_sync_lost: bool,
@@ -116,19 +119,22 @@ impl LoggedStore {
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
     fn append(&self, state: &mut OpenLog, changes: &Changes) -> Result<bool, CommitError> {
-        if state.is_sync_lost {
+        if state.is_sync_lost || state.is_closed {
             return Ok(false);
         }
         let Some(log) = &mut state.log else {
             return Ok(false);
         };
-        let Some(record) = log.record_of(changes) else {
+        let is_beside_large = state.beside_large.is_some();
+        let Some(record) = log.record_of(changes, is_beside_large) else {
             return Ok(false);
         };
         if !self.file.has_room_for_log(log.len() + record.len()) {
             return Ok(false);
         }
-        let (is_synced, start) = (self.durability() == Durability::Full, Instant::now());
+        // A power loss may keep a large commit, and so must not lose a record beside it, which is the earlier write for readers.
+        let is_synced = self.durability() == Durability::Full || is_beside_large;
+        let start = Instant::now();
         if let Err(error) = log.append(&record, is_synced) {
             state.is_sync_lost = log.has_unsynced_records();
             let error = self.file.convert_io(error);
@@ -257,10 +263,25 @@ impl LoggedStore {
         drop(previous);
     }
 
+    /// Refuses a commit of a closed store, and a commit before the outcome of an earlier one is known.
+    fn ensure_ready(&self, state: &OpenLog) -> Result<(), CommitError> {
+        if state.is_closed {
+            return Err(CommitError::Undone(Error::closed()));
+        }
+        let log = state.log.as_ref();
+        if state.unknown_commit.is_some() || log.is_some_and(WriteAheadLog::has_unknown_record) {
+            let error = io::Error::other("an earlier write has failed");
+            let error = self.file.convert_io(error).into_outcome_unknown();
+            return Err(CommitError::Unknown(error));
+        }
+        Ok(())
+    }
+
     /// Begins a large commit: from now on, the records of the log belong to the state after the commit. Returns the start of the log
     /// after the commit, and the changes of the records before.
     fn begin_large(&self) -> Result<(Option<LogStart>, Changes), CommitError> {
         let state = &mut *self.lock_log();
+        self.ensure_ready(state)?;
         let has_room = state
             .log
             .as_ref()
@@ -299,6 +320,7 @@ impl Store for LoggedStore {
         }
         let _file = self.lock_file();
         let state = &mut *self.lock_log();
+        self.ensure_ready(state)?;
         // A commit of the file may have emptied the log meanwhile.
         if self.append(state, changes)? {
             return Ok(());
@@ -320,7 +342,7 @@ impl Store for LoggedStore {
                 LargeCommit::of(&logged).write_to(writer)?;
                 commit.bulk.map_or(Ok(()), |bulk| bulk(writer))
             }),
-            validate: commit.validate,
+            ..*commit
         });
         let state = &mut *self.lock_log();
         let beside_large = state.beside_large.clone().unwrap_or_default();
@@ -329,11 +351,10 @@ impl Store for LoggedStore {
 
     fn large_commit_bytes(&self) -> usize {
         // A test can choose a small log, and so a small limit.
-        let log_bytes = match self.file.has_log() {
-            true => self.file.log_bytes(),
-            false => LOG_BYTES,
-        };
-        usize::try_from(log_bytes).unwrap_or(usize::MAX)
+        match self.file.checkpoint_bytes() {
+            0 => LARGE_COMMIT_BYTES,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
     }
 
     fn is_prompt(&self, change_bytes: usize) -> bool {
@@ -452,6 +473,7 @@ impl Store for LoggedStore {
             // Ignore the error: the next process finds the changes in the log.
             let _ = self.checkpoint(state, &Changes::new());
         }
+        state.is_closed = true;
         self.current_mut(|current| {
             *current = StoreView::new(Arc::new(super::ClosedSnapshot), Changes::new());
         });

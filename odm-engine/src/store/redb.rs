@@ -34,7 +34,7 @@ use redb::{
 
 use super::{
     Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange, LargeCommit,
-    PAGE_CHECKSUMS_VERSION, Snapshot, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
+    PAGE_CHECKSUMS_VERSION, Snapshot, SpaceUse, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
     read_format_version, snapshot_contains,
 };
 use crate::direction::Direction;
@@ -260,7 +260,6 @@ impl RedbStore {
         };
         let file = &self.file;
         let begin_result = file.catch_redb_panic(|| {
-            file.begin_commit();
             let begun = opened.database.begin_write();
             let mut transaction = begun.map_err(|error| file.convert_error(error))?;
             // Without this, redb reads the whole file when it opens the file after a crash. With a log, commits of redb are rare.
@@ -338,9 +337,9 @@ impl RedbStore {
         WriteAheadLog::new(Arc::clone(&self.file), start)
     }
 
-    /// The length of the log; 0 if the file has no log.
-    pub(super) fn log_bytes(&self) -> u64 {
-        self.file.log_bytes()
+    /// How much of the log is used between two checkpoints; 0 if the file has no log.
+    pub(super) fn checkpoint_bytes(&self) -> u64 {
+        write_ahead_log::checkpoint_bytes(&self.file)
     }
 
     /// Whether the file has a place for a log.
@@ -410,6 +409,41 @@ impl RedbStore {
         self.file.convert_io(error)
     }
 
+    fn commit_any(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+        if self.is_read_only() {
+            return Err(CommitError::Undone(Error::read_only()));
+        }
+        let rejection = |error| CommitError::Undone(self.convert_io(error));
+        self.file.check_owner().map_err(rejection)?;
+        if self.is_full.load(Ordering::Acquire) {
+            self.file.release_reserve().map_err(rejection)?;
+        } else {
+            self.file.fill_reserve_if_due();
+        }
+        let mut written = self.write_and_recover(commit);
+        if let Err(CommitError::Undone(error)) = &written
+            && error.is_storage_full()
+            && !self.is_full.swap(true, Ordering::AcqRel)
+        {
+            let retry = match commit.space {
+                SpaceUse::OfChanges => self
+                    .snapshot()
+                    .and_then(|base| Self::frees_space(commit.changes, base.as_ref())),
+                SpaceUse::Frees => Ok(true),
+                SpaceUse::Grows => Ok(false),
+            };
+            if retry.is_ok_and(|frees_space| frees_space) && self.file.release_reserve().is_ok() {
+                written = self.write_and_recover(commit);
+            }
+        }
+        if self.is_full.load(Ordering::Acquire) {
+            self.file.fill_reserve();
+            // The freed space is inside the file, and only the next write can find out whether it suffices.
+            self.is_full.store(written.is_err(), Ordering::Release);
+        }
+        written
+    }
+
     /// Whether the changes remove at least as many bytes as they add. Ignores the change log, which drops about as much as it
     /// gains, and marks for removals.
     fn frees_space(changes: &Changes, base: &dyn Snapshot) -> Result<bool> {
@@ -454,38 +488,13 @@ impl Store for RedbStore {
     }
 
     fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
-        self.commit_large(&LargeCommit::of(changes))
+        self.file.begin_commit(false);
+        self.commit_any(&LargeCommit::of(changes))
     }
 
     fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
-        if self.is_read_only() {
-            return Err(CommitError::Undone(Error::read_only()));
-        }
-        let rejection = |error| CommitError::Undone(self.convert_io(error));
-        self.file.check_owner().map_err(rejection)?;
-        if self.is_full.load(Ordering::Acquire) {
-            self.file.release_reserve().map_err(rejection)?;
-        } else {
-            self.file.fill_reserve_if_due();
-        }
-        let mut written = self.write_and_recover(commit);
-        if let Err(CommitError::Undone(error)) = &written
-            && error.is_storage_full()
-            && !self.is_full.swap(true, Ordering::AcqRel)
-        {
-            let retry = self
-                .snapshot()
-                .and_then(|base| Self::frees_space(commit.changes, base.as_ref()));
-            if retry.is_ok_and(|frees_space| frees_space) && self.file.release_reserve().is_ok() {
-                written = self.write_and_recover(commit);
-            }
-        }
-        if self.is_full.load(Ordering::Acquire) {
-            self.file.fill_reserve();
-            // The freed space is inside the file, and only the next write can find out whether it suffices.
-            self.is_full.store(written.is_err(), Ordering::Release);
-        }
-        written
+        self.file.begin_commit(true);
+        self.commit_any(commit)
     }
 
     fn reopen(&self) -> Result<()> {

@@ -130,6 +130,8 @@ struct SyncState {
     failures: u64,
     /// The number of failed syncs before the running commit of redb.
     failures_before_commit: u64,
+    /// Whether the running commit of redb is large.
+    is_commit_large: bool,
     /// The pages that were written since the last sync, in bytes.
     unsynced_bytes: usize,
 }
@@ -267,17 +269,19 @@ impl DatabaseFile {
         self.lock_sync().failures
     }
 
-    /// Called before a commit of redb writes its first page.
-    pub(super) fn begin_commit(&self) {
+    /// Called before a commit of redb writes its first page. Commits to the log run beside a large commit.
+    pub(super) fn begin_commit(&self, is_large: bool) {
         let mut sync = self.lock_sync();
         sync.failures_before_commit = sync.failures;
+        sync.is_commit_large = is_large && self.log_bytes() > 0;
     }
 
-    /// Makes the written pages durable if they are many. A later sync of the log, which waits for all written pages, is short then.
+    /// Makes the written pages of a large commit durable if they are many. A later sync of the log, which waits for all written
+    /// pages, is short then.
     fn sync_pages_if_many(&self, written: usize) -> io::Result<()> {
         let mut sync = self.lock_sync();
         sync.unsynced_bytes += written;
-        if sync.unsynced_bytes < MAX_UNSYNCED_BYTES {
+        if !sync.is_commit_large || sync.unsynced_bytes < MAX_UNSYNCED_BYTES {
             return Ok(());
         }
         let synced = self.sync_storage(&mut sync);
@@ -395,7 +399,7 @@ impl DatabaseFile {
         let size = match state.scarce_since {
             Some(since) if since.elapsed() < RESERVE_RETRY_INTERVAL => return false,
             // A log without space soon after would cost more than no log.
-            Some(_) => 2 * self.log_bytes(),
+            Some(_) => 2 * super::write_ahead_log::checkpoint_bytes(self),
             None => size,
         };
         if state.reserve < size
@@ -520,6 +524,10 @@ impl DatabaseFile {
     }
 
     fn extend_reserve(&self, state: &mut FileState, size: u64) -> io::Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            // The end of the file may belong to another process.
+            return Err(io::Error::other("the file is closed"));
+        }
         let end = self.file_len(state.len);
         let written = self.write_incompressible(end + state.reserve, end + size);
         if written.is_err() {
@@ -548,6 +556,7 @@ impl DatabaseFile {
             }
             bytes.truncate(usize::try_from(step).unwrap_or(RESERVE_STEP_BYTES));
             self.storage.write(at, &bytes)?;
+            self.sync_pages_if_many(bytes.len())?;
             at += bytes.len() as u64;
         }
         Ok(())
@@ -673,10 +682,7 @@ impl DatabaseFile {
         match self.layout.get() {
             Some(FileLayout::PageChecksums(checksums)) => {
                 checksums.write_pages(self.storage.as_ref(), offset, data)?;
-                match self.log_bytes() {
-                    0 => Ok(()),
-                    _ => self.sync_pages_if_many(data.len()),
-                }
+                self.sync_pages_if_many(data.len())
             }
             Some(FileLayout::Plain) | None => self.storage.write(offset, data),
         }

@@ -24,9 +24,12 @@ use crate::error::{Error, Result};
 use crate::store::Changes;
 
 /// The length of the log in a new file.
-pub(crate) const LOG_BYTES: u64 = 4 << 20;
+pub(crate) const LOG_BYTES: u64 = 16 << 20;
 
-/// The divisor of the log's length that gives the largest record. Larger commits are checkpoints, because they would be written twice
+/// How much of the log is used at most, except beside a large commit, which is no time for a checkpoint.
+const CHECKPOINT_BYTES: u64 = 4 << 20;
+
+/// The divisor of the used length that gives the largest record. Larger commits are checkpoints, because they would be written twice
 /// and fill the log. Inserts of 1,000 documents in one call take 1.7 times as long with 8 as with 2.
 const MAX_RECORD_DIVISOR: u64 = 2;
 
@@ -43,6 +46,11 @@ const HEADER_BYTES: usize = CHECKSUM_OFFSET + size_of::<u64>();
 
 /// The length of a value that says that the key is removed.
 const REMOVED: u32 = u32::MAX;
+
+/// How much of the log of a file is used between two checkpoints.
+pub(super) fn checkpoint_bytes(file: &DatabaseFile) -> u64 {
+    file.log_bytes().min(CHECKPOINT_BYTES)
+}
 
 /// Identifies the records since a checkpoint. Random, so that nobody can write a document that looks like a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +184,8 @@ impl WriteAheadLog {
             return Err(Error::damaged(message));
         }
         if !later_records.is_empty() {
-            let erased = log.file.write_log(log.end, &vec![0; rest.len()]);
+            let length = without_zeros(rest).len();
+            let erased = log.file.write_log(log.end, &vec![0; length]);
             let erased = erased.and_then(|()| log.file.sync_log(&mut log.failed_syncs));
             erased.map_err(|error| log.file.convert_io(error))?;
         }
@@ -208,9 +217,13 @@ impl WriteAheadLog {
         self.end
     }
 
-    /// Whether at most a quarter of the log is used.
+    fn checkpoint_bytes(&self) -> u64 {
+        checkpoint_bytes(&self.file)
+    }
+
+    /// Whether the log has much room for the records beside a large commit.
     pub(in crate::store) fn is_nearly_empty(&self) -> bool {
-        self.end <= self.file.log_bytes() / 4
+        self.end <= self.checkpoint_bytes() / 4
     }
 
     /// The start of the log after a commit of the file that contains all records up to now.
@@ -222,19 +235,31 @@ impl WriteAheadLog {
         }
     }
 
-    /// Whether the log takes a record with changes of this length.
+    /// Whether the log takes a record with changes of this length before the next checkpoint.
     pub(in crate::store) fn has_room_for(&self, payload_len: usize) -> bool {
-        let (capacity, len) = (self.file.log_bytes(), HEADER_BYTES + payload_len);
-        len as u64 <= capacity / MAX_RECORD_DIVISOR && self.end + len as u64 <= capacity
+        self.has_room(payload_len, self.checkpoint_bytes())
+    }
+
+    fn has_room(&self, payload_len: usize, max_end: u64) -> bool {
+        let len = (HEADER_BYTES + payload_len) as u64;
+        len <= self.checkpoint_bytes() / MAX_RECORD_DIVISOR && self.end + len <= max_end
     }
 
     /// Returns the record of a commit; `None` if the commit is better written by a checkpoint.
-    pub(in crate::store) fn record_of(&self, changes: &Changes) -> Option<Record> {
+    pub(in crate::store) fn record_of(
+        &self,
+        changes: &Changes,
+        is_beside_large: bool,
+    ) -> Option<Record> {
         let change_len = |(key, value): (&Arc<[u8]>, &Option<Arc<[u8]>>)| {
             2 * size_of::<u32>() + key.len() + value.as_ref().map_or(0, |value| value.len())
         };
         let payload_len = changes.iter().map(change_len).sum::<usize>();
-        if !self.has_room_for(payload_len) {
+        let max_end = match is_beside_large {
+            true => self.file.log_bytes(),
+            false => self.checkpoint_bytes(),
+        };
+        if !self.has_room(payload_len, max_end) {
             return None;
         }
         let len = HEADER_BYTES + payload_len;
@@ -309,6 +334,11 @@ impl WriteAheadLog {
         self.synced < self.sequence
     }
 
+    /// Whether a record with an unknown outcome may be in the log.
+    pub(in crate::store) fn has_unknown_record(&self) -> bool {
+        self.has_unknown_record
+    }
+
     /// Makes sure that a record with an unknown outcome is not in the log.
     pub(in crate::store) fn erase_unknown_record(&mut self) -> io::Result<()> {
         if self.has_unknown_record {
@@ -352,13 +382,24 @@ fn synced_before_later_records(bytes: &[u8], generation: Generation) -> Vec<u64>
         let bytes = candidate.get(at..)?.first_chunk()?;
         Some(u64::from_be_bytes(*bytes))
     };
-    let starts = memmem::find_iter(bytes, generation.as_bytes());
+    let starts = memmem::find_iter(without_zeros(bytes), generation.as_bytes());
     let candidates = starts.filter_map(|at| bytes.get(at..));
     let synced = candidates.filter_map(|candidate| {
         split_record(candidate, generation, number(candidate, SEQUENCE_OFFSET)?)?;
         number(candidate, SYNCED_OFFSET)
     });
     synced.collect()
+}
+
+/// Returns the bytes without the blocks of zeros at the end: most of the log was never written.
+fn without_zeros(mut bytes: &[u8]) -> &[u8] {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    while let Some((rest, block)) = bytes.split_last_chunk()
+        && *block == ZEROS
+    {
+        bytes = rest;
+    }
+    bytes
 }
 
 fn add_changes(mut payload: &[u8], changes: &mut Changes) -> Option<()> {
@@ -415,7 +456,7 @@ mod tests {
         let append = |log: &mut WriteAheadLog, key: u8, syncs: bool| {
             let value: Arc<[u8]> = vec![key; 50_000].into();
             let changes = Changes::unit([key].as_slice().into(), Some(value));
-            let record = log.record_of(&changes).unwrap();
+            let record = log.record_of(&changes, false).unwrap();
             log.append(&record, syncs).unwrap();
             record.len()
         };
